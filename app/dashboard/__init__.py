@@ -1,0 +1,1 @@
+"""Dashboard: pages that only draw, over one workspace."""

@@ -1,0 +1,1 @@
+"""Demo: sample episodes, reference models and the whole job on them."""

@@ -1,0 +1,123 @@
+"""Annotation and Maker: one value about one episode or segment, and what made it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ares.episode import Json
+
+ColumnType = Literal["bool", "int64", "float64", "string"]
+
+
+def canonical(value: Json) -> str:
+    """JSON with sorted keys and no spaces: the same text for the same value, for hashing and storing."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def short_hash(value: Json) -> str:
+    """16 hex digits of a JSON value's canonical text."""
+    return hashlib.blake2b(canonical(value).encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A typed filter column that an annotator adds to every episode.
+
+    Attributes:
+        name: Column in the episodes table, and key in `Annotation.value`.
+        type: Arrow type name.
+        unit: Physical unit ("m", "s"), or "".
+        meaning: One line for people.
+    """
+
+    name: str
+    type: ColumnType
+    meaning: str
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maker:
+    """What made a value: the same maker never needs to do the same subject twice.
+
+    Attributes:
+        annotator: Plug-in name ("caption").
+        version: Version of the plug-in's code.
+        model: Portable model name with the fingerprint of its weights, or "" without a model.
+        prompt_hash: Hash of prompts and rubric, or "".
+        settings: Everything else that changes the value (layout, sampling, thresholds).
+        columns: The filter columns it adds; no part of its identity.
+    """
+
+    annotator: str
+    version: str
+    model: str = ""
+    prompt_hash: str = ""
+    settings: Mapping[str, Json] = field(default_factory=dict)
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def maker_id(self) -> str:
+        """16 hex digits over annotator, version, model, prompts and settings."""
+        parts: list[Json] = [self.annotator, self.version, self.model, self.prompt_hash, dict(self.settings)]
+        return short_hash(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What making a value took. `usd` is None when the price is not known, 0.0 on own hardware."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float | None = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
+        return Cost(
+            calls=self.calls + other.calls,
+            tokens_in=self.tokens_in + other.tokens_in,
+            tokens_out=self.tokens_out + other.tokens_out,
+            usd=usd,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """One fact about an episode, a segment of it, or another annotation. Append-only: never changed, never deleted.
+
+    Attributes:
+        episode_id: The episode it belongs to.
+        name: What kind of fact ("caption", "grade", "motion", "embed").
+        value: The fact itself, a JSON object; keys that are columns of the maker become filters.
+        maker_id: What made it, see `Maker.maker_id`.
+        subject: What it is about: the episode_id, or the annotation_id of the caption that a grade judges.
+        start_seconds: Start of the span, half open; with stop_seconds the whole episode by default.
+        stop_seconds: End of the span.
+        camera: Camera it was made from, or "".
+        frames: Seconds of the frames that the maker was shown.
+        cost: What it took.
+        created: ISO 8601 time in UTC.
+    """
+
+    episode_id: str
+    name: str
+    value: Mapping[str, Json]
+    maker_id: str
+    subject: str
+    start_seconds: float
+    stop_seconds: float
+    created: str
+    camera: str = ""
+    frames: tuple[float, ...] = ()
+    cost: Cost = field(default_factory=Cost)
+
+    @property
+    def annotation_id(self) -> str:
+        """16 hex digits over subject, name, span, camera and maker: made twice, it is the same fact."""
+        span: list[Json] = [self.start_seconds, self.stop_seconds]
+        return short_hash([self.subject, self.name, span, self.camera, self.maker_id])

@@ -1,0 +1,1 @@
+"""Curate: frozen selections of episodes."""

@@ -1,0 +1,173 @@
+"""Episode, Camera, Signal, Trajectory: shapes, units and identity of one recorded attempt."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from ares.media.ref import MediaRef
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Json = None | bool | int | float | str | list["Json"] | Mapping[str, "Json"]
+RateSource = Literal["source", "spec", "user", "assumed"]
+Role = Literal["front", "side", "top", "wrist", "other"]
+
+# Assumed when nothing says otherwise; always shown with rate_source="assumed".
+ASSUMED_RATE_HZ = 10.0
+
+
+def episode_id(*, format: str, dataset: str, version: str, split: str, key: str) -> str:
+    """Identity of an episode: 16 hex digits of its place in its dataset, not of the folder it lies in."""
+    text = "\x1f".join((format, dataset, version, split, key))
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Camera:
+    """One camera of an episode.
+
+    Attributes:
+        name: The source's own name ("image_0", "front").
+        role: Where it looks from, as far as the source tells.
+        width: Pixels.
+        height: Pixels.
+        codec: "h264", "av1", "jpeg", "png" and the like.
+        media: Where its frames are.
+        flags: What is wrong with it ("black", "frozen"); empty for a good camera.
+    """
+
+    name: str
+    role: Role
+    width: int
+    height: int
+    codec: str
+    media: MediaRef
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """One recorded attempt; light enough to hold thousands of.
+
+    All times are float64 seconds from the start of the episode; spans are half open.
+
+    Attributes:
+        episode_id: 16 hex digits, see `episode_id`.
+        content_hash: Hash of the source bytes; equal for the same record in two splits.
+        source: Absolute path or URL of the file that the episode was read from.
+        instruction: First instruction that says something, or "".
+        instructions: Every different instruction, in order of appearance.
+        num_steps: Steps; for raw video the frames of its first camera.
+        rate_hz: Steps per second.
+        rate_source: Who says so; "assumed" is a guess and shown as one.
+        cameras: In source order.
+        success: Outcome from an honest field, or None when the source has none.
+        success_source: That field's name, or "".
+        state_names: Names of the state's dimensions, length S (empty without state).
+        action_names: Names of the action's dimensions, length A (empty without action).
+        metadata: What else the source says of the episode, small JSON.
+    """
+
+    episode_id: str
+    format: str
+    dataset: str
+    version: str
+    split: str
+    key: str
+    source: str
+    content_hash: str
+    instruction: str
+    instructions: tuple[str, ...]
+    robot: str
+    num_steps: int
+    rate_hz: float
+    rate_source: RateSource
+    cameras: tuple[Camera, ...]
+    success: bool | None = None
+    success_source: str = ""
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def duration_seconds(self) -> float:
+        """Length of the span [0, duration) that the steps cover."""
+        return self.num_steps / self.rate_hz
+
+    @property
+    def good_cameras(self) -> tuple[Camera, ...]:
+        """Cameras without a flag, best view for a captioner first; all of them when none is good."""
+        good = [camera for camera in self.cameras if not camera.flags] or list(self.cameras)
+        order = ("front", "side", "top", "other", "wrist")
+        return tuple(sorted(good, key=lambda camera: order.index(camera.role)))
+
+    def camera(self, name: str) -> Camera:
+        """The camera of that name. Raises RequestError naming those there are."""
+        from ares.errors import RequestError
+
+        for camera in self.cameras:
+            if camera.name == name:
+                return camera
+        names = ", ".join(camera.name for camera in self.cameras)
+        raise RequestError(f"no camera {name!r} in episode {self.episode_id}", f"there are: {names}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signal:
+    """A signal over the steps of an episode.
+
+    Attributes:
+        values: (T, D) float32.
+        names: Names of the D dimensions.
+    """
+
+    values: NDArray[np.float32]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or self.values.shape[1] != len(self.names):
+            raise ValueError(f"values must be (T, {len(self.names)}), but got {self.values.shape}")
+
+    def __repr__(self) -> str:
+        return f"Signal{self.values.shape}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trajectory:
+    """The signals of an episode, one row per step.
+
+    Attributes:
+        timestamps: (T,) float64 seconds from the start of the episode.
+        state: (T, S) or None where the source has none; so for action.
+        reward: (T,) float32 or None.
+        extra: Further signals by name ("discount", "is_terminal", "language_embedding").
+    """
+
+    timestamps: NDArray[np.float64]
+    state: Signal | None = None
+    action: Signal | None = None
+    reward: NDArray[np.float32] | None = None
+    extra: Mapping[str, Signal] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Trajectory(steps={len(self.timestamps)}, state={self.state}, action={self.action})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What an ingester makes of one record of a source.
+
+    Attributes:
+        episode: The light part.
+        trajectory: The signals.
+        warnings: What is odd about it, in words that can be counted ("camera image_3 is black").
+    """
+
+    episode: Episode
+    trajectory: Trajectory
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,46 @@
+"""Every error that ARES raises for a person to read; any other exception is a bug and keeps its traceback.
+
+    AresError            becomes one line on the terminal, or one box on a page
+      + RequestError     what was asked for cannot be: a name, an option, a filter, a folder
+      + SourceError      source data that cannot be read: a record, a video, a line of metadata
+      + MediaError       pixels that cannot be had: a missing file, a codec, a second past the end
+      + ModelError       a model, or the server behind it, that did not answer as agreed
+      + StoreError       a store that cannot be reached or is not what it should be
+"""
+
+
+class AresError(Exception):
+    """A failure with a reason that can be counted and a detail that can be acted on.
+
+    Args:
+        reason: What was wrong, the same words for every case of it ("record has a wrong checksum").
+        detail: The value, where it stands, and what would be right; may be empty.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+
+class RequestError(AresError):
+    """What was asked for cannot be done as asked."""
+
+
+class SourceError(AresError):
+    """A source, or one record of it, cannot be read."""
+
+
+class MediaError(AresError):
+    """Frames or a playable video cannot be produced."""
+
+
+class ModelError(AresError):
+    """A model or its server failed, or answered off the menu."""
+
+
+class StoreError(AresError):
+    """A store cannot be reached, or holds what this version cannot read."""

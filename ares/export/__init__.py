@@ -1,0 +1,1 @@
+"""Export: a set as a training dataset that other libraries open."""

@@ -1,0 +1,72 @@
+"""Report: what became of every planned item, by reason, and what it cost."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from ares.annotation import Cost
+from ares.episode import Json
+from ares.errors import AresError
+
+
+@dataclass(slots=True)
+class Tally:
+    """How often one reason came up, and the first case of it."""
+
+    count: int = 0
+    example: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """Counts of one job; `kept + already + failed == planned` when it is done. Safe to update from threads."""
+
+    planned: int = 0
+    kept: int = 0
+    already: int = 0
+    failed: int = 0
+    failures: dict[str, Tally] = field(default_factory=dict)
+    warnings: dict[str, Tally] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
+    seconds: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def keep(self, cost: Cost | None = None) -> None:
+        """Count one item as done now."""
+        with self._lock:
+            self.kept += 1
+            self.cost = self.cost + (cost or Cost())
+
+    def fail(self, error: AresError, where: str) -> None:
+        """Count one item as failed, under its reason."""
+        with self._lock:
+            self.failed += 1
+            _count(self.failures, error.reason, f"{where}: {error.detail}" if error.detail else where)
+
+    def warn(self, reason: str, where: str) -> None:
+        """Count something odd that did not stop the item."""
+        with self._lock:
+            _count(self.warnings, reason, where)
+
+    def to_json(self) -> dict[str, Json]:
+        """The counts, as every command prints them."""
+        return {
+            "planned": self.planned,
+            "kept": self.kept,
+            "already": self.already,
+            "failed": self.failed,
+            "failures": _tallies(self.failures),
+            "warnings": _tallies(self.warnings),
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def _count(tallies: dict[str, Tally], reason: str, example: str) -> None:
+    tally = tallies.setdefault(reason, Tally(example=example))
+    tally.count += 1
+
+
+def _tallies(tallies: dict[str, Tally]) -> list[Json]:
+    ordered = sorted(tallies.items(), key=lambda pair: (-pair[1].count, pair[0]))
+    return [{"reason": reason, "count": tally.count, "example": tally.example} for reason, tally in ordered]

@@ -1,0 +1,1 @@
+"""Rubric: criteria, verdicts, and how verdicts become a grade."""

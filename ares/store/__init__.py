@@ -1,0 +1,1 @@
+"""Stores: LanceDB tables as the index, an append-only annotation log as the truth."""

@@ -1,0 +1,72 @@
+"""Item, Source and Options: what an ingester is given and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ares.episode import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the user asked of an ingestion.
+
+    Attributes:
+        dataset: Name to use instead of the source's own, or "".
+        rate_hz: Recording rate given by the user, or None.
+    """
+
+    dataset: str = ""
+    rate_hz: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One record of a source: its identity is known before it is read, so that resuming reads nothing twice.
+
+    Attributes:
+        episode_id: See `ares.episode.episode_id`.
+        where: For people: file and place in it.
+        load: Reads the record; a picklable partial of a module-level function. Raises SourceError.
+    """
+
+    episode_id: str
+    where: str
+    load: Callable[[], Record]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A dataset that an ingester has opened.
+
+    Attributes:
+        format: The ingester's name.
+        dataset: Its name, as stored with every episode.
+        version: Its version, or "".
+        total: How many items there will be.
+        items: The items, lazily, in a fixed order; one that is missing or broken is an Item whose load raises.
+        warnings: What is odd about the source as a whole.
+    """
+
+    format: str
+    dataset: str
+    version: str
+    total: int
+    items: Iterator[Item]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingester:
+    """A source format: what the entry points of the group "ares.ingesters" hold.
+
+    Attributes:
+        name: Format name, as in `ares ingest --format`.
+        recognises: Whether a folder or file holds this format; cheap, reads no record.
+        open: Opens every dataset found there. Raises SourceError for one that cannot be opened at all.
+    """
+
+    name: str
+    recognises: Callable[[str], bool]
+    open: Callable[[str, Options], list[Source]]
