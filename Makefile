@@ -1,0 +1,40 @@
+# Every target makes its own environment; see scripts/setup.sh. Set ARES_PYTHON to choose the interpreter.
+SHELL := /bin/bash
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+.PHONY: help demo app test check bench lock clean run-env dev-env
+
+help: ## Say what can be made
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+demo: run-env ## Run the whole job on the sample, then open the dashboard (ARGS="--no-serve --json")
+	@$(BIN)/ares demo $(ARGS)
+
+app: run-env ## Open the dashboard of a workspace (ARGS="-w FOLDER")
+	@$(BIN)/ares app $(ARGS)
+
+test: dev-env ## Run every test (ARGS="-k NAME -x")
+	@scripts/test_system.sh
+	@$(BIN)/pytest $(ARGS)
+
+check: dev-env ## Lint, format, types, and the tests of the house rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/pytest -q tests/test_layers.py tests/test_house.py tests/test_docs.py
+
+bench: run-env ## Run the benchmarks (ARGS="16")
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+lock: dev-env ## Write the lock files anew from pyproject.toml
+	@scripts/lock.sh
+
+clean: ## Remove the environment and every cache; workspaces stay
+	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+run-env:
+	@scripts/setup.sh run
+
+dev-env:
+	@scripts/setup.sh dev

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs what the tests need from the system: Chromium for the dashboard tests, libcurl for the test mongod.
+# Never fails: tests that lack a browser are skipped, and this says so. Messages go to standard error.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+exec 1>&2
+
+have_chromium() {
+    [ -x "${ARES_TEST_CHROMIUM:-/usr/bin/chromium}" ] || command -v chromium chromium-browser google-chrome >/dev/null ||
+        compgen -G "$HOME/.cache/ms-playwright/chromium-*/chrome-linux*/chrome" >/dev/null
+}
+
+have_libcurl() {
+    command -v mongod >/dev/null || [ -n "${ARES_TEST_MONGO_URI:-}" ] || ldconfig -p 2>/dev/null | grep -q 'libcurl\.so\.4 '
+}
+
+packaged() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
+
+if have_chromium && have_libcurl; then exit 0; fi
+echo "test set-up: installing system packages for the tests (Chromium, libcurl)"
+scripts/as_root.sh apt-get update -qq
+have_libcurl || scripts/as_root.sh apt-get install -y -qq --no-install-recommends libcurl4 >/dev/null
+if ! have_chromium; then
+    if packaged chromium; then
+        scripts/as_root.sh apt-get install -y -qq --no-install-recommends chromium >/dev/null
+    else # Ubuntu has Chromium only as a snap
+        .venv/bin/playwright install --with-deps chromium
+    fi
+fi
+have_libcurl || echo "test set-up: NO libcurl.so.4: the mongod of the test wheel cannot start; run: apt-get install libcurl4"
+have_chromium || echo "test set-up: NO CHROMIUM: the dashboard's browser tests will be SKIPPED; run: apt-get install chromium"
+exit 0
