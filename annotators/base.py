@@ -139,11 +139,13 @@ class Bundle:
     Attributes:
         episode: The episode.
         frames: Its decoded frames.
+        captions: The captions it has already.
         trajectory: Its signals, or None when nobody asked.
         made: Results so far, by annotator name.
     """
 
     episode: Episode
     frames: Frames
+    captions: Sequence[Annotation] = ()
     trajectory: Trajectory | None = None
     made: dict[str, list[Result]] = field(default_factory=dict)

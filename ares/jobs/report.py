@@ -32,6 +32,12 @@ class Report:
     seconds: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
+    def plan(self, items: int, already: int = 0) -> None:
+        """Count items that are asked for, some of which may be there already."""
+        with self._lock:
+            self.planned += items
+            self.already += already
+
     def keep(self, cost: Cost | None = None) -> None:
         """Count one item as done now."""
         with self._lock:

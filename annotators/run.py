@@ -1,0 +1,201 @@
+"""Run: plan, quote and run annotators over the episodes that lack them, each frame decoded once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from annotators.base import Annotator, Bundle, Factory, Options
+from annotators.frames import Frames
+from annotators.stage import Budget, Running
+from annotators.write import Writer, mend_spaces
+from ares.annotation import Annotation, Cost
+from ares.episode import Episode, Json
+from ares.errors import RequestError
+from ares.jobs.flow import Stage, flow
+from ares.jobs.ledger import enter_job
+from ares.jobs.progress import Progress
+from ares.registry import annotators as registry
+
+if TYPE_CHECKING:
+    from ares.workspace import Workspace
+
+_READ_BATCH = 8
+_PLAN_BATCH = 500
+_QUOTE_SAMPLE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """What a run would do and cost; frames and cost are those of a sample, scaled up.
+
+    Attributes:
+        annotator: Plug-in name.
+        planned: Episodes that the filter leaves.
+        already: Those that have the annotation from this maker (for `grade`: whose captions all have it).
+        frames: Frames to decode for the rest.
+        cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
+    """
+
+    annotator: str
+    planned: int
+    already: int
+    frames: int
+    cost: Cost
+
+    def to_json(self) -> dict[str, Json]:
+        """The document of `ares annotate --dry-run --json`."""
+        counts: dict[str, Json] = {"planned": self.planned, "already": self.already, "frames": self.frames}
+        cost = self.cost
+        tokens: dict[str, Json] = {"tokens_in": cost.tokens_in, "tokens_out": cost.tokens_out, "usd": cost.usd}
+        return {"annotator": self.annotator, **counts, "calls": cost.calls, **tokens}
+
+
+def annotate(
+    ws: Workspace,
+    names: Sequence[str],
+    options: Options,
+    *,
+    where: str = "",
+    limit: int | None = None,
+    budget_usd: float | None = None,
+    strict: bool = False,
+    readers: int = 4,
+    quiet: bool = False,
+) -> list[dict[str, Json]]:
+    """Run annotators, in the order given, over the episodes that lack their annotation.
+
+    Args:
+        ws: Where the episodes are and the annotations go.
+        names: Annotators; a later one sees what an earlier one made in the same run.
+        options: Models, layout, rubric.
+        where: SQL filter over the episode columns.
+        limit: Most episodes to work on; those that lack nothing do not count.
+        budget_usd: Hard stop, in US dollars over all annotators.
+        strict: Stop at the first failure.
+        readers: Threads that decode.
+        quiet: Show no progress.
+
+    Returns:
+        One document per annotator: annotator, maker, model, planned, kept, already, failed, failures, calls, tokens_in,
+        tokens_out, usd, seconds.
+
+    Raises:
+        RequestError: An annotator is unknown, the filter cannot be read, or a budget was given without a price.
+        ModelError: A model cannot be loaded or its server not reached; nothing was started.
+    """
+    started = time.monotonic()
+    with ws.writing(f"ares annotate {' '.join(names)}"):
+        ws.sync()
+        running = start(ws, names, options, budget_usd, strict)
+        mend_spaces(ws, running)
+        total = limit if limit is not None else ws.tables.episodes.count(where)
+        progress = Progress(f"annotate {' '.join(names)}", total, None if quiet else sys.stderr)
+        _run(ws, running, islice(_lacking(ws, running, where, progress), limit), readers, progress)
+        documents = [one.to_json(time.monotonic() - started) for one in running]
+        for document in documents:
+            enter_job(ws.annotations, f"annotate {document['annotator']}", document)
+    return documents
+
+
+def quote(ws: Workspace, names: Sequence[str], options: Options, where: str = "") -> list[Quote]:
+    """What `annotate` would do, without doing it. Raises as `annotate` does."""
+    ws.sync()
+    running = start(ws, names, options, None, False)
+    ids = ws.tables.episodes.ids(where)
+    sample = list(islice(ws.episodes(where), _QUOTE_SAMPLE))
+    return [_quote(one, ids, sample) for one in running]
+
+
+def start(
+    ws: Workspace, names: Sequence[str], options: Options, budget_usd: float | None, strict: bool
+) -> list[Running]:
+    """Load the annotators. Raises RequestError or ModelError when one cannot work here."""
+    factories: list[Factory] = [registry.get(name) for name in names]
+    if budget_usd is not None and options.settings.price is None:
+        raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
+    budget = Budget(budget_usd)
+    return [Running(ws, factory(options, ws), budget, strict) for factory in factories]
+
+
+def _run(
+    ws: Workspace, running: Sequence[Running], bundles: Iterator[Bundle], readers: int, progress: Progress
+) -> None:
+    writer = Writer(ws, running)
+    signals = any(one.annotator.signals for one in running)
+    reading = Stage("read", lambda batch: _read(ws, batch, signals), batch=_READ_BATCH, workers=readers)
+
+    def sink(batch: list[Bundle]) -> None:
+        progress.advance(len(batch))
+        writer.take(batch)
+
+    try:
+        flow(bundles, [reading, *(one.stage() for one in running)], sink)
+    finally:
+        writer.flush()
+        progress.close()
+        ws.sync()
+    writer.close()
+
+
+def _read(ws: Workspace, batch: list[Bundle], signals: bool) -> None:
+    if signals:
+        trajectories = dict(ws.tables.trajectories.read([bundle.episode.episode_id for bundle in batch]))
+        for bundle in batch:
+            bundle.trajectory = trajectories.get(bundle.episode.episode_id)
+    for bundle in batch:
+        bundle.frames.decode()
+
+
+def _lacking(ws: Workspace, running: Sequence[Running], where: str, progress: Progress) -> Iterator[Bundle]:
+    """Episodes that at least one annotator has to work on; the others are counted and passed over."""
+    captions = any(one.annotator.about == "caption" for one in running)
+    episodes = ws.episodes(where)
+    while batch := list(islice(episodes, _PLAN_BATCH)):
+        known = _captions(ws, batch) if captions else {}
+        for episode in batch:
+            bundle = _bundle(episode, known.get(episode.episode_id, ()), running)
+            if any(one.lacks(bundle) for one in running):
+                yield bundle
+                continue
+            for one in running:
+                one.skip(bundle)
+            progress.advance()
+
+
+def _bundle(episode: Episode, captions: Sequence[Annotation], running: Sequence[Running]) -> Bundle:
+    bundle = Bundle(episode, Frames(episode, ()), captions=captions)
+    wanted = [one.annotator.wants(episode) for one in running if one.lacks(bundle) or one.annotator.about == "caption"]
+    bundle.frames = Frames(episode, wanted)
+    return bundle
+
+
+def _captions(ws: Workspace, episodes: Sequence[Episode]) -> dict[str, list[Annotation]]:
+    found: dict[str, list[Annotation]] = {}
+    for fact in ws.annotations.about([episode.episode_id for episode in episodes], ["caption"]):
+        found.setdefault(fact.episode_id, []).append(fact)
+    return found
+
+
+def _quote(running: Running, ids: set[str], sample: Sequence[Episode]) -> Quote:
+    annotator: Annotator = running.annotator
+    already = len(ids & running.done)
+    scale = (len(ids) - already) / max(len(sample), 1)
+    frames = sum(len(seconds) for episode in sample for seconds in annotator.wants(episode).values())
+    cost = sum((annotator.estimate(episode) for episode in sample), Cost())
+    return Quote(
+        annotator=running.name,
+        planned=len(ids),
+        already=already,
+        frames=round(frames * scale),
+        cost=Cost(
+            calls=round(cost.calls * scale),
+            tokens_in=round(cost.tokens_in * scale),
+            tokens_out=round(cost.tokens_out * scale),
+            usd=None if cost.usd is None else cost.usd * scale,
+        ),
+    )

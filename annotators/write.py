@@ -1,0 +1,91 @@
+"""Writer: what a run made, stored in large batches: vectors first, then the facts that say they are there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from annotators.base import Bundle, FrameVectors, Result
+from annotators.stage import Running
+from ares.annotation import Annotation, Cost
+from ares.jobs.ledger import Ledger
+
+if TYPE_CHECKING:
+    from ares.workspace import Workspace
+
+_FACTS_PER_WRITE = 2_000
+_VECTORS_PER_WRITE = 50_000
+_SECONDS_PER_WRITE = 20.0
+# Spaces whose table may hold vectors of a run that was killed between writing them and the facts.
+UNFINISHED = "unfinished_spaces"
+
+
+class Writer:
+    """Collects results and stores them; a killed run loses at most what was collected.
+
+    Args:
+        ws: Where to.
+        running: The annotators of the run.
+    """
+
+    def __init__(self, ws: Workspace, running: Sequence[Running]) -> None:
+        self._ws = ws
+        self._running = {one.name: one for one in running}
+        scopes = {one.name: f"{one.name}/{one.annotator.maker.maker_id}" for one in running}
+        self._ledgers = {name: Ledger(ws.annotations, scope) for name, scope in scopes.items()}
+        self._results: list[tuple[str, Result]] = []
+        self._vectors = 0
+        self._written = time.monotonic()
+        self._marked: set[str] = set()
+
+    def take(self, bundles: list[Bundle]) -> None:
+        """Accept bundles that have passed every stage."""
+        for bundle in bundles:
+            for name, results in bundle.made.items():
+                self._results.extend((name, result) for result in results)
+                self._vectors += sum(len(rows.seconds) for result in results for rows in result.vectors)
+        waited = time.monotonic() - self._written > _SECONDS_PER_WRITE
+        if waited or len(self._results) >= _FACTS_PER_WRITE or self._vectors >= _VECTORS_PER_WRITE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Store what was collected, count it as kept, and bring the failure ledger up to date."""
+        results, self._results, self._vectors = self._results, [], 0
+        for name, running in self._running.items():
+            mine = [result for owner, result in results if owner == name]
+            self._store(running, mine)
+            failed, running.failed = running.failed, {}
+            self._ledgers[name].record(failed, [fact.subject for fact in _facts(mine)])
+        self._written = time.monotonic()
+
+    def close(self) -> None:
+        """Say that the vector tables are whole: every vector has its fact."""
+        self._ws.annotations.drop(UNFINISHED, self._marked)
+
+    def _store(self, running: Running, results: list[Result]) -> None:
+        vectors = [rows for result in results for rows in result.vectors]
+        if vectors:
+            self._add_vectors(running.annotator.space, vectors)
+        facts = _facts(results)
+        if facts:
+            self._ws.annotations.append(facts)
+        for result in results:
+            running.report.keep(sum((fact.cost for fact in result.annotations), Cost()))
+
+    def _add_vectors(self, space: str, vectors: list[FrameVectors]) -> None:
+        if space not in self._marked:
+            self._ws.annotations.put(UNFINISHED, {space: True})
+            self._marked.add(space)
+        self._ws.tables.vectors(space).add(vectors)
+
+
+def _facts(results: Sequence[Result]) -> list[Annotation]:
+    return [fact for result in results for fact in result.annotations]
+
+
+def mend_spaces(ws: Workspace, running: Sequence[Running]) -> int:
+    """Delete vectors that a killed run wrote without their facts. Returns how many rows went."""
+    unfinished = {space for space, _ in ws.annotations.find(UNFINISHED)}
+    lost = [one for one in running if one.annotator.space in unfinished]
+    return sum(ws.tables.vectors(one.annotator.space).keep_only(one.done) for one in lost)

@@ -1,0 +1,245 @@
+"""Load: every episode of some sources into a workspace, each planned one kept, already there or failed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.episode import Json, Record
+from ares.errors import AresError, RequestError, SourceError
+from ares.jobs.flow import Stage, flow
+from ares.jobs.ledger import Ledger, enter_job
+from ares.jobs.progress import Progress
+from ares.jobs.report import Report
+from ares.registry import ingesters
+from ingest.base import Ingester, Item, Options, Source
+
+if TYPE_CHECKING:
+    from ares.workspace import Workspace
+
+# One write of the tables per this many steps: few and large, yet a killed run loses little.
+_STEPS_PER_WRITE = 200_000
+_EPISODES_PER_WRITE = 2_000
+_SECONDS_PER_WRITE = 30.0
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What an ingestion did.
+
+    Attributes:
+        report: Every planned record, counted once.
+        duplicates: Records in the workspace whose content stands there under an earlier identity too.
+    """
+
+    report: Report = field(default_factory=Report)
+    duplicates: int = 0
+
+    def to_json(self) -> dict[str, Json]:
+        """The document of `ares ingest --json`."""
+        return {**self.report.to_json(), "duplicates": self.duplicates}
+
+
+@dataclass(slots=True)
+class _Reading:
+    """An item on its way in."""
+
+    item: Item
+    record: Record | None = None
+    error: AresError | None = None
+
+
+def load(
+    ws: Workspace,
+    paths: Sequence[str],
+    options: Options | None = None,
+    *,
+    format: str = "auto",
+    limit: int | None = None,
+    strict: bool = False,
+    workers: int = 4,
+    quiet: bool = False,
+) -> Loaded:
+    """Ingest every dataset found at the paths, by reference.
+
+    Args:
+        ws: Where to.
+        paths: Folders or files.
+        options: Dataset name and rate given by the user.
+        format: Ingester name, or "auto".
+        limit: Most records to plan, over all paths.
+        strict: Stop at the first record that fails.
+        workers: Threads that read.
+        quiet: Show no progress.
+
+    Raises:
+        RequestError: A path is no dataset, or the format is unknown; nothing was read.
+        SourceError: A record failed and `strict` was asked.
+    """
+    started = time.monotonic()
+    sources = open_sources(paths, options or Options(), format)
+    loaded = Loaded()
+    with ws.writing("ares ingest"):
+        ws.sync()
+        ws.tables.episodes.drop_orphans()
+        left = limit
+        for source in sources:
+            writer = _Writer(ws, loaded.report, strict)
+            left = _load_source(ws, source, writer, left, workers, quiet)
+        loaded.duplicates = ws.tables.episodes.mark_duplicates()
+        loaded.report.seconds = time.monotonic() - started
+        enter_job(ws.annotations, "ingest", loaded.to_json())
+    return loaded
+
+
+def open_sources(paths: Sequence[str], options: Options, format: str = "auto") -> list[Source]:
+    """The datasets at the paths. Raises RequestError for a path that holds none of the format."""
+    return [source for path in paths for source in _ingester(path, format).open(path, options)]
+
+
+def _ingester(path: str, format: str) -> Ingester:
+    if not Path(path).exists():
+        raise RequestError("there is no such file or folder", repr(path))
+    names = ingesters.names() if format == "auto" else [format]
+    for name in names:
+        ingester: Ingester = ingesters.get(name)  # type: ignore[assignment]
+        if ingester.recognises(path):
+            return ingester
+    raise RequestError(f"{path!r} is no dataset that can be read", f"tried: {', '.join(names)}")
+
+
+def _load_source(
+    ws: Workspace, source: Source, writer: _Writer, left: int | None, workers: int, quiet: bool
+) -> int | None:
+    planned = source.total if left is None else min(source.total, left)
+    writer.report.planned += planned
+    for warning in source.warnings:
+        writer.report.warn(warning, source.dataset)
+    progress = Progress(f"ingest {source.dataset}", planned, None if quiet else sys.stderr)
+    items = _missing(ws, source, writer, progress, islice(source.items, planned))
+
+    def sink(batch: list[_Reading]) -> None:
+        progress.advance(len(batch))
+        writer.take(batch)
+
+    try:
+        flow(items, [Stage("read", _read, batch=8, workers=workers)], sink)
+    finally:
+        writer.flush()
+        progress.close()
+    return None if left is None else left - planned
+
+
+def _read(batch: list[_Reading]) -> None:
+    for reading in batch:
+        try:
+            reading.record = reading.item.load()
+        except AresError as error:
+            reading.error = error
+
+
+def _missing(
+    ws: Workspace, source: Source, writer: _Writer, progress: Progress, items: Iterator[Item]
+) -> Iterator[_Reading]:
+    """Items that the workspace lacks; the others are counted as already there, if they are the same records."""
+    clauses = {"format": source.format, "dataset": source.dataset, "version": source.version}
+    known = ws.tables.episodes.ids(" AND ".join(f"{name} = {_quoted(value)}" for name, value in clauses.items()))
+    same_place: bool | None = None
+    seen: set[str] = set()
+    for item in items:
+        if item.episode_id in seen:
+            yield _Reading(item, error=SourceError("this identity stands twice in the source", item.where))
+            continue
+        seen.add(item.episode_id)
+        if item.episode_id not in known:
+            yield _Reading(item)
+            continue
+        if same_place is None:
+            same_place = _same_place(ws, item)
+        clash = None if same_place else _clash(ws, item)
+        if clash:
+            yield _Reading(item, error=clash)
+        else:
+            writer.report.already += 1
+            progress.advance()
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _same_place(ws: Workspace, item: Item) -> bool:
+    """Whether the stored episode was read from the very file that the item is in now, unchanged."""
+    return _clash(ws, item) is None and ws.episode(item.episode_id).source == _source_of(item)
+
+
+def _source_of(item: Item) -> str:
+    try:
+        return item.load().episode.source
+    except AresError:
+        return ""
+
+
+def _clash(ws: Workspace, item: Item) -> AresError | None:
+    """Why the item is not the stored episode of the same identity, or None when it is (or cannot be read)."""
+    try:
+        record = item.load()
+    except AresError:
+        return None
+    stored = ws.episode(item.episode_id)
+    if stored.content_hash == record.episode.content_hash:
+        return None
+    return SourceError(
+        "another record has this identity already",
+        f"{item.where} differs from {stored.source}; give it a name of its own with --dataset NAME",
+    )
+
+
+class _Writer:
+    """Collects records and writes them in few large batches, counting what became of each."""
+
+    def __init__(self, ws: Workspace, report: Report, strict: bool) -> None:
+        self.report = report
+        self._ws = ws
+        self._strict = strict
+        self._ledger = Ledger(ws.annotations, "ingest")
+        self._records: list[tuple[Item, Record]] = []
+        self._failed: dict[str, AresError] = {}
+        self._steps = 0
+        self._written = time.monotonic()
+
+    def take(self, batch: list[_Reading]) -> None:
+        """Accept what was read. Raises the first failure when strict."""
+        for reading in batch:
+            if reading.record is not None:
+                self._records.append((reading.item, reading.record))
+                self._steps += reading.record.episode.num_steps
+            elif reading.error is not None:
+                self._fail(reading.item, reading.error)
+        waited = time.monotonic() - self._written > _SECONDS_PER_WRITE
+        if waited or self._steps > _STEPS_PER_WRITE or len(self._records) >= _EPISODES_PER_WRITE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        records, self._records, self._steps = self._records, [], 0
+        if records:
+            self._ws.tables.episodes.add([record for _, record in records])
+        for item, record in records:
+            self.report.keep()
+            for warning in record.warnings:
+                self.report.warn(warning, item.where)
+        self._ledger.record(self._failed, [item.episode_id for item, _ in records])
+        self._failed = {}
+        self._written = time.monotonic()
+
+    def _fail(self, item: Item, error: AresError) -> None:
+        self.report.fail(error, item.where)
+        self._failed[item.episode_id] = error
+        if self._strict:
+            raise error
