@@ -1,0 +1,214 @@
+"""SqliteStore: the annotation log in one file (WAL), for many threads and several processes."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ares.annotation import Annotation, Maker
+from ares.episode import Json
+from ares.errors import StoreError
+from ares.store import codec
+from ares.store.annotations import Logged
+
+_FORMAT = 1
+_BUSY_SECONDS = 60.0
+_PAGE = 1000
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    annotation_id TEXT NOT NULL UNIQUE,
+    episode_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    maker_id TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS facts_done ON facts (maker_id, subject);
+CREATE INDEX IF NOT EXISTS facts_about ON facts (episode_id, name);
+CREATE INDEX IF NOT EXISTS facts_counts ON facts (name, episode_id);
+CREATE TABLE IF NOT EXISTS makers (maker_id TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS documents (
+    collection TEXT NOT NULL,
+    key TEXT NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (collection, key)
+) WITHOUT ROWID;
+"""
+_FACT = "facts.sequence, facts.episode_id, facts.name, facts.maker_id, facts.subject, facts.body"
+
+
+class SqliteStore:
+    """An AnnotationStore in a file; one connection behind a lock, writers of other processes are waited for.
+
+    Args:
+        path: The file; made when it is not there, its folder must exist.
+
+    Raises:
+        StoreError: The file cannot be opened, is no database, or was written by a newer version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        with self._readable():
+            self._connection = sqlite3.connect(
+                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        try:
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"SqliteStore({str(self.path)!r})"
+
+    def append(self, annotations: Sequence[Annotation]) -> int:
+        """Store facts in one transaction, ignoring those already there; the log's last sequence number.
+
+        Raises:
+            StoreError: The file cannot be written; nothing of this call is stored then.
+        """
+        rows = [_row(fact) for fact in annotations]
+        with self._transaction() as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO facts (annotation_id, episode_id, name, maker_id, subject, body)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+            return self.last_sequence()
+
+    def read(self, after: int = 0, limit: int = 10_000) -> list[Logged]:
+        """Facts with a sequence number above `after`, in order."""
+        rows = self._rows(
+            f"SELECT {_FACT} FROM facts WHERE sequence > ? ORDER BY sequence LIMIT ?", (after, limit)
+        )
+        return [_logged(row) for row in rows]
+
+    def last_sequence(self) -> int:
+        """Sequence number of the newest fact; 0 for an empty log."""
+        return int(self._rows("SELECT COALESCE(MAX(sequence), 0) FROM facts")[0][0])
+
+    def done(self, maker_id: str) -> set[str]:
+        """Subjects that this maker has already done."""
+        return {row[0] for row in self._rows("SELECT subject FROM facts WHERE maker_id = ?", (maker_id,))}
+
+    def about(self, episode_ids: Sequence[str], names: Sequence[str] = ()) -> list[Annotation]:
+        """Facts about these episodes in order of the log, of the given names only when there are any."""
+        # As JSON the ids are one parameter, however many they are.
+        query = (
+            f"SELECT {_FACT} FROM facts WHERE episode_id IN (SELECT value FROM json_each(?))"
+            " AND (? OR name IN (SELECT value FROM json_each(?))) ORDER BY sequence"
+        )
+        given = (codec.to_text(list(episode_ids)), not names, codec.to_text(list(names)))
+        return [_logged(row).annotation for row in self._rows(query, given)]
+
+    def counts(self) -> dict[str, int]:
+        """Number of different episodes per annotation name."""
+        return dict(
+            self._rows("SELECT name, COUNT(DISTINCT episode_id) FROM facts GROUP BY name ORDER BY name")
+        )
+
+    def add_maker(self, maker: Maker) -> None:
+        """Remember what a maker_id stands for."""
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO makers VALUES (?, ?)", (maker.maker_id, codec.maker_to_text(maker))
+            )
+
+    def makers(self) -> dict[str, Maker]:
+        """Every maker by its id."""
+        rows = self._rows("SELECT maker_id, body FROM makers ORDER BY maker_id")
+        return {maker_id: codec.maker_from_text(body) for maker_id, body in rows}
+
+    def put(self, collection: str, documents: Mapping[str, Json]) -> None:
+        """Write keyed documents in one transaction; the last write of a key wins."""
+        rows = [(collection, key, codec.to_text(document)) for key, document in documents.items()]
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", rows)
+
+    def get(self, collection: str, key: str) -> Json:
+        """One document, or None."""
+        rows = self._rows("SELECT body FROM documents WHERE collection = ? AND key = ?", (collection, key))
+        return codec.from_text(rows[0][0]) if rows else None
+
+    def find(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
+        """Documents whose key starts with `prefix`, in order of key, a page at a time."""
+        query = "SELECT key, body FROM documents WHERE collection = ? AND key {} ? ORDER BY key LIMIT ?"
+        rows = self._rows(query.format(">="), (collection, prefix, _PAGE))
+        while rows:
+            for key, body in rows:
+                if not key.startswith(prefix):
+                    return
+                yield key, codec.from_text(body)
+            rows = self._rows(query.format(">"), (collection, rows[-1][0], _PAGE))
+
+    def drop(self, collection: str, keys: Iterable[str]) -> None:
+        """Remove documents; a key that is not there is no error."""
+        with self._transaction() as connection:
+            connection.executemany(
+                "DELETE FROM documents WHERE collection = ? AND key = ?", [(collection, key) for key in keys]
+            )
+
+    def close(self) -> None:
+        """Release the file."""
+        with self._lock:
+            self._connection.close()
+
+    def _prepare(self) -> None:
+        found = self._rows("PRAGMA user_version")[0][0]
+        if found > _FORMAT:
+            raise StoreError(
+                f"the annotations have format {found}", f"this version of ARES reads format {_FORMAT}"
+            )
+        self._rows("PRAGMA journal_mode = WAL")
+        if found < _FORMAT:
+            with self._transaction() as connection:
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {_FORMAT}")
+
+    def _rows(self, query: str, given: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with self._lock, self._readable():
+            return self._connection.execute(query, given).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._readable():
+            # IMMEDIATE takes the write lock at once: a later upgrade could fail instead of waiting.
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.ProgrammingError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise StoreError(
+                "the annotations file cannot be used", f"{self.path}: {error}; nothing stored before is lost"
+            ) from error
+
+
+def _row(fact: Annotation) -> tuple[str, ...]:
+    body = codec.fact_to_text(fact)
+    return fact.annotation_id, fact.episode_id, fact.name, fact.maker_id, fact.subject, body
+
+
+def _logged(row: tuple[Any, ...]) -> Logged:
+    sequence, episode_id, name, maker_id, subject, body = row
+    fact = codec.fact_from_text(body, episode_id=episode_id, name=name, maker_id=maker_id, subject=subject)
+    return Logged(sequence, fact)
