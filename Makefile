@@ -24,7 +24,7 @@ check: dev-env ## Lint, format, types, and the tests of the house rules
 	@$(BIN)/pytest -q tests/test_layers.py tests/test_house.py tests/test_docs.py
 
 bench: run-env ## Run the benchmarks (ARGS="16")
-	@$(BIN)/python benchmarks/run.py $(ARGS)
+	@$(BIN)/python -m benchmarks.run $(ARGS)
 
 lock: dev-env ## Write the lock files anew from pyproject.toml
 	@scripts/lock.sh

@@ -1,0 +1,37 @@
+"""Run benchmarks by number, all of them by default, and print one table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from benchmarks.startup import startup
+from benchmarks.timing import Row, table
+
+# Number (as in benchmarks/README.md) -> what measures it.
+BENCHMARKS: dict[int, Callable[[], Iterable[Row]]] = {
+    16: startup,
+}
+
+
+def main() -> None:
+    """Measure and print; a number that is not there ends with the list of those that are."""
+    parser = argparse.ArgumentParser(description="Each benchmark runs ours and its peer in turn.")
+    parser.add_argument("numbers", nargs="*", type=int, help=f"of {sorted(BENCHMARKS)}; all when left out")
+    wanted = parser.parse_args().numbers or sorted(BENCHMARKS)
+    unknown = sorted(set(wanted) - set(BENCHMARKS))
+    if unknown:
+        parser.error(f"no benchmark {unknown}; there are: {sorted(BENCHMARKS)}")
+    print(f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}\n")
+    print(table([row for number in wanted for row in BENCHMARKS[number]()]))
+
+
+def _machine() -> str:
+    return f"{os.cpu_count()} cores {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Benchmark 16: how long the command line takes to start, against a Python that does nothing."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.timing import Row, command, in_turn
+
+_ARES = str(Path(sys.executable).parent / "ares")
+_BARE = [sys.executable, "-c", "pass"]
+
+
+def startup() -> Iterator[Row]:
+    """`ares --help`, and `ares status` of an empty workspace."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield _row("`ares --help`", [_ARES, "--help"], "+0.2 s")
+        status = [_ARES, "-w", f"{folder}/workspace", "status", "--json"]
+        yield _row("`ares status`, empty workspace", status, "under 1 s")
+
+
+def _row(work: str, words: list[str], target: str) -> Row:
+    ours, bare = in_turn(command(words), command(_BARE))
+    return Row(
+        number=16,
+        work=work,
+        ours_seconds=ours,
+        peer="`python -c pass`",
+        peer_seconds=bare,
+        target=target,
+    )
