@@ -30,7 +30,8 @@ def main() -> None:
 
 
 def _machine() -> str:
-    return f"{os.cpu_count()} cores {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+    python = platform.python_version()
+    return f"{os.cpu_count()} cores {platform.machine()}, {platform.system()}, Python {python}"
 
 
 if __name__ == "__main__":
