@@ -1,0 +1,50 @@
+"""Choose: the episode ids that a filter, a search or a list names, with the recipe that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ares.episode import Json
+from ares.errors import RequestError
+
+if TYPE_CHECKING:
+    from ares.workspace import Workspace
+
+# The order of a set: by place in the source, whatever the order of ingestion.
+ORDER = "dataset, version, split, key"
+# Episodes that a search contributes when no limit is given: a ranking has no natural end.
+_SEARCH_LIMIT = 100
+
+
+def choose(
+    ws: Workspace, *, where: str = "", search: str = "", ids: Sequence[str] = (), limit: int | None = None
+) -> tuple[Iterator[str], dict[str, Json]]:
+    """Episode ids in a fixed order, and the recipe to keep with the set.
+
+    Args:
+        ws: The workspace.
+        where: SQL filter; applies to a search and to a list of ids too.
+        search: Text; the best `limit` episodes for it (100 without a limit), best first.
+        ids: Episode ids, instead of a search.
+        limit: Most episodes.
+
+    Raises:
+        RequestError: The filter cannot be read, or an id is not among the episodes that it leaves.
+    """
+    recipe: dict[str, Json] = {"where": where, "search": search, "ids": len(ids), "limit": limit}
+    if search:
+        hits = ws.search(search, where=where, limit=limit or _SEARCH_LIMIT)
+        return iter([hit.episode_id for hit in hits]), recipe
+    if ids:
+        return iter(_known(ws, ids, where)[:limit]), recipe
+    batches = ws.tables.episodes.scan(["episode_id"], where=where, limit=limit, order_by=ORDER)
+    return (str(value) for batch in batches for value in batch.column("episode_id").to_pylist()), recipe
+
+
+def _known(ws: Workspace, ids: Sequence[str], where: str) -> list[str]:
+    known = ws.tables.episodes.ids(where)
+    unknown = [one for one in ids if one not in known]
+    if unknown:
+        raise RequestError(f"{len(unknown)} ids are not among the episodes", f"first: {unknown[0]!r}")
+    return list(dict.fromkeys(ids))
