@@ -104,7 +104,7 @@ def no_cost(episode: Episode) -> Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotator:
-    """An annotator, ready to run; the entry points of "ares.annotators" hold factories `(Options, Workspace) -> Annotator`.
+    """An annotator, ready to run; the entry points of "ares.annotators" hold factories of them, see `Factory`.
 
     Attributes:
         maker: What its annotations say made them.

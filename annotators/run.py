@@ -35,8 +35,8 @@ class Quote:
 
     Attributes:
         annotator: Plug-in name.
-        planned: Episodes that the filter leaves.
-        already: Those that have the annotation from this maker (for `grade`: whose captions all have it).
+        planned: Episodes that the filter leaves; for `grade` the captions that they have now.
+        already: Those that this maker has done.
         frames: Frames to decode for the rest.
         cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
     """
@@ -51,7 +51,11 @@ class Quote:
         """The document of `ares annotate --dry-run --json`."""
         counts: dict[str, Json] = {"planned": self.planned, "already": self.already, "frames": self.frames}
         cost = self.cost
-        tokens: dict[str, Json] = {"tokens_in": cost.tokens_in, "tokens_out": cost.tokens_out, "usd": cost.usd}
+        tokens: dict[str, Json] = {
+            "tokens_in": cost.tokens_in,
+            "tokens_out": cost.tokens_out,
+            "usd": cost.usd,
+        }
         return {"annotator": self.annotator, **counts, "calls": cost.calls, **tokens}
 
 
@@ -108,7 +112,7 @@ def quote(ws: Workspace, names: Sequence[str], options: Options, where: str = ""
     running = start(ws, names, options, None, False)
     ids = ws.tables.episodes.ids(where)
     sample = list(islice(ws.episodes(where), _QUOTE_SAMPLE))
-    return [_quote(one, ids, sample) for one in running]
+    return [_quote(ws, one, ids, sample) for one in running]
 
 
 def start(
@@ -127,7 +131,9 @@ def _run(
 ) -> None:
     writer = Writer(ws, running)
     signals = any(one.annotator.signals for one in running)
-    reading = Stage("read", lambda batch: _read(ws, batch, signals), batch=_READ_BATCH, workers=readers)
+    reading: Stage[Bundle] = Stage(
+        "read", lambda batch: _read(ws, batch, signals), batch=_READ_BATCH, workers=readers
+    )
 
     def sink(batch: list[Bundle]) -> None:
         progress.advance(len(batch))
@@ -169,7 +175,11 @@ def _lacking(ws: Workspace, running: Sequence[Running], where: str, progress: Pr
 
 def _bundle(episode: Episode, captions: Sequence[Annotation], running: Sequence[Running]) -> Bundle:
     bundle = Bundle(episode, Frames(episode, ()), captions=captions)
-    wanted = [one.annotator.wants(episode) for one in running if one.lacks(bundle) or one.annotator.about == "caption"]
+    wanted = [
+        one.annotator.wants(episode)
+        for one in running
+        if one.lacks(bundle) or one.annotator.about == "caption"
+    ]
     bundle.frames = Frames(episode, wanted)
     return bundle
 
@@ -181,15 +191,16 @@ def _captions(ws: Workspace, episodes: Sequence[Episode]) -> dict[str, list[Anno
     return found
 
 
-def _quote(running: Running, ids: set[str], sample: Sequence[Episode]) -> Quote:
+def _quote(ws: Workspace, running: Running, ids: set[str], sample: Sequence[Episode]) -> Quote:
     annotator: Annotator = running.annotator
-    already = len(ids & running.done)
-    scale = (len(ids) - already) / max(len(sample), 1)
+    subjects = ids if annotator.about == "episode" else _caption_ids(ws, ids)
+    already = len(subjects & running.done)
+    scale = (len(subjects) - already) / max(len(sample), 1)
     frames = sum(len(seconds) for episode in sample for seconds in annotator.wants(episode).values())
     cost = sum((annotator.estimate(episode) for episode in sample), Cost())
     return Quote(
         annotator=running.name,
-        planned=len(ids),
+        planned=len(subjects),
         already=already,
         frames=round(frames * scale),
         cost=Cost(
@@ -199,3 +210,10 @@ def _quote(running: Running, ids: set[str], sample: Sequence[Episode]) -> Quote:
             usd=None if cost.usd is None else cost.usd * scale,
         ),
     )
+
+
+def _caption_ids(ws: Workspace, episode_ids: set[str]) -> set[str]:
+    left, found = iter(sorted(episode_ids)), set[str]()
+    while chunk := list(islice(left, _PLAN_BATCH)):
+        found.update(fact.annotation_id for fact in ws.annotations.about(chunk, ["caption"]))
+    return found

@@ -60,7 +60,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         "app_password": env.get("ARES_APP_PASSWORD"),
     }
     given = {name: text for name, text in texts.items() if text}
-    return Settings(**given, price=_price(env), media_cache_bytes=_cache_bytes(env))  # type: ignore[arg-type]
+    return Settings(**given, price=_price(env), media_cache_bytes=_cache_bytes(env))
 
 
 def _price(env: Mapping[str, str]) -> Price | None:
@@ -79,4 +79,6 @@ def _cache_bytes(env: Mapping[str, str]) -> int:
     try:
         return int(float(text) * 2**30)
     except ValueError:
-        raise RequestError("ARES_MEDIA_CACHE_GB is no number", f"{text!r}; give gigabytes such as 10") from None
+        raise RequestError(
+            "ARES_MEDIA_CACHE_GB is no number", f"{text!r}; give gigabytes such as 10"
+        ) from None

@@ -1,4 +1,4 @@
-"""Workspace: a folder or object-store URI with its index, its annotations and its cache; the one handle passed about."""
+"""Workspace: a folder with its index, its annotations and its cache; the one handle that is passed about."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ class Workspace:
         from ares.store.mongo import MongoStore
 
         if not self.settings.mongo_uri:
-            raise StoreError("this workspace keeps its annotations in MongoDB", "set ARES_MONGO_URI to its server")
+            raise StoreError(
+                "this workspace keeps its annotations in MongoDB", "set ARES_MONGO_URI to its server"
+            )
         return MongoStore(self.settings.mongo_uri, self.workspace_id)
 
     @cached_property
@@ -148,7 +150,9 @@ def open_workspace(path: str, settings: Settings) -> Workspace:
         StoreError: The workspace was written by a newer version.
     """
     if "://" in path:
-        raise RequestError("a workspace on an object store cannot be opened", f"{path!r}; give a local folder")
+        raise RequestError(
+            "a workspace on an object store cannot be opened", f"{path!r}; give a local folder"
+        )
     folder = Path(path)
     manifest = folder / "workspace.json"
     if not manifest.exists():
@@ -158,7 +162,9 @@ def open_workspace(path: str, settings: Settings) -> Workspace:
 
 def _create(folder: Path, manifest: Path, settings: Settings) -> None:
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise RequestError(f"{str(folder)!r} is no workspace", "give an empty or a new folder, or a workspace")
+        raise RequestError(
+            f"{str(folder)!r} is no workspace", "give an empty or a new folder, or a workspace"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     document = {
         "format": _FORMAT,
@@ -178,7 +184,8 @@ def _read(manifest: Path) -> dict[str, object]:
         raise StoreError(f"{str(manifest)!r} cannot be read", str(error)) from None
     if document.get("format") != _FORMAT:
         raise StoreError(
-            f"the workspace has format {document.get('format')!r}", f"this version of ARES reads format {_FORMAT}"
+            f"the workspace has format {document.get('format')!r}",
+            f"this version of ARES reads format {_FORMAT}",
         )
     return dict(document)
 

@@ -148,7 +148,9 @@ def _missing(
 ) -> Iterator[_Reading]:
     """Items that the workspace lacks; the others are counted as already there, if they are the same records."""
     clauses = {"format": source.format, "dataset": source.dataset, "version": source.version}
-    known = ws.tables.episodes.ids(" AND ".join(f"{name} = {_quoted(value)}" for name, value in clauses.items()))
+    known = ws.tables.episodes.ids(
+        " AND ".join(f"{name} = {_quoted(value)}" for name, value in clauses.items())
+    )
     same_place: bool | None = None
     seen: set[str] = set()
     for item in items:

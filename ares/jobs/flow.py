@@ -17,9 +17,10 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.1
 # A batch that does not fill is sent on after this long, so that a slow stage behind it does not starve.
 _LINGER_SECONDS = 0.5
+_SINK_BATCH = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stage(Generic[T]):
     """One station of a flow.
 
@@ -89,40 +90,50 @@ def flow(items: Iterable[T], stages: Sequence[Stage[T]], sink: Callable[[list[T]
 
     The order of items is not kept. Raises whatever `items`, a stage or `sink` raised.
     """
-    stop = threading.Event()
-    errors: list[BaseException] = []
-    lines = [_Line[T](max(4, 2 * stage.batch * stage.workers), stop) for stage in stages] + [_Line[T](64, stop)]
-
-    def guarded(work: Callable[[], None]) -> Callable[[], None]:
-        def run() -> None:
-            try:
-                work()
-            except _Stopped:
-                pass
-            except BaseException as error:
-                errors.append(error)
-                stop.set()
-
-        return run
-
-    threads = [threading.Thread(target=guarded(lambda: _feed(items, lines[0])), name="flow-items", daemon=True)]
+    crew = _Crew()
+    sizes = [max(4, 2 * stage.batch * stage.workers) for stage in stages]
+    lines = [_Line[T](size, crew.stop) for size in [*sizes, _SINK_BATCH]]
+    crew.start("items", lambda: _feed(items, lines[0]))
     for stage, line, following in zip(stages, lines, lines[1:], strict=False):
         left = _Countdown(stage.workers)
         for number in range(stage.workers):
-            work = _station(stage, line, following, left)
-            threads.append(threading.Thread(target=guarded(work), name=f"flow-{stage.name}-{number}", daemon=True))
-    for thread in threads:
-        thread.start()
+            crew.start(f"{stage.name}-{number}", _station(stage, line, following, left))
     try:
         _drain(lines[-1], sink)
     except _Stopped:
         pass
     finally:
-        stop.set()
-        for thread in threads:
+        crew.dismiss()
+    if crew.errors:
+        raise crew.errors[0]
+
+
+class _Crew:
+    """The threads of a flow; the first to fail stops them all."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.errors: list[BaseException] = []
+        self._threads: list[threading.Thread] = []
+
+    def start(self, name: str, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except _Stopped:
+                pass
+            except BaseException as error:
+                self.errors.append(error)
+                self.stop.set()
+
+        thread = threading.Thread(target=guarded, name=f"flow-{name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def dismiss(self) -> None:
+        self.stop.set()
+        for thread in self._threads:
             thread.join()
-    if errors:
-        raise errors[0]
 
 
 class _Countdown:
@@ -162,6 +173,6 @@ def _station(stage: Stage[T], line: _Line[T], following: _Line[T], left: _Countd
 def _drain(line: _Line[T], sink: Callable[[list[T]], None]) -> None:
     ended = False
     while not ended:
-        batch, ended = line.batch(64)
+        batch, ended = line.batch(_SINK_BATCH)
         if batch:
             sink(batch)

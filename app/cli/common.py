@@ -1,0 +1,80 @@
+"""Common: arguments that every command takes, and the one way to print an answer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ares.episode import Json
+
+if TYPE_CHECKING:
+    from ares.workspace import Workspace
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Add --workspace and --json."""
+    parser.add_argument(
+        "-w",
+        "--workspace",
+        metavar="PATH",
+        help="workspace folder (default: $ARES_WORKSPACE or ./ares-workspace)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+
+
+def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
+    """The workspace that was asked for.
+
+    Args:
+        args: Parsed arguments.
+        create: Make it when it is not there; a command that only reads must not leave an empty workspace behind.
+
+    Raises:
+        RequestError: There is no workspace, or the folder holds something else.
+    """
+    from pathlib import Path
+
+    from ares.errors import RequestError
+    from ares.settings import from_environment
+    from ares.workspace import open_workspace as open_at
+
+    settings = from_environment()
+    path = args.workspace or settings.workspace
+    if not create and not (Path(path) / "workspace.json").exists():
+        raise RequestError(
+            f"there is no workspace at {path!r}", "`ares ingest` makes one; -w chooses another"
+        )
+    return open_at(path, settings)
+
+
+def answer(args: argparse.Namespace, document: Json, text: Callable[[], str]) -> None:
+    """Print the document as JSON when asked for, else the text for people."""
+    print(json.dumps(document, indent=1, ensure_ascii=False) if args.json else text())
+
+
+def table(rows: Sequence[Sequence[object]], head: Sequence[str] = ()) -> str:
+    """Rows as aligned columns, the last one as long as it is; control characters in data are made visible."""
+    cells = [[_cell(value) for value in row] for row in ([head, *rows] if head else rows)]
+    if not cells:
+        return ""
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = ["  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)) for row in cells]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def tallies(report: Mapping[str, Json], what: str) -> str:
+    """Failures or warnings of a report, one reason a line with its count and first example."""
+    rows = report.get(what) or []
+    assert isinstance(rows, list)
+    return "".join(
+        f"\n  {row['count']:>6}  {_cell(row['reason'])}  (first: {_cell(row['example'])})"
+        for row in rows
+        if isinstance(row, dict)
+    )
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

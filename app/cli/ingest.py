@@ -1,0 +1,61 @@
+"""`ares ingest`: read datasets into the workspace."""
+
+from __future__ import annotations
+
+import argparse
+
+from app.cli.common import add_common, answer, open_workspace, tallies
+from ares.episode import Json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    from ares.registry import ingesters
+
+    parser.add_argument("source", nargs="+", metavar="SOURCE", help="folder or file of a dataset")
+    parser.add_argument(
+        "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
+    )
+    parser.add_argument(
+        "--dataset", default="", metavar="NAME", help="name to store instead of the source's own"
+    )
+    parser.add_argument(
+        "--rate", type=_positive, metavar="HZ", help="recording rate, where the source does not store it"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="read at most N episodes")
+    parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
+    add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ingest. Returns 1 when an episode failed."""
+    from ingest.base import Options
+    from ingest.load import load, open_sources
+
+    options = Options(dataset=args.dataset, rate_hz=args.rate)
+    open_sources(args.source, options, args.format)  # a wrong path must not leave an empty workspace behind
+    ws = open_workspace(args, create=True)
+    loaded = load(ws, args.source, options, format=args.format, limit=args.limit, strict=args.strict)
+    document = loaded.to_json()
+    answer(args, document, lambda: _text(document))
+    return 1 if loaded.report.failed else 0
+
+
+def _text(document: dict[str, Json]) -> str:
+    counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))
+    lines = [f"{counts}  ({document['seconds']} s)"]
+    lines += (
+        [f"duplicates: {document['duplicates']} episodes repeat the content of another"]
+        if document["duplicates"]
+        else []
+    )
+    lines += ["failed:" + tallies(document, "failures")] if document["failures"] else []
+    lines += ["suspicious:" + tallies(document, "warnings")] if document["warnings"] else []
+    return "\n".join(lines)
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text} is no rate in Hz; give a number above 0")
+    return value

@@ -1,0 +1,43 @@
+"""Rank: the best moment of each episode, and the fusion of several rankings into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+# Constant of reciprocal-rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009).
+_RRF_K = 60
+
+
+class Moment(NamedTuple):
+    """A place in an episode with how well it fits; camera is "" when words alone matched."""
+
+    episode_id: str
+    camera: str
+    seconds: float
+    score: float
+
+
+def best_per_episode(moments: Iterable[Moment]) -> list[Moment]:
+    """One moment per episode, best first; ties go to the earlier second, then the camera, then the id."""
+    best: dict[str, Moment] = {}
+    for moment in sorted(moments, key=_order):
+        best.setdefault(moment.episode_id, moment)
+    return list(best.values())
+
+
+def fuse(rankings: Sequence[Sequence[Moment]]) -> list[Moment]:
+    """Reciprocal-rank fusion: score = sum over rankings of 1 / (60 + rank); a moment with a camera is preferred."""
+    scores: dict[str, float] = {}
+    shown: dict[str, Moment] = {}
+    for ranking in rankings:
+        for rank, moment in enumerate(ranking, start=1):
+            scores[moment.episode_id] = scores.get(moment.episode_id, 0.0) + 1.0 / (_RRF_K + rank)
+            if not shown.get(moment.episode_id, moment).camera or moment.episode_id not in shown:
+                shown[moment.episode_id] = moment
+    fused = [moment._replace(score=scores[episode_id]) for episode_id, moment in shown.items()]
+    return sorted(fused, key=_order)
+
+
+def _order(moment: Moment) -> tuple[float, str, float, str]:
+    return (-moment.score, moment.episode_id, moment.seconds, moment.camera)
