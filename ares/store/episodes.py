@@ -1,0 +1,253 @@
+"""EpisodeTable: one light row per episode, with the columns that annotators add, and everything that filters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ares.episode import Episode, Record
+from ares.errors import RequestError, StoreError
+from ares.store import arrow, filters
+from ares.store.trajectories import TrajectoryTable
+from ares.store.words import search_words
+
+if TYPE_CHECKING:
+    import lance
+    import pyarrow as pa
+    from lancedb.table import Table
+
+_CHUNK = 1000
+_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+# No filter columns: a structure, and JSON text.
+_NO_FILTER = ("cameras", "metadata")
+_FIRST_OF_SAME_CONTENT = """
+SELECT episode_id, CASE WHEN first = episode_id THEN NULL ELSE first END AS now, duplicate_of AS before
+FROM (
+    SELECT episode_id, duplicate_of, first_value(episode_id) OVER (
+        PARTITION BY content_hash ORDER BY dataset, version, split, key, episode_id
+    ) AS first
+    FROM episodes WHERE content_hash <> ''
+)
+"""
+
+
+class EpisodeTable:
+    """Episodes by id, by filter and in order.
+
+    Args:
+        table: The Lance table "episodes".
+        trajectories: The signals that are written with them.
+    """
+
+    def __init__(self, table: Table, trajectories: TrajectoryTable) -> None:
+        self._table = table
+        self._trajectories = trajectories
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Write new episodes: first their signals, then their rows, so that a row means that all is there.
+
+        Episodes that are there already are left as they are; of one id given twice the first counts.
+
+        Raises:
+            StoreError: A table cannot be written.
+        """
+        given = {record.episode.episode_id: record for record in reversed(records)}
+        there = self.ids(filters.among("episode_id", given))
+        new = [record for record in reversed(given.values()) if record.episode.episode_id not in there]
+        if not new:
+            return
+        self._trajectories.add(new)
+        rows = arrow.episodes_to_arrow([record.episode for record in new], datetime.now(UTC))
+        with filters.failures("episodes"):
+            self._table.add(rows)
+
+    def ids(self, where: str = "") -> set[str]:
+        """Ids of the episodes that fulfil a filter. Raises RequestError for a filter that cannot be read."""
+        return {
+            each for batch in self.scan(["episode_id"], where) for each in batch["episode_id"].to_pylist()
+        }
+
+    def count(self, where: str = "") -> int:
+        """Number of episodes that fulfil a filter. Raises RequestError for a filter that cannot be read."""
+        dataset = self._checked(where)
+        with filters.failures("episodes", where, self.columns()):
+            return int(dataset.count_rows(where or None))
+
+    def schema(self, columns: Sequence[str]) -> pa.Schema:
+        """Arrow schema of some columns, in that order. Raises RequestError for an unknown one."""
+        import pyarrow as pa
+
+        schema = self._dataset().schema
+        self._known(columns, schema.names)
+        return pa.schema([schema.field(name) for name in columns])
+
+    def columns(self) -> dict[str, str]:
+        """Type of every column that can stand in a filter: an Arrow type name, or "list<string>"."""
+        schema = self._dataset().schema
+        return {field.name: _type_name(field.type) for field in schema if field.name not in _NO_FILTER}
+
+    def scan(
+        self,
+        columns: Sequence[str],
+        where: str = "",
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str = "",
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns of the episodes that fulfil a filter, streamed.
+
+        Args:
+            columns: Names of columns.
+            where: SQL condition; "" is all.
+            limit: Most rows.
+            offset: Rows to pass over.
+            order_by: Columns such as "dataset, key" or "num_steps DESC"; missing values last, ties by episode_id.
+
+        Raises:
+            RequestError: An unknown column, or a filter that cannot be read.
+        """
+        dataset = self._checked(where)
+        self._known(columns, dataset.schema.names)
+        order = self._ordering(order_by, dataset.schema.names)
+        scanner = {
+            "filter": where or None,
+            "limit": limit,
+            "offset": offset or None,
+            "order_by": order or None,
+            # Without row ids Lance cannot order by a column that is not asked for.
+            "with_row_id": bool(order),
+        }
+        return self._batches(dataset, list(columns), where, scanner)
+
+    def read(self, where: str = "", limit: int | None = None) -> Iterator[Episode]:
+        """Episodes that fulfil a filter, streamed. Raises RequestError for a filter that cannot be read."""
+        names = arrow.episode_schema().names
+        for batch in self.scan(names, where, limit):
+            yield from arrow.episodes_from_arrow(batch)
+
+    def get(self, ids: Sequence[str]) -> list[Episode]:
+        """Episodes by id, in the order asked; unknown ids are left out."""
+        found: dict[str, Episode] = {}
+        for chunk in filters.chunks(ids, _CHUNK):
+            for episode in self.read(filters.among("episode_id", chunk)):
+                found[episode.episode_id] = episode
+        return [found[each] for each in ids if each in found]
+
+    def set_values(self, values: pa.Table) -> None:
+        """Set columns of some episodes; columns that are not there are added, ids that are not there passed over.
+
+        Args:
+            values: Column episode_id, each id once, and the columns to set with their Arrow types.
+
+        Raises:
+            StoreError: A column has another type in the table, or a name that no filter could use.
+        """
+        self._add_columns(values.schema)
+        with filters.failures("episodes"):
+            self._table.merge_insert("episode_id").when_matched_update_all().execute(values)
+
+    def mark_duplicates(self) -> int:
+        """Set `duplicate_of` to the first episode of the same content, whatever the order of ingestion.
+
+        Returns:
+            How many episodes have the content of an earlier one (by dataset, version, split, key).
+        """
+        import duckdb
+        import pyarrow as pa
+
+        columns = ["episode_id", "content_hash", "dataset", "version", "split", "key", "duplicate_of"]
+        with duckdb.connect() as connection:
+            connection.register("episodes", self._reader(columns))
+            found: pa.Table = connection.sql(_FIRST_OF_SAME_CONTENT).to_arrow_table()
+        changed = [
+            each != other
+            for each, other in zip(*(found[name].to_pylist() for name in ("now", "before")), strict=True)
+        ]
+        values = found.select(["episode_id", "now"]).filter(pa.array(changed, pa.bool_()))
+        if values.num_rows:
+            self.set_values(values.rename_columns(["episode_id", "duplicate_of"]))
+        return len(found) - int(found["now"].null_count)
+
+    def drop_orphans(self) -> int:
+        """Remove signals whose episode was never written, left by a crash between both. Returns how many."""
+        return self._trajectories.keep_only(self.ids())
+
+    def search_instruction(
+        self, text: str, limit: int, episode_ids: Collection[str] | None = None
+    ) -> list[tuple[str, float]]:
+        """Episodes whose instruction has words of the text: (episode_id, BM25 score), best first, ties by id."""
+        where = None if episode_ids is None else filters.among("episode_id", episode_ids)
+        with filters.failures("episodes"):
+            found = search_words(self._table, "instruction", text, ["episode_id"], limit, where)
+        return [(row["episode_id"], row["_score"]) for row in found]
+
+    def _dataset(self) -> lance.LanceDataset:
+        with filters.failures("episodes"):
+            return self._table.to_lance()
+
+    def _checked(self, where: str) -> lance.LanceDataset:
+        dataset = self._dataset()
+        filters.check(dataset, where, self.columns())
+        return dataset
+
+    def _known(self, wanted: Collection[str], there: Collection[str]) -> None:
+        for name in wanted:
+            if name not in there:
+                raise RequestError(
+                    f"no column {name!r} in episodes", f"there are: {', '.join(sorted(there))}"
+                )
+
+    def _ordering(self, order_by: str, there: Collection[str]) -> list[Any]:
+        from lance.dataset import ColumnOrdering
+
+        wanted = [part.split() for part in order_by.split(",")] if order_by.strip() else []
+        if any(len(part) not in (1, 2) or part[1:] not in ([], ["ASC"], ["DESC"]) for part in wanted):
+            raise RequestError(
+                "the order cannot be read", f"{order_by!r}; give columns such as 'dataset, key DESC'"
+            )
+        self._known([name for name, *_ in wanted], there)
+        if wanted and "episode_id" not in (name for name, *_ in wanted):
+            wanted.append(["episode_id"])
+        return [ColumnOrdering(name, ascending=way != ["DESC"], nulls_first=False) for name, *way in wanted]
+
+    def _batches(
+        self, dataset: lance.LanceDataset, columns: list[str], where: str, scanner: dict[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        if scanner["limit"] == 0:
+            return
+        with filters.failures("episodes", where, dataset.schema.names):
+            for batch in dataset.scanner(columns=columns, **scanner).to_batches():
+                yield batch.select(columns)
+
+    def _reader(self, columns: list[str]) -> pa.RecordBatchReader:
+        with filters.failures("episodes"):
+            return self._dataset().scanner(columns=columns).to_reader()
+
+    def _add_columns(self, wanted: pa.Schema) -> None:
+        import pyarrow as pa
+
+        there = self._dataset().schema
+        new = [field for field in wanted if field.name not in there.names]
+        for field in wanted:
+            if field not in new and there.field(field.name).type != field.type:
+                raise StoreError(
+                    f"column {field.name!r} has another type",
+                    f"it is {there.field(field.name).type}, but {field.type} was given",
+                )
+            if not _NAME.fullmatch(field.name):
+                raise StoreError(f"{field.name!r} is no column name", "use small letters, digits and '_'")
+        if new:
+            with filters.failures("episodes"):
+                self._table.add_columns(pa.schema(new))
+
+
+def _type_name(kind: pa.DataType) -> str:
+    import pyarrow as pa
+
+    if pa.types.is_list(kind):
+        return f"list<{_type_name(kind.value_type)}>"
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    return {"double": "float64"}.get(str(kind), str(kind))

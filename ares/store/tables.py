@@ -1,0 +1,140 @@
+"""Tables: the LanceDB index of a workspace: episodes, trajectories, segments and one vector table per space."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ares.errors import RequestError
+from ares.store import arrow, filters
+from ares.store.episodes import EpisodeTable
+from ares.store.trajectories import TrajectoryTable
+from ares.store.words import index_words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from lancedb.db import DBConnection
+    from lancedb.table import Table
+
+    from ares.store.segments import SegmentTable
+    from ares.store.vectors import VectorTable
+
+_VECTORS = "vectors_"
+_SPACE = re.compile(r"[A-Za-z0-9_-]+")
+# Old versions are kept this long, so that a reader of another process can finish.
+_KEEP_VERSIONS = timedelta(minutes=10)
+# Below this many rows a scan is as fast as an index of ids.
+_INDEX_ROWS = 10_000
+
+
+class Tables:
+    """The tables of one workspace; each is made when it is first asked for.
+
+    Args:
+        uri: Folder or object-store URI of the tables.
+
+    Raises:
+        StoreError: The folder cannot be used.
+    """
+
+    def __init__(self, uri: str) -> None:
+        import lancedb
+
+        self.uri = uri
+        # Interval 0: what another process has written is seen at once.
+        with filters.failures(uri):
+            self._db: DBConnection = lancedb.connect(uri, read_consistency_interval=timedelta(0))
+
+    def __repr__(self) -> str:
+        return f"Tables({self.uri!r})"
+
+    @cached_property
+    def episodes(self) -> EpisodeTable:
+        """One row per episode."""
+        return EpisodeTable(
+            self.open("episodes", arrow.episode_schema(), words="instruction"), self.trajectories
+        )
+
+    @cached_property
+    def trajectories(self) -> TrajectoryTable:
+        """Signals by episode."""
+        return TrajectoryTable(self.open("trajectories", arrow.trajectory_schema()))
+
+    @cached_property
+    def segments(self) -> SegmentTable:
+        """One row per caption."""
+        from ares.store.segments import SegmentTable, segment_schema
+
+        return SegmentTable(self.open("segments", segment_schema(), words="text"))
+
+    def vectors(self, space: str) -> VectorTable:
+        """The vectors of an embedding space; its table is made by the first vectors added.
+
+        Raises:
+            RequestError: A name that no table can have.
+        """
+        from ares.store.vectors import VectorTable
+
+        if not _SPACE.fullmatch(space):
+            raise RequestError(f"{space!r} is no name of a space", "use letters, digits, '_' and '-'")
+        return VectorTable(self, f"{_VECTORS}{space}")
+
+    def spaces(self) -> list[str]:
+        """Embedding spaces that have vectors, sorted."""
+        return sorted(name.removeprefix(_VECTORS) for name in self.names() if name.startswith(_VECTORS))
+
+    def names(self) -> list[str]:
+        """Names of all tables there are, sorted."""
+        with filters.failures(self.uri):
+            found: list[str] = []
+            page = self._db.list_tables()
+            while page.tables:
+                found += page.tables
+                if not page.page_token:
+                    break
+                page = self._db.list_tables(page_token=page.page_token)
+        return sorted(found)
+
+    def open(self, name: str, schema: pa.Schema, words: str = "") -> Table:
+        """Open a table, making it when it is not there.
+
+        Args:
+            name: Its name.
+            schema: Its columns when it has to be made.
+            words: Text column that can be searched by words, or "".
+
+        Raises:
+            StoreError: It cannot be opened.
+        """
+        with filters.failures(name):
+            table = self._db.create_table(name, schema=schema, exist_ok=True)
+            if words and not table.list_indices():
+                index_words(table, words)
+            return table
+
+    def optimize(self) -> None:
+        """Compact every table, bring its indexes up to date and drop old versions; a job calls this at its end.
+
+        Raises:
+            StoreError: A table cannot be written.
+        """
+        for name in self.names():
+            with filters.failures(name):
+                table = self._db.open_table(name)
+                _index_ids(table)
+                table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+
+
+def open_tables(uri: str) -> Tables:
+    """The tables in a folder or under an object-store URI. Raises StoreError when it cannot be used."""
+    return Tables(uri)
+
+
+def _index_ids(table: Table) -> None:
+    from lancedb.index import BTree
+
+    has = {column for index in table.list_indices() for column in index.columns}
+    if "episode_id" in table.schema.names and "episode_id" not in has and table.count_rows() >= _INDEX_ROWS:
+        table.create_index("episode_id", config=BTree())

@@ -1,0 +1,104 @@
+"""TrajectoryTable: the signals of every episode, one row each, float32 row-major."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ares.episode import Record, Trajectory
+from ares.errors import RequestError
+from ares.store import arrow, filters
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
+
+# Rows read at once: a hundred long trajectories are some tens of megabytes.
+_CHUNK = 100
+# Values written in one Arrow batch; far below the 2**31 that 32-bit offsets can address.
+_BATCH_VALUES = 2**24
+
+
+class TrajectoryTable:
+    """Signals by episode.
+
+    Args:
+        table: The Lance table "trajectories".
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Write the signals of new episodes, in place of what an interrupted run may have left of them.
+
+        Raises:
+            StoreError: The table cannot be written.
+        """
+        import pyarrow as pa
+
+        if not records:
+            return
+        ids = filters.among("episode_id", [record.episode.episode_id for record in records])
+        batches = [arrow.trajectories_to_arrow(*part) for part in _parts(records)]
+        with filters.failures("trajectories"):
+            if self._table.count_rows(ids):
+                self._table.delete(ids)
+            self._table.add(pa.Table.from_batches(batches))
+
+    def get(self, episode_id: str) -> Trajectory:
+        """The signals of one episode. Raises RequestError for an unknown id."""
+        for _, trajectory in self.read([episode_id]):
+            return trajectory
+        raise RequestError(
+            f"no trajectory of episode {episode_id!r}", "`ares search` and the dashboard show ids"
+        )
+
+    def read(self, ids: Collection[str]) -> Iterator[tuple[str, Trajectory]]:
+        """Signals of these episodes in the order asked, streamed; unknown ids are left out."""
+        for chunk in filters.chunks(ids, _CHUNK):
+            found = dict(self._rows(chunk))
+            for episode_id in chunk:
+                if episode_id in found:
+                    yield episode_id, found[episode_id]
+
+    def count(self) -> int:
+        """Number of trajectories."""
+        with filters.failures("trajectories"):
+            return int(self._table.count_rows())
+
+    def keep_only(self, ids: Collection[str]) -> int:
+        """Remove the signals of other episodes than these. Returns how many."""
+        with filters.failures("trajectories"):
+            batches = self._table.to_lance().scanner(columns=["episode_id"]).to_batches()
+            orphans = [
+                each for batch in batches for each in batch["episode_id"].to_pylist() if each not in ids
+            ]
+            for chunk in filters.chunks(orphans, 10_000):
+                self._table.delete(filters.among("episode_id", chunk))
+        return len(orphans)
+
+    def _rows(self, ids: Sequence[str]) -> Iterator[tuple[str, Trajectory]]:
+        with filters.failures("trajectories"):
+            dataset = self._table.to_lance()
+            for batch in dataset.scanner(filter=filters.among("episode_id", ids)).to_batches():
+                yield from arrow.trajectories_from_arrow(batch)
+
+
+def _parts(records: Sequence[Record]) -> Iterator[tuple[list[str], list[Trajectory]]]:
+    ids: list[str] = []
+    trajectories: list[Trajectory] = []
+    values = 0
+    for record in records:
+        size = _size(record.trajectory)
+        if ids and values + size > _BATCH_VALUES:
+            yield ids, trajectories
+            ids, trajectories, values = [], [], 0
+        ids.append(record.episode.episode_id)
+        trajectories.append(record.trajectory)
+        values += size
+    yield ids, trajectories
+
+
+def _size(trajectory: Trajectory) -> int:
+    signals = [trajectory.state, trajectory.action, *trajectory.extra.values()]
+    return len(trajectory.timestamps) + sum(signal.values.size for signal in signals if signal is not None)

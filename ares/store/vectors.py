@@ -1,0 +1,225 @@
+"""VectorTable: the frame vectors of one embedding space, searched by cosine similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ares.errors import StoreError
+from ares.store import filters
+from ares.store.words import best
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from lancedb.table import Table
+    from numpy.typing import NDArray
+
+    from ares.store.tables import Tables
+
+_TIES = ("episode_id", "camera", "seconds")
+# The float32 steps by which equal vectors at different places of a file may differ.
+_DIGITS = 6
+
+
+class Vectors(Protocol):
+    """Embedded frames of one camera of one episode."""
+
+    @property
+    def episode_id(self) -> str:
+        """The episode."""
+
+    @property
+    def camera(self) -> str:
+        """Camera name."""
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """(N,) seconds from the start of the episode."""
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """(N, D) of unit length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A frame that fits a query.
+
+    Attributes:
+        episode_id: The episode.
+        camera: Camera name.
+        seconds: Seconds from the start of the episode.
+        score: Cosine similarity, -1 to 1.
+    """
+
+    episode_id: str
+    camera: str
+    seconds: float
+    score: float
+
+
+class Embedded(NamedTuple):
+    """The vectors of one episode, by camera and second.
+
+    Attributes:
+        cameras: N camera names.
+        seconds: (N,) float64 seconds from the start of the episode.
+        vectors: (N, D) float32.
+    """
+
+    cameras: list[str]
+    seconds: NDArray[np.float64]
+    vectors: NDArray[np.float32]
+
+
+class VectorTable:
+    """Frame vectors of one space; one row per frame.
+
+    Args:
+        tables: The tables of the workspace.
+        name: Name of this one, made when the first vectors tell their length.
+    """
+
+    def __init__(self, tables: Tables, name: str) -> None:
+        self._tables = tables
+        self._name = name
+
+    def add(self, rows: Sequence[Vectors]) -> None:
+        """Write vectors of frames, in place of those that the same episodes and cameras had.
+
+        Raises:
+            StoreError: Vectors of another length than those that are there, or the table cannot be written.
+        """
+        given = [row for row in rows if len(row.vectors)]
+        if not given:
+            return
+        lengths = {int(row.vectors.shape[1]) for row in given}
+        table = self._tables.open(self._name, _schema(lengths.pop()))
+        length = table.schema.field("vector").type.list_size
+        if lengths or given[0].vectors.shape[1] != length:
+            raise StoreError(
+                "vectors have another length",
+                f"{self._name} holds {length}, but got {given[0].vectors.shape}",
+            )
+        with filters.failures(self._name):
+            _forget(table, given)
+            table.add(_to_arrow(given, length))
+
+    def count(self) -> int:
+        """Number of frames with a vector."""
+        table = self._table()
+        with filters.failures(self._name):
+            return int(table.count_rows()) if table is not None else 0
+
+    def search(
+        self, query: NDArray[np.float32], limit: int, episode_ids: Collection[str] | None = None
+    ) -> list[Moment]:
+        """Frames nearest to a vector; exact, equal scores in order of episode, camera and second.
+
+        Args:
+            query: (D,) vector of any length but zero.
+            limit: Most frames.
+            episode_ids: Only frames of these, or None for all.
+
+        Raises:
+            StoreError: The query has another length than the vectors.
+        """
+        table = self._table()
+        if table is None or limit <= 0 or (episode_ids is not None and not episode_ids):
+            return []
+        where = None if episode_ids is None else filters.among("episode_id", episode_ids)
+
+        def fetch(count: int) -> list[dict[str, Any]]:
+            asked = table.search(query).distance_type("cosine").bypass_vector_index().limit(count)
+            asked = asked.select([*_TIES, "_distance"])
+            rows = (asked if where is None else asked.where(where, prefilter=True)).to_list()
+            return [row | {"_distance": round(row["_distance"], _DIGITS)} for row in rows]
+
+        with filters.failures(self._name):
+            rows = best(fetch, limit, "_distance", _TIES, sign=1)
+        return [Moment(**{name: row[name] for name in _TIES}, score=1.0 - row["_distance"]) for row in rows]
+
+    def of(self, episode_id: str) -> Embedded:
+        """The vectors of one episode in order of camera and second; empty when it has none."""
+        import numpy as np
+        import pyarrow as pa
+
+        found = self._read(filters.among("episode_id", [episode_id]))
+        if found is None or not found.num_rows:
+            return Embedded([], np.zeros(0), np.zeros((0, 0), np.float32))
+        found = found.sort_by([("camera", "ascending"), ("seconds", "ascending")])
+        column = found["vector"].combine_chunks()
+        values = column.flatten() if isinstance(column, pa.FixedSizeListArray) else column.values
+        vectors = values.to_numpy().reshape(found.num_rows, -1)
+        return Embedded(found["camera"].to_pylist(), found["seconds"].to_numpy(), vectors)
+
+    def keep_only(self, done: Collection[str]) -> int:
+        """Remove vectors of episodes that the log does not know as embedded, left by a crash. Returns how many rows."""
+        table = self._table()
+        if table is None:
+            return 0
+        with filters.failures(self._name):
+            batches = table.to_lance().scanner(columns=["episode_id"]).to_batches()
+            strangers: set[str] = set()
+            for batch in batches:
+                strangers.update(
+                    each for each in batch["episode_id"].unique().to_pylist() if each not in done
+                )
+            before = table.count_rows()
+            for chunk in filters.chunks(strangers, 10_000):
+                table.delete(filters.among("episode_id", chunk))
+            return int(before - table.count_rows())
+
+    def _table(self) -> Table | None:
+        there = self._name in self._tables.names()
+        return self._tables.open(self._name, _schema(0)) if there else None
+
+    def _read(self, where: str) -> pa.Table | None:
+        table = self._table()
+        if table is None:
+            return None
+        with filters.failures(self._name):
+            return table.to_lance().to_table(columns=["camera", "seconds", "vector"], filter=where)
+
+
+def _schema(length: int) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("episode_id", pa.string()),
+            ("camera", pa.string()),
+            ("seconds", pa.float64()),
+            ("vector", pa.list_(pa.float32(), length)),
+        ]
+    )
+
+
+def _to_arrow(rows: Sequence[Vectors], length: int) -> pa.Table:
+    import numpy as np
+    import pyarrow as pa
+
+    flat = np.concatenate([np.ravel(row.vectors) for row in rows], dtype=np.float32)
+    columns = [
+        pa.array(_repeated((row.episode_id, len(row.vectors)) for row in rows), pa.string()),
+        pa.array(_repeated((row.camera, len(row.vectors)) for row in rows), pa.string()),
+        pa.array(np.concatenate([row.seconds for row in rows]), pa.float64()),
+        pa.FixedSizeListArray.from_arrays(pa.array(flat), length),
+    ]
+    return pa.Table.from_arrays(columns, schema=_schema(length))
+
+
+def _repeated(values: Iterable[tuple[str, int]]) -> list[str]:
+    return [value for value, times in values for _ in range(times)]
+
+
+def _forget(table: Table, rows: Sequence[Vectors]) -> None:
+    cameras: dict[str, list[str]] = {}
+    for row in rows:
+        cameras.setdefault(row.camera, []).append(row.episode_id)
+    for camera, ids in cameras.items():
+        where = f"camera = {filters.literal(camera)} AND {filters.among('episode_id', ids)}"
+        if table.count_rows(where):
+            table.delete(where)

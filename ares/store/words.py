@@ -1,0 +1,77 @@
+"""Words: full-text search (BM25) over one column of a Lance table, with an order that never changes by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
+
+Row = dict[str, Any]
+
+
+def index_words(table: Table, column: str) -> None:
+    """Give a column its word index; without one a search would find nothing, and say nothing."""
+    from lancedb.index import FTS
+
+    # Stop words stay, because "in", "on" and "from" tell tasks apart.
+    table.create_index(column, config=FTS(remove_stop_words=False))
+
+
+def search_words(
+    table: Table, column: str, text: str, columns: Sequence[str], limit: int, where: str | None
+) -> list[Row]:
+    """Rows whose column shares words with a text.
+
+    Args:
+        table: A table whose column has a word index; rows newer than the index are searched too.
+        column: The column.
+        text: Any text; nothing in it is an operator.
+        columns: Columns to return; rows with equal scores stand in the order of these.
+        limit: Most rows.
+        where: SQL condition that rows must fulfil, or None.
+
+    Returns:
+        Rows with these columns and "_score" (BM25), best first.
+    """
+    from lancedb.query import MatchQuery
+
+    # A lone surrogate is no word and cannot be sent.
+    words = MatchQuery(text.encode("utf-8", "replace").decode(), column)  # type: ignore[call-arg]
+
+    def fetch(count: int) -> list[Row]:
+        query = table.search(words, query_type="fts").select([*columns, "_score"]).limit(count)
+        found: list[Row] = (query if where is None else query.where(where, prefilter=True)).to_list()
+        return found
+
+    return best(fetch, limit, "_score", columns)
+
+
+def best(
+    fetch: Callable[[int], list[Row]], limit: int, score: str, ties: Sequence[str], sign: int = -1
+) -> list[Row]:
+    """The best rows, where rows with equal scores are ordered, and chosen, by further columns.
+
+    Args:
+        fetch: Gives that many of the best rows, those with equal scores in any order.
+        limit: Most rows.
+        score: Name of the score column.
+        ties: Columns that order rows with equal scores.
+        sign: -1 if the highest score is best, 1 if the lowest is.
+    """
+    count = limit + 1
+    rows = fetch(count) if limit > 0 else []
+    # The cut must not fall among equals, or chance would choose which of them are seen.
+    while len(rows) == count and _worst(rows, score, sign) == _nth(rows, score, sign, limit):
+        count *= 4
+        rows = fetch(count)
+    return sorted(rows, key=lambda row: (sign * row[score], *(row[name] for name in ties)))[:limit]
+
+
+def _worst(rows: list[Row], score: str, sign: int) -> float:
+    return max(sign * float(row[score]) for row in rows)
+
+
+def _nth(rows: list[Row], score: str, sign: int, limit: int) -> float:
+    return sorted(sign * float(row[score]) for row in rows)[limit - 1]
