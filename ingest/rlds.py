@@ -1,0 +1,202 @@
+"""Ingest RLDS datasets (TFDS folders of TFRecord files) without TensorFlow."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ares.episode import ASSUMED_RATE_HZ, RateSource, Record
+from ares.errors import SourceError
+from ares.media.tfrecord import Place, places
+from ingest.base import Ingester, Item, Options, Source
+from ingest.rlds_features import read_features
+from ingest.rlds_plan import make_plan
+from ingest.rlds_record import FORMAT, Dataset, Entry, load_record
+from ingest.spec import DatasetSpec, dataset_spec
+
+_INFO, _FEATURES = "dataset_info.json", "features.json"
+_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file of a split.
+
+    Attributes:
+        split: "train", "val".
+        name: Number of the shard, "00000-of-00002".
+        path: Absolute path.
+        records: Records that it should hold.
+    """
+
+    split: str
+    name: str
+    path: str
+    records: int
+
+
+def recognises(path: str) -> bool:
+    """Whether there is a TFDS dataset at or under a folder."""
+    return next(_folders(Path(path)), None) is not None
+
+
+def open_rlds(path: str, options: Options) -> list[Source]:
+    """Every dataset and version at or under a folder.
+
+    Raises:
+        SourceError: There is none, or one has no readable features.json or dataset_info.json.
+    """
+    folders = list(_folders(Path(path)))
+    if not folders:
+        raise SourceError(
+            "folder holds no RLDS dataset", f"{path}: no {_FEATURES} with {_INFO} in it or below it"
+        )
+    if options.dataset and len(folders) > 1:
+        raise SourceError(
+            "one name for several datasets", f"{options.dataset!r} for {len(folders)} under {path}"
+        )
+    return [_source(folder, options) for folder in folders]
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    for folder, below, files in os.walk(path):
+        below.sort()
+        if _INFO in files and _FEATURES in files:
+            below.clear()
+            yield Path(os.path.normpath(Path(folder).absolute()))
+
+
+def _source(folder: Path, options: Options) -> Source:
+    info = _read_info(folder / _INFO)
+    own_name = str(info.get("name") or folder.parent.name)
+    spec = dataset_spec(own_name)
+    rate_hz, rate_source = _rate(options, spec)
+    plan = make_plan(read_features(folder / _FEATURES), dict(spec.cameras) if spec else {})
+    if not any((plan.cameras, plan.action, plan.state)):
+        raise SourceError(
+            "dataset has no steps", f"{folder / _FEATURES}: no image, state or action under steps"
+        )
+    dataset = Dataset(
+        name=options.dataset or own_name,
+        version=str(info.get("version") or folder.name),
+        rate_hz=rate_hz,
+        rate_source=rate_source,
+        spec=spec,
+        plan=plan,
+    )
+    shards = _shards(folder, info, own_name)
+    warnings = list(plan.left_out)
+    if rate_source == "assumed":
+        warnings.append(f"rate of {dataset.name} is not known, {rate_hz:g} Hz assumed (give --rate)")
+    return Source(
+        format=FORMAT,
+        dataset=dataset.name,
+        version=dataset.version,
+        total=sum(shard.records for shard in shards),
+        items=(item for shard in shards for item in _items(dataset, shard)),
+        warnings=tuple(warnings),
+    )
+
+
+def _read_info(path: Path) -> Mapping[str, Any]:
+    try:
+        info = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise SourceError("dataset_info.json is not JSON", f"{path}: {error}") from None
+    if not isinstance(info, dict):
+        raise SourceError(
+            "dataset_info.json is no dataset info", f"{path}: a {type(info).__name__}, not an object"
+        )
+    kind = info.get("fileFormat") or "tfrecord"
+    if kind != "tfrecord":
+        raise SourceError("dataset is not stored as tfrecord", f"{path}: {kind!r}")
+    return info
+
+
+def _rate(options: Options, spec: DatasetSpec | None) -> tuple[float, RateSource]:
+    if options.rate_hz is not None:
+        return options.rate_hz, "user"
+    if spec and spec.rate_hz:
+        return spec.rate_hz, "spec"
+    return ASSUMED_RATE_HZ, "assumed"
+
+
+def _shards(folder: Path, info: Mapping[str, Any], name: str) -> list[Shard]:
+    """The files of all splits, from dataset_info.json or, where that lists no lengths, from the folder."""
+    made: list[Shard] = []
+    for split in info.get("splits") or ():
+        lengths = [int(length) for length in split.get("shardLengths") or ()]
+        template = split.get("filepathTemplate") or _TEMPLATE
+        for number, length in enumerate(lengths):
+            shard = f"{number:05d}-of-{len(lengths):05d}"
+            made.append(
+                Shard(split["name"], shard, str(folder / _file(template, name, split["name"], shard)), length)
+            )
+    return made or list(_found_shards(folder))
+
+
+def _file(template: str, dataset: str, split: str, shard: str) -> str:
+    number, _, total = shard.partition("-of-")
+    values = {
+        "DATASET": dataset,
+        "SPLIT": split,
+        "FILEFORMAT": "tfrecord",
+        "SHARD_X_OF_Y": shard,
+        "SHARD_INDEX": number,
+        "NUM_SHARDS": total,
+    }
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
+
+
+def _found_shards(folder: Path) -> Iterator[Shard]:
+    for path in sorted(folder.iterdir()):
+        match = re.fullmatch(r".+-(?P<split>[^-]+)\.tfrecord-(?P<shard>\d+-of-\d+)", path.name)
+        if match:
+            yield Shard(match["split"], match["shard"], str(path), sum(1 for _ in places(str(path))))
+
+
+def _items(dataset: Dataset, shard: Shard) -> Iterator[Item]:
+    """One item for each record that the shard holds or should hold."""
+    number, last = 0, SourceError("record is cut off", f"{shard.path}: the file ends before it")
+    try:
+        for number, place in enumerate(places(shard.path), start=1):
+            entry = _entry(dataset, shard, number - 1)
+            if isinstance(place, SourceError):
+                last = place
+                yield _item(entry, functools.partial(_fail, place.reason, place.detail))
+            else:
+                entry = replace(entry, place=place)
+                yield _item(entry, functools.partial(load_record, entry))
+    except SourceError as error:
+        last = error
+    for missing in range(number, shard.records):
+        yield _item(_entry(dataset, shard, missing), functools.partial(_fail, last.reason, last.detail))
+
+
+def _entry(dataset: Dataset, shard: Shard, number: int) -> Entry:
+    beyond = ("record beyond those that dataset_info.json counts",) if number >= shard.records else ()
+    return Entry(
+        dataset=dataset,
+        split=shard.split,
+        key=f"{shard.name}/{number}",
+        path=shard.path,
+        place=Place(0, 0),
+        warnings=beyond,
+    )
+
+
+def _item(entry: Entry, load: functools.partial[Record]) -> Item:
+    return Item(episode_id=entry.episode_id, where=f"{entry.path}, record {entry.key}", load=load)
+
+
+def _fail(reason: str, detail: str) -> Record:
+    raise SourceError(reason, detail)
+
+
+rlds = Ingester(name=FORMAT, recognises=recognises, open=open_rlds)

@@ -1,0 +1,120 @@
+"""The feature tree of a TFDS dataset (features.json), flattened to the keys of its records."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ares.errors import SourceError
+
+Kind = Literal["image", "text", "number", "other"]
+
+_STEPS = "steps"
+_NUMBERS = ("float", "int", "uint", "bool", "bfloat")
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One leaf of the feature tree.
+
+    Attributes:
+        key: Key in the record, parts joined by "/".
+        kind: What its values are.
+        shape: Shape of one value (of one step, under "steps"); None for an open dimension.
+        dtype: numpy's name of the declared type.
+        encoding: How a number feature is stored: "none" as a list, "bytes" raw, "zlib" raw and compressed.
+        ragged: Whether it is a sequence inside the steps, stored under other keys.
+    """
+
+    key: str
+    kind: Kind
+    shape: tuple[int | None, ...] = ()
+    dtype: str = ""
+    encoding: str = "none"
+    ragged: bool = False
+
+    @property
+    def per_step(self) -> bool:
+        """Whether there is a value for each step."""
+        return self.key.startswith(_STEPS + "/")
+
+    @property
+    def name(self) -> str:
+        """Last part of the key."""
+        return self.key.rpartition("/")[2]
+
+    @property
+    def size(self) -> int | None:
+        """Numbers in one value, or None when that is open."""
+        return None if None in self.shape else math.prod(size or 0 for size in self.shape)
+
+
+def read_features(path: Path) -> tuple[Feature, ...]:
+    """Every leaf of a features.json, in its order.
+
+    Raises SourceError when the file is not JSON or no feature tree.
+    """
+    try:
+        tree = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise SourceError("features.json is not JSON", f"{path}: {error}") from None
+    try:
+        features = tuple(_leaves(tree, "", (), False))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SourceError("features.json is no feature tree", f"{path}: {error!r}") from None
+    if not features:
+        raise SourceError("features.json is no feature tree", f"{path}: it names no feature")
+    return features
+
+
+def _leaves(
+    node: Mapping[str, Any], key: str, outer: tuple[int | None, ...], ragged: bool
+) -> Iterator[Feature]:
+    if "featuresDict" in node:
+        for name, child in node["featuresDict"]["features"].items():
+            yield from _leaves(child, f"{key}/{name}" if key else name, outer, ragged)
+    elif "sequence" in node:
+        yield from _sequence(node["sequence"], key, outer, ragged)
+    elif key:
+        yield _leaf(node, key, outer, ragged)
+
+
+def _sequence(
+    node: Mapping[str, Any], key: str, outer: tuple[int | None, ...], ragged: bool
+) -> Iterator[Feature]:
+    if key == _STEPS:
+        yield from _leaves(node["feature"], key, outer, ragged)
+        return
+    length = int(node.get("length", -1))
+    inside = key.startswith(_STEPS + "/")
+    size = None if length < 0 else length
+    yield from _leaves(node["feature"], key, (*outer, size), ragged or (inside and size is None))
+
+
+def _leaf(node: Mapping[str, Any], key: str, outer: tuple[int | None, ...], ragged: bool) -> Feature:
+    kind = str(node.get("pythonClassName", "")).rpartition(".")[2]
+    if "image" in node:
+        return Feature(
+            key, "image", (*outer, *_shape(node["image"])), node["image"].get("dtype", "uint8"), ragged=ragged
+        )
+    if "text" in node or kind == "Text":
+        return Feature(key, "text", outer, "object", ragged=ragged)
+    if "classLabel" in node:
+        return Feature(key, "number", outer, "int64", ragged=ragged)
+    if "tensor" not in node:
+        return Feature(key, "other", outer, kind, ragged=ragged)
+    tensor = node["tensor"]
+    dtype, shape = str(tensor.get("dtype", "")), (*outer, *_shape(tensor))
+    encoding = str(tensor.get("encoding", "none")).lower()
+    if dtype in ("string", "object", "str"):
+        return Feature(key, "text", shape, "object", encoding, ragged)
+    return Feature(key, "number" if dtype.startswith(_NUMBERS) else "other", shape, dtype, encoding, ragged)
+
+
+def _shape(node: Mapping[str, Any]) -> tuple[int | None, ...]:
+    sizes = (int(size) for size in node.get("shape", {}).get("dimensions", []))
+    return tuple(None if size < 0 else size for size in sizes)
