@@ -114,6 +114,13 @@ class Tables:
                 index_words(table, words)
             return table
 
+    def find(self, name: str) -> Table | None:
+        """A table, or None when it has not been made. Raises StoreError when it cannot be opened."""
+        if name not in self.names():
+            return None
+        with filters.failures(name):
+            return self._db.open_table(name)
+
     def optimize(self) -> None:
         """Compact every table, bring its indexes up to date and drop old versions; a job calls this at its end.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ares.errors import StoreError
 from ares.store import filters
-from ares.store.words import best
+from ares.store.words import Row, best
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ares.store.tables import Tables
 
 _TIES = ("episode_id", "camera", "seconds")
-# The float32 steps by which equal vectors at different places of a file may differ.
-_DIGITS = 6
 
 
 class Vectors(Protocol):
@@ -131,11 +129,12 @@ class VectorTable:
             return []
         where = None if episode_ids is None else filters.among("episode_id", episode_ids)
 
-        def fetch(count: int) -> list[dict[str, Any]]:
-            asked = table.search(query).distance_type("cosine").bypass_vector_index().limit(count)
-            asked = asked.select([*_TIES, "_distance"])
-            rows = (asked if where is None else asked.where(where, prefilter=True)).to_list()
-            return [row | {"_distance": round(row["_distance"], _DIGITS)} for row in rows]
+        def fetch(count: int) -> list[Row]:
+            asked = table.search(query, query_type="vector")
+            asked = asked.distance_type("cosine").bypass_vector_index()  # type: ignore[attr-defined]
+            asked = asked.select([*_TIES, "_distance"]).limit(count)
+            rows: list[Row] = (asked if where is None else asked.where(where, prefilter=True)).to_list()
+            return rows
 
         with filters.failures(self._name):
             rows = best(fetch, limit, "_distance", _TIES, sign=1)
@@ -173,8 +172,7 @@ class VectorTable:
             return int(before - table.count_rows())
 
     def _table(self) -> Table | None:
-        there = self._name in self._tables.names()
-        return self._tables.open(self._name, _schema(0)) if there else None
+        return self._tables.find(self._name)
 
     def _read(self, where: str) -> pa.Table | None:
         table = self._table()

@@ -1,0 +1,223 @@
+"""Index: the Lance tables follow the annotation log by its sequence numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ares.annotation import Annotation, Column, Maker
+from ares.episode import Json
+from ares.errors import StoreError
+from ares.store import arrow
+from ares.store.annotations import AnnotationStore, Logged
+from ares.store.segments import segment_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ares.store.tables import Tables
+
+_BATCH = 10_000
+_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int64": (int,),
+    "float64": (int, float),
+    "string": (str,),
+}
+_GRADE = {"acceptable": "bool", "grade": "string", "score": "float64"}
+_CAPTION = ("annotation_id", "episode_id", "start_seconds", "stop_seconds", "camera", "text", "maker_id")
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What a batch of facts changes; a later fact overwrites an earlier one.
+
+    Attributes:
+        values: Episode columns by episode.
+        captions: Segment rows by annotation_id.
+        grades: Grade columns by the annotation_id of the caption.
+        faults: Facts that cannot be applied, in words.
+    """
+
+    values: dict[str, dict[str, Json]] = field(default_factory=dict)
+    captions: dict[str, dict[str, Json]] = field(default_factory=dict)
+    grades: dict[str, dict[str, Json]] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
+    """Apply the facts that the tables have not seen; doing it twice changes nothing.
+
+    Values that are columns of their fact's maker go to the episodes, captions to the segments, grades to the
+    segment of their caption; the latest fact wins.
+
+    Returns:
+        Number of facts applied.
+
+    Raises:
+        StoreError: Facts whose values are not of the declared type; all others have been applied by then.
+    """
+    state = _State(tables)
+    columns = _Columns(annotations, tables.episodes.columns())
+    applied, faults = 0, list[str]()
+    while batch := annotations.read(after=state.sequence(), limit=_BATCH):
+        changes = _changes(batch, columns)
+        _apply(tables, changes, columns.types)
+        state.remember(batch[-1].sequence)
+        applied += len(batch)
+        faults += changes.faults
+    if faults:
+        raise StoreError(f"{len(faults)} values of the annotation log cannot be shown as columns", faults[0])
+    return applied
+
+
+def forget_log(tables: Tables) -> None:
+    """Let the next `apply_log` start from the first fact, to mend tables that were lost or made anew."""
+    _State(tables).remember(0)
+
+
+class _State:
+    """The sequence number up to which the tables are complete, kept in a table of its own."""
+
+    def __init__(self, tables: Tables) -> None:
+        import pyarrow as pa
+
+        self._schema = pa.schema([("key", pa.string()), ("sequence", pa.int64())])
+        self._table = tables.open("index_state", self._schema)
+
+    def sequence(self) -> int:
+        rows = self._table.to_arrow().to_pylist()
+        return int(rows[0]["sequence"]) if rows else 0
+
+    def remember(self, sequence: int) -> None:
+        import pyarrow as pa
+
+        row = pa.Table.from_pylist([{"key": "log", "sequence": sequence}], schema=self._schema)
+        merge = self._table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
+        merge.execute(row)
+
+
+class _Columns:
+    """Which values of a fact are columns, by its maker."""
+
+    def __init__(self, annotations: AnnotationStore, there: Mapping[str, str]) -> None:
+        self._annotations = annotations
+        self._makers: Mapping[str, Maker] = annotations.makers()
+        self._reserved = set(arrow.episode_schema().names)
+        self.types = dict(there)
+
+    def of(self, fact: Annotation) -> Sequence[Column] | None:
+        """Columns that the maker of a fact declares, or None for a maker that was never stored."""
+        if fact.maker_id not in self._makers:
+            self._makers = self._annotations.makers()
+        maker = self._makers.get(fact.maker_id)
+        return None if maker is None else maker.columns
+
+    def fault(self, column: Column, value: Json) -> str:
+        """Why a value cannot stand in a column, or ""."""
+        if column.name in self._reserved:
+            return f"{column.name!r} is a column of the source"
+        kind = self.types.setdefault(column.name, column.type)
+        if kind != column.type:
+            return f"column {column.name!r} is {kind}, but its maker declares {column.type}"
+        return _wrong(value, kind, f"column {column.name!r}")
+
+
+def _wrong(value: Json, kind: str, what: str) -> str:
+    if value is None:
+        return ""
+    fits = isinstance(value, _PYTHON_TYPES[kind]) and isinstance(value, bool) == (kind == "bool")
+    if fits and isinstance(value, int):
+        fits = -(2**63) <= value < 2**63
+    return "" if fits else f"{what} is {kind}, but got {value!r}"
+
+
+def _changes(batch: Sequence[Logged], columns: _Columns) -> _Changes:
+    changes = _Changes()
+    for _, fact in batch:
+        _take_values(fact, columns, changes)
+        if fact.name == "caption":
+            _take_caption(fact, changes)
+        elif fact.name == "grade":
+            _take_grade(fact, changes)
+    return changes
+
+
+def _take_values(fact: Annotation, columns: _Columns, changes: _Changes) -> None:
+    declared = columns.of(fact)
+    if declared is None:
+        changes.faults.append(f"maker {fact.maker_id} is unknown in {_told(fact)}")
+    for column in declared or ():
+        if column.name not in fact.value:
+            continue
+        value = fact.value[column.name]
+        fault = columns.fault(column, value)
+        if fault:
+            changes.faults.append(f"{fault} in {_told(fact)}")
+        else:
+            changes.values.setdefault(fact.episode_id, {})[column.name] = _sendable(value, column.type)
+
+
+def _take_caption(fact: Annotation, changes: _Changes) -> None:
+    text = fact.value.get("text")
+    if not isinstance(text, str):
+        changes.faults.append(f"'text' is string, but got {text!r} in {_told(fact)}")
+        return
+    row = {name: getattr(fact, name) for name in _CAPTION if name != "text"}
+    changes.captions[fact.annotation_id] = {**row, "text": _sendable(text, "string")}
+
+
+def _take_grade(fact: Annotation, changes: _Changes) -> None:
+    row = {name: fact.value.get(name) for name in _GRADE}
+    faults = [_wrong(row[name], kind, repr(name)) for name, kind in _GRADE.items()]
+    if any(faults):
+        changes.faults.append(
+            f"{next(filter(None, faults))} in grade {fact.annotation_id} ({fact.episode_id})"
+        )
+        return
+    sendable = {name: _sendable(row[name], kind) for name, kind in _GRADE.items()}
+    changes.grades[fact.subject] = {"annotation_id": fact.subject, **sendable}
+
+
+def _told(fact: Annotation) -> str:
+    return f"fact {fact.annotation_id} ({fact.name} of episode {fact.episode_id})"
+
+
+def _sendable(value: Json, kind: str) -> Json:
+    if isinstance(value, str):
+        # Arrow holds UTF-8 only; half an emoji, which JSON can carry, becomes "?".
+        return value.encode("utf-8", "replace").decode()
+    return float(value) if kind == "float64" and isinstance(value, int) else value
+
+
+def _apply(tables: Tables, changes: _Changes, types: Mapping[str, str]) -> None:
+    import pyarrow as pa
+
+    alike: dict[tuple[str, ...], list[dict[str, Json]]] = {}
+    for episode_id, values in changes.values.items():
+        alike.setdefault(tuple(sorted(values)), []).append({"episode_id": episode_id, **values})
+    for names, rows in alike.items():
+        fields = [("episode_id", "string"), *((name, types[name]) for name in names)]
+        tables.episodes.set_values(
+            _table(rows, pa.schema([(name, _arrow_type(kind)) for name, kind in fields]))
+        )
+    schema = segment_schema()
+    if changes.captions:
+        fresh = pa.schema([schema.field(name) for name in _CAPTION])
+        tables.segments.upsert(_table(changes.captions.values(), fresh))
+    if changes.grades:
+        graded = pa.schema([schema.field(name) for name in ("annotation_id", *_GRADE)])
+        tables.segments.grade(_table(changes.grades.values(), graded))
+
+
+def _arrow_type(kind: str) -> pa.DataType:
+    import pyarrow as pa
+
+    return {"bool": pa.bool_(), "int64": pa.int64(), "float64": pa.float64(), "string": pa.string()}[kind]
+
+
+def _table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(list(rows), schema=schema)
