@@ -1,0 +1,85 @@
+"""Open an exported folder with lerobot itself and print what it sees as one JSON line.
+
+Run it with the Python of an environment that has lerobot 0.4.4, not with that of ARES:
+
+    LEROBOT_PYTHON scripts/check_lerobot.py FOLDER [--frames-out FILE.npz]
+
+It never asks the network. Frames are decoded through `LeRobotDataset.__getitem__` for the first, the middle and
+the last step of every episode, so a video that is out of step by one frame makes lerobot itself fail.
+"""
+
+import argparse
+import hashlib
+import importlib.metadata
+import json
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+
+
+def backend():
+    """torchcodec, lerobot's default, where it loads (it needs FFmpeg's libraries), else pyav."""
+    try:
+        import torchcodec.decoders  # noqa: F401
+    except (ImportError, OSError, RuntimeError):
+        return "pyav"
+    return "torchcodec"
+
+
+def digest(rows):
+    """SHA-256 of float32 rows, in order."""
+    import numpy as np
+
+    return hashlib.sha256(np.ascontiguousarray(rows, dtype=np.float32).tobytes()).hexdigest()
+
+
+def episode(dataset, columns, row, frames):
+    """What lerobot gives for one episode; decoded frames are added to `frames`."""
+    import numpy as np
+
+    start, stop = row["dataset_from_index"], row["dataset_to_index"]
+    seen = {"length": stop - start, "task": dataset[start]["task"], "id": row["ares/episode_id"]}
+    seen |= {f"{name}_sha256": digest(values[start:stop]) for name, values in columns.items()}
+    for index in sorted({start, (start + stop) // 2, stop - 1}):
+        item = dataset[index]
+        for key in dataset.meta.video_keys:
+            image = (item[key].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
+            frames[f"{row['ares/episode_id']}|{key}|{index - start}"] = image
+    return seen
+
+
+def main():
+    parser = argparse.ArgumentParser(description="open an exported folder with lerobot")
+    parser.add_argument("folder")
+    parser.add_argument("--frames-out", default="")
+    asked = parser.parse_args()
+    import numpy as np
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    dataset = LeRobotDataset("local/check", root=asked.folder, video_backend=backend())
+    table = dataset.hf_dataset.with_format("numpy")
+    names = [name for name in ("observation.state", "action", "next.reward") if name in dataset.features]
+    columns = {name: np.asarray(table[:][name]) for name in names}
+    frames = {}
+    episodes = [episode(dataset, columns, row, frames) for row in dataset.meta.episodes]
+    if asked.frames_out:
+        np.savez(asked.frames_out, **frames)
+    seen = {
+        "lerobot": importlib.metadata.version("lerobot"),
+        "backend": backend(),
+        "episodes": dataset.num_episodes,
+        "frames": len(dataset),
+        "fps": dataset.fps,
+        "tasks": [str(task) for task in dataset.meta.tasks.index],
+        "features": {name: list(feature["shape"]) for name, feature in dataset.features.items()},
+        "stats": sorted(dataset.meta.stats),
+        "decoded": len(frames),
+        **{f"{name}_sha256": digest(values) for name, values in columns.items()},
+        "episode": episodes,
+    }
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The manual cannot fall behind: commands, options, plug-ins and variables are in it, and what it shows works."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from app.cli.main import COMMANDS, build
+from ares.registry import Registry, annotators, encoders, exporters, ingesters
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+MANUAL = "\n".join(path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))))
+REGISTRIES = (ingesters, annotators, exporters, encoders)
+PLUGINS = [(registry.kind, name) for registry in REGISTRIES for name in registry.names()]
+
+
+def _help(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        build(words[0] if words else "").parse_args([*words, "--help"])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def _blocks(language: str) -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for block in re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.M | re.S):
+            yield str(page.relative_to(ROOT)), block
+
+
+def _shown_commands() -> Iterator[tuple[str, list[str]]]:
+    for page, block in _blocks("sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = list(takewhile(lambda word: word not in {"|", ">"}, shlex.split(line, comments=True)))
+            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+                words.pop(0)
+            if words and Path(words[0]).name == "ares":
+                yield page, words[1:]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_is_in_the_manual(command: str) -> None:
+    assert re.search(rf"\bares {command}\b", MANUAL)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_has_help_and_its_options_are_in_the_manual(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = _help([command], capsys)
+    assert COMMANDS[command] in " ".join(_help([], capsys).split())
+    actions = re.search(r"^    ACTION|\{([a-z,]+)\}", text, flags=re.M)
+    if actions:
+        names = re.findall(r"^    ([a-z]+) ", text, flags=re.M)
+        text += "".join(_help([command, name], capsys) for name in names if name != "ACTION")
+    options = set(re.findall(r"--[a-z][a-z-]+", text)) - {"--help"}
+    missing = {option for option in options if option not in MANUAL}
+    assert not missing
+
+
+@pytest.mark.parametrize(("kind", "name"), PLUGINS)
+def test_a_plugin_is_in_the_manual(kind: str, name: str) -> None:
+    assert f"`{name}`" in MANUAL, f"{kind} {name} is nowhere in README.md or docs/"
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: str(registry.kind))
+def test_contributing_names_every_door_for_plugins(registry: Registry) -> None:
+    assert f'"ares.{registry.kind}s"' in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_every_variable_is_in_the_manual() -> None:
+    read = set(re.findall(r'"((?:ARES|OPENAI)_[A-Z_]+)"', (ROOT / "ares" / "settings.py").read_text()))
+    operations = (ROOT / "docs" / "operations.md").read_text()
+    assert read
+    assert not {name for name in read if f"`{name}`" not in operations}
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [*_shown_commands()],
+    ids=lambda part: part if isinstance(part, str) else "_".join(part),
+)
+def test_a_command_that_is_shown_can_be_given(page: str, words: list[str]) -> None:
+    chosen = next((word for word in words if not word.startswith("-")), "")
+    build(chosen).parse_args(words)
+
+
+@pytest.mark.parametrize(("page", "block"), [*_blocks("json")])
+def test_json_that_is_shown_is_json(page: str, block: str) -> None:
+    json.loads(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "check", "bench", "app", "lock", "clean"])
+def test_a_make_target_is_in_the_manual(target: str) -> None:
+    assert f"make {target}" in MANUAL + (ROOT / "CONTRIBUTING.md").read_text()
