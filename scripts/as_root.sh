@@ -4,4 +4,5 @@ set -euo pipefail
 if [ "$(id -u)" = 0 ]; then
     DEBIAN_FRONTEND=noninteractive exec "$@"
 fi
+command -v sudo >/dev/null || exit 1
 exec sudo -n env DEBIAN_FRONTEND=noninteractive "$@"

@@ -48,7 +48,7 @@ with_venv_module() { # PYTHON: Debian ships python3 without ensurepip
     local package
     package="$("$1" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
     echo "set-up: $1 lacks ensurepip; installing $package"
-    scripts/as_root.sh apt-get update -qq && scripts/as_root.sh apt-get install -y -qq "$package" ||
+    scripts/as_root.sh apt-get update -qq && scripts/as_root.sh apt-get install -y -qq "$package" >/dev/null ||
         fail "$1 cannot make virtual environments; run: apt-get install $package"
 }
 
