@@ -1,0 +1,161 @@
+"""Rubric: the criteria that a caption must meet, read from YAML, versioned and hashed."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from ares.annotation import canonical
+from ares.errors import RequestError
+from ares.rubric.verdict import Category
+
+# Names what the hash covers; a change of meaning of any field must change it.
+_HASHED_AS = "ares-rubric-1"
+
+Phrase = Annotated[str, StringConstraints(pattern=r"^[^{}]*\{\}[^{}]*$")]
+Slot = Literal[
+    "verb", "object", "destination", "source", "attributes", "direction", "manner", "additions", "outcome"
+]
+AppliesWhen = Literal["always", "stated"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Criterion(_Strict):
+    """One atomic yes-or-no question about a caption.
+
+    Attributes:
+        id: Short capital name ("VERB").
+        text: What must hold for the criterion to be met.
+        category: "essential" and "pitfall" gate acceptance; the others only move the score.
+        applies_when: "always", or "stated": only where the caption says something in its slot.
+        hard: Names of checks in code that may decide it, in order (ares/rubric/hard.py).
+        slot: Slot that a blind probe decides, or None.
+        claim: Whether a language model may be asked about it.
+        passes: Example that passes.
+        fails: Example that fails.
+    """
+
+    id: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2,16}$")]
+    text: str = Field(min_length=10)
+    category: Category
+    applies_when: AppliesWhen = "always"
+    hard: tuple[str, ...] = ()
+    slot: Slot | None = None
+    claim: bool = False
+    passes: str = ""
+    fails: str = ""
+
+    @model_validator(mode="after")
+    def _decided(self) -> Criterion:
+        if not (self.hard or self.slot or self.claim):
+            raise ValueError(f"criterion {self.id} is decided by nothing; give hard, slot or claim")
+        if self.applies_when == "stated" and self.slot is None:
+            raise ValueError(f"criterion {self.id} applies when its slot is stated, but has no slot")
+        return self
+
+
+class Probe(_Strict):
+    """How a blind forced choice is put and read.
+
+    Attributes:
+        task: Templates for what is being done, "{}" being an action phrase.
+        success: Templates for the same action completed.
+        failure: Templates for the same action not completed, one per template of success.
+        task_frames: Frames over the whole episode that are shown for the action.
+        last_frames: Frames at the end of the episode that are shown for the outcome.
+        task_sharpness: Factor on mean cosine similarities before the softmax over phrases.
+        outcome_sharpness: Factor on the mean cosine difference before the logistic.
+        outcome_bias: Cosine difference taken off before that, for a judge that leans to success.
+        outcome_start: Share of the difference at the start of the episode that is taken off that at its end.
+        met: Belief in the caption's slot from which it is MET.
+        unmet: Belief below which it is UNMET; between the two it is UNSURE.
+        outcome_met: The same for the outcome.
+        outcome_unmet: The same for the outcome.
+    """
+
+    task: tuple[Phrase, ...] = Field(min_length=1)
+    success: tuple[Phrase, ...] = Field(min_length=1)
+    failure: tuple[Phrase, ...] = Field(min_length=1)
+    task_frames: int = Field(ge=1, le=64)
+    last_frames: int = Field(ge=1, le=64)
+    task_sharpness: float = Field(gt=0)
+    outcome_sharpness: float = Field(gt=0)
+    outcome_bias: float = 0.0
+    outcome_start: float = Field(default=0.0, ge=0, le=1)
+    met: float = Field(ge=0, le=1)
+    unmet: float = Field(ge=0, le=1)
+    outcome_met: float = Field(ge=0, le=1)
+    outcome_unmet: float = Field(ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Probe:
+        if self.unmet > self.met or self.outcome_unmet > self.outcome_met:
+            raise ValueError("unmet must not be above met")
+        if len(self.success) != len(self.failure):
+            raise ValueError("success and failure need as many templates")
+        return self
+
+
+class Rubric(_Strict):
+    """A versioned list of criteria; two rubrics with the same hash grade alike.
+
+    Attributes:
+        id: Name ("caption").
+        version: Semantic version.
+        style: Style profile of the captions it judges ("imperative").
+        notes: For people; the only part that the hash leaves out.
+        probe: How blind forced choices are put and read.
+        criteria: At least one, with different ids.
+    """
+
+    id: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
+    version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")]
+    style: Literal["imperative"] = "imperative"
+    notes: str = ""
+    probe: Probe
+    criteria: tuple[Criterion, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _different(self) -> Rubric:
+        from ares.rubric.hard import CHECKS
+
+        ids = [criterion.id for criterion in self.criteria]
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"two criteria have one id: {', '.join(sorted(ids))}")
+        unknown = sorted({name for criterion in self.criteria for name in criterion.hard} - set(CHECKS))
+        if unknown:
+            raise ValueError(f"no hard check {unknown[0]!r}; there are: {', '.join(sorted(CHECKS))}")
+        return self
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over everything that decides a grade, as 64 hex digits; the order of keys does not matter."""
+        document = self.model_dump(mode="json", exclude={"notes"})
+        return hashlib.sha256(canonical([_HASHED_AS, document]).encode()).hexdigest()
+
+    @property
+    def categories(self) -> list[tuple[str, Category]]:
+        """(id, category) of every criterion, for `aggregate`."""
+        return [(criterion.id, criterion.category) for criterion in self.criteria]
+
+
+def read_rubric(path: Path) -> Rubric:
+    """Read a rubric from YAML. Raises RequestError naming the first field that is wrong."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise RequestError("rubric cannot be read", f"{path}: {error}".replace("\n", " ")) from None
+    try:
+        return Rubric.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "rubric"
+        raise RequestError("rubric is not valid", f"{path}: {where}: {first['msg']}") from None

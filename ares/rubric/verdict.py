@@ -1,0 +1,134 @@
+"""Verdict, Ruling and Grade: what was ruled on each criterion, and what that makes of a caption."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+
+Category = Literal["essential", "important", "optional", "pitfall"]
+GradeName = Literal["acceptable", "not_acceptable", "unsure", "error"]
+
+# Weights of Rubrics as Rewards (arXiv 2507.17746); a pitfall is worded so that MET is good.
+WEIGHTS: dict[Category, float] = {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": 0.9}
+GATES: tuple[Category, ...] = ("essential", "pitfall")
+
+
+class Verdict(StrEnum):
+    """What a judge may say; anything else is ERROR."""
+
+    MET = "MET"
+    UNMET = "UNMET"
+    UNSURE = "UNSURE"
+    NA = "NA"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """One verdict on one criterion, with what it rests on.
+
+    Attributes:
+        criterion: Id of the criterion.
+        verdict: What was ruled.
+        source: Code ("hard"), a blind forced choice ("probe") or a question about the caption ("claim").
+        observed: What was seen, in the judge's or the check's words.
+        evidence: Seconds of the frames that it rests on.
+        judge: Portable name of the model, or "" for code.
+        reason: Why, in words that can be counted.
+        reply: The model's reply as it came, for a claim.
+        confidence: Share of the probe's belief that fits the caption, 0 to 1; None where no probe was asked.
+    """
+
+    criterion: str
+    verdict: Verdict
+    source: Literal["hard", "probe", "claim"]
+    observed: str = ""
+    evidence: tuple[float, ...] = ()
+    judge: str = ""
+    reason: str = ""
+    reply: str = ""
+    confidence: float | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """The ruling as it is stored."""
+        return {
+            "criterion": self.criterion,
+            "verdict": self.verdict.value,
+            "source": self.source,
+            "observed": self.observed,
+            "evidence": list(self.evidence),
+            "judge": self.judge,
+            "reason": self.reason,
+            "reply": self.reply,
+            "confidence": self.confidence,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """What the rulings make of a caption.
+
+    Attributes:
+        grade: "acceptable", "not_acceptable", "unsure" or "error".
+        acceptable: True or False where that is decided, None for "unsure" and "error".
+        score: Weighted share of MET over the applicable criteria, for display and ranking only; None when
+            none applies.
+        counts: How many criteria got each verdict; adds up to the criteria of the rubric.
+    """
+
+    grade: GradeName
+    acceptable: bool | None
+    score: float | None
+    counts: dict[str, int]
+
+
+def aggregate(categories: Sequence[tuple[str, Category]], rulings: Sequence[Ruling]) -> Grade:
+    """Make one grade of one ruling per criterion.
+
+    A gate (essential criterion or pitfall) that is UNMET makes the caption not acceptable. Otherwise a gate in
+    ERROR makes it "error" and a gate in doubt "unsure". It is acceptable when every gate that applies is MET and
+    at least one applies.
+
+    Args:
+        categories: (id, category) of every criterion of the rubric.
+        rulings: One per criterion, in any order.
+
+    Raises:
+        ValueError: A criterion has no ruling, two, or is not of the rubric; no verdict may leave the denominator.
+    """
+    by_id = {ruling.criterion: ruling.verdict for ruling in rulings}
+    if sorted(by_id) != sorted(name for name, _ in categories) or len(by_id) != len(rulings):
+        ruled = sorted(ruling.criterion for ruling in rulings)
+        raise ValueError(f"one ruling per criterion is needed, but got {ruled}")
+    gates = [by_id[name] for name, category in categories if category in GATES]
+    grade = _gate([verdict for verdict in gates if verdict is not Verdict.NA])
+    return Grade(
+        grade=grade,
+        acceptable={"acceptable": True, "not_acceptable": False}.get(grade),
+        score=_score(categories, by_id),
+        counts={verdict.value: list(by_id.values()).count(verdict) for verdict in Verdict},
+    )
+
+
+def _gate(applicable: Sequence[Verdict]) -> GradeName:
+    if Verdict.UNMET in applicable:
+        return "not_acceptable"
+    if Verdict.ERROR in applicable:
+        return "error"
+    if applicable and all(verdict is Verdict.MET for verdict in applicable):
+        return "acceptable"
+    return "unsure"
+
+
+def _score(categories: Sequence[tuple[str, Category]], by_id: dict[str, Verdict]) -> float | None:
+    applicable = [
+        (WEIGHTS[category], by_id[name]) for name, category in categories if by_id[name] is not Verdict.NA
+    ]
+    total = sum(weight for weight, _ in applicable)
+    met = sum(weight for weight, verdict in applicable if verdict is Verdict.MET)
+    return round(met / total, 6) if total else None
