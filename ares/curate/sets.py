@@ -134,12 +134,7 @@ class Sets:
 
     def __iter__(self) -> Iterator[str]:
         """Names, sorted, each once."""
-        seen = ""
-        for key, _ in self._store.find(_HEADS):
-            name = key.rpartition("@")[0]
-            if name != seen:
-                seen = name
-                yield name
+        yield from sorted({key.rpartition("@")[0] for key, _ in self._store.find(_HEADS)})
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -1,0 +1,126 @@
+"""Sets are frozen, versioned, the same on both stores, and comparable."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ares.curate.sets import Sets, read_lock
+from ares.errors import RequestError
+from ares.store.annotations import AnnotationStore
+from ares.store.sqlite import SqliteStore
+
+
+@pytest.fixture(params=["sqlite", "mongo"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnnotationStore]:
+    """Each of the two annotation stores, empty."""
+    made: AnnotationStore
+    if request.param == "sqlite":
+        made = SqliteStore(tmp_path / "annotations.sqlite")
+    else:
+        mongo = pytest.importorskip("ares.store.mongo")
+        made = mongo.MongoStore(request.getfixturevalue("mongo_uri"), uuid.uuid4().hex)
+    yield made
+    made.close()
+
+
+def test_a_set_keeps_its_members_in_blocks(store: AnnotationStore) -> None:
+    sets, ids = Sets(store), [f"{number:016x}" for number in range(25_001)]
+    made = sets.create("all", reversed(ids), {"where": ""})
+    assert (made.label, made.episodes) == ("all@1", 25_001)
+    assert list(sets.ids(sets["all"])) == ids
+    assert Sets(store)["all"] == made
+
+
+def test_another_selection_is_another_version_and_the_same_one_is_not(store: AnnotationStore) -> None:
+    sets = Sets(store)
+    first = sets.create("good", ["b", "a", "a"], {"where": "success"})
+    assert sets.create("good", ["a", "b"], {"where": "success = true"}) == first
+    second = sets.create("good", ["a", "c"], {"where": "grade"})
+    assert (second.label, sets["good"], sets["good@1"]) == ("good@2", second, first)
+    assert list(sets.ids(first)) == ["a", "b"]
+    assert [one.version for one in sets.versions("good")] == [1, 2]
+
+
+def test_the_eleventh_version_is_newer_than_the_second(store: AnnotationStore) -> None:
+    sets = Sets(store)
+    for number in range(11):
+        sets.create("s", [str(number)], {})
+    assert sets["s"].version == 11
+
+
+def test_names_are_told_apart_from_their_beginnings(store: AnnotationStore) -> None:
+    sets = Sets(store)
+    for name in ("good", "good-2", "goodness", "a.b_c"):
+        sets.create(name, [name], {})
+    assert list(sets) == ["a.b_c", "good", "good-2", "goodness"]
+    assert "good" in sets and "goo" not in sets and len(sets) == 4
+    assert list(sets.ids(sets["good"])) == ["good"]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "a@2", "ü", "a\n"])
+def test_a_name_must_be_plain(store: AnnotationStore, name: str) -> None:
+    with pytest.raises(RequestError, match="plain name"):
+        Sets(store).create(name, ["a"], {})
+
+
+def test_an_empty_set_says_what_matched_nothing(store: AnnotationStore) -> None:
+    sets = Sets(store)
+    with pytest.raises(RequestError, match="grade = 'no'"):
+        sets.create("none", [], {"where": "grade = 'no'"})
+    assert list(sets) == []
+
+
+def test_an_unknown_set_names_those_there_are(store: AnnotationStore) -> None:
+    sets = Sets(store)
+    with pytest.raises(RequestError, match="none yet"):
+        sets["good"]
+    sets.create("good", ["a"], {})
+    with pytest.raises(RequestError, match="there are: good"):
+        sets["godo"]
+    with pytest.raises(RequestError, match="there are: good@1"):
+        sets["good@7"]
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(a=st.sets(st.integers(0, 30), min_size=1), b=st.sets(st.integers(0, 30), min_size=1))
+def test_a_diff_counts_and_lists_what_changed(tmp_path: Path, a: set[int], b: set[int]) -> None:
+    store = SqliteStore(tmp_path / f"{uuid.uuid4().hex}.sqlite")
+    sets, name = Sets(store), "{:04x}".format
+    one, other = sets.create("a", map(name, a), {}), sets.create("b", map(name, b), {})
+    diff = sets.diff(one, other)
+    assert (diff.added, diff.removed, diff.common) == (len(b - a), len(a - b), len(a & b))
+    assert list(diff.added_ids()) == [name(one) for one in sorted(b - a)]
+    assert list(diff.removed_ids()) == [name(one) for one in sorted(a - b)]
+    store.close()
+
+
+def test_a_lock_file_brings_the_set_back(store: AnnotationStore, tmp_path: Path) -> None:
+    sets, path = Sets(store), tmp_path / "locks" / "good.lock.json"
+    made = sets.create("good", ["b", "a"], {"where": "success"})
+    sets.lock(made, path)
+    assert read_lock(path) == (made, ["a", "b"])
+
+
+@pytest.mark.parametrize("change", ["drop", "add", "swap"])
+def test_a_changed_lock_file_is_refused(store: AnnotationStore, tmp_path: Path, change: str) -> None:
+    sets, path = Sets(store), tmp_path / "good.lock.json"
+    sets.lock(sets.create("good", ["a", "b"], {}), path)
+    document = json.loads(path.read_text())
+    document["ids"] = {"drop": ["a"], "add": ["a", "b", "c"], "swap": ["a", "c"]}[change]
+    path.write_text(json.dumps(document))
+    with pytest.raises(RequestError, match="changed after it was written"):
+        read_lock(path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "not JSON"])
+def test_a_file_that_is_no_lock_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(RequestError, match="cannot be read"):
+        read_lock(tmp_path / "x")

@@ -1,0 +1,147 @@
+"""Packets joined from several mp4s decode to the very frames of the sources, each at its exact time."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from ares.errors import MediaError
+from ares.media.packets import Joined, NotCopyable, cut
+from ares.media.ref import MediaRef
+
+
+def decoded(path: Path) -> list[tuple[float, NDArray[np.uint8]]]:
+    """(second, RGB) of every frame."""
+    with av.open(str(path)) as container:
+        return [
+            (float(frame.time or 0.0), frame.to_ndarray(format="rgb24"))
+            for frame in container.decode(video=0)
+        ]
+
+
+def ref(path: Path, frames: int, rate_hz: float, start: float = 0.0) -> MediaRef:
+    return MediaRef(
+        kind="mp4",
+        uri=str(path),
+        start_seconds=start,
+        stop_seconds=start + frames / rate_hz,
+        num_frames=frames,
+        rate_hz=rate_hz,
+    )
+
+
+def write(path: Path, times: list[int], options: dict[str, str], size: int = 64) -> Path:
+    """An H.264 mp4 with a frame at each of these thirtieths of a second."""
+    noise = np.random.default_rng(0)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=30, options=options)
+        stream.width = stream.height = size
+        stream.pix_fmt = "yuv420p"
+        for time in times:
+            frame = av.VideoFrame.from_ndarray(noise.integers(0, 255, (size, size, 3), np.uint8), "rgb24")
+            frame.pts, frame.time_base = time, Fraction(1, 30)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
+def join(target: Path, rate_hz: int, refs: list[MediaRef]) -> Path:
+    joined = None
+    for one in refs:
+        span = cut(one, one.num_frames, one.rate_hz)
+        joined = joined or Joined(target, rate_hz, span)
+        assert joined.fits(span)
+        joined.append(span)
+        span.close()
+    assert joined
+    joined.close()
+    return target
+
+
+def assert_same(target: Path, rate_hz: int, sources: list[list[tuple[float, NDArray[np.uint8]]]]) -> None:
+    out = decoded(target)
+    assert [time for time, _ in out] == pytest.approx([k / rate_hz for k in range(len(out))], abs=1e-9)
+    wanted = [image for source in sources for _, image in source]
+    assert len(out) == len(wanted)
+    assert all(np.array_equal(image, want) for (_, image), want in zip(out, wanted, strict=True))
+
+
+def test_whole_videos_with_b_frames_are_joined_bit_by_bit(demo_samples: Path, tmp_path: Path) -> None:
+    files = sorted((demo_samples / "video" / "videos").glob("*_front.mp4"))[:4]
+    sources = [decoded(file) for file in files]
+    refs = [ref(file, len(source), 20.0) for file, source in zip(files, sources, strict=True)]
+    assert_same(join(tmp_path / "joined.mp4", 20, refs), 20, sources)
+
+
+def test_spans_of_a_shared_av1_file_are_cut_and_joined_in_any_order(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    root = shared_data / "g1_bottle_lerobot_v30"
+    video = next(root.glob("videos/*/chunk-000/file-000.mp4"))
+    key = f"videos/{video.parent.parent.name}/from_timestamp"
+    rows = pq.read_table(root / "meta/episodes/chunk-000/file-000.parquet").to_pylist()
+    whole = decoded(video)
+    chosen = [rows[2], rows[0]]
+    sources = [whole[round(row[key] * 30) :][: row["length"]] for row in chosen]
+    refs = [ref(video, row["length"], 30.0, row[key]) for row in chosen]
+    assert_same(join(tmp_path / "joined.mp4", 30, refs), 30, sources)
+
+
+@pytest.mark.parametrize("bframes", ["0", "3"])
+def test_a_span_between_key_frames_is_cut_out(tmp_path: Path, bframes: str) -> None:
+    video = write(tmp_path / "v.mp4", list(range(40)), {"g": "10", "bf": bframes, "sc_threshold": "0"})
+    refs = [ref(video, 10, 30.0, 1 / 3), ref(video, 20, 30.0, 0.0)]
+    whole = decoded(video)
+    assert_same(join(tmp_path / "joined.mp4", 30, refs), 30, [whole[10:20], whole[:20]])
+
+
+def test_a_span_that_starts_between_key_frames_is_no_copy(tmp_path: Path) -> None:
+    video = write(tmp_path / "v.mp4", list(range(40)), {"g": "10", "bf": "0", "sc_threshold": "0"})
+    with pytest.raises(NotCopyable, match="key frame"):
+        cut(ref(video, 10, 30.0, 5 / 30), 10, 30.0)
+
+
+def test_a_span_that_ends_where_later_frames_are_needed_is_no_copy(tmp_path: Path) -> None:
+    video = write(tmp_path / "v.mp4", list(range(40)), {"g": "40", "x264-params": "bframes=3:b-adapt=0:scenecut=0"})
+    with pytest.raises(NotCopyable, match="outside"):
+        cut(ref(video, 7, 30.0), 7, 30.0)
+
+
+@pytest.mark.parametrize("times", [[0, 1, 2, 4, 5, 6], [0, 1, 2, 3, 5, 6]])
+def test_a_variable_rate_is_no_copy(tmp_path: Path, times: list[int]) -> None:
+    video = write(tmp_path / "v.mp4", times, {"bf": "0"})
+    with pytest.raises(NotCopyable, match="constant rate"):
+        cut(ref(video, len(times), 30.0), len(times), 30.0)
+
+
+def test_another_rate_than_the_asked_one_is_no_copy(tmp_path: Path) -> None:
+    video = write(tmp_path / "v.mp4", list(range(30)), {"bf": "0"})
+    with pytest.raises(NotCopyable, match="constant rate"):
+        cut(ref(video, 10, 10.0), 10, 10.0)
+    with pytest.raises(NotCopyable, match="constant rate"):
+        cut(ref(video, 30, 29.0), 30, 29.0)
+
+
+def test_other_sizes_do_not_fit_in_one_file(tmp_path: Path) -> None:
+    small = cut(ref(write(tmp_path / "a.mp4", [0, 1], {}), 2, 30.0), 2, 30.0)
+    large = cut(ref(write(tmp_path / "b.mp4", [0, 1], {}, size=96), 2, 30.0), 2, 30.0)
+    joined = Joined(tmp_path / "joined.mp4", 30, small)
+    assert joined.fits(small) and not joined.fits(large)
+    joined.append(small)
+    joined.close()
+    small.close()
+    large.close()
+
+
+def test_a_video_that_is_gone_or_broken_says_so(tmp_path: Path) -> None:
+    with pytest.raises(MediaError, match="not there any more"):
+        cut(ref(tmp_path / "none.mp4", 10, 30.0), 10, 30.0)
+    (tmp_path / "empty.mp4").touch()
+    with pytest.raises(MediaError, match="cannot be opened"):
+        cut(ref(tmp_path / "empty.mp4", 10, 30.0), 10, 30.0)
