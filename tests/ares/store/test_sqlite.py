@@ -1,0 +1,134 @@
+"""SqliteStore: bad files, a full disk and killed writers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ares.annotation import Annotation
+from ares.errors import StoreError
+from ares.store.sqlite import SqliteStore
+
+Make = Callable[..., Annotation]
+
+_WRITER = """
+import sys
+from pathlib import Path
+from ares.annotation import Annotation
+from ares.store.sqlite import SqliteStore
+
+store, writer, size = SqliteStore(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
+for batch in range(int(sys.argv[4])):
+    ids = [f"{writer}/{batch}/{number}" for number in range(size)]
+    store.append(
+        [
+            Annotation(episode_id=each, name="caption", value={"text": "x" * 500}, maker_id="m", subject=each,
+                       start_seconds=0.0, stop_seconds=1.0, created="")
+            for each in ids
+        ]
+    )
+    print(batch, flush=True)
+"""
+
+
+def _writer(path: Path, writer: str, size: int, batches: int) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-c", _WRITER, str(path), writer, str(size), str(batches)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_writer_loses_nothing_it_was_told_is_stored(tmp_path: Path, make_fact: Make) -> None:
+    path = tmp_path / "log.sqlite"
+    for life in range(3):
+        with _writer(path, f"life{life}", 200, 1000) as process:
+            assert process.stdout is not None
+            told = -1
+            for line in process.stdout:
+                told = int(line)
+                if told == 10 + life:
+                    process.send_signal(signal.SIGKILL)
+        with closing(SqliteStore(path)) as store:
+            facts = [fact.episode_id for _, fact in store.read(limit=10**6)]
+        mine = [fact for fact in facts if fact.startswith(f"life{life}/")]
+        # Whole batches only, and at least those that were acknowledged.
+        assert mine == [
+            f"life{life}/{batch}/{number}" for batch in range(len(mine) // 200) for number in range(200)
+        ]
+        assert len(mine) >= 200 * (told + 1)
+
+
+def test_several_processes_write_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "log.sqlite"
+    processes = [_writer(path, str(number), 20, 20) for number in range(3)]
+    for process in processes:
+        process.communicate()
+        assert process.returncode == 0
+    with closing(SqliteStore(path)) as store:
+        assert len(store.read()) == 3 * 20 * 20
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "log.sqlite"
+    path.write_bytes(b"not a database" * 1000)
+    with pytest.raises(StoreError, match=r"annotations file cannot be used.*log.sqlite.*not a database"):
+        SqliteStore(path)
+    assert path.read_bytes() == b"not a database" * 1000
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"nowhere.*unable to open"):
+        SqliteStore(tmp_path / "nowhere" / "log.sqlite")
+
+
+def test_a_damaged_file(tmp_path: Path, make_fact: Make) -> None:
+    path = tmp_path / "log.sqlite"
+    with closing(SqliteStore(path)) as store:
+        store.append([make_fact(f"{number}", value={"text": "x" * 1000}) for number in range(500)])
+    damaged = bytearray(path.read_bytes())
+    damaged[8192:-8192] = os.urandom(len(damaged) - 16384)
+    path.write_bytes(damaged)
+    with pytest.raises(StoreError, match="cannot be used"), closing(SqliteStore(path)) as store:
+        store.read(limit=1000)
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match=r"format 99.*reads format 1"):
+        SqliteStore(path)
+
+
+def test_a_full_disk_stores_nothing_of_the_batch_and_loses_nothing(tmp_path: Path) -> None:
+    """A limit on the size of files is what a full disk is for SQLite: its write fails half-way."""
+    path = tmp_path / "log.sqlite"
+    script = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))\n" + _WRITER
+    arguments = [sys.executable, "-c", script, str(path), "w", "500", "100"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert "StoreError: the annotations file cannot be used" in done.stderr
+    told = len(done.stdout.split())
+    assert 0 < told < 100
+    with closing(SqliteStore(path)) as store:
+        facts = [fact.episode_id for _, fact in store.read(limit=10**6)]
+    assert facts == [f"w/{batch}/{number}" for batch in range(told) for number in range(500)]
+
+
+def test_a_batch_is_stored_whole_or_not_at_all(sqlite: SqliteStore, make_fact: Make) -> None:
+    broken = make_fact("episode2", value={"text": float("nan")})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        sqlite.append([make_fact("episode1"), broken])
+    assert sqlite.read() == []
+
+
+def test_using_a_closed_store_is_a_bug_and_not_a_message(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "log.sqlite")
+    store.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        store.read()
