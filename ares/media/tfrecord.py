@@ -184,7 +184,9 @@ def example_class() -> Any:
         type_name=".ares.Features",
         label=kind.LABEL_OPTIONAL,
     )
-    pool = descriptor_pool.DescriptorPool()
+    # The process's own pool: a pool of ours would be freed by the thread that loses the race to fill the cache,
+    # under the feet of the messages made with it.
+    pool = descriptor_pool.Default()
     pool.AddSerializedFile(file.SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("ares.Example"))
 

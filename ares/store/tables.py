@@ -109,7 +109,8 @@ class Tables:
             StoreError: It cannot be opened.
         """
         with filters.failures(name):
-            table = self._db.create_table(name, schema=schema, exist_ok=True)
+            known = name in self.names()
+            table = self._db.open_table(name) if known else self._db.create_table(name, schema=schema)
             if words and not table.list_indices():
                 index_words(table, words)
             return table
