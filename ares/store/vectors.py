@@ -93,14 +93,11 @@ class VectorTable:
         given = [row for row in rows if len(row.vectors)]
         if not given:
             return
-        lengths = {int(row.vectors.shape[1]) for row in given}
-        table = self._tables.open(self._name, _schema(lengths.pop()))
+        table = self._tables.open(self._name, _schema(given[0].vectors.shape[1]))
         length = table.schema.field("vector").type.list_size
-        if lengths or given[0].vectors.shape[1] != length:
-            raise StoreError(
-                "vectors have another length",
-                f"{self._name} holds {length}, but got {given[0].vectors.shape}",
-            )
+        for row in given:
+            if row.vectors.shape[1] != length:
+                raise self._another_length(table, row.vectors.shape[1])
         with filters.failures(self._name):
             _forget(table, given)
             table.add(_to_arrow(given, length))
@@ -136,6 +133,8 @@ class VectorTable:
             rows: list[Row] = (asked if where is None else asked.where(where, prefilter=True)).to_list()
             return rows
 
+        if len(query) != table.schema.field("vector").type.list_size:
+            raise self._another_length(table, len(query))
         with filters.failures(self._name):
             rows = best(fetch, limit, "_distance", _TIES, sign=1)
         return [Moment(**{name: row[name] for name in _TIES}, score=1.0 - row["_distance"]) for row in rows]
@@ -170,6 +169,10 @@ class VectorTable:
             for chunk in filters.chunks(strangers, 10_000):
                 table.delete(filters.among("episode_id", chunk))
             return int(before - table.count_rows())
+
+    def _another_length(self, table: Table, length: int) -> StoreError:
+        there = table.schema.field("vector").type.list_size
+        return StoreError("vectors have another length", f"{self._name} holds {there}, but got {length}")
 
     def _table(self) -> Table | None:
         return self._tables.find(self._name)

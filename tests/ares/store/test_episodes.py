@@ -285,6 +285,11 @@ def test_new_episodes_after_new_columns(filled: Tables, records: list[Record], m
     assert filled.episodes.count("caption IS NULL") == 1
 
 
+def test_columns_of_annotators_are_there_after_opening_again(filled: Tables, records: list[Record]) -> None:
+    filled.episodes.set_values(pa.table({"episode_id": _ids(records)[:1], "caption": ["x"]}))
+    assert open_tables(filled.uri).episodes.count("caption = 'x'") == 1
+
+
 def test_values_of_another_type_are_refused(filled: Tables, records: list[Record]) -> None:
     filled.episodes.set_values(pa.table({"episode_id": _ids(records)[:1], "smooth": [0.5]}))
     with pytest.raises(StoreError, match=r"column 'smooth' has another type: it is double, but string"):
