@@ -69,6 +69,13 @@ def test_a_plugin_is_in_the_manual(kind: str, name: str) -> None:
     assert f"`{name}`" in MANUAL, f"{kind} {name} is nowhere in README.md or docs/"
 
 
+def test_the_filter_columns_of_annotators_are_in_the_manual() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "annotators").glob("*.py"))
+    columns = re.findall(r'Column\(\s*name="(\w+)"', sources)
+    assert columns
+    assert not [name for name in columns if f"`{name}`" not in MANUAL]
+
+
 @pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: str(registry.kind))
 def test_contributing_names_every_door_for_plugins(registry: Registry) -> None:
     assert f'"ares.{registry.kind}s"' in (ROOT / "CONTRIBUTING.md").read_text()
