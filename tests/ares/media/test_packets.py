@@ -20,7 +20,7 @@ def decoded(path: Path) -> list[tuple[float, NDArray[np.uint8]]]:
     """(second, RGB) of every frame."""
     with av.open(str(path)) as container:
         return [
-            (float(frame.time or 0.0), frame.to_ndarray(format="rgb24"))
+            (float(frame.time or 0.0), np.asarray(frame.to_ndarray(format="rgb24"), np.uint8))
             for frame in container.decode(video=0)
         ]
 
@@ -108,7 +108,9 @@ def test_a_span_that_starts_between_key_frames_is_no_copy(tmp_path: Path) -> Non
 
 
 def test_a_span_that_ends_where_later_frames_are_needed_is_no_copy(tmp_path: Path) -> None:
-    video = write(tmp_path / "v.mp4", list(range(40)), {"g": "40", "x264-params": "bframes=3:b-adapt=0:scenecut=0"})
+    video = write(
+        tmp_path / "v.mp4", list(range(40)), {"g": "40", "x264-params": "bframes=3:b-adapt=0:scenecut=0"}
+    )
     with pytest.raises(NotCopyable, match="outside"):
         cut(ref(video, 7, 30.0), 7, 30.0)
 

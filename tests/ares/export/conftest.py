@@ -1,0 +1,98 @@
+"""Workspaces to export from: the committed samples, and episodes made by hand around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ares import open as open_workspace
+from ares.curate.sets import CurationSet
+from ares.episode import Camera, Episode, Record, Signal, Trajectory
+from ares.media.ref import MediaRef
+from ares.workspace import Workspace
+from ingest.base import Options
+from ingest.load import load
+
+MakeRecord = Callable[..., Record]
+MakeSet = Callable[[Workspace, Sequence[Record]], CurationSet]
+
+
+@pytest.fixture(scope="session")
+def sample_workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Workspace:
+    """Both samples, 12 episodes each, with the set "all" and one per dataset; not to be written to."""
+    ws = open_workspace(str(tmp_path_factory.mktemp("samples") / "ws"))
+    load(ws, [str(demo_samples / "rlds")], Options(rate_hz=10.0), quiet=True)
+    load(ws, [str(demo_samples / "video")], quiet=True)
+    ws.sets.create("all", ws.tables.episodes.ids(), {"where": ""})
+    for format in ("rlds", "video"):
+        where = f"format = '{format}'"
+        ws.sets.create(format, ws.tables.episodes.ids(where), {"where": where})
+    return ws
+
+
+@pytest.fixture
+def empty_workspace(tmp_path: Path) -> Workspace:
+    """A workspace without episodes."""
+    return open_workspace(str(tmp_path / "ws"))
+
+
+@pytest.fixture(scope="session")
+def make_record(demo_samples: Path) -> MakeRecord:
+    """Makes an episode over a sample mp4: (number, steps=40, **fields of Episode, camera=..., **signals)."""
+    video = demo_samples / "video" / "videos" / "basketball_000_front.mp4"
+    whole = MediaRef(
+        kind="mp4", uri=str(video), start_seconds=0.0, stop_seconds=5.35, num_frames=107, rate_hz=20.0
+    )
+    front = Camera(name="front", role="front", width=192, height=192, codec="h264", media=whole)
+
+    def make(
+        number: int,
+        steps: int = 107,
+        reward: bool = True,
+        names: tuple[str, ...] = ("x", "y"),
+        **fields: object,
+    ) -> Record:
+        values = np.random.default_rng(number).normal(size=(steps, len(names))).astype(np.float32)
+        episode = Episode(
+            episode_id=f"{number:016x}",
+            format="test",
+            dataset="made",
+            version="",
+            split="",
+            key=str(number),
+            source=str(video),
+            content_hash=f"{number:032x}",
+            instruction=f"do thing {number % 2}",
+            instructions=(f"do thing {number % 2}",),
+            robot="arm",
+            num_steps=steps,
+            rate_hz=20.0,
+            rate_source="user",
+            cameras=(front,),
+            state_names=names,
+            action_names=names,
+        )
+        trajectory = Trajectory(
+            timestamps=np.arange(steps) / 20.0,
+            state=Signal(values, names),
+            action=Signal(-values, names),
+            reward=values[:, 0] if reward else None,
+        )
+        return Record(episode=replace(episode, **fields), trajectory=trajectory)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_set() -> MakeSet:
+    """Adds episodes to a workspace and freezes them."""
+
+    def make(ws: Workspace, records: Sequence[Record]) -> CurationSet:
+        ws.tables.episodes.add(records)
+        return ws.sets.create("made", [record.episode.episode_id for record in records], {})
+
+    return make
