@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import ares
+from benchmarks.grow import grow
 from benchmarks.timing import Row, command, in_turn
 
 _ARES = str(Path(sys.executable).parent / "ares")
@@ -15,12 +16,16 @@ _BARE = [sys.executable, "-c", "pass"]
 
 
 def startup() -> Iterator[Row]:
-    """`ares --help`, and `ares status` of an empty workspace."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield _row("`ares --help`", [_ARES, "--help"], "+0.2 s")
-        path = f"{folder}/workspace"
-        ares.open(path).close()
-        yield _row("`ares status`, empty workspace", [_ARES, "status", "-w", path, "--json"], "under 1 s")
+    """`ares --help`, and `ares status` of an empty workspace and of one with a million episodes."""
+    yield _row("`ares --help`", [_ARES, "--help"], "+0.2 s")
+    for episodes in (0, 1_000_000):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/workspace"
+            ws = ares.open(path)
+            grow(ws, episodes)
+            ws.close()
+            status = [_ARES, "status", "-w", path, "--json"]
+            yield _row(f"`ares status`, {episodes:,} episodes", status, "under 1 s")
 
 
 def _row(work: str, words: list[str], target: str) -> Row:
