@@ -72,6 +72,11 @@ def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     return applied
 
 
+def applied_sequence(tables: Tables) -> int:
+    """The sequence number of the log up to which the tables are complete; 0 before the first fact."""
+    return _State(tables).sequence()
+
+
 def forget_log(tables: Tables) -> None:
     """Let the next `apply_log` start from the first fact, to mend tables that were lost or made anew."""
     _State(tables).remember(0)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.errors import RequestError
 from ares.store import arrow, filters
 from ares.store.episodes import EpisodeTable
 from ares.store.trajectories import TrajectoryTable
-from ares.store.words import index_words
+from ares.store.words import has_words, index_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,10 +111,15 @@ class Tables:
         Raises:
             StoreError: It cannot be opened.
         """
-        with filters.failures(name):
-            known = name in self.names()
-            table = self._db.open_table(name) if known else self._db.create_table(name, schema=schema)
-            if words and not table.list_indices():
+        table = self.find(name)
+        if table is not None and (not words or has_words(table)):
+            return table
+        with self._making(), filters.failures(name):
+            # Another process may have made it while we waited for our turn.
+            table = self.find(name)
+            if table is None:
+                table = self._db.create_table(name, schema=schema)
+            if words and not has_words(table):
                 index_words(table, words)
             return table
 
@@ -121,6 +129,22 @@ class Tables:
             return None
         with filters.failures(name):
             return self._db.open_table(name)
+
+    @contextmanager
+    def _making(self) -> Iterator[None]:
+        from filelock import FileLock
+
+        # On an object store two makers may collide; the one that fails says so and is run again.
+        if "://" in self.uri:
+            yield
+            return
+        with filters.failures(self.uri):
+            lock = FileLock(Path(self.uri) / ".making.lock")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def optimize(self) -> None:
         """Compact every table, bring its indexes up to date and drop old versions; a job calls this at its end.

@@ -19,6 +19,11 @@ def index_words(table: Table, column: str) -> None:
     table.create_index(column, config=FTS(remove_stop_words=False))
 
 
+def has_words(table: Table) -> bool:
+    """Whether a column of the table has a word index."""
+    return any(index.index_type == "FTS" for index in table.list_indices())
+
+
 def search_words(
     table: Table, column: str, text: str, columns: Sequence[str], limit: int, where: str | None
 ) -> list[Row]:

@@ -132,7 +132,7 @@ def test_captions_and_grades_become_segments(
     assert [hit.text for hit in tables.segments.search_text("grasping", 3)] == ["grasp it"]
 
     # A grade that comes later, in a batch of its own, is the one that counts.
-    unsure = {"grade": "unsure", "acceptable": None, "score": None}
+    unsure: dict[str, object] = {"grade": "unsure", "acceptable": None, "score": None}
     sqlite.append([_graded(make_fact, whole, unsure, start_seconds=9.0)])
     apply_log(tables, sqlite)
     first, _ = tables.segments.read().to_pylist()
