@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need from the system: Chromium for the dashboard tests, libcurl for the test mongod.
 # Never fails: tests that lack a browser are skipped, and this says so. Messages go to standard error.
-set -uo pipefail
+set -u # without pipefail: grep -q ends the pipe before its writer is done
 cd "$(dirname "$0")/.."
 exec 1>&2
 
@@ -24,7 +24,7 @@ if ! have_chromium; then
     if packaged chromium; then
         scripts/as_root.sh apt-get install -y -qq --no-install-recommends chromium >/dev/null
     else # Ubuntu has Chromium only as a snap
-        .venv/bin/playwright install --with-deps chromium
+        .venv/bin/playwright install --with-deps chromium >/dev/null
     fi
 fi
 have_libcurl || echo "test set-up: NO libcurl.so.4: the mongod of the test wheel cannot start; run: apt-get install libcurl4"
