@@ -91,15 +91,19 @@ def staging(dest: Path) -> Iterator[Path]:
     """A folder beside `dest` to write into, which takes its name when all went well and is removed otherwise.
 
     Raises:
-        RequestError: `dest` holds something already.
+        RequestError: `dest` holds something already, or cannot be made.
         StoreError: The disk is full.
     """
+    dest = dest.expanduser().resolve()
     if dest.is_file() or (dest.is_dir() and any(dest.iterdir())):
         raise RequestError(
             "the export folder holds something already", f"{dest}; give a new or an empty folder"
         )
     partial = dest.with_name(dest.name + ".tmp")
-    _fresh(partial)
+    try:
+        _fresh(partial)
+    except OSError as error:
+        raise RequestError("the export folder cannot be made", f"{dest}: {error}") from None
     try:
         yield partial
         (partial / _MARK).unlink()

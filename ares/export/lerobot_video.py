@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # LeRobot compares times as float32 with a tolerance of 1e-4 s: beyond 1024 s a float32 is coarser than that.
 MAX_FILE_SECONDS = 1000.0
-# See docs/why/003-export-codec.md.
+# See docs/why/004-lerobot-export.md.
 CODEC = "h264"
 # Frames decoded at once where they have to be picked by time.
 _BLOCK = 64

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import MediaError
+from ares.media.mp4 import clock
 from ares.media.ref import MediaRef
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ class Span:
 def cut(ref: MediaRef, num_frames: int, rate_hz: float) -> Span:
     """The packets of the first `num_frames` frames of a span of an mp4; the caller closes it.
 
+    A file that plays at another rate than the episode, because the user said that it does, is no hindrance: packets
+    get new times anyway.
+
     Raises:
         MediaError: The file is not there or cannot be read.
         NotCopyable: The span does not start with a key frame, needs frames outside of it, or is not at a
@@ -77,7 +81,7 @@ def cut(ref: MediaRef, num_frames: int, rate_hz: float) -> Span:
     """
     container = open_video(ref.uri)
     try:
-        return _cut(container, ref, num_frames, rate_hz)
+        return _cut(container, ref, num_frames, rate_hz / clock(ref).scale)
     except BaseException:
         container.close()
         raise

@@ -195,6 +195,7 @@ def test_the_manifest_says_what_is_inside(
 
 def test_a_set_of_one_kind_is_written_directly(sample_workspace: Workspace, tmp_path: Path) -> None:
     counted: list[int] = []
+    (tmp_path / "out").mkdir()
     report = export_lerobot(
         sample_workspace, sample_workspace.sets["video"], tmp_path / "out", counted.append
     )
@@ -211,6 +212,12 @@ def test_nothing_is_written_over(sample_workspace: Workspace, tmp_path: Path) ->
     with pytest.raises(RequestError, match="move it away"):
         export(sample_workspace, "video", tmp_path / "out")
     assert (tmp_path / "mine").read_text() == (tmp_path / "out.tmp" / "mine").read_text() == "precious"
+
+
+def test_a_folder_that_cannot_be_made_is_refused(sample_workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RequestError, match="cannot be made"):
+        export(sample_workspace, "video", tmp_path / "file" / "out")
 
 
 def test_what_a_killed_export_left_is_no_hindrance(sample_workspace: Workspace, tmp_path: Path) -> None:
