@@ -88,4 +88,6 @@ def mend_spaces(ws: Workspace, running: Sequence[Running]) -> int:
     """Delete vectors that a killed run wrote without their facts. Returns how many rows went."""
     unfinished = {space for space, _ in ws.annotations.find(UNFINISHED)}
     lost = [one for one in running if one.annotator.space in unfinished]
-    return sum(ws.tables.vectors(one.annotator.space).keep_only(one.done) for one in lost)
+    gone = sum(ws.tables.vectors(one.annotator.space).keep_only(one.done) for one in lost)
+    ws.annotations.drop(UNFINISHED, [one.annotator.space for one in lost])
+    return gone

@@ -137,10 +137,11 @@ def _load_source(
 
 def _read(batch: list[_Reading]) -> None:
     for reading in batch:
-        try:
-            reading.record = reading.item.load()
-        except AresError as error:
-            reading.error = error
+        if reading.error is None:
+            try:
+                reading.record = reading.item.load()
+            except AresError as error:
+                reading.error = error
 
 
 def _missing(

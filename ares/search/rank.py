@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+
+from ares.store.vectors import Moment
 
 # Constant of reciprocal-rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009).
 _RRF_K = 60
-
-
-class Moment(NamedTuple):
-    """A place in an episode with how well it fits; camera is "" when words alone matched."""
-
-    episode_id: str
-    camera: str
-    seconds: float
-    score: float
 
 
 def best_per_episode(moments: Iterable[Moment]) -> list[Moment]:
@@ -35,7 +28,7 @@ def fuse(rankings: Sequence[Sequence[Moment]]) -> list[Moment]:
             scores[moment.episode_id] = scores.get(moment.episode_id, 0.0) + 1.0 / (_RRF_K + rank)
             if not shown.get(moment.episode_id, moment).camera or moment.episode_id not in shown:
                 shown[moment.episode_id] = moment
-    fused = [moment._replace(score=scores[episode_id]) for episode_id, moment in shown.items()]
+    fused = [replace(moment, score=scores[episode_id]) for episode_id, moment in shown.items()]
     return sorted(fused, key=_order)
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ares.errors import RequestError
 from ares.search.query import Hit, Query
-from ares.search.rank import Moment, best_per_episode, fuse
+from ares.search.rank import best_per_episode, fuse
 from ares.search.spaces import choose_space, encoder, spaces
+from ares.store.vectors import Moment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +42,7 @@ def _by_frames(ws: Workspace, query: Query, among: set[str] | None) -> list[Mome
     space = choose_space(ws, query.space)
     vector = _vector(ws, query, space)
     found = ws.tables.vectors(space.name).search(vector, query.limit * _MOMENTS_PER_EPISODE, among)
-    return best_per_episode(Moment(*moment) for moment in found)
+    return best_per_episode(found)
 
 
 def _vector(ws: Workspace, query: Query, space: Space) -> NDArray[np.float32]:
@@ -79,16 +80,21 @@ def _by_words(ws: Workspace, query: Query, among: set[str] | None) -> list[Momen
     if not text:
         return []
     wanted = query.limit * 2
-    captions = ws.tables.segments.search_text(text, wanted, among)
-    instructions = ws.tables.episodes.search_instruction(text, wanted, among)
-    found = [best_per_episode(Moment(*_moment(row)) for row in rows) for rows in (captions, instructions)]
-    both = [ranking for ranking in found if ranking]
+    captions = [
+        _said(hit.episode_id, hit.start_seconds, hit.score)
+        for hit in ws.tables.segments.search_text(text, wanted, among)
+    ]
+    instructions = [
+        _said(episode_id, 0.0, score)
+        for episode_id, score in ws.tables.episodes.search_instruction(text, wanted, among)
+    ]
+    both = [best_per_episode(found) for found in (captions, instructions) if found]
     return fuse(both) if len(both) > 1 else [moment for ranking in both for moment in ranking]
 
 
-def _moment(row: Sequence[object]) -> tuple[str, str, float, float]:
-    episode_id, seconds, camera, _, score = row
-    return str(episode_id), str(camera), float(str(seconds)), float(str(score))
+def _said(episode_id: str, seconds: float, score: float) -> Moment:
+    """What matched by words, as a moment of no camera: the words are of the span, not of a frame."""
+    return Moment(episode_id=episode_id, camera="", seconds=seconds, score=score)
 
 
 def _words_of(ws: Workspace, episode_id: str) -> str:

@@ -1,0 +1,45 @@
+"""Rankings: one moment per episode, fusion that is deterministic and rewards agreement."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ares.search.rank import best_per_episode, fuse
+from ares.store.vectors import Moment
+
+moments = st.lists(
+    st.builds(
+        Moment,
+        episode_id=st.sampled_from(["e1", "e2", "e3", "e4"]),
+        camera=st.sampled_from(["", "front", "wrist"]),
+        seconds=st.sampled_from([0.0, 0.5, 1.0]),
+        score=st.sampled_from([0.1, 0.2, 0.9]),
+    )
+)
+
+
+@given(moments, st.randoms())
+def test_the_best_moment_of_each_episode_whatever_the_order(
+    found: list[Moment], random: st.DataObject
+) -> None:
+    best = best_per_episode(found)
+    assert {moment.episode_id for moment in best} == {moment.episode_id for moment in found}
+    for moment in best:
+        assert moment.score == max(other.score for other in found if other.episode_id == moment.episode_id)
+    shuffled = list(found)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert best_per_episode(shuffled) == best
+    assert [moment.score for moment in best] == sorted((moment.score for moment in best), reverse=True)
+
+
+def test_an_episode_in_both_rankings_comes_first_and_shows_the_moment_with_a_camera() -> None:
+    looks = [_moment("a", "front", 1.0, 0.9), _moment("b", "wrist", 2.0, 0.8)]
+    words = [_moment("b", "", 0.0, 7.0), _moment("c", "", 0.0, 6.0)]
+    fused = fuse([words, looks])
+    assert fused[0] == _moment("b", "wrist", 2.0, 1 / 61 + 1 / 62)
+    assert [moment.episode_id for moment in fused] == ["b", "a", "c"]
+
+
+def _moment(episode_id: str, camera: str, seconds: float, score: float) -> Moment:
+    return Moment(episode_id=episode_id, camera=camera, seconds=seconds, score=score)
