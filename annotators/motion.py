@@ -26,6 +26,8 @@ _SATURATION_MARGIN = 0.01
 # A gripper changes state when it crosses from below the lower to above the upper share of its range, or back.
 _GRIPPER_LOW, _GRIPPER_HIGH = 0.35, 0.65
 _FEWEST_STEPS = 5
+# Slower is rounding, not motion; metres per second.
+_REST = 1e-9
 
 COLUMNS = (
     Column(name="path_length", type="float64", unit="m", meaning="Length of the path of the end effector."),
@@ -147,7 +149,7 @@ def log_dimensionless_jerk(position: NDArray[np.float64], seconds: NDArray[np.fl
     jerk = np.gradient(np.gradient(velocity, seconds, axis=0), seconds, axis=0)
     peak = float(np.linalg.norm(velocity, axis=1).max())
     total = float(np.trapezoid((jerk**2).sum(axis=1), seconds))
-    if peak <= 0 or total <= 0:
+    if peak < _REST or total <= 0:
         return None
     return float(-np.log(total * (seconds[-1] - seconds[0]) ** 3 / peak**2))
 

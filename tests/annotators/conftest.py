@@ -1,0 +1,260 @@
+"""Fixtures for annotators: a scripted model server on loopback, real episodes, works with real frames."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotators.base import Annotator, Options, Work
+from annotators.frames import Frames
+from ares.annotation import Annotation
+from ares.episode import Camera, Episode
+from ares.media.ref import MediaRef
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+
+Behaviour = Callable[[BaseHTTPRequestHandler], None]
+SECRET = "sk-very-secret-0123456789"
+
+
+class ModelServer:
+    """An OpenAI-compatible server that does as it is told, request after request; the last order holds on."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self._orders: list[Behaviour] = []
+        self._lock = threading.Lock()
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                owner.serve(self)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def serve(self, handler: BaseHTTPRequestHandler) -> None:
+        body = handler.rfile.read(int(handler.headers["Content-Length"]))
+        with self._lock:
+            self.requests.append(json.loads(body))
+            self.headers.append({name.lower(): value for name, value in handler.headers.items()})
+            order = self._orders.pop(0) if len(self._orders) > 1 else self._orders[0]
+        order(handler)
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def prompts(self) -> list[str]:
+        """Text of every user message received."""
+        return [request["messages"][-1]["content"][-1]["text"] for request in self.requests]
+
+    # Orders, in the order in which requests will meet them.
+
+    def says(
+        self, text: str | None, *, finish: str = "stop", refusal: str | None = None, usage: bool = True
+    ) -> None:
+        self.answers(lambda request: text, finish=finish, refusal=refusal, usage=usage)
+
+    def answers(
+        self,
+        reply: Callable[[dict[str, Any]], str | None],
+        *,
+        finish: str = "stop",
+        refusal: str | None = None,
+        usage: bool = True,
+    ) -> None:
+        def order(handler: BaseHTTPRequestHandler) -> None:
+            message = {"role": "assistant", "content": reply(self.requests[-1]), "refusal": refusal}
+            self.send(
+                handler,
+                200,
+                self.completion([{"index": 0, "message": message, "finish_reason": finish}], usage),
+            )
+
+        self._orders.append(order)
+
+    def sends_choices(self, choices: list[dict[str, Any]]) -> None:
+        self._orders.append(lambda handler: self.send(handler, 200, self.completion(choices, True)))
+
+    def fails(self, status: int, body: str = '{"error": {"message": "no"}}', **headers: str) -> None:
+        self._orders.append(lambda handler: self.send(handler, status, body.encode(), headers))
+
+    def sends(self, body: bytes, content_type: str = "application/json") -> None:
+        self._orders.append(lambda handler: self.send(handler, 200, body, {"Content-Type": content_type}))
+
+    def stalls(self, seconds: float) -> None:
+        self._orders.append(lambda handler: time.sleep(seconds))
+
+    def breaks_off(self) -> None:
+        """Promises a long body and closes the connection in the middle of it."""
+
+        def order(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(200)
+            handler.send_header("Content-Type", "application/json")
+            handler.send_header("Content-Length", "100000")
+            handler.end_headers()
+            handler.wfile.write(b'{"id": "x", "choices": [')
+            handler.wfile.flush()
+            handler.close_connection = True
+            handler.connection.shutdown(2)
+
+        self._orders.append(order)
+
+    @staticmethod
+    def completion(choices: list[dict[str, Any]], usage: bool) -> bytes:
+        document: dict[str, Any] = {
+            "id": "x",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m",
+            "choices": choices,
+        }
+        if usage:
+            document["usage"] = {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010}
+        return json.dumps(document).encode()
+
+    @staticmethod
+    def send(
+        handler: BaseHTTPRequestHandler, status: int, body: bytes, headers: dict[str, str] | None = None
+    ) -> None:
+        handler.send_response(status)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+
+@pytest.fixture()
+def model_server() -> Iterator[ModelServer]:
+    server = ModelServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture()
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client's own waits between tries, shortened; what a server asks for by Retry-After stays."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.02)
+
+
+@pytest.fixture()
+def settings(reference_models: Path) -> Settings:
+    """The reference models for everything, and a key that must never be seen."""
+    return Settings(
+        embed_model=f"local-dir:{reference_models / 'reference-clip'}",
+        caption_model=f"hf:{reference_models / 'reference-captioner'}",
+        judge_model=f"clip:local-dir:{reference_models / 'reference-clip'}",
+        openai_api_key=SECRET,
+    )
+
+
+@pytest.fixture()
+def options(settings: Settings) -> Options:
+    return Options(settings=settings, device="cpu")
+
+
+@pytest.fixture()
+def ws(tmp_path: Path, settings: Settings) -> Iterator[Workspace]:
+    """An empty workspace."""
+    workspace = open_workspace(str(tmp_path / "ws"), settings)
+    yield workspace
+    workspace.close()
+
+
+@pytest.fixture(scope="session")
+def episodes(demo_samples: Path) -> dict[str, Episode]:
+    """Two videos of the demo sample as episodes, and one whose file is not there: a view that no ingester made."""
+    made: dict[str, Episode] = {}
+    for name in ("drawer-close_000", "basketball_009", "gone"):
+        cameras = tuple(
+            _camera(demo_samples / "video" / "videos" / f"{name}_{view}.mp4", view)
+            for view in ("front", "wrist")
+        )
+        made[name] = Episode(
+            episode_id=f"{name:_<16}"[:16],
+            format="video",
+            dataset="demo",
+            version="",
+            split="",
+            key=name,
+            source="",
+            content_hash=name,
+            instruction="do what is written nowhere else",
+            instructions=("do what is written nowhere else",),
+            robot="sawyer",
+            num_steps=cameras[0].media.num_frames,
+            rate_hz=20.0,
+            rate_source="source",
+            cameras=cameras,
+            success=True,
+        )
+    return made
+
+
+def _camera(path: Path, view: Any) -> Camera:
+    frames = 40
+    if path.exists():
+        from ares.media.probe import probe
+
+        frames = probe(str(path)).num_frames
+    media = MediaRef(
+        kind="mp4",
+        uri=str(path),
+        start_seconds=0.0,
+        stop_seconds=frames / 20,
+        num_frames=frames,
+        rate_hz=20.0,
+    )
+    return Camera(name=view, role=view, width=192, height=192, codec="h264", media=media)
+
+
+@pytest.fixture(scope="session")
+def work_for() -> Callable[..., Work]:
+    """Makes a Work with the frames that an annotator wants decoded, as a run does."""
+
+    def make(episode: Episode, annotators: Sequence[Annotator], about: Annotation | None = None) -> Work:
+        frames = Frames(episode, [annotator.wants(episode) for annotator in annotators])
+        frames.decode()
+        subject = about.annotation_id if about else episode.episode_id
+        return Work(episode=episode, subject=subject, about=about, frames=frames, trajectory=None)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def caption_of() -> Callable[..., Annotation]:
+    """Makes a caption that nobody's model wrote."""
+
+    def make(episode: Episode, text: str, maker_id: str = "by-hand") -> Annotation:
+        return Annotation(
+            episode_id=episode.episode_id,
+            name="caption",
+            value={"text": text, "caption": text},
+            maker_id=maker_id,
+            subject=episode.episode_id,
+            start_seconds=0.0,
+            stop_seconds=episode.duration_seconds,
+            created="2026-01-01T00:00:00+00:00",
+        )
+
+    return make

@@ -1,0 +1,107 @@
+"""Rubrics: what is hashed, and what is said of a file that is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from annotators.rubrics import load_rubric
+from ares.errors import RequestError
+from ares.rubric.rubric import Rubric, read_rubric
+
+
+@pytest.fixture()
+def document() -> dict[str, Any]:
+    dumped: dict[str, Any] = load_rubric("caption").model_dump(mode="json")
+    return dumped
+
+
+def _write(path: Path, document: object) -> Path:
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return path
+
+
+def test_the_hash_is_the_same_for_another_order_of_keys(document: dict[str, Any], tmp_path: Path) -> None:
+    backwards = dict(reversed(list(document.items())))
+    assert read_rubric(_write(tmp_path / "r.yaml", backwards)).hash == Rubric.model_validate(document).hash
+
+
+def test_notes_are_not_hashed(document: dict[str, Any]) -> None:
+    assert Rubric.model_validate({**document, "notes": "other"}).hash == load_rubric("caption").hash
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("version",),
+        ("probe", "met"),
+        ("probe", "outcome_bias"),
+        ("probe", "task", 1),
+        ("criteria", 0, "text"),
+        ("criteria", 0, "category"),
+        ("criteria", 1, "applies_when"),
+        ("criteria", 0, "hard"),
+        ("criteria", 0, "claim"),
+        ("criteria", 0, "passes"),
+    ],
+)
+def test_every_change_of_meaning_changes_the_hash(document: dict[str, Any], path: tuple[Any, ...]) -> None:
+    other = {
+        "version": "9.9.9",
+        "met": 0.71,
+        "outcome_bias": 0.04,
+        1: "robots trying to {}",
+        "text": "Something else must hold.",
+        "category": "optional",
+        "applies_when": "always",
+        "hard": [],
+        "claim": False,
+        "passes": "another example",
+    }[path[-1]]
+    inner: Any = document
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = other
+    assert Rubric.model_validate(document).hash != load_rubric("caption").hash
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"criteria": []}, "criteria"),
+        ({"version": "one"}, "version"),
+        ({"surprise": 1}, "surprise"),
+    ],
+)
+def test_a_wrong_field_is_named(
+    document: dict[str, Any], tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    path = _write(tmp_path / "mine.yaml", {**document, **change})
+    with pytest.raises(RequestError, match="rubric is not valid") as caught:
+        load_rubric(str(path))
+    assert told in caught.value.detail
+    assert "mine.yaml" in caught.value.detail
+
+
+def test_an_unknown_check_and_twins_are_named(document: dict[str, Any], tmp_path: Path) -> None:
+    first = document["criteria"][0]
+    twins = {**document, "criteria": [first, first]}
+    with pytest.raises(RequestError, match="VERB"):
+        read_rubric(_write(tmp_path / "a.yaml", twins))
+    unknown = {**document, "criteria": [{**first, "hard": ["smell"]}]}
+    with pytest.raises(RequestError, match=r"'smell'; there are: form"):
+        read_rubric(_write(tmp_path / "b.yaml", unknown))
+
+
+def test_what_is_no_yaml_and_what_is_not_there(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("criteria: [")
+    with pytest.raises(RequestError, match="rubric cannot be read"):
+        load_rubric(str(bad))
+    with pytest.raises(RequestError, match="rubric cannot be read"):
+        load_rubric(str(tmp_path / "gone.yaml"))
+    with pytest.raises(RequestError, match=r"no rubric 'captain': there are: caption"):
+        load_rubric("captain")

@@ -1,0 +1,106 @@
+"""How verdicts become a grade: gates, score and a denominator that nothing leaves."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ares.rubric.verdict import GATES, WEIGHTS, Category, Ruling, Verdict, aggregate
+
+Pairs = list[tuple[Category, Verdict]]
+CATEGORIES: list[Category] = ["essential", "important", "optional", "pitfall"]
+pairs = st.lists(
+    st.tuples(st.sampled_from(CATEGORIES), st.sampled_from(list(Verdict))), min_size=1, max_size=12
+)
+
+
+def _case(given_pairs: Pairs) -> tuple[list[tuple[str, Category]], list[Ruling]]:
+    categories = [(f"C{index}", category) for index, (category, _) in enumerate(given_pairs)]
+    rulings = [
+        Ruling(criterion=f"C{index}", verdict=verdict, source="claim")
+        for index, (_, verdict) in enumerate(given_pairs)
+    ]
+    return categories, rulings
+
+
+def _grade(*given_pairs: tuple[Category, Verdict]) -> str:
+    return aggregate(*_case(list(given_pairs))).grade
+
+
+def test_every_gate_met_is_acceptable() -> None:
+    grade = aggregate(
+        *_case([("essential", Verdict.MET), ("pitfall", Verdict.MET), ("optional", Verdict.UNMET)])
+    )
+    assert (grade.grade, grade.acceptable) == ("acceptable", True)
+    assert grade.score == pytest.approx((1.0 + 0.9) / (1.0 + 0.9 + 0.3), abs=1e-6)
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_one_gate_unmet_is_not_acceptable_whatever_the_rest(gate: Category) -> None:
+    assert (
+        _grade((gate, Verdict.UNMET), ("essential", Verdict.ERROR), ("essential", Verdict.MET))
+        == "not_acceptable"
+    )
+
+
+def test_doubt_and_error_are_no_pass() -> None:
+    assert _grade(("essential", Verdict.MET), ("essential", Verdict.UNSURE)) == "unsure"
+    assert _grade(("essential", Verdict.UNSURE), ("pitfall", Verdict.ERROR)) == "error"
+    assert aggregate(*_case([("essential", Verdict.ERROR)])).acceptable is None
+
+
+def test_errors_of_lesser_criteria_do_not_gate_but_cost_score() -> None:
+    grade = aggregate(*_case([("essential", Verdict.MET), ("important", Verdict.ERROR)]))
+    assert grade.grade == "acceptable"
+    assert grade.score == pytest.approx(1.0 / 1.7, abs=1e-6)
+
+
+def test_nothing_that_applies_is_unsure_and_has_no_score() -> None:
+    grade = aggregate(*_case([("essential", Verdict.NA), ("optional", Verdict.NA)]))
+    assert (grade.grade, grade.acceptable, grade.score) == ("unsure", None, None)
+
+
+def test_a_lost_ruling_is_a_bug() -> None:
+    categories, rulings = _case([("essential", Verdict.MET), ("essential", Verdict.MET)])
+    with pytest.raises(ValueError, match="one ruling per criterion"):
+        aggregate(categories, rulings[:1])
+    with pytest.raises(ValueError, match="one ruling per criterion"):
+        aggregate(categories, [rulings[0], rulings[0], rulings[1]])
+
+
+@given(pairs, st.randoms(use_true_random=False))
+def test_order_of_criteria_and_rulings_does_not_matter(given_pairs: Pairs, order: random.Random) -> None:
+    categories, rulings = _case(given_pairs)
+    mixed = list(zip(categories, rulings, strict=True))
+    order.shuffle(mixed)
+    shuffled = aggregate([category for category, _ in mixed], [ruling for _, ruling in mixed][::-1])
+    expected = aggregate(categories, rulings)
+    assert (shuffled.grade, shuffled.counts) == (expected.grade, expected.counts)
+    assert shuffled.score == pytest.approx(expected.score)
+
+
+@given(pairs)
+def test_the_denominator_is_conserved(given_pairs: Pairs) -> None:
+    grade = aggregate(*_case(given_pairs))
+    assert sum(grade.counts.values()) == len(given_pairs)
+    assert grade.score is None or 0.0 <= grade.score <= 1.0
+    assert (grade.acceptable is None) == (grade.grade in ("unsure", "error"))
+
+
+@given(pairs, st.integers(0, 11))
+def test_turning_a_verdict_to_met_never_makes_it_worse(given_pairs: Pairs, place: int) -> None:
+    index = place % len(given_pairs)
+    better = list(given_pairs)
+    better[index] = (better[index][0], Verdict.MET)
+    before, after = aggregate(*_case(given_pairs)), aggregate(*_case(better))
+    order = ["not_acceptable", "error", "unsure", "acceptable"]
+    assert order.index(after.grade) >= order.index(before.grade)
+    if given_pairs[index][1] is not Verdict.NA:
+        assert (after.score or 0.0) >= (before.score or 0.0)
+
+
+def test_weights_are_those_of_the_paper() -> None:
+    assert WEIGHTS == {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": 0.9}
