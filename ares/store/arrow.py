@@ -93,10 +93,7 @@ def episodes_to_arrow(episodes: Sequence[Episode], ingested: datetime) -> pa.Rec
         "ingested": [ingested] * len(episodes),
     }
     schema = episode_schema()
-    arrays = [
-        column if isinstance(column := columns[field.name], pa.Array) else pa.array(column, field.type)
-        for field in schema
-    ]
+    arrays = [_column(columns[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -198,6 +195,24 @@ def _extras(extras: Sequence[Iterable[tuple[str, Signal]]]) -> pa.ListArray:
         fields, fields=list(trajectory_schema().field("extra").type.value_type)
     )
     return pa.ListArray.from_arrays(_offsets(map(len, each)), structs)
+
+
+def utf8(value: Any) -> Any:
+    """A text, or a list of them, that Arrow can hold: half an emoji, which JSON can carry, becomes "?"."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return [utf8(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _column(values: Any, kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array):
+        return values
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        return pa.array(utf8(values), kind)
 
 
 def _offsets(sizes: Iterable[int]) -> pa.Int32Array:

@@ -73,7 +73,7 @@ class EpisodeTable:
         """Number of episodes that fulfil a filter. Raises RequestError for a filter that cannot be read."""
         dataset = self._checked(where)
         with filters.failures("episodes", where, self.columns()):
-            return int(dataset.count_rows(where or None))
+            return int(dataset.count_rows(where.strip() or None))
 
     def schema(self, columns: Sequence[str]) -> pa.Schema:
         """Arrow schema of some columns, in that order. Raises RequestError for an unknown one."""
@@ -112,7 +112,7 @@ class EpisodeTable:
         self._known(columns, dataset.schema.names)
         order = self._ordering(order_by, dataset.schema.names)
         scanner = {
-            "filter": where or None,
+            "filter": where.strip() or None,
             "limit": limit,
             "offset": offset or None,
             "order_by": order or None,

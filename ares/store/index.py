@@ -190,10 +190,8 @@ def _told(fact: Annotation) -> str:
 
 
 def _sendable(value: Json, kind: str) -> Json:
-    if isinstance(value, str):
-        # Arrow holds UTF-8 only; half an emoji, which JSON can carry, becomes "?".
-        return value.encode("utf-8", "replace").decode()
-    return float(value) if kind == "float64" and isinstance(value, int) else value
+    sendable: Json = float(value) if kind == "float64" and isinstance(value, int) else arrow.utf8(value)
+    return sendable
 
 
 def _apply(tables: Tables, changes: _Changes, types: Mapping[str, str]) -> None:

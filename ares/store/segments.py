@@ -64,14 +64,14 @@ class SegmentTable:
         """Number of captions that fulfil a filter. Raises RequestError for a filter that cannot be read."""
         filters.check(self._table.to_lance(), where, segment_schema().names)
         with filters.failures("segments", where, segment_schema().names):
-            return int(self._table.count_rows(where or None))
+            return int(self._table.count_rows(where.strip() or None))
 
     def read(self, where: str = "") -> pa.Table:
         """Captions that fulfil a filter, by episode and time. Raises RequestError for a filter that cannot be read."""
         dataset = self._table.to_lance()
         filters.check(dataset, where, segment_schema().names)
         with filters.failures("segments", where, segment_schema().names):
-            found = dataset.to_table(filter=where or None)
+            found = dataset.to_table(filter=where.strip() or None)
         return found.sort_by(
             [(name, "ascending") for name in ("episode_id", "start_seconds", "annotation_id")]
         )

@@ -204,6 +204,23 @@ def test_a_filter_may_hold_signs_of_sql_inside_quotes(filled: Tables, make_recor
     assert filled.episodes.count("array_has(instructions, 'pull the handle')") == 31
 
 
+def test_a_blank_filter_is_none(filled: Tables) -> None:
+    assert filled.episodes.count(" \n") == len(filled.episodes.ids(" ")) == 30
+
+
+def test_half_an_emoji_in_an_instruction(tables: Tables, make_record: Make) -> None:
+    """JSON beside a video can carry a lone surrogate; Arrow cannot."""
+    tables.episodes.add([make_record(1, instruction="lift \ud83e", instructions=("lift \ud83e", "pull"))])
+    (episode,) = tables.episodes.read()
+    assert (episode.instruction, episode.instructions) == ("lift ?", ("lift ?", "pull"))
+
+
+def test_markup_in_an_instruction_is_text(tables: Tables, make_record: Make) -> None:
+    text = "<img src=x onerror=alert(1)> & 'quotes'"
+    tables.episodes.add([make_record(1, instruction=text)])
+    assert [episode.instruction for episode in tables.episodes.read()] == [text]
+
+
 _conditions = st.recursive(
     st.one_of(
         st.builds("num_steps {} {}".format, st.sampled_from(["<", ">=", "=", "<>"]), st.integers(4, 12)),
