@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Exporter = Callable[["Workspace", CurationSet, Path, Callable[[int], None]], "ExportReport"]
 
 # Episodes read at once: few enough that their signals fit in memory, enough that a table is not asked for each one.
-BATCH = 64
+BATCH = 128
 _MARK = ".ares-export"
 _SHOWN = 10
 # What is known of an episode without annotators; every further column of the episodes table is a value of theirs.
@@ -164,12 +164,15 @@ class Batch:
     Attributes:
         episodes: In order of the ids.
         trajectories: By episode_id.
-        values: One row per episode, in the same order: episode_id and the columns that annotators filled.
     """
 
     episodes: list[Episode]
     trajectories: dict[str, Trajectory]
-    values: pa.Table
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the episodes."""
+        return [episode.episode_id for episode in self.episodes]
 
 
 def batches(ws: Workspace, ids: Iterable[str], failures: Failures) -> Iterator[Batch]:
@@ -182,14 +185,17 @@ def batches(ws: Workspace, ids: Iterable[str], failures: Failures) -> Iterator[B
             if id not in found or id not in trajectories:
                 failures.add(id, StoreError("the workspace does not have the episode any more"))
         there = [id for id in chunk if id in found and id in trajectories]
-        yield Batch(
-            [found[id] for id in there], trajectories, rows_of(ws, ["episode_id", *value_columns(ws)], there)
-        )
+        yield Batch([found[id] for id in there], trajectories)
 
 
 def value_columns(ws: Workspace) -> list[str]:
     """Columns of the episodes table that annotators filled, sorted."""
     return sorted(set(ws.tables.episodes.columns()) - _OWN_COLUMNS)
+
+
+def values_of(ws: Workspace, ids: Sequence[str]) -> list[dict[str, Json]]:
+    """What annotators say of these episodes, in their order: episode_id and the columns that they filled."""
+    return cast("list[dict[str, Json]]", rows_of(ws, ["episode_id", *value_columns(ws)], ids).to_pylist())
 
 
 def all_columns(ws: Workspace) -> list[str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ares.curate.sets import CurationSet
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError
-from ares.export.base import ExportReport, Failures, batches, staging
+from ares.export.base import ExportReport, Failures, batches, staging, values_of
 from ares.export.lerobot_plan import Group, Plan, plan
 from ares.export.lerobot_video import Clip, prepare
 from ares.export.lerobot_write import DatasetWriter
@@ -134,8 +134,8 @@ def _write(job: _Job, planned: Plan, number: int) -> DatasetWriter:
 def _pending(job: _Job, group: Group, ids: Iterator[str], pool: ThreadPoolExecutor) -> Iterator[_Pending]:
     scratch = job.root / _SCRATCH
     for batch in batches(job.ws, ids, job.failures):
-        job.manifest.used(job.ws.annotations.about([episode.episode_id for episode in batch.episodes]))
-        rows = batch.values.to_pylist()
+        job.manifest.used(job.ws.annotations.about(batch.ids))
+        rows = values_of(job.ws, batch.ids)
         for episode, values in zip(batch.episodes, rows, strict=True):
             clips = {
                 name: pool.submit(

@@ -17,27 +17,33 @@ QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
 SAMPLES = 16
 
 
-def of_values(values: NDArray[Any]) -> Stats:
-    """Statistics over the steps.
+def of_columns(columns: Mapping[str, NDArray[Any]]) -> dict[str, Stats]:
+    """Statistics over the steps of an episode; all columns at once, since numpy's cost is per call.
 
     Args:
-        values: (T, D), T >= 1, of any number type; min and max keep it.
+        columns: (T, D) each, T >= 1 the same for all, of any number type; min and max keep it.
 
     Returns:
-        Arrays (D,), `count` (1,); deviations are those of the whole (divided by T).
+        By column, arrays (D,) and `count` (1,); deviations are those of the whole (divided by T).
     """
     import numpy as np
 
-    wide = values.astype(np.float64)
-    quantiles = np.quantile(wide, list(QUANTILES.values()), axis=0)
-    return {
-        "min": values.min(axis=0),
-        "max": values.max(axis=0),
+    wide = np.concatenate([values.astype(np.float64) for values in columns.values()], axis=1)
+    whole = {
+        "min": wide.min(axis=0),
+        "max": wide.max(axis=0),
         "mean": wide.mean(axis=0),
         "std": wide.std(axis=0),
-        "count": np.array([len(values)]),
-        **dict(zip(QUANTILES, quantiles, strict=True)),
+        **dict(zip(QUANTILES, np.quantile(wide, list(QUANTILES.values()), axis=0), strict=True)),
     }
+    found: dict[str, Stats] = {}
+    start = 0
+    for name, values in columns.items():
+        part = {stat: value[start : start + values.shape[1]] for stat, value in whole.items()}
+        extremes = {stat: part[stat].astype(values.dtype) for stat in ("min", "max")}
+        found[name] = {**part, **extremes, "count": np.array([len(values)])}
+        start += values.shape[1]
+    return found
 
 
 def of_images(images: NDArray[np.uint8]) -> Stats:

@@ -25,7 +25,7 @@ from ares.export.lerobot_meta import (
     write_tasks,
 )
 from ares.export.lerobot_plan import Group
-from ares.export.lerobot_stats import Totals, of_values
+from ares.export.lerobot_stats import Totals, of_columns
 from ares.export.lerobot_video import Clip, Track
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class DatasetWriter:
         """Append an episode; clips are those of the group's cameras."""
         task = task_text(episode, values)
         columns = self._columns(episode, trajectory, self.tasks.setdefault(task, len(self.tasks)))
-        stats = {name: of_values(column) for name, column in columns.items()}
+        stats = of_columns(columns)
         stats |= {camera_key(name): clip.stats for name, clip in clips.items()}
         table = data_table(self._data_schema, columns)
         place = self._data.place(table.nbytes)

@@ -61,18 +61,18 @@ def export_parquet(
             for batch in batches(ws, ws.sets.ids(chosen), failures):
                 if not batch.episodes:
                     continue
-                ids = [episode.episode_id for episode in batch.episodes]
-                about = ws.annotations.about(ids)
-                episodes.write_table(rows_of(ws, all_columns(ws), ids))
+                about = ws.annotations.about(batch.ids)
+                rows = rows_of(ws, all_columns(ws), batch.ids)
+                episodes.write_table(rows)
                 steps.write_table(_steps(batch))
                 annotations.write_table(_annotations(about))
                 manifest.used(about)
                 for episode in batch.episodes:
                     manifest.add(episode, ".", manifest.episodes)
                 frames += sum(episode.num_steps for episode in batch.episodes)
-                tasks |= _tasks(batch)
+                tasks |= _tasks(batch, rows)
                 extras |= {name for trajectory in batch.trajectories.values() for name in trajectory.extra}
-                progress(len(ids))
+                progress(len(batch.episodes))
         failures.check(chosen.episodes)
         report = ExportReport(
             set=chosen.label,
@@ -94,9 +94,10 @@ def _writer(files: ExitStack, path: Path, schema: pa.Schema) -> Any:
     return files.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
 
 
-def _tasks(batch: Batch) -> set[str]:
-    rows = batch.values.to_pylist()
-    return {task_text(episode, row) for episode, row in zip(batch.episodes, rows, strict=True)}
+def _tasks(batch: Batch, rows: pa.Table) -> set[str]:
+    captions = rows["caption"].to_pylist() if "caption" in rows.column_names else [None] * rows.num_rows
+    pairs = zip(batch.episodes, captions, strict=True)
+    return {task_text(episode, {"caption": caption}) for episode, caption in pairs}
 
 
 def step_schema() -> pa.Schema:

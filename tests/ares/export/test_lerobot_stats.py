@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from ares.export.lerobot_stats import QUANTILES, Totals, of_images, of_values, to_lists
+from ares.export.lerobot_stats import QUANTILES, Stats, Totals, of_columns, of_images, to_lists
 
 _FLOATS = st.floats(-1e4, 1e4, width=32)
 _EPISODES = st.lists(
@@ -19,6 +19,12 @@ _EPISODES = st.lists(
     min_size=1,
     max_size=6,
 )
+
+
+def of_values(values: NDArray[Any]) -> Stats:
+    """Statistics of a column between two others."""
+    beside = np.ones((len(values), 3), np.int64)
+    return of_columns({"before": beside, "it": values, "after": beside})["it"]
 
 
 @settings(deadline=None)
