@@ -67,6 +67,7 @@ class Running:
         self._budget = budget
         self._strict = strict
         self._in_a_row: tuple[str, int] = ("", 0)
+        self._given_up = ""
         ws.annotations.add_maker(annotator.maker)
 
     @property
@@ -152,6 +153,8 @@ class Running:
             return
         reason, times = self._in_a_row
         self._in_a_row = (result.reason, times + 1 if reason == result.reason else 1)
+        if self._in_a_row[1] >= _GIVE_UP_AFTER:
+            self._given_up = self._given_up or f"{_GIVE_UP_AFTER} times: {result}"
         self.report.fail(result, f"episode {work.episode.episode_id}")
         self.failed[work.subject] = result
         if self._strict:
