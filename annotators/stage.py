@@ -134,11 +134,8 @@ class Running:
         ]
 
     def _call(self, works: Sequence[Work]) -> Sequence[Result | AresError]:
-        reason, times = self._in_a_row
-        if times >= _GIVE_UP_AFTER:
-            return [ModelError("not tried after many failures in a row", f"{times} times: {reason}")] * len(
-                works
-            )
+        if self._given_up:
+            return [ModelError("not tried after many failures in a row", self._given_up)] * len(works)
         expected = sum((self.annotator.estimate(work.episode) for work in works), Cost())
         if not self._budget.take(expected):
             return [ModelError("the budget is spent", "give a larger --budget to go on")] * len(works)
