@@ -111,6 +111,20 @@ def make_record() -> Callable[..., Record]:
     return make
 
 
+@pytest.fixture
+def records(make_record: Callable[..., Record]) -> list[Record]:
+    """Thirty episodes of three datasets."""
+    return [make_record(number, steps=5 + number % 7) for number in range(30)]
+
+
+@pytest.fixture
+def filled(tables: Tables, records: list[Record]) -> Tables:
+    """Tables with thirty episodes, written in two goes."""
+    tables.episodes.add(records[:20])
+    tables.episodes.add(records[20:])
+    return tables
+
+
 def _camera(name: str, number: int, steps: int) -> Camera:
     media = MediaRef(
         kind="mp4",

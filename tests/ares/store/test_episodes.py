@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import random
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ares.episode import Record
 from ares.errors import RequestError, StoreError
@@ -20,20 +16,6 @@ from ares.store.tables import Tables, open_tables
 from ares.store.trajectories import TrajectoryTable
 
 Make = Callable[..., Record]
-
-
-@pytest.fixture
-def records(make_record: Make) -> list[Record]:
-    """Thirty episodes of three datasets."""
-    return [make_record(number, steps=5 + number % 7) for number in range(30)]
-
-
-@pytest.fixture
-def filled(tables: Tables, records: list[Record]) -> Tables:
-    """Tables with thirty episodes, written in two goes."""
-    tables.episodes.add(records[:20])
-    tables.episodes.add(records[20:])
-    return tables
 
 
 def _ids(records: list[Record]) -> list[str]:
@@ -163,51 +145,6 @@ def test_an_order_that_cannot_be_read(filled: Tables, order: str) -> None:
         filled.episodes.scan(["key"], order_by=order)
 
 
-@pytest.mark.parametrize(
-    ("where", "cause"),
-    [
-        ("nope = 1", "No field named nope"),
-        ("datset = 'set1'", "No field named datset"),
-        ("dataset = ", "Expected: an expression"),
-        ("dataset = 'set1' AND", "Expected: an expression"),
-        ("dataset = 'set1", "Unterminated string"),
-        ("num_steps > 'many'", "'many'|many"),
-        ("key > 5", "Int64"),
-        ("num_steps", "does not return a boolean"),
-        ("1 / (num_steps - num_steps) > 0", "Divide by zero"),
-        ("CAST(instruction AS INT) > 0", "Cannot cast string"),
-        ("num_steps IN (SELECT 1)", "not supported"),
-        ("count(*) > 1", "AggregateFunction"),
-        ("num_steps > 3; DROP TABLE episodes", "one condition"),
-        ("num_steps > ?", "one condition"),
-        ("\x00", "Expected: an expression"),
-    ],
-)
-def test_a_filter_that_cannot_be_read(filled: Tables, where: str, cause: str) -> None:
-    for ask in (filled.episodes.count, filled.episodes.ids, lambda where: list(filled.episodes.read(where))):
-        with pytest.raises(RequestError) as caught:
-            ask(where)
-        assert caught.value.reason == "the filter cannot be read"
-        detail = caught.value.detail
-        assert detail.startswith(repr(where))
-        assert any(each in detail for each in cause.split("|"))
-        assert "there are the columns" in detail
-        assert "num_steps" in detail
-        assert ".rs:" not in detail
-        assert "\n" not in detail
-    assert filled.episodes.count() == 30
-
-
-def test_a_filter_may_hold_signs_of_sql_inside_quotes(filled: Tables, make_record: Make) -> None:
-    filled.episodes.add([make_record(200, instruction="what; is it? $5 -- 'so'")])
-    assert filled.episodes.count("instruction = 'what; is it? $5 -- ''so'''") == 1
-    assert filled.episodes.count("array_has(instructions, 'pull the handle')") == 31
-
-
-def test_a_blank_filter_is_none(filled: Tables) -> None:
-    assert filled.episodes.count(" \n") == len(filled.episodes.ids(" ")) == 30
-
-
 def test_half_an_emoji_in_an_instruction(tables: Tables, make_record: Make) -> None:
     """JSON beside a video can carry a lone surrogate; Arrow cannot."""
     tables.episodes.add([make_record(1, instruction="lift \ud83e", instructions=("lift \ud83e", "pull"))])
@@ -219,50 +156,6 @@ def test_markup_in_an_instruction_is_text(tables: Tables, make_record: Make) -> 
     text = "<img src=x onerror=alert(1)> & 'quotes'"
     tables.episodes.add([make_record(1, instruction=text)])
     assert [episode.instruction for episode in tables.episodes.read()] == [text]
-
-
-_conditions = st.recursive(
-    st.one_of(
-        st.builds("num_steps {} {}".format, st.sampled_from(["<", ">=", "=", "<>"]), st.integers(4, 12)),
-        st.builds("dataset = 'set{}'".format, st.integers(0, 3)),
-        st.builds("key LIKE '{}%'".format, st.integers(0, 3)),
-        st.sampled_from(["success", "success IS NULL", "success IS NOT TRUE", "instruction <> ''"]),
-        st.builds("num_steps BETWEEN {} AND {}".format, st.integers(4, 8), st.integers(6, 12)),
-    ),
-    lambda inner: (
-        st.builds("({} AND {})".format, inner, inner)
-        | st.builds("({} OR {})".format, inner, inner)
-        | st.builds("(NOT {})".format, inner)
-    ),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(where=_conditions)
-def test_filters_find_what_sql_says(module_tables: tuple[Tables, sqlite3.Connection], where: str) -> None:
-    """SQLite reads the same conditions by the same three-valued logic."""
-    tables, other = module_tables
-    wanted = {row[0] for row in other.execute(f"SELECT episode_id FROM episodes WHERE {where}")}
-    assert tables.episodes.ids(where) == wanted
-    assert tables.episodes.count(where) == len(wanted)
-
-
-@pytest.fixture(scope="module")
-def module_tables(
-    tmp_path_factory: pytest.TempPathFactory, make_record: Make
-) -> Iterator[tuple[Tables, sqlite3.Connection]]:
-    """Thirty episodes in Lance and the same in SQLite."""
-    tables = open_tables(str(tmp_path_factory.mktemp("filters")))
-    records = [make_record(number, steps=5 + number % 7) for number in range(30)]
-    tables.episodes.add(records)
-    columns = ["episode_id", "num_steps", "dataset", "key", "success", "instruction"]
-    with closing(sqlite3.connect(":memory:")) as other:
-        other.execute("PRAGMA case_sensitive_like = ON")
-        other.execute(f"CREATE TABLE episodes ({', '.join(columns)})")
-        rows = [[getattr(record.episode, name) for name in columns] for record in records]
-        other.executemany("INSERT INTO episodes VALUES (?, ?, ?, ?, ?, ?)", rows)
-        yield tables, other
 
 
 def test_values_of_annotators_become_columns(filled: Tables, records: list[Record]) -> None:

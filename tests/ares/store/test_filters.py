@@ -1,0 +1,106 @@
+"""Filters: what SQL says is found, and what cannot be read is told with the columns there are."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ares.episode import Record
+from ares.errors import RequestError
+from ares.store.tables import Tables, open_tables
+
+Make = Callable[..., Record]
+
+
+@pytest.mark.parametrize(
+    ("where", "cause"),
+    [
+        ("nope = 1", "No field named nope"),
+        ("datset = 'set1'", "No field named datset"),
+        ("dataset = ", "Expected: an expression"),
+        ("dataset = 'set1' AND", "Expected: an expression"),
+        ("dataset = 'set1", "Unterminated string"),
+        ("num_steps > 'many'", "'many'|many"),
+        ("key > 5", "Int64"),
+        ("num_steps", "does not return a boolean"),
+        ("1 / (num_steps - num_steps) > 0", "Divide by zero"),
+        ("CAST(instruction AS INT) > 0", "Cannot cast string"),
+        ("num_steps IN (SELECT 1)", "not supported"),
+        ("count(*) > 1", "AggregateFunction"),
+        ("num_steps > 3; DROP TABLE episodes", "one condition"),
+        ("num_steps > ?", "one condition"),
+        ("\x00", "Expected: an expression"),
+    ],
+)
+def test_a_filter_that_cannot_be_read(filled: Tables, where: str, cause: str) -> None:
+    for ask in (filled.episodes.count, filled.episodes.ids, lambda where: list(filled.episodes.read(where))):
+        with pytest.raises(RequestError) as caught:
+            ask(where)
+        assert caught.value.reason == "the filter cannot be read"
+        detail = caught.value.detail
+        assert detail.startswith(repr(where))
+        assert any(each in detail for each in cause.split("|"))
+        assert "there are the columns" in detail
+        assert "num_steps" in detail
+        assert ".rs:" not in detail
+        assert "\n" not in detail
+    assert filled.episodes.count() == 30
+
+
+def test_a_filter_may_hold_signs_of_sql_inside_quotes(filled: Tables, make_record: Make) -> None:
+    filled.episodes.add([make_record(200, instruction="what; is it? $5 -- 'so'")])
+    assert filled.episodes.count("instruction = 'what; is it? $5 -- ''so'''") == 1
+    assert filled.episodes.count("array_has(instructions, 'pull the handle')") == 31
+
+
+def test_a_blank_filter_is_none(filled: Tables) -> None:
+    assert filled.episodes.count(" \n") == len(filled.episodes.ids(" ")) == 30
+
+
+_conditions = st.recursive(
+    st.one_of(
+        st.builds("num_steps {} {}".format, st.sampled_from(["<", ">=", "=", "<>"]), st.integers(4, 12)),
+        st.builds("dataset = 'set{}'".format, st.integers(0, 3)),
+        st.builds("key LIKE '{}%'".format, st.integers(0, 3)),
+        st.sampled_from(["success", "success IS NULL", "success IS NOT TRUE", "instruction <> ''"]),
+        st.builds("num_steps BETWEEN {} AND {}".format, st.integers(4, 8), st.integers(6, 12)),
+    ),
+    lambda inner: (
+        st.builds("({} AND {})".format, inner, inner)
+        | st.builds("({} OR {})".format, inner, inner)
+        | st.builds("(NOT {})".format, inner)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(where=_conditions)
+def test_filters_find_what_sql_says(module_tables: tuple[Tables, sqlite3.Connection], where: str) -> None:
+    """SQLite reads the same conditions by the same three-valued logic."""
+    tables, other = module_tables
+    wanted = {row[0] for row in other.execute(f"SELECT episode_id FROM episodes WHERE {where}")}
+    assert tables.episodes.ids(where) == wanted
+    assert tables.episodes.count(where) == len(wanted)
+
+
+@pytest.fixture(scope="module")
+def module_tables(
+    tmp_path_factory: pytest.TempPathFactory, make_record: Make
+) -> Iterator[tuple[Tables, sqlite3.Connection]]:
+    """Thirty episodes in Lance and the same in SQLite."""
+    tables = open_tables(str(tmp_path_factory.mktemp("filters")))
+    records = [make_record(number, steps=5 + number % 7) for number in range(30)]
+    tables.episodes.add(records)
+    columns = ["episode_id", "num_steps", "dataset", "key", "success", "instruction"]
+    with closing(sqlite3.connect(":memory:")) as other:
+        other.execute("PRAGMA case_sensitive_like = ON")
+        other.execute(f"CREATE TABLE episodes ({', '.join(columns)})")
+        rows = [[getattr(record.episode, name) for name in columns] for record in records]
+        other.executemany("INSERT INTO episodes VALUES (?, ?, ?, ?, ?, ?)", rows)
+        yield tables, other
