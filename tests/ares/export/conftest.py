@@ -41,13 +41,18 @@ def empty_workspace(tmp_path: Path) -> Workspace:
 
 
 @pytest.fixture(scope="session")
-def make_record(demo_samples: Path) -> MakeRecord:
-    """Makes an episode over a sample mp4: (number, steps=40, **fields of Episode, camera=..., **signals)."""
+def front_camera(demo_samples: Path) -> Camera:
+    """A sample mp4 of 107 frames at 20 Hz."""
     video = demo_samples / "video" / "videos" / "basketball_000_front.mp4"
     whole = MediaRef(
         kind="mp4", uri=str(video), start_seconds=0.0, stop_seconds=5.35, num_frames=107, rate_hz=20.0
     )
-    front = Camera(name="front", role="front", width=192, height=192, codec="h264", media=whole)
+    return Camera(name="front", role="front", width=192, height=192, codec="h264", media=whole)
+
+
+@pytest.fixture(scope="session")
+def make_record(front_camera: Camera) -> MakeRecord:
+    """Makes an episode of a sample mp4: (number, steps, reward, names of state and action, **fields of Episode)."""
 
     def make(
         number: int,
@@ -64,7 +69,7 @@ def make_record(demo_samples: Path) -> MakeRecord:
             version="",
             split="",
             key=str(number),
-            source=str(video),
+            source=front_camera.media.uri,
             content_hash=f"{number:032x}",
             instruction=f"do thing {number % 2}",
             instructions=(f"do thing {number % 2}",),
@@ -72,7 +77,7 @@ def make_record(demo_samples: Path) -> MakeRecord:
             num_steps=steps,
             rate_hz=20.0,
             rate_source="user",
-            cameras=(front,),
+            cameras=(front_camera,),
             state_names=names,
             action_names=names,
         )
