@@ -58,6 +58,14 @@ def test_a_uri_that_cannot_be_read(uri: str) -> None:
     assert "s3c" not in str(caught.value)
 
 
+def test_a_wrong_password_is_told_without_it(mongo_uri: str) -> None:
+    with pytest.raises(
+        StoreError, match=r"^MongoDB refused: .*user or the password of ARES_MONGO_URI"
+    ) as caught:
+        MongoStore(mongo_uri.replace("mongodb://", "mongodb://nobody:s3cret@"), "abc")
+    assert "s3cret" not in str(caught.value)
+
+
 def test_a_server_that_goes_away(store: MongoStore, make_fact: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     from pymongo.errors import AutoReconnect
 
