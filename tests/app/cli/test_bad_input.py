@@ -1,0 +1,173 @@
+"""Bad input: one clear line on standard error, exit status 2 (or 1 for a bad item), and nothing stored is lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.main import main
+from ares.settings import from_environment
+from ares.workspace import open_workspace
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def workspace(demo_samples: Path, tmp_path: Path, capsys: Capture) -> str:
+    path = str(tmp_path / "workspace")
+    assert main(["ingest", "-w", path, str(demo_samples / "video")]) == 0
+    capsys.readouterr()
+    return path
+
+
+def refused(capsys: Capture, *words: str) -> str:
+    """The one line with which a request is refused."""
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "Traceback" not in err
+    return err
+
+
+def answered(capsys: Capture, status: int, *words: str) -> Any:
+    assert main([*words, "--json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def episodes(path: str) -> int:
+    return open_workspace(path, from_environment({})).tables.episodes.count()
+
+
+def test_a_folder_that_is_no_dataset(workspace: str, capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    line = refused(capsys, "ingest", "-w", workspace, str(tmp_path / "empty"))
+    assert "is no dataset that can be read" in line and "rlds, video" in line
+    assert "no such file" in refused(capsys, "ingest", "-w", workspace, str(tmp_path / "nowhere"))
+    assert episodes(workspace) == 12
+
+
+def test_a_wrong_path_leaves_no_workspace_behind(capsys: Capture, tmp_path: Path) -> None:
+    refused(capsys, "ingest", "-w", str(tmp_path / "new"), str(tmp_path / "nowhere"))
+    assert "there is no workspace" in refused(capsys, "status", "-w", str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_of_something_else_is_never_a_workspace(
+    capsys: Capture, demo_samples: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    line = refused(capsys, "ingest", "-w", str(tmp_path), str(demo_samples / "video"))
+    assert "is no workspace" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_tfrecord_cut_in_the_middle_and_a_wrong_checksum(
+    workspace: str, capsys: Capture, demo_samples: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(demo_samples / "rlds", tmp_path / "rlds")
+    first, second = sorted((tmp_path / "rlds").rglob("*.tfrecord-*"))
+    first.write_bytes(first.read_bytes()[: first.stat().st_size // 2])
+    broken = bytearray(second.read_bytes())
+    broken[5000] ^= 0xFF
+    second.write_bytes(bytes(broken))
+    words = ("ingest", "-w", workspace, "--rate", "10", str(tmp_path / "rlds"))
+    document = answered(capsys, 1, *words)
+    assert document["planned"] == 12 == document["kept"] + document["failed"]
+    reasons = {row["reason"]: row["count"] for row in document["failures"]}
+    assert sum("checksum" in reason or "CRC" in reason for reason in reasons) == 1
+    assert sum("cut" in reason for reason in reasons) == 1
+    assert all(first.name in row["example"] or second.name in row["example"] for row in document["failures"])
+    assert episodes(workspace) == 12 + document["kept"]
+    assert document["kept"] >= 7
+
+
+def test_a_video_of_zero_bytes_and_a_metadata_line_that_is_not_json(
+    workspace: str, capsys: Capture, demo_samples: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(demo_samples / "video", tmp_path / "other")
+    (tmp_path / "other" / "videos" / "basketball_000_front.mp4").write_bytes(b"")
+    lines = (tmp_path / "other" / "metadata.jsonl").read_text().splitlines()
+    lines[4] = lines[4][:-10]
+    (tmp_path / "other" / "metadata.jsonl").write_text("\n".join(lines) + "\n")
+    document = answered(capsys, 1, "ingest", "-w", workspace, str(tmp_path / "other"))
+    assert (document["planned"], document["kept"], document["failed"]) == (12, 10, 2)
+    examples = " ".join(row["example"] for row in document["failures"])
+    assert "metadata.jsonl" in examples and "line 5" in examples and "basketball_000_front.mp4" in examples
+
+
+def test_an_instruction_with_html_in_it_stays_text(
+    capsys: Capture, demo_samples: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(demo_samples / "video", tmp_path / "v")
+    rows = [json.loads(line) for line in (tmp_path / "v" / "metadata.jsonl").read_text().splitlines()]
+    evil = '<img src=x onerror=alert(1)>\x1b[31m "drawer"'
+    rows[0]["instruction"] = evil
+    (tmp_path / "v" / "metadata.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    path = str(tmp_path / "w")
+    answered(capsys, 0, "ingest", "-w", path, str(tmp_path / "v"))
+    (hit,) = answered(capsys, 0, "search", "onerror", "-w", path)
+    assert hit["instruction"] == evil
+    assert main(["search", "onerror", "-w", path]) == 0
+    assert "\x1b[31m" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("annotate", "captoin"), "no annotator 'captoin': there are: caption, embed, grade, motion"),
+        (("ingest", ".", "--format", "rdls"), "no ingester 'rdls': there are: rlds, video"),
+        (("search", "x", "--where", "succes = true"), "there are the columns"),
+        (("search", "x", "--where", "success = "), "the filter cannot be read"),
+        (("search",), "a search needs one of text, image and like"),
+        (("search", "--like", "0000000000000000"), "no episode '0000000000000000'"),
+        (("search", "x", "--by", "frames"), "run `ares annotate embed` first"),
+        (("show", "nonsense"), "no episode 'nonsense'"),
+        (("set", "create", "a/b"), "'a/b'"),
+        (("set", "create", "none", "--where", "num_steps < 0"), "empty"),
+        (("set", "show", "nope"), "no set 'nope'"),
+        (("export", "nope", "out", "--format", "lerobot"), "no set 'nope'"),
+        (("rubric", "show", "nope"), "no rubric 'nope': there are: caption"),
+        (("annotate", "embed", "--model", "local-dir:/nowhere"), "/nowhere"),
+        (("annotate", "caption", "--model", "hf:/nowhere/model"), "/nowhere/model"),
+        (("annotate", "caption", "--model", "nonsense"), "nonsense"),
+        (("annotate", "caption", "--budget", "1"), "ARES_PRICE"),
+    ],
+)
+def test_a_wrong_request_is_one_line(
+    workspace: str, capsys: Capture, words: tuple[str, ...], told: str
+) -> None:
+    assert told in refused(capsys, *words, "-w", workspace)
+    assert episodes(workspace) == 12
+
+
+def test_an_export_format_that_is_unknown(workspace: str, capsys: Capture) -> None:
+    assert main(["set", "create", "all", "-w", workspace]) == 0
+    capsys.readouterr()
+    line = refused(capsys, "export", "all", "out", "--format", "zarr", "-w", workspace)
+    assert "no exporter 'zarr': there are: lerobot, parquet" in line
+
+
+def _closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_an_unreachable_model_server(workspace: str, capsys: Capture) -> None:
+    address = f"http://127.0.0.1:{_closed_port()}/v1"
+    line = refused(capsys, "annotate", "caption", "--model", f"openai:qwen@{address}", "-w", workspace)
+    assert address in line
+    assert episodes(workspace) == 12
+
+
+def test_an_unreachable_mongodb(
+    capsys: Capture, demo_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = _closed_port()
+    monkeypatch.setenv("ARES_MONGO_URI", f"mongodb://ares:secret@127.0.0.1:{port}/")
+    line = refused(capsys, "ingest", "-w", str(tmp_path / "w"), str(demo_samples / "video"))
+    assert f"127.0.0.1:{port}" in line and "secret" not in line

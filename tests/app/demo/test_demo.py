@@ -1,0 +1,47 @@
+"""The demo does the whole job, says what came of it as one JSON document, and its export is whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "app.cli.main", "demo", "--no-serve", "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=folder)
+    assert ended.returncode == 0, ended.stderr
+    document: dict[str, Any] = json.loads(ended.stdout)
+    return document
+
+
+def test_every_episode_is_captioned_and_every_caption_graded(demo: dict[str, Any]) -> None:
+    assert demo["episodes"] == demo["captions"] == 24
+    assert demo["acceptable"] + demo["not_acceptable"] + demo["unsure"] + demo["errors"] == 24
+    assert demo["errors"] == demo["failed"] == 0
+    assert 0 < demo["acceptable"] < 24
+    assert sum(demo["rejected_by"].values()) >= demo["not_acceptable"]
+
+
+def test_numbers_are_labelled_as_simulation(demo: dict[str, Any]) -> None:
+    assert demo["label"].startswith("simulation")
+    assert 0.5 < demo["caption_truth_agreement"] <= 1
+    assert 0.5 < demo["grade_truth_agreement"] <= 1
+
+
+def test_the_export_holds_the_accepted_episodes(demo: dict[str, Any]) -> None:
+    assert demo["exported_episodes"] == demo["acceptable"]
+    infos = list(Path(demo["export_path"]).rglob("meta/info.json"))
+    described = [json.loads(info.read_text()) for info in infos]
+    assert sum(one["total_episodes"] for one in described) == demo["acceptable"]
+    assert {one["codebase_version"] for one in described} == {"v3.0"}
+    for info, one in zip(infos, described, strict=True):
+        files = (info.parent.parent / "data").rglob("*.parquet")
+        assert sum(pq.read_metadata(file).num_rows for file in files) == one["total_frames"]
