@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from annotators.backends.hub import settle_hub
 from ares.errors import ModelError
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ def load_clip(spec: str, device: str = "") -> ClipEncoder:
 
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     name, tag = _parts(spec)
+    if not spec.startswith(_LOCAL):
+        settle_hub()
     try:
         model, _, preprocess = open_clip.create_model_and_transforms(
             name, pretrained=tag, require_pretrained=True

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotators.backends.clip import weights_fingerprint
+from annotators.backends.hub import settle_hub
 from annotators.vlm import Ask, Reply, family
 from ares.annotation import Cost
 from ares.errors import AresError, ModelError
@@ -83,6 +84,9 @@ def load_hf(source: str, device: str, max_new_tokens: int) -> HfVlm:
 
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = torch.float32 if where == "cpu" else "auto"
+    folder = Path(source)
+    if not folder.is_dir():
+        settle_hub()
     disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         processor = AutoProcessor.from_pretrained(source)  # type: ignore[no-untyped-call]
@@ -93,7 +97,6 @@ def load_hf(source: str, device: str, max_new_tokens: int) -> HfVlm:
         raise ModelError(
             "vision-language model has no chat template", f"hf:{source}; give an instruction-tuned model"
         )
-    folder = Path(source)
     own = folder.resolve().name if folder.is_dir() else source
     name = f"{own}@{weights_fingerprint(model.state_dict())}"
     model.eval()  # type: ignore[no-untyped-call]
