@@ -88,6 +88,14 @@ def mend_spaces(ws: Workspace, running: Sequence[Running]) -> int:
     """Delete vectors that a killed run wrote without their facts. Returns how many rows went."""
     unfinished = {space for space, _ in ws.annotations.find(UNFINISHED)}
     lost = [one for one in running if one.annotator.space in unfinished]
-    gone = sum(ws.tables.vectors(one.annotator.space).keep_only(one.done) for one in lost)
+    gone = sum(ws.tables.vectors(one.annotator.space).keep_only(_embedded(ws, one)) for one in lost)
     ws.annotations.drop(UNFINISHED, [one.annotator.space for one in lost])
     return gone
+
+
+def _embedded(ws: Workspace, running: Running) -> set[str]:
+    """Episodes that any maker has embedded with this model: they share the table."""
+    mine = running.annotator.maker
+    makers = ws.annotations.makers().values()
+    alike = [one for one in makers if (one.annotator, one.model) == (mine.annotator, mine.model)]
+    return set().union(*(ws.annotations.done(one.maker_id) for one in alike))
