@@ -30,7 +30,7 @@ class Space:
 
 
 class Encoder(Protocol):
-    """Makes vectors of one space; the entry points of "ares.encoders" hold functions `(model spec, device) -> Encoder`."""
+    """Makes vectors of one space; the entry points of "ares.encoders" hold functions `(spec, device) -> Encoder`."""
 
     dim: int
 

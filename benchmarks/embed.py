@@ -1,0 +1,128 @@
+"""Embed: the embedding pipeline from mp4 to vectors, against the model alone on frames that lie in memory."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from benchmarks.timing import Row, in_turn
+
+_EPISODES = 64
+_SECONDS = 16
+_SIZE = 256
+
+
+def embed_pipeline(model: str, device: str = "", rounds: int = 5) -> Iterator[Row]:
+    """Benchmark 10: decode, resize and embed one frame a second of generated mp4s, in the stages of a real run.
+
+    Args:
+        model: open_clip spec; weights decide nothing here but the fingerprint.
+        device: torch device, or "" for a GPU when there is one.
+        rounds: Times that both sides are measured.
+    """
+    from annotators.base import Bundle, Options, Work
+    from annotators.embed import embed, sampled
+    from annotators.frames import Frames
+    from ares.jobs.flow import Stage, flow
+    from ares.settings import from_environment
+
+    store = SimpleNamespace(get=lambda *key: None, put=lambda *document: None)
+    annotator = embed(Options(settings=from_environment({}), model=model, device=device), _workspace(store))
+    with tempfile.TemporaryDirectory() as folder:
+        episodes = [_episode(Path(folder), number) for number in range(_EPISODES)]
+
+        def bundle(episode: Any) -> Bundle:
+            return Bundle(episode, Frames(episode, [annotator.wants(episode)]))
+
+        def work(one: Bundle) -> Work:
+            return Work(
+                episode=one.episode,
+                subject=one.episode.episode_id,
+                about=None,
+                frames=one.frames,
+                trajectory=None,
+            )
+
+        def read(batch: list[Bundle]) -> None:
+            for one in batch:
+                one.frames.decode()
+
+        def model_stage(batch: list[Bundle]) -> None:
+            annotator.process([work(one) for one in batch])
+
+        stages = [
+            Stage("read", read, batch=4, workers=8),
+            Stage("embed", model_stage, batch=annotator.batch, workers=annotator.workers),
+        ]
+        ready = [bundle(episode) for episode in episodes]
+        read(ready)
+        frames = sum(len(seconds) for episode in episodes for seconds in sampled(episode).values())
+
+        def pipeline() -> None:
+            flow((bundle(episode) for episode in episodes), stages, lambda batch: None)
+
+        def alone() -> None:
+            for start in range(0, len(ready), annotator.batch):
+                model_stage(ready[start : start + annotator.batch])
+
+        ours, peer = in_turn(pipeline, alone, rounds)
+    name = (
+        f"embed {frames} frames of {_SIZE} px with {model.rsplit('/', 1)[-1]}, {frames / ours:.0f} frames/s"
+    )
+    peer_name = f"the same model on decoded frames, {frames / peer:.0f} frames/s"
+    yield Row(
+        number=10, work=name, ours_seconds=ours, peer=peer_name, peer_seconds=peer, target="ratio <= 1.11"
+    )
+
+
+def reference() -> Iterator[Row]:
+    """Benchmark 10 with the shipped reference CLIP on this machine's CPU or GPU."""
+    from app.demo.run import HERE
+
+    return embed_pipeline(f"local-dir:{HERE / 'models' / 'reference-clip'}")
+
+
+def _workspace(store: Any) -> Any:
+    return SimpleNamespace(annotations=store)
+
+
+def _episode(folder: Path, number: int) -> Any:
+    import numpy as np
+    from ares.media.encode import encode_mp4
+
+    from ares.episode import Camera, Episode, episode_id
+    from ares.media.ref import MediaRef
+
+    rate_hz, path = 20.0, folder / f"{number}.mp4"
+    steps = int(_SECONDS * rate_hz)
+    still = np.random.default_rng(number).integers(0, 255, (_SIZE, _SIZE, 3), np.uint8)
+    frames = encode_mp4((np.roll(still, step, axis=1) for step in range(steps)), path, rate_hz)
+    media = MediaRef(
+        kind="mp4",
+        uri=str(path),
+        start_seconds=0.0,
+        stop_seconds=_SECONDS,
+        num_frames=frames,
+        rate_hz=rate_hz,
+    )
+    camera = Camera(name="front", role="front", width=_SIZE, height=_SIZE, codec="h264", media=media)
+    return Episode(
+        episode_id=episode_id(format="video", dataset="bench", version="", split="", key=str(number)),
+        format="video",
+        dataset="bench",
+        version="",
+        split="",
+        key=str(number),
+        source=str(path),
+        content_hash="",
+        instruction="",
+        instructions=(),
+        robot="",
+        num_steps=steps,
+        rate_hz=rate_hz,
+        rate_source="source",
+        cameras=(camera,),
+    )
