@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ares.workspace import Workspace
 
 # Episodes prepared ahead of the one being written, per thread: their packets wait in memory.
-_AHEAD = 2
+_AHEAD = 1
 _SCRATCH = ".scratch"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -104,6 +104,10 @@ def open_video(uri: str) -> InputContainer:
 
 
 def _cut(container: InputContainer, ref: MediaRef, num_frames: int, rate_hz: float) -> Span:
+    stream = container.streams.video[0]
+    # A file may begin late (a camera that started after its clock); its first frame is still the first step.
+    begins = float((stream.start_time or 0) * _time_base(stream, ref))
+    ref = replace(ref, start_seconds=max(ref.start_seconds, begins))
     found = _read(container, ref, num_frames, rate_hz)
     first_second = ref.start_seconds - 0.5 / rate_hz
     last_second = first_second + num_frames / rate_hz

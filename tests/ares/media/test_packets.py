@@ -128,6 +128,12 @@ def test_another_rate_than_the_asked_one_is_no_copy(tmp_path: Path) -> None:
         cut(ref(video, 30, 29.0), 30, 29.0)
 
 
+def test_a_file_that_begins_late_is_copied_from_its_first_frame(tmp_path: Path) -> None:
+    video = write(tmp_path / "v.mp4", list(range(7, 37)), {})
+    assert decoded(video)[0][0] > 0.2
+    assert_same(join(tmp_path / "joined.mp4", 30, [ref(video, 30, 30.0)]), 30, [decoded(video)])
+
+
 def test_a_rate_that_the_user_gave_is_no_hindrance(tmp_path: Path) -> None:
     video = write(tmp_path / "v.mp4", list(range(40)), {"g": "10", "sc_threshold": "0"})
     slower = MediaRef(
