@@ -1,0 +1,102 @@
+"""Search finds by words and by looks, keeps to its filter, and says what is missing instead of finding nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import pytest
+from PIL import Image
+
+from annotators.base import Options
+from annotators.run import annotate
+from ares.errors import RequestError
+from ares.search.facets import facets
+from ares.settings import from_environment
+from ares.workspace import Workspace, open_workspace
+from ingest.load import load
+
+
+@pytest.fixture(scope="module")
+def ws(demo_samples: Path, reference_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    clip = f"local-dir:{reference_models / 'reference-clip'}"
+    ws = open_workspace(
+        str(tmp_path_factory.mktemp("search") / "w"), from_environment({"ARES_EMBED_MODEL": clip})
+    )
+    load(ws, [str(demo_samples / "video")], quiet=True)
+    annotate(ws, ["embed"], Options(settings=ws.settings), quiet=True)
+    return ws
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("close the green drawer", "drawer-close"),
+        ("basketball into the hoop", "basketball"),
+        ("turn the faucet", "faucet-open"),
+        ("put the blue cube on the shelf", "shelf-place"),
+    ],
+)
+def test_text_finds_the_episodes_of_its_task_first(ws: Workspace, text: str, key: str) -> None:
+    hits = ws.search(text, limit=4)
+    first = {ws.episode(hit.episode_id).key.rsplit("_", 1)[0] for hit in hits[:2]}
+    assert first == {key}
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert ws.search(text, limit=4) == hits
+
+
+def test_by_frames_gives_a_camera_and_a_second_inside_the_episode(ws: Workspace) -> None:
+    for hit in ws.search("turn the faucet", by="frames", limit=12):
+        episode = ws.episode(hit.episode_id)
+        assert hit.camera in {camera.name for camera in episode.cameras}
+        assert 0 <= hit.seconds < episode.duration_seconds
+
+
+def test_a_filter_is_applied_before_the_ranking(ws: Workspace) -> None:
+    hits = ws.search("turn the faucet", where="key LIKE 'basketball%'", limit=20)
+    assert len(hits) == 2
+    assert ws.search("turn the faucet", where="num_steps < 0") == []
+
+
+def test_an_image_finds_its_own_episode(ws: Workspace, demo_samples: Path, tmp_path: Path) -> None:
+    with av.open(str(demo_samples / "video" / "videos" / "shelf-place_000_front.mp4")) as video:
+        frame = next(frame for number, frame in enumerate(video.decode(video=0)) if number == 40)
+    Image.fromarray(frame.to_ndarray(format="rgb24")).save(tmp_path / "frame.png")
+    hits = ws.search(image=str(tmp_path / "frame.png"), limit=2)
+    assert {ws.episode(hit.episode_id).key for hit in hits} == {"shelf-place_000", "shelf-place_009"}
+    with pytest.raises(RequestError, match="image cannot be read"):
+        ws.search(image=str(demo_samples / "video" / "metadata.jsonl"))
+
+
+def test_like_an_episode_comes_the_other_of_its_task_and_never_itself(ws: Workspace) -> None:
+    (asked,) = ws.frame(["episode_id"], "key = 'drawer-close_000'")["episode_id"].to_pylist()
+    hits = ws.search(like=asked, limit=5)
+    assert ws.episode(hits[0].episode_id).key == "drawer-close_009"
+    assert asked not in {hit.episode_id for hit in hits}
+
+
+@pytest.mark.parametrize(
+    "text", ["' OR 1=1 --", '"drawer', "drawer AND", "💡 çöß", "(", "\x00", "*", "a" * 5000]
+)
+def test_text_is_never_an_operator(ws: Workspace, text: str) -> None:
+    ws.search(text, limit=3)
+
+
+def test_without_vectors_words_still_answer(demo_samples: Path, tmp_path: Path) -> None:
+    bare = open_workspace(str(tmp_path / "w"), from_environment({}))
+    load(bare, [str(demo_samples / "video")], quiet=True)
+    hits = bare.search("the drawer")
+    assert len(hits) == 2 and all("drawer" in hit.instruction and hit.camera == "" for hit in hits)
+    with pytest.raises(RequestError, match="annotate embed"):
+        bare.search("green drawer", by="frames")
+
+
+def test_facets_count_what_the_filter_leaves(ws: Workspace) -> None:
+    found = {facet.column: facet for facet in facets(ws, "success")}
+    assert found["dataset"].counts == (("video", 6),)
+    assert dict(found["success"].counts) == {True: 6}
+    assert sum(found["num_steps"].histogram) == 6
+    assert len(found["num_steps"].edges) == len(found["num_steps"].histogram) + 1
+    assert "episode_id" not in found
+    with pytest.raises(RequestError, match="there are the columns"):
+        facets(ws, "sucess")
