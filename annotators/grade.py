@@ -216,7 +216,8 @@ def _result(prepared: _Prepared, judged: Judged, grader: Grader) -> Result:
     }
     work = prepared.case.work
     seconds = sorted({second for ruling in rulings for second in ruling.evidence})
-    camera = next(iter(grader.judge.wants(work.episode)), "")
+    cameras = list(grader.judge.wants(work.episode))
+    camera = cameras[0] if len(cameras) == 1 else ""
     made = fact(work, grader.maker, value, camera=camera, frames=seconds, cost=judged.cost)
     return Result(annotations=[made])
 

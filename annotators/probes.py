@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from annotators.base import Seconds
 from annotators.judge import Case, Judged
-from annotators.layout import pick_camera, spread
+from annotators.layout import spread
 from annotators.vocabulary import FEWEST
 from ares.annotation import Cost
-from ares.episode import Episode
+from ares.episode import Camera, Episode
 from ares.errors import AresError, MediaError
 from ares.rubric.compare import fits
 from ares.rubric.rubric import Criterion, Probe
@@ -34,11 +35,18 @@ _parse = lru_cache(maxsize=50_000)(parse)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sight:
-    """What a case's frames look like to the model: (N, D) vectors over the episode and at its end."""
+class _View:
+    """Frames of one camera, of the whole episode and of its end: images, then vectors of the model; (N, ...) each."""
 
-    task: NDArray[np.float32]
-    last: NDArray[np.float32]
+    task: NDArray[Any]
+    last: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sight:
+    """What a case's frames look like to the model, camera by camera; seconds are those of the first."""
+
+    views: Sequence[_View]
     task_seconds: tuple[float, ...]
     last_seconds: tuple[float, ...]
 
@@ -64,7 +72,7 @@ class ProbeJudge:
         encoder: The model.
         probe: Templates and thresholds.
         gather: Makes the menu; called once, when the first case comes.
-        camera: Camera name, or "" for the best one.
+        camera: Camera name, or "" for every good one.
     """
 
     batch = _BATCH
@@ -84,12 +92,8 @@ class ProbeJudge:
         return Cost()
 
     def wants(self, episode: Episode) -> Seconds:
-        """Frames over the episode, and the last ones."""
-        camera = pick_camera(episode, self._camera)
-        if camera is None:
-            return {}
-        last = spread(camera, self._probe.last_frames, last=self._probe.last_frames)
-        return {camera.name: sorted({*spread(camera, self._probe.task_frames), *last})}
+        """Frames over the episode, and the last ones, of every good camera or the one asked for."""
+        return {camera.name: sorted({*task, *last}) for camera, task, last in self._shots(episode)}
 
     def judge(self, cases: Sequence[Case]) -> Sequence[Judged | AresError]:
         """Rulings by one pass of the model over the frames of all cases."""
@@ -105,33 +109,40 @@ class ProbeJudge:
         return phrases, self._texts(self._probe.task, phrases)
 
     def _look(self, cases: Sequence[Case]) -> list[_Sight | AresError]:
-        shots: list[tuple[list[float], list[float], NDArray[np.uint8]] | AresError] = []
-        for case in cases:
-            shots.append(self._frames(case))
-        images = [image for shot in shots if not isinstance(shot, AresError) for image in shot[2]]
-        vectors = self._encoder.encode_images(images)
-        sights: list[_Sight | AresError] = []
-        start = 0
-        for shot in shots:
-            if isinstance(shot, AresError):
-                sights.append(shot)
-                continue
-            task, last, frames = shot
-            middle, stop = start + len(task), start + len(frames)
-            sights.append(_Sight(vectors[start:middle], vectors[middle:stop], tuple(task), tuple(last)))
-            start = stop
-        return sights
+        shown = [self._frames(case) for case in cases]
+        stills = [view for sight in shown if isinstance(sight, _Sight) for view in sight.views]
+        images = [image for view in stills for image in (*view.task, *view.last)]
+        vectors = iter(self._encoder.encode_images(images))
 
-    def _frames(self, case: Case) -> tuple[list[float], list[float], NDArray[np.uint8]] | AresError:
-        camera = pick_camera(case.work.episode, self._camera)
-        if camera is None:
+        def embedded(view: _View) -> _View:
+            return _View(_take(vectors, len(view.task)), _take(vectors, len(view.last)))
+
+        return [
+            replace(sight, views=[embedded(view) for view in sight.views])
+            if isinstance(sight, _Sight)
+            else sight
+            for sight in shown
+        ]
+
+    def _frames(self, case: Case) -> _Sight | AresError:
+        shots = self._shots(case.work.episode)
+        if not shots:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
-        task = spread(camera, self._probe.task_frames)
-        last = spread(camera, self._probe.last_frames, last=self._probe.last_frames)
+        frames = case.work.frames
         try:
-            return task, last, case.work.frames.at(camera.name, [*task, *last])
+            views = [_View(frames.at(one.name, task), frames.at(one.name, last)) for one, task, last in shots]
         except MediaError as error:
             return error
+        return _Sight(views, tuple(shots[0][1]), tuple(shots[0][2]))
+
+    def _shots(self, episode: Episode) -> list[tuple[Camera, list[float], list[float]]]:
+        """Cameras with the seconds of the whole episode and of its end.
+
+        A judge that looks from every side sees what the captioner's one view may hide.
+        """
+        cameras = [one for one in episode.good_cameras if not self._camera or one.name == self._camera]
+        last = self._probe.last_frames
+        return [(one, spread(one, self._probe.task_frames), spread(one, last, last=last)) for one in cameras]
 
     def _rule(self, case: Case, sight: _Sight) -> list[Ruling]:
         menu = self._choose(case.slots, sight)
@@ -149,7 +160,8 @@ class ProbeJudge:
         if slots.phrase not in phrases:
             phrases = [*phrases, slots.phrase]
             texts = np.concatenate([texts, self._texts(self._probe.task, [slots.phrase])])
-        scores = (sight.task @ texts.T).mean(axis=0).astype(np.float64) * self._probe.task_sharpness
+        cosines = np.mean([(view.task @ texts.T).mean(axis=0) for view in sight.views], axis=0)
+        scores = cosines.astype(np.float64) * self._probe.task_sharpness
         best = np.sort(np.argsort(-scores, kind="stable")[:_MENU])
         weights = np.exp(scores[best] - scores.max())
         return _Menu([phrases[index] for index in best], weights / weights.sum())
@@ -176,17 +188,14 @@ class ProbeJudge:
         return self._ruling(criterion, verdict, observed, sight.last_seconds, _why(verdict), belief)
 
     def _success(self, phrase: str, sight: _Sight) -> float:
-        """Belief that the action that was seen, not the one that the caption claims, is completed at the end.
+        """Belief that the action that was seen, not the one that the caption claims, is completed at the end."""
+        import numpy as np
 
-        The best of the last frames counts: an arm that draws back can hide what it has done. What the first
-        quarter already looked like is taken off in part: it says what the scene, not the action, looks like.
-        """
         done, undone = self._outcome_texts(phrase)
-        quarter = max(len(sight.task) // 4, 1)
-        at_end = float((sight.last @ (done - undone)).max())
-        at_start = float((sight.task[:quarter] @ (done - undone)).mean())
-        contrast = at_end - self._probe.outcome_start * at_start - self._probe.outcome_bias
-        return 1.0 / (1.0 + math.exp(-self._probe.outcome_sharpness * contrast))
+        difference = float(np.mean([(view.last @ (done - undone)).mean() for view in sight.views]))
+        return 1.0 / (
+            1.0 + math.exp(-self._probe.outcome_sharpness * (difference - self._probe.outcome_bias))
+        )
 
     def _outcome_texts(self, phrase: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         if phrase not in self._outcomes:
@@ -225,6 +234,12 @@ class ProbeJudge:
             reason=reason,
             confidence=None if confidence is None else round(confidence, 4),
         )
+
+
+def _take(vectors: Iterator[NDArray[np.float32]], count: int) -> NDArray[np.float32]:
+    import numpy as np
+
+    return np.stack(list(islice(vectors, count)))
 
 
 def _verdict(belief: float, met: float, unmet: float) -> Verdict:

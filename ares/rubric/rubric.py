@@ -72,7 +72,6 @@ class Probe(_Strict):
         task_sharpness: Factor on mean cosine similarities before the softmax over phrases.
         outcome_sharpness: Factor on the mean cosine difference before the logistic.
         outcome_bias: Cosine difference taken off before that, for a judge that leans to success.
-        outcome_start: Share of the difference at the start of the episode that is taken off that at its end.
         met: Belief in the caption's slot from which it is MET.
         unmet: Belief below which it is UNMET; between the two it is UNSURE.
         outcome_met: The same for the outcome.
@@ -87,7 +86,6 @@ class Probe(_Strict):
     task_sharpness: float = Field(gt=0)
     outcome_sharpness: float = Field(gt=0)
     outcome_bias: float = 0.0
-    outcome_start: float = Field(default=0.0, ge=0, le=1)
     met: float = Field(ge=0, le=1)
     unmet: float = Field(ge=0, le=1)
     outcome_met: float = Field(ge=0, le=1)
