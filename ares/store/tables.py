@@ -98,7 +98,7 @@ class Tables:
                 if not page.page_token:
                     break
                 page = self._db.list_tables(page_token=page.page_token)
-        return sorted(found)
+        return sorted(filter(self._is_made, found))
 
     def open(self, name: str, schema: pa.Schema, words: str = "") -> Table:
         """Open a table, making it when it is not there.
@@ -129,6 +129,11 @@ class Tables:
             return None
         with filters.failures(name):
             return self._db.open_table(name)
+
+    def _is_made(self, name: str) -> bool:
+        # A folder without a version is a table in the making, or one whose maker was killed.
+        versions = Path(self.uri, f"{name}.lance", "_versions")
+        return "://" in self.uri or any(versions.glob("*.manifest"))
 
     @contextmanager
     def _making(self) -> Iterator[None]:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import lancedb
+import pytest
+from filelock import FileLock
+
+from ares.errors import StoreError
+from ares.store.arrow import trajectory_schema
 from ares.store.tables import Tables, open_tables
 
 _MAKER = """
@@ -23,9 +30,8 @@ def test_processes_may_make_the_same_tables_at_once(tmp_path: Path) -> None:
     uri = str(tmp_path / "lance")
     commands = [[sys.executable, "-c", _MAKER, uri, str(number)] for number in range(3)]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
-    for process in processes:
-        _, told = process.communicate()
-        assert process.returncode == 0, told
+    told = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 3, told
     tables = open_tables(uri)
     assert tables.segments.count() == 3
     assert len(tables.segments.search_text("drawer", 5)) == 3
@@ -36,3 +42,39 @@ def test_only_what_was_asked_for_is_made(tables: Tables) -> None:
     assert tables.spaces() == []
     assert tables.trajectories.count() == 0
     assert tables.names() == ["trajectories"]
+
+
+def test_a_table_that_is_being_made_is_waited_for(tables: Tables) -> None:
+    """Its folder is there before the table is; whoever comes meanwhile waits for the maker."""
+    half = Path(tables.uri, "trajectories.lance")
+    half.mkdir(parents=True)
+
+    with FileLock(Path(tables.uri) / ".making.lock"):
+        found: list[int] = []
+        reader = threading.Thread(target=lambda: found.append(open_tables(tables.uri).trajectories.count()))
+        reader.start()
+        reader.join(0.5)
+        assert reader.is_alive()
+        half.rmdir()
+        lancedb.connect(tables.uri).create_table("trajectories", schema=trajectory_schema())
+    reader.join()
+    assert found == [0]
+
+
+def test_a_table_whose_maker_was_killed_is_made_again(tables: Tables) -> None:
+    Path(tables.uri, "trajectories.lance", "data").mkdir(parents=True)
+    Path(tables.uri, "trajectories.lance", "data", "half.lance").write_bytes(b"half")
+    Path(tables.uri, "vectors_clip.lance", "data").mkdir(parents=True)
+    assert tables.spaces() == []
+    assert tables.vectors("clip").keep_only(set()) == 0
+    tables.optimize()
+    assert tables.trajectories.count() == 0
+
+
+def test_a_damaged_table_is_told_and_left_alone(tables: Tables) -> None:
+    assert tables.trajectories.count() == 0
+    (manifest,) = Path(tables.uri, "trajectories.lance", "_versions").glob("*.manifest")
+    manifest.write_bytes(b"damaged")
+    with pytest.raises(StoreError, match="table trajectories cannot be used"):
+        open_tables(tables.uri).trajectories.count()
+    assert manifest.read_bytes() == b"damaged"
