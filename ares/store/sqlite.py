@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -167,12 +168,24 @@ class SqliteStore:
             raise StoreError(
                 f"the annotations have format {found}", f"this version of ARES reads format {_FORMAT}"
             )
-        self._rows("PRAGMA journal_mode = WAL")
+        self._use_wal()
         if found < _FORMAT:
             with self._transaction() as connection:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
+
+    def _use_wal(self) -> None:
+        # SQLite does not wait for its busy timeout here when two processes make the file at once.
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                self._rows("PRAGMA journal_mode = WAL")
+                return
+            except StoreError as error:
+                if "locked" not in error.detail or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
     def _rows(self, query: str, given: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._lock, self._readable():
