@@ -90,7 +90,7 @@ def measure(trajectory: Trajectory | None) -> dict[str, Json]:
         **_path(position, trajectory.timestamps),
         "gripper_events": _gripper_events(trajectory),
         **_actions(trajectory.action),
-        "timestamp_jitter": float(np.std(np.diff(trajectory.timestamps))),
+        "timestamp_jitter": round(float(np.std(np.diff(trajectory.timestamps))), 9),
     }
     kept: dict[str, Json] = {
         name: value for name, value in found.items() if value is not None and np.isfinite(value)
