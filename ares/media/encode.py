@@ -1,0 +1,102 @@
+"""Encode frames to an mp4 that browsers play and that can be entered at any second."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ares.errors import MediaError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from av.container import OutputContainer
+    from av.video.stream import VideoStream
+    from numpy.typing import NDArray
+
+VideoCodec = Literal["h264", "av1"]
+
+# A keyframe every ten frames: any frame costs ten decodings at most. One thread: x264 with several gives
+# other bytes each time.
+_KEYFRAME_EVERY = 10
+_ENCODERS: dict[str, tuple[str, dict[str, str]]] = {
+    "h264": ("libx264", {"preset": "veryfast", "crf": "18"}),
+    "av1": ("libsvtav1", {"preset": "10", "crf": "28", "svtav1-params": "lp=1"}),
+}
+_SMALLEST = 16
+
+
+def encode_mp4(
+    frames: Iterable[NDArray[np.uint8]], path: Path, rate_hz: float, codec: VideoCodec = "h264"
+) -> int:
+    """Write frames as an mp4 (yuv420p, index at the front) and return how many there were.
+
+    The same frames give the same bytes. Odd sizes are padded by a repeated edge, since yuv420p has none. The
+    file appears under its name only when it is whole.
+
+    Args:
+        frames: (H, W, 3) uint8 RGB, all of one size.
+        path: File to write.
+        rate_hz: Frames per second.
+        codec: "h264" or "av1".
+
+    Raises MediaError when there is no frame or the sizes differ.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        count = _write(frames, partial, rate_hz, codec)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+def _write(frames: Iterable[NDArray[np.uint8]], path: Path, rate_hz: float, codec: VideoCodec) -> int:
+    import av
+
+    count, size = 0, None
+    with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as container:
+        stream = None
+        for frame in frames:
+            if stream is None:
+                size, stream = frame.shape, _stream(container, frame, rate_hz, codec)
+            elif frame.shape != size:
+                raise MediaError(
+                    "frames of several sizes", f"{path}: {size} and {frame.shape} at frame {count}"
+                )
+            picture = av.VideoFrame.from_ndarray(_padded(frame), format="rgb24")
+            picture.pts = count
+            container.mux(stream.encode(picture))
+            count += 1
+        if stream is None:
+            raise MediaError("there is no frame to encode", str(path))
+        container.mux(stream.encode())
+    return count
+
+
+def _stream(
+    container: OutputContainer, frame: NDArray[np.uint8], rate_hz: float, codec: VideoCodec
+) -> VideoStream:
+    encoder, options = _ENCODERS[codec]
+    rate = Fraction(rate_hz).limit_denominator(100_000)
+    stream: VideoStream = container.add_stream(encoder, rate=rate, options=dict(options))  # type: ignore[assignment]
+    stream.height, stream.width = _padded(frame).shape[:2]
+    stream.pix_fmt = "yuv420p"
+    stream.codec_context.time_base = 1 / rate
+    stream.codec_context.gop_size = _KEYFRAME_EVERY
+    stream.codec_context.max_b_frames = 0
+    stream.codec_context.thread_count = 1
+    return stream
+
+
+def _padded(frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The frame with even sides of at least 16 pixels, as the encoders need them."""
+    import numpy as np
+
+    height, width = (max(side + side % 2, _SMALLEST) for side in frame.shape[:2])
+    if frame.shape[:2] == (height, width):
+        return np.ascontiguousarray(frame)
+    return np.pad(frame, ((0, height - frame.shape[0]), (0, width - frame.shape[1]), (0, 0)), mode="edge")
