@@ -100,6 +100,8 @@ def annotate(
         total = limit if limit is not None else ws.tables.episodes.count(where)
         progress = Progress(f"annotate {' '.join(names)}", total, None if quiet else sys.stderr)
         _run(ws, running, islice(_lacking(ws, running, where, progress), limit), readers, progress)
+        if any(one.report.kept for one in running):
+            ws.tables.optimize()
         documents = [one.to_json(time.monotonic() - started) for one in running]
         for document in documents:
             enter_job(ws.annotations, f"annotate {document['annotator']}", document)

@@ -92,6 +92,8 @@ def load(
             writer = _Writer(ws, loaded.report, strict)
             left = _load_source(ws, source, writer, left, workers, quiet)
         loaded.duplicates = ws.tables.episodes.mark_duplicates()
+        if loaded.report.kept:
+            ws.tables.optimize()
         loaded.report.seconds = time.monotonic() - started
         enter_job(ws.annotations, "ingest", loaded.to_json())
     return loaded
