@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ares.episode import Camera
 from ares.errors import MediaError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # LeRobot compares times as float32 with a tolerance of 1e-4 s: beyond 1024 s a float32 is coarser than that.
 MAX_FILE_SECONDS = 1000.0
 # See docs/why/004-lerobot-export.md.
-CODEC = "h264"
+CODEC: Literal["h264"] = "h264"
 # Frames decoded at once where they have to be picked by time.
 _BLOCK = 64
 _SAME_RATE_HZ = 1e-3
