@@ -1,0 +1,156 @@
+"""frames_at gives the very frame that a full decode gives, for every second and every kind of file."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ares.errors import MediaError
+from ares.media.frames import all_frames, encoded_frames, frames_at
+from ares.media.ref import MediaRef
+from ares.media.tfrecord import example_class, write_records
+
+KINDS: dict[str, tuple[str, int, int, str, dict[str, Any]]] = {
+    "b-frames": ("a.mp4", 60, 20, "libx264", {"bf": 3, "g": 17}),
+    "open-gop": ("b.mp4", 60, 30, "libx264", {"bf": 2, "g": 13, "x264-params": "open-gop=1:b-pyramid=2"}),
+    "one-keyframe": ("c.mp4", 50, 10, "libx264", {"g": 500}),
+    "av1": ("d.mp4", 45, 20, "libsvtav1", {"g": 9, "preset": 12, "svtav1-params": "lp=1"}),
+    "one-frame": ("e.mp4", 1, 20, "libx264", {}),
+    "matroska": ("f.mkv", 60, 30, "libx264", {"bf": 2, "g": 11}),
+    "webm": ("g.webm", 30, 30, "libvpx-vp9", {"g": 8, "cpu-used": 8, "deadline": "realtime"}),
+    "fragmented": ("h.mp4", 40, 20, "libx264", {"bf": 2, "g": 12}),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def video(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, make_video: Any, whole: Any, decode: Any
+) -> tuple[MediaRef, list[float], list[np.ndarray]]:
+    name, frames, rate, codec, options = KINDS[request.param]
+    path = make_video(tmp_path_factory.mktemp("video") / name, frames, rate, codec, **options)
+    seconds, pictures = decode(path)
+    assert len(pictures) == frames
+    return whole(path), seconds, pictures
+
+
+def shown(seconds: list[float], second: float) -> int:
+    """Number of the frame that a full decode shows at a second."""
+    return max(0, bisect_right(seconds, second + 1e-3) - 1)
+
+
+def test_all_frames_are_those_of_a_full_decode(video: Any) -> None:
+    ref, _, pictures = video
+    assert np.array_equal(np.stack(list(all_frames(ref))), np.stack(pictures))
+
+
+def test_each_frame_is_found_by_its_own_second(video: Any) -> None:
+    ref, seconds, pictures = video
+    numbers = list(range(len(seconds)))[::-1]
+    found = frames_at(ref, [number / ref.rate_hz for number in numbers])
+    assert np.array_equal(found, np.stack([pictures[number] for number in numbers]))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(wanted=st.lists(st.floats(-1.0, 8.0), min_size=1, max_size=6))
+def test_any_seconds_in_any_order_show_what_a_player_would(video: Any, wanted: list[float]) -> None:
+    ref, seconds, pictures = video
+    found = frames_at(ref, wanted)
+    expected = [pictures[shown(seconds, min(second, ref.num_frames / ref.rate_hz))] for second in wanted]
+    assert np.array_equal(found, np.stack(expected))
+
+
+def test_a_span_of_a_shared_file_never_shows_its_neighbours(tmp_path: Path, make_video: Any, whole: Any) -> None:
+    ref = whole(make_video(tmp_path / "shared.mp4", 60, 20, bf=3, g=17))
+    pictures = list(all_frames(ref))
+    span = replace(ref, start_seconds=21 / 20, stop_seconds=40 / 20, num_frames=19)
+    assert np.array_equal(np.stack(list(all_frames(span))), np.stack(pictures[21:40]))
+    found = frames_at(span, [-1.0, 0.0, 0.049, 0.05, 18 / 20, 0.96, 5.0])
+    assert np.array_equal(found, np.stack([pictures[n] for n in (21, 21, 21, 22, 39, 39, 39)]))
+
+
+def test_a_rate_given_by_the_user_stretches_the_seconds(tmp_path: Path, make_video: Any, whole: Any) -> None:
+    ref = whole(make_video(tmp_path / "fast.mp4", 40, 20))
+    pictures = list(all_frames(ref))
+    slow = replace(ref, rate_hz=5.0)
+    assert np.array_equal(frames_at(slow, [0.0, 0.2, 4.0, 7.8]), np.stack([pictures[n] for n in (0, 1, 20, 39)]))
+    assert len(list(all_frames(slow))) == 40
+
+
+def test_only_the_frames_on_the_way_are_decoded(
+    tmp_path: Path, make_video: Any, whole: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ares.media import mp4
+
+    ref = whole(make_video(tmp_path / "long.mp4", 300, 20, g=10, bf=0))
+    packets = 0
+    decoded = mp4._decoded
+
+    def counted(packet: Any, rest: Any) -> Any:
+        def through() -> Any:
+            nonlocal packets
+            for one in rest:
+                packets += 1
+                yield one
+
+        return decoded(packet, through())
+
+    monkeypatch.setattr(mp4, "_decoded", counted)
+    frames_at(ref, [1.2, 12.7])
+    assert packets < 60
+
+
+def test_many_threads_may_read_one_file(tmp_path: Path, make_video: Any, whole: Any) -> None:
+    ref = whole(make_video(tmp_path / "a.mp4", 60, 20, bf=3))
+    expected = frames_at(ref, [0.3, 1.7, 2.9])
+    with ThreadPoolExecutor(8) as pool:
+        for found in pool.map(lambda _: frames_at(ref, [0.3, 1.7, 2.9]), range(24)):
+            assert np.array_equal(found, expected)
+
+
+def test_what_cannot_be_decoded_is_one_clear_error(tmp_path: Path, make_video: Any, whole: Any) -> None:
+    path = make_video(tmp_path / "a.mp4", 40, 20, movflags="+faststart")
+    ref = whole(path)
+    with pytest.raises(MediaError, match="video file is missing"):
+        frames_at(replace(ref, uri=str(tmp_path / "gone.mp4")), [0.0])
+    with pytest.raises(MediaError, match="kind 'mcap' cannot be read"):
+        frames_at(replace(ref, kind="mcap"), [0.0])
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+    with pytest.raises(MediaError):
+        frames_at(ref, [1.95])
+
+
+def test_images_of_a_record_by_second(tmp_path: Path) -> None:
+    images = [np.full((6, 8, 3), 20 * number, np.uint8) for number in range(10)]
+    example = example_class()()
+    encoded = [cv2.imencode(".png", image)[1].tobytes() for image in images]
+    example.features.feature["steps/image"].bytes_list.value.extend(encoded)
+    path = tmp_path / "a.tfrecord"
+    (place,) = write_records(path, [example.SerializeToString()])
+    ref = MediaRef(
+        kind="tfrecord",
+        uri=str(path),
+        start_seconds=0.0,
+        stop_seconds=10 / 3,
+        num_frames=10,
+        rate_hz=3.0,
+        byte_offset=place.offset,
+        byte_size=place.size,
+        key="steps/image",
+    )
+    numbers = [9, 0, 4, 4]
+    found = frames_at(ref, [number / 3.0 for number in numbers])
+    assert np.array_equal(found, np.stack([images[number] for number in numbers]))
+    assert np.array_equal(frames_at(ref, [-1, 0.32, 99]), np.stack([images[number] for number in (0, 0, 9)]))
+    assert np.array_equal(np.stack(list(all_frames(ref))), np.stack(images))
+    assert encoded_frames(ref) == encoded
+    with pytest.raises(MediaError, match="no such images"):
+        frames_at(replace(ref, key="steps/depth"), [0.0])
