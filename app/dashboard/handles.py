@@ -1,0 +1,103 @@
+"""Handles: the workspace that the pages show, and everything that they cache of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from ares.errors import RequestError
+from ares.search.facets import Facet
+from ares.search.query import Hit
+from ares.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ares.curate.sets import CurationSet
+
+# What a job changes in the meantime is seen after this long at the latest.
+_FRESH_SECONDS = 20
+_opened: list[Workspace] = []
+
+
+def use(ws: Workspace) -> None:
+    """Show this workspace in every page of the process."""
+    _opened[:] = [ws]
+    refresh()
+
+
+def workspace() -> Workspace:
+    """The workspace. Raises RequestError when none is open."""
+    if not _opened:
+        raise RequestError("no workspace is open", "start the dashboard with `ares app`")
+    return _opened[0]
+
+
+def refresh() -> None:
+    """Forget what was cached, so that the next page shows what is there now."""
+    for reader in (columns, count, facets, ranked, ids_between, rows):
+        reader.clear()  # type: ignore[attr-defined]
+
+
+def warm() -> None:
+    """Load what the first page needs."""
+    if workspace().tables.episodes.count():
+        facets("")
+
+
+@st.cache_data(ttl=_FRESH_SECONDS, max_entries=1, show_spinner=False)
+def columns() -> dict[str, str]:
+    """Columns that can be filtered, with their types."""
+    return workspace().tables.episodes.columns()
+
+
+@st.cache_data(ttl=_FRESH_SECONDS, max_entries=256, show_spinner=False)
+def count(where: str) -> int:
+    """Number of episodes that a filter leaves."""
+    return workspace().tables.episodes.count(where)
+
+
+@st.cache_data(ttl=_FRESH_SECONDS, max_entries=64, show_spinner=False)
+def facets(where: str) -> list[Facet]:
+    """Counts and histograms of the episodes that a filter leaves."""
+    from ares.search.facets import facets as count_facets
+
+    return count_facets(workspace(), where)
+
+
+@st.cache_data(ttl=_FRESH_SECONDS, max_entries=64, show_spinner=False)
+def ranked(text: str, like: str, where: str, limit: int) -> list[Hit]:
+    """The best moments for a text, or the look-alikes of an episode."""
+    return workspace().search(text, like=like, where=where, limit=limit)
+
+
+@st.cache_data(ttl=_FRESH_SECONDS, max_entries=256, show_spinner=False)
+def ids_between(where: str, order_by: str, offset: int, limit: int) -> list[str]:
+    """Ids of one stretch of the episodes that a filter leaves."""
+    table = workspace().tables.episodes
+    batches = table.scan(["episode_id"], where=where, limit=limit, offset=offset, order_by=order_by)
+    return [str(one) for batch in batches for one in batch.column("episode_id").to_pylist()]
+
+
+@st.cache_data(ttl=_FRESH_SECONDS, max_entries=256, show_spinner=False)
+def rows(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """What annotators say of some episodes, by id: caption, grade."""
+    if not ids:
+        return {}
+    wanted = [name for name in ("caption", "grade") if name in columns()]
+    among = ", ".join(f"'{one}'" for one in ids)
+    found = workspace().frame(["episode_id", *wanted], f"episode_id IN ({among})")
+    return {str(row["episode_id"]): row for row in found.to_pylist()}
+
+
+def sets() -> list[CurationSet]:
+    """Every version of every set, newest of a name first."""
+    kept = workspace().sets
+    return [one for name in kept for one in reversed(kept.versions(name))]
+
+
+@st.cache_data(ttl=_FRESH_SECONDS, max_entries=1, show_spinner=False)
+def cache_bytes() -> int:
+    """Disk taken by playable videos and posters."""
+    folder = workspace().folder / "cache"
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0

@@ -1,0 +1,55 @@
+"""Making: freeze what a view shows as a set, from a form that says what it will hold."""
+
+from __future__ import annotations
+
+import shlex
+
+import streamlit as st
+
+from app.dashboard import handles, pages
+from app.dashboard.results import RANKED
+from app.dashboard.state import View, where_sql
+from app.dashboard.words import plain
+from ares.errors import AresError
+
+
+def make_set(view: View, episodes: int) -> None:
+    """Draw the button with its form; says what was made and leads to it."""
+    with st.popover(f"Make a set from these {episodes:,}", icon=":material/inventory_2:", type="primary"):
+        with st.form("making.form", border=False, enter_to_submit=True):
+            name = st.text_input("Name of the set", key="making.name", placeholder="spoon-v1")
+            made = st.form_submit_button("Make the set", type="primary")
+        st.caption("A set is frozen: the same name with other episodes becomes its next version.")
+        st.code(command(handles.workspace().path, name or "NAME", view), language="bash", wrap_lines=True)
+    if made:
+        _make(view, name.strip())
+
+
+def command(workspace: str, name: str, view: View) -> str:
+    """The same on the command line."""
+    where = where_sql(view, handles.columns())
+    parts = ["ares", "set", "create", name]
+    parts += ["--where", where] if where else []
+    parts += ["--search", view.text, "--limit", str(RANKED)] if view.text else []
+    return shlex.join([*parts, "--workspace", workspace])
+
+
+def _make(view: View, name: str) -> None:
+    from ares.curate.choose import choose
+
+    ws = handles.workspace()
+    where = where_sql(view, handles.columns())
+    try:
+        if view.like and not view.text:
+            ids = [hit.episode_id for hit in handles.ranked("", view.like, where, RANKED)]
+            made = ws.sets.create(name, ids, {"where": where, "like": view.like, "limit": RANKED})
+        else:
+            chosen, recipe = choose(ws, where=where, search=view.text, limit=RANKED if view.text else None)
+            made = ws.sets.create(name, chosen, recipe)
+    except AresError as error:
+        pages.say(error)
+        return
+    st.session_state["sets.chosen"] = made.label
+    st.success(f"Set **{plain(made.label)}** holds {made.episodes:,} episodes.", icon=":material/check_circle:")
+    if st.button("Open it in Sets", key="making.open", on_click=None):
+        pages.go("sets", {"set": [made.label]})

@@ -1,0 +1,1 @@
+"""Views: one file per page, each with `render()`; they only draw."""
