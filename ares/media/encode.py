@@ -23,7 +23,7 @@ VideoCodec = Literal["h264", "av1"]
 # other bytes each time.
 _KEYFRAME_EVERY = 10
 _ENCODERS: dict[str, tuple[str, dict[str, str]]] = {
-    "h264": ("libx264", {"preset": "veryfast", "crf": "18"}),
+    "h264": ("libx264", {"preset": "veryfast", "crf": "18", "sc_threshold": "0"}),
     "av1": ("libsvtav1", {"preset": "10", "crf": "28", "svtav1-params": "lp=1"}),
 }
 _SMALLEST = 16

@@ -33,7 +33,11 @@ KINDS: dict[str, tuple[str, int, int, str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module", params=KINDS)
 def video(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, make_video: Any, whole: Any, decode: Any
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    make_video: Any,
+    whole: Any,
+    decode: Any,
 ) -> tuple[MediaRef, list[float], list[np.ndarray]]:
     name, frames, rate, codec, options = KINDS[request.param]
     path = make_video(tmp_path_factory.mktemp("video") / name, frames, rate, codec, **options)
@@ -68,7 +72,9 @@ def test_any_seconds_in_any_order_show_what_a_player_would(video: Any, wanted: l
     assert np.array_equal(found, np.stack(expected))
 
 
-def test_a_span_of_a_shared_file_never_shows_its_neighbours(tmp_path: Path, make_video: Any, whole: Any) -> None:
+def test_a_span_of_a_shared_file_never_shows_its_neighbours(
+    tmp_path: Path, make_video: Any, whole: Any
+) -> None:
     ref = whole(make_video(tmp_path / "shared.mp4", 60, 20, bf=3, g=17))
     pictures = list(all_frames(ref))
     span = replace(ref, start_seconds=21 / 20, stop_seconds=40 / 20, num_frames=19)
@@ -81,7 +87,9 @@ def test_a_rate_given_by_the_user_stretches_the_seconds(tmp_path: Path, make_vid
     ref = whole(make_video(tmp_path / "fast.mp4", 40, 20))
     pictures = list(all_frames(ref))
     slow = replace(ref, rate_hz=5.0)
-    assert np.array_equal(frames_at(slow, [0.0, 0.2, 4.0, 7.8]), np.stack([pictures[n] for n in (0, 1, 20, 39)]))
+    assert np.array_equal(
+        frames_at(slow, [0.0, 0.2, 4.0, 7.8]), np.stack([pictures[n] for n in (0, 1, 20, 39)])
+    )
     assert len(list(all_frames(slow))) == 40
 
 

@@ -1,0 +1,144 @@
+"""playable gives a file that a browser takes: the source where it can, a copy of packets, or an encoding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ares.errors import MediaError, SourceError
+from ares.media.cache import Cache
+from ares.media.frames import all_frames, frames_at
+from ares.media.playable import playable, thumbnail
+from ares.media.probe import probe
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache", 10**8)
+
+
+def test_what_plays_is_played_as_it_is(tmp_path: Path, make_video: Any, whole: Any, cache: Cache) -> None:
+    for name, codec in (("a.mp4", "libx264"), ("b.mp4", "libsvtav1")):
+        path = make_video(tmp_path / name, codec=codec)
+        assert playable(whole(path), "h264", cache) == path
+    assert cache.size_bytes() == 0
+
+
+@pytest.mark.parametrize(
+    ("codec", "options"),
+    [("mpeg4", {}), ("libx264", {"pix_fmt": "yuv444p"}), ("libx265", {"x265-params": "log-level=none"})],
+)
+def test_what_does_not_play_is_encoded_once(
+    tmp_path: Path, make_video: Any, whole: Any, cache: Cache, codec: str, options: dict[str, Any]
+) -> None:
+    ref = whole(make_video(tmp_path / "a.mp4", 15, 20, codec, **options))
+    path = playable(ref, "h264", cache)
+    info = probe(path)
+    assert (info.codec, info.pixel_format, info.num_frames, info.rate_hz) == ("h264", "yuv420p", 15, 20.0)
+    made = path.stat().st_ino
+    assert playable(ref, "h264", cache).stat().st_ino == made
+    found, expected = np.stack(list(all_frames(whole(path)))), np.stack(list(all_frames(ref)))
+    assert np.abs(found.astype(int) - expected).mean() < 6
+
+
+def test_a_span_from_a_keyframe_is_copied_exactly(
+    tmp_path: Path, make_video: Any, whole: Any, cache: Cache
+) -> None:
+    ref = whole(make_video(tmp_path / "a.mp4", 60, 20, g=10, bf=0))
+    span = replace(ref, start_seconds=1.0, stop_seconds=2.5, num_frames=30)
+    path = playable(span, "h264", cache)
+    assert np.array_equal(np.stack(list(all_frames(whole(path)))), np.stack(list(all_frames(span))))
+    between = replace(ref, start_seconds=1.25, stop_seconds=2.5, num_frames=25)
+    found = np.stack(list(all_frames(whole(playable(between, "h264", cache)))))
+    assert len(found) == 25
+    assert np.abs(found.astype(int) - np.stack(list(all_frames(between)))).mean() < 6
+
+
+def test_a_rate_given_by_the_user_is_the_speed_of_the_picture(
+    tmp_path: Path, make_video: Any, whole: Any, cache: Cache
+) -> None:
+    ref = replace(whole(make_video(tmp_path / "a.mp4", 40, 20, g=10, bf=0)), rate_hz=5.0)
+    info = probe(playable(ref, "h264", cache))
+    assert (info.num_frames, info.duration_seconds) == (40, 8.0)
+
+
+def test_a_changed_source_is_made_again(tmp_path: Path, make_video: Any, whole: Any, cache: Cache) -> None:
+    ref = whole(make_video(tmp_path / "a.mp4", 15, 20, "mpeg4"))
+    before = playable(ref, "h264", cache)
+    make_video(tmp_path / "a.mp4", 15, 20, "mpeg4", b="90000")
+    assert playable(ref, "h264", cache) != before
+
+
+def test_thumbnail_is_the_frame_at_its_second(
+    tmp_path: Path, make_video: Any, whole: Any, cache: Cache
+) -> None:
+    import cv2
+
+    ref = whole(make_video(tmp_path / "a.mp4", 40, 20))
+    picture = cv2.imread(str(thumbnail(ref, 1.5, 32, cache)))
+    assert picture is not None and picture.shape == (24, 32, 3)
+    expected = cv2.resize(frames_at(ref, [1.5])[0], (32, 24), interpolation=cv2.INTER_AREA)
+    assert np.abs(picture[..., ::-1].astype(int) - expected).mean() < 6
+    assert probe_width(thumbnail(ref, 1.5, 999, cache)) == 64
+
+
+def probe_width(path: Path) -> int:
+    import cv2
+
+    picture = cv2.imread(str(path))
+    assert picture is not None
+    return int(picture.shape[1])
+
+
+def test_a_missing_file_is_one_clear_error(tmp_path: Path, make_video: Any, whole: Any, cache: Cache) -> None:
+    path = make_video(tmp_path / "a.mp4")
+    ref = whole(path)
+    path.unlink()
+    with pytest.raises(MediaError, match="missing"):
+        playable(ref, "h264", cache)
+    with pytest.raises(MediaError, match="missing"):
+        thumbnail(ref, 0.0, 64, cache)
+
+
+def test_files_that_are_no_video_say_why(tmp_path: Path, make_video: Any) -> None:
+    empty, text, cut = tmp_path / "a.mp4", tmp_path / "b.mp4", make_video(tmp_path / "c.mp4")
+    empty.touch()
+    text.write_text("<html>not found</html>")
+    cut.write_bytes(cut.read_bytes()[:-2000])
+    reasons = {}
+    for path in (empty, text, cut, tmp_path / "gone.mp4"):
+        with pytest.raises(SourceError) as caught:
+            probe(path)
+        assert str(path) in caught.value.detail
+        reasons[path.name] = caught.value.reason
+    assert reasons == {
+        "a.mp4": "video file is empty",
+        "b.mp4": "video file is cut or no video",
+        "c.mp4": "video file is cut or no video",
+        "gone.mp4": "video file is missing",
+    }
+
+
+def test_a_video_cut_behind_its_index_and_one_without_pictures(tmp_path: Path) -> None:
+    import av
+
+    from ares.media.encode import encode_mp4
+
+    path = tmp_path / "a.mp4"
+    encode_mp4([np.full((48, 64, 3), n, np.uint8) for n in range(30)], path, 10.0)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(SourceError, match="video file is cut"):
+        probe(path)
+    sound = tmp_path / "sound.mp4"
+    with av.open(str(sound), "w") as container:
+        stream: Any = container.add_stream("aac", rate=8000)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
+        frame.rate = 8000
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    with pytest.raises(SourceError, match="file holds no video stream"):
+        probe(sound)
