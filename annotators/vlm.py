@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ares.annotation import Cost
-from ares.errors import AresError, RequestError
+from ares.errors import AresError, ModelError, RequestError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from annotators.base import Options
     from ares.settings import Price
+
+_KNOCK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,7 +76,7 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int) -> Vlm:
 
     Raises:
         RequestError: The spec names no back end.
-        ModelError: The model cannot be loaded.
+        ModelError: The model cannot be loaded, or its server does not listen.
     """
     kind, _, rest = spec.partition(":")
     if kind == "hf" and rest:
@@ -85,11 +87,25 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int) -> Vlm:
     if kind == "openai" and model and at and re.match(r"https?://", url):
         from annotators.backends.openai import OpenAiVlm
 
+        knock(url)
         return OpenAiVlm(model, url, options.settings, max_new_tokens)
     raise RequestError(
         "model spec cannot be read",
         f"{spec!r}; give hf:FOLDER, hf:ORG/NAME or openai:MODEL@http://HOST:PORT/v1",
     )
+
+
+def knock(url: str) -> None:
+    """Raises ModelError when nothing listens at the address: better before a run than for every episode of it."""
+    import socket
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname or "", port), timeout=_KNOCK_SECONDS).close()
+    except OSError as error:
+        raise ModelError("model server cannot be reached", f"{url}: {error}") from None
 
 
 def usd(price: Price | None, tokens_in: int, tokens_out: int) -> float | None:

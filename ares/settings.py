@@ -26,7 +26,8 @@ class Settings:
         mongo_uri: Server for annotations, or None for the embedded SQLite file (ARES_MONGO_URI).
         embed_model: open_clip model spec (ARES_EMBED_MODEL).
         caption_model: Captioner spec, `hf:...` or `openai:...` (ARES_CAPTION_MODEL).
-        judge_model: Judge spec, `clip:...`, `hf:...` or `openai:...` (ARES_JUDGE_MODEL).
+        judge_model: Judge spec, `clip:...`, `hf:...` or `openai:...`, of another family than the captioner
+            (ARES_JUDGE_MODEL).
         price: Price of the remote models, or None when unknown (ARES_PRICE, "IN,OUT" in USD per million tokens).
         openai_api_key: Key sent to an OpenAI-compatible server (OPENAI_API_KEY); servers without keys ignore it.
         media_cache_bytes: Bound of the cache of playable videos and thumbnails (ARES_MEDIA_CACHE_GB).
@@ -37,7 +38,7 @@ class Settings:
     mongo_uri: str | None = None
     embed_model: str = "ViT-B-32/laion2b_s34b_b79k"
     caption_model: str = "hf:Qwen/Qwen3-VL-4B-Instruct"
-    judge_model: str = "hf:Qwen/Qwen3-VL-4B-Instruct"
+    judge_model: str = "hf:OpenGVLab/InternVL3-8B-hf"
     price: Price | None = None
     openai_api_key: str = ""
     media_cache_bytes: int = 10 * 2**30

@@ -6,9 +6,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.timing import Row, in_turn
+
+if TYPE_CHECKING:
+    from annotators.base import Annotator, Bundle, Work
+    from ares.episode import Episode
 
 _EPISODES = 64
 _SECONDS = 16
@@ -23,52 +27,38 @@ def embed_pipeline(model: str, device: str = "", rounds: int = 5) -> Iterator[Ro
         device: torch device, or "" for a GPU when there is one.
         rounds: Times that both sides are measured.
     """
-    from annotators.base import Bundle, Options, Work
-    from annotators.embed import embed, sampled
-    from annotators.frames import Frames
+    from annotators.base import Options
+    from annotators.embed import embed
     from ares.jobs.flow import Stage, flow
     from ares.settings import from_environment
 
     store = SimpleNamespace(get=lambda *key: None, put=lambda *document: None)
-    annotator = embed(Options(settings=from_environment({}), model=model, device=device), _workspace(store))
+    workspace: Any = SimpleNamespace(annotations=store)
+    annotator = embed(Options(settings=from_environment({}), model=model, device=device), workspace)
+
+    def run_model(batch: list[Bundle]) -> None:
+        annotator.process([_work(one) for one in batch])
+
+    def alone() -> None:
+        for at in range(0, _EPISODES, annotator.batch):
+            run_model(ready[at : at + annotator.batch])
+
     with tempfile.TemporaryDirectory() as folder:
         episodes = [_episode(Path(folder), number) for number in range(_EPISODES)]
-
-        def bundle(episode: Any) -> Bundle:
-            return Bundle(episode, Frames(episode, [annotator.wants(episode)]))
-
-        def work(one: Bundle) -> Work:
-            return Work(
-                episode=one.episode,
-                subject=one.episode.episode_id,
-                about=None,
-                frames=one.frames,
-                trajectory=None,
-            )
-
-        def read(batch: list[Bundle]) -> None:
-            for one in batch:
-                one.frames.decode()
-
-        def model_stage(batch: list[Bundle]) -> None:
-            annotator.process([work(one) for one in batch])
-
+        ready = [_bundle(episode, annotator) for episode in episodes]
+        _decode(ready)
+        frames = sum(len(seconds) for episode in episodes for seconds in annotator.wants(episode).values())
         stages = [
-            Stage("read", read, batch=4, workers=8),
-            Stage("embed", model_stage, batch=annotator.batch, workers=annotator.workers),
+            Stage("read", _decode, batch=4, workers=8),
+            Stage("embed", run_model, batch=annotator.batch),
         ]
-        ready = [bundle(episode) for episode in episodes]
-        read(ready)
-        frames = sum(len(seconds) for episode in episodes for seconds in sampled(episode).values())
-
-        def pipeline() -> None:
-            flow((bundle(episode) for episode in episodes), stages, lambda batch: None)
-
-        def alone() -> None:
-            for start in range(0, len(ready), annotator.batch):
-                model_stage(ready[start : start + annotator.batch])
-
-        ours, peer = in_turn(pipeline, alone, rounds)
+        ours, peer = in_turn(
+            lambda: flow((_bundle(episode, annotator) for episode in episodes), stages, lambda batch: None),
+            lambda: [
+                run_model(ready[at : at + annotator.batch]) for at in range(0, _EPISODES, annotator.batch)
+            ],
+            rounds,
+        )
     name = (
         f"embed {frames} frames of {_SIZE} px with {model.rsplit('/', 1)[-1]}, {frames / ours:.0f} frames/s"
     )
@@ -78,6 +68,25 @@ def embed_pipeline(model: str, device: str = "", rounds: int = 5) -> Iterator[Ro
     )
 
 
+def _bundle(episode: Episode, annotator: Annotator) -> Bundle:
+    from annotators.base import Bundle
+    from annotators.frames import Frames
+
+    return Bundle(episode, Frames(episode, [annotator.wants(episode)]))
+
+
+def _work(one: Bundle) -> Work:
+    from annotators.base import Work
+
+    episode = one.episode
+    return Work(episode=episode, subject=episode.episode_id, about=None, frames=one.frames, trajectory=None)
+
+
+def _decode(batch: list[Bundle]) -> None:
+    for one in batch:
+        one.frames.decode()
+
+
 def reference() -> Iterator[Row]:
     """Benchmark 10 with the shipped reference CLIP on this machine's CPU or GPU."""
     from app.demo.run import HERE
@@ -85,15 +94,11 @@ def reference() -> Iterator[Row]:
     return embed_pipeline(f"local-dir:{HERE / 'models' / 'reference-clip'}")
 
 
-def _workspace(store: Any) -> Any:
-    return SimpleNamespace(annotations=store)
-
-
-def _episode(folder: Path, number: int) -> Any:
+def _episode(folder: Path, number: int) -> Episode:
     import numpy as np
-    from ares.media.encode import encode_mp4
 
     from ares.episode import Camera, Episode, episode_id
+    from ares.media.encode import encode_mp4
     from ares.media.ref import MediaRef
 
     rate_hz, path = 20.0, folder / f"{number}.mp4"

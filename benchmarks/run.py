@@ -8,11 +8,13 @@ import platform
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
+from benchmarks.embed import reference
 from benchmarks.startup import startup
 from benchmarks.timing import Row, table
 
 # Number (as in benchmarks/README.md) -> what measures it.
 BENCHMARKS: dict[int, Callable[[], Iterable[Row]]] = {
+    10: reference,
     16: startup,
 }
 

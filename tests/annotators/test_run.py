@@ -59,7 +59,7 @@ def each(answer: Answer) -> Callable[[Sequence[Work]], list[Result | AresError]]
 
 
 def run(ws: Workspace, *names: str, **asked: Any) -> list[dict[str, Any]]:
-    return annotate(ws, names, Options(settings=ws.settings), quiet=True, **asked)  # type: ignore[return-value]
+    return annotate(ws, names, Options(settings=ws.settings), quiet=True, **asked)
 
 
 def counts(document: dict[str, Any]) -> tuple[int, ...]:
@@ -258,7 +258,7 @@ def test_vectors_without_facts_are_removed_before_they_count_twice(
             episode_id=work.episode.episode_id,
             camera="front",
             seconds=np.array([0.0]),
-            vectors=np.ones((1, 4), np.float32) / 2,
+            vectors=np.full((1, 4), 0.5, np.float32),
         )
         return Result(annotations=[fact(work, maker, value={})], vectors=[rows])
 
