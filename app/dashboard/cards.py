@@ -76,7 +76,8 @@ def _card(
         "seconds": second or 0.0,
         "poster": poster_url(episode, camera.name, second) if camera else "",
         "video": video_url(episode, camera.name) if camera else "",
-        "href": "episode?" + urlencode(episode_params(params, episode.episode_id, at, second or 0.0), doseq=True),
+        "href": "episode?"
+        + urlencode(episode_params(params, episode.episode_id, at, second or 0.0), doseq=True),
     }
 
 

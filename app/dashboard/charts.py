@@ -24,7 +24,9 @@ def signals(trajectory: Trajectory) -> list[Json]:
         P at most 2000; a value that is not finite is None.
     """
     named = [("State", trajectory.state), ("Action", trajectory.action)]
-    found = [_signal(title, trajectory.timestamps, signal) for title, signal in named if signal and signal.names]
+    found = [
+        _signal(title, trajectory.timestamps, signal) for title, signal in named if signal and signal.names
+    ]
     if trajectory.reward is not None and len(set(trajectory.reward.tolist())) > 1:
         reward = Signal(values=trajectory.reward[:, None], names=("reward",))
         found.append(_signal("Reward", trajectory.timestamps, reward))
@@ -70,8 +72,9 @@ def kept_steps(values: NDArray[np.float32], most: int = MOST_POINTS) -> NDArray[
 
 def _signal(title: str, times: NDArray[np.float64], signal: Signal) -> dict[str, Json]:
     steps = kept_steps(signal.values)
-    lines = [
-        {"name": name, "values": _column(signal.values[steps, number])} for number, name in enumerate(signal.names)
+    lines: list[Json] = [
+        {"name": name, "values": _column(signal.values[steps, number])}
+        for number, name in enumerate(signal.names)
     ]
     groups: list[Json] = [
         {"name": name, "lines": [lines[position] for position in positions]}

@@ -57,7 +57,9 @@ def start(ws: Workspace, chosen: CurationSet, form: str, dest: str) -> Export:
         return going
     job = Export(dest=dest, total=chosen.episodes)
     _jobs[chosen.label] = job
-    threading.Thread(target=_run, args=(job, ws, chosen, form), name=f"export-{chosen.label}", daemon=True).start()
+    threading.Thread(
+        target=_run, args=(job, ws, chosen, form), name=f"export-{chosen.label}", daemon=True
+    ).start()
     return job
 
 

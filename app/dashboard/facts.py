@@ -32,7 +32,9 @@ def about(ws: Workspace, episode: Episode) -> Said:
     found = ws.annotations.about([episode.episode_id])
     makers = ws.annotations.makers()
     captions = [
-        _caption(fact, found, makers) for fact in reversed(found) if fact.name == "caption" and fact.value.get("text")
+        _caption(fact, found, makers)
+        for fact in reversed(found)
+        if fact.name == "caption" and fact.value.get("text")
     ]
     return Said(
         captions=list[Json](captions),
@@ -42,7 +44,11 @@ def about(ws: Workspace, episode: Episode) -> Said:
 
 
 def _caption(fact: Annotation, found: Sequence[Annotation], makers: Mapping[str, Maker]) -> dict[str, Json]:
-    grades = [_grade(one, makers) for one in reversed(found) if one.name == "grade" and one.subject == fact.annotation_id]
+    grades = [
+        _grade(one, makers)
+        for one in reversed(found)
+        if one.name == "grade" and one.subject == fact.annotation_id
+    ]
     return {
         "text": str(fact.value["text"]),
         "grade": grades[0]["grade"] if grades else "ungraded",

@@ -36,13 +36,20 @@ def workspace() -> Workspace:
 def refresh() -> None:
     """Forget what was cached, so that the next page shows what is there now."""
     for reader in (columns, count, facets, ranked, ids_between, rows):
-        reader.clear()  # type: ignore[attr-defined]
+        reader.clear()
 
 
 def warm() -> None:
-    """Load what the first page needs."""
-    if workspace().tables.episodes.count():
-        facets("")
+    """Load what the first page and the first search need; what is wrong is told by the page that meets it."""
+    from ares.errors import AresError
+    from ares.search.spaces import choose_space, encoder
+
+    try:
+        if workspace().tables.episodes.count():
+            facets("")
+            encoder(choose_space(workspace()))
+    except AresError:
+        return
 
 
 @st.cache_data(ttl=_FRESH_SECONDS, max_entries=1, show_spinner=False)

@@ -50,6 +50,8 @@ def _make(view: View, name: str) -> None:
         pages.say(error)
         return
     st.session_state["sets.chosen"] = made.label
-    st.success(f"Set **{plain(made.label)}** holds {made.episodes:,} episodes.", icon=":material/check_circle:")
+    st.success(
+        f"Set **{plain(made.label)}** holds {made.episodes:,} episodes.", icon=":material/check_circle:"
+    )
     if st.button("Open it in Sets", key="making.open", on_click=None):
         pages.go("sets", {"set": [made.label]})

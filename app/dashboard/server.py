@@ -61,7 +61,9 @@ def build(workspace_path: str, settings: Settings, host: str = "127.0.0.1") -> s
     return _application(open_workspace(workspace_path, settings), host)
 
 
-def serve(workspace: Workspace, host: str = "127.0.0.1", port: int = 8501, open_browser: bool = False) -> None:
+def serve(
+    workspace: Workspace, host: str = "127.0.0.1", port: int = 8501, open_browser: bool = False
+) -> None:
     """Serve a workspace until interrupted; says its address on standard error.
 
     Args:

@@ -123,10 +123,12 @@ def _tells(facet: Facet) -> bool:
 
 def _facet(facet: Facet, view: View) -> dict[str, Json]:
     chosen = view.filters.get(facet.column)
-    counts = [[str(value).lower() if facet.type == "bool" else str(value), n] for value, n in facet.counts]
+    counts: list[Json] = [
+        [str(value).lower() if facet.type == "bool" else str(value), n] for value, n in facet.counts
+    ]
     return {
         **{name: list(value) if isinstance(value, tuple) else value for name, value in asdict(facet).items()},
-        "counts": list[Json](counts),
+        "counts": counts,
         "label": label(facet.column),
         "open": facet.column in _OPEN,
         "values": list(chosen.values) if chosen else [],
@@ -137,7 +139,10 @@ def _facet(facet: Facet, view: View) -> dict[str, Json]:
 
 
 def _chips(view: View) -> None:
-    wanted = [(chip(one), replace(one, values=(), low=None, high=None, missing=False)) for one in view.filters.values()]
+    wanted = [
+        (chip(one), replace(one, values=(), low=None, high=None, missing=False))
+        for one in view.filters.values()
+    ]
     changes = {plain(text): view.with_filter(cleared) for text, cleared in wanted}
     if view.text:
         changes[f"“{plain(view.text)}”"] = replace(view, text="", page=1)
@@ -167,7 +172,9 @@ def _line(view: View, found: Results) -> None:
 
 def _grid(view: View, found: Results) -> None:
     if not found.ids:
-        st.info("No episode fits. Remove a filter, or search for something else.", icon=":material/search_off:")
+        st.info(
+            "No episode fits. Remove a filter, or search for something else.", icon=":material/search_off:"
+        )
         return
     episodes = handles.workspace().tables.episodes.get(found.ids)
     params = to_params(view)
@@ -177,10 +184,11 @@ def _grid(view: View, found: Results) -> None:
         episode_id, at, second = opened
         pages.go("episode", episode_params(params, episode_id, at, second))
     if found.pages > 1:
-        st.session_state["browse.page"] = min(view.page, found.pages)
+        here = min(view.page, found.pages)
+        key = f"browse.page.{here}"
         with st.container(horizontal_alignment="center"):
-            st.pagination(
-                found.pages,
-                key="browse.page",
-                on_change=lambda: _show(replace(view, page=int(st.session_state["browse.page"]))),
-            )
+            st.pagination(found.pages, default=here, key=key, on_change=lambda: _turn(view, key))
+
+
+def _turn(view: View, key: str) -> None:
+    _show(replace(view, page=int(st.session_state[key])))

@@ -12,7 +12,7 @@ from app.dashboard.cards import cards, episode_params, grade_of, success_of
 from app.dashboard.charts import signals
 from app.dashboard.components.grid import grid
 from app.dashboard.components.player import player
-from app.dashboard.components.rulings import rulings
+from app.dashboard.components.rulings import pairs, rulings
 from app.dashboard.results import neighbour
 from app.dashboard.routes import poster_url, video_url
 from app.dashboard.state import View, from_params, to_params
@@ -28,7 +28,9 @@ def render() -> None:
     view = from_params({name: st.query_params.get_all(name) for name in st.query_params})
     episode_id = st.query_params.get("episode", "")
     if not episode_id:
-        st.info("Open an episode from Browse, or give one in the address: ?episode=ID", icon=":material/info:")
+        st.info(
+            "Open an episode from Browse, or give one in the address: ?episode=ID", icon=":material/info:"
+        )
         return
     episode = handles.workspace().episode(episode_id)
     said = facts.about(handles.workspace(), episode)
@@ -124,8 +126,12 @@ def _captions(said: facts.Said) -> None:
 
 def _identity(episode: Episode) -> None:
     st.subheader("Episode")
-    assumed = " (assumed: the source does not store it)" if episode.rate_source == "assumed" else f" ({episode.rate_source})"
-    pairs = {
+    assumed = (
+        " (assumed: the source does not store it)"
+        if episode.rate_source == "assumed"
+        else f" ({episode.rate_source})"
+    )
+    rows = {
         "instruction": episode.instruction or "none",
         "others": "; ".join(episode.instructions[1:]),
         "dataset": " ".join(f"{episode.dataset} {episode.version} {episode.split}".split()),
@@ -133,13 +139,13 @@ def _identity(episode: Episode) -> None:
         "robot": episode.robot or "unknown",
         "length": f"{episode.num_steps} steps, {episode.duration_seconds:.2f} s",
         "rate": f"{episode.rate_hz:g} Hz{assumed}",
-        "outcome": f"{success_of(episode) or 'unknown'}" + (f" (from {episode.success_source})" if episode.success_source else ""),
+        "outcome": f"{success_of(episode) or 'unknown'}"
+        + (f" (from {episode.success_source})" if episode.success_source else ""),
         "source": episode.source,
         "content": episode.content_hash,
         "id": episode.episode_id,
     }
-    lines = [f"| **{name}** | {plain(value)} |" for name, value in pairs.items() if value]
-    st.markdown("\n".join(["| | |", "|:--|:--|", *lines]))
+    pairs({name: value for name, value in rows.items() if value}, key="episode.identity")
     if episode.metadata:
         with st.expander("Metadata of the source"):
             st.json(dict(episode.metadata))

@@ -34,7 +34,13 @@ def render() -> None:
 def _list(kept: list[CurationSet]) -> CurationSet:
     st.header("Sets")
     rows = [
-        {"set": one.name, "version": one.version, "episodes": one.episodes, "created": one.created, "recipe": _recipe(one)}
+        {
+            "set": one.name,
+            "version": one.version,
+            "episodes": one.episodes,
+            "created": one.created,
+            "recipe": _recipe(one),
+        }
         for one in kept
     ]
     st.dataframe(rows, hide_index=True, key="sets.list")
@@ -53,13 +59,14 @@ def _recipe(one: CurationSet) -> str:
 
 def _one(chosen: CurationSet) -> None:
     st.subheader(plain(chosen.label))
-    st.caption(plain(f"{chosen.episodes:,} episodes, frozen {chosen.created}, hash {chosen.ids_hash}; {_recipe(chosen) or 'every episode'}"))
+    recipe = _recipe(chosen) or "every episode"
+    facts = f"{chosen.episodes:,} episodes, frozen {chosen.created}, hash {chosen.ids_hash}; {recipe}"
+    st.caption(plain(facts))
     left, right = st.columns([1, 1], gap="large")
     with left:
         _export(chosen)
-    with right:
-        with st.expander("Recipe"):
-            st.code(json.dumps(chosen.to_json(), indent=1, ensure_ascii=False), language="json", wrap_lines=True)
+    with right, st.expander("Recipe"):
+        st.code(json.dumps(chosen.to_json(), indent=1, ensure_ascii=False), language="json", wrap_lines=True)
     _members(chosen)
 
 
@@ -67,11 +74,17 @@ def _export(chosen: CurationSet) -> None:
     st.markdown("**Export**")
     form = st.selectbox("Format", exporters.names(), key="sets.format")
     folder = handles.workspace().folder.parent / f"{chosen.name}-v{chosen.version}-{form}"
-    dest = st.text_input("Destination folder on this server", value=str(folder), key=f"sets.dest.{chosen.label}.{form}")
+    dest = st.text_input(
+        "Destination folder on this server", value=str(folder), key=f"sets.dest.{chosen.label}.{form}"
+    )
     workspace = handles.workspace().path
-    line = shlex.join(["ares", "export", chosen.label, dest or "DEST", "--format", str(form), "--workspace", workspace])
+    line = shlex.join(
+        ["ares", "export", chosen.label, dest or "DEST", "--format", str(form), "--workspace", workspace]
+    )
     job = running(chosen.label)
-    if st.button("Export", type="primary", key="sets.export", disabled=not dest or bool(job and not job.ended)):
+    if st.button(
+        "Export", type="primary", key="sets.export", disabled=not dest or bool(job and not job.ended)
+    ):
         job = start(handles.workspace(), chosen, str(form), dest)
     st.caption("The same on the command line:")
     st.code(line, language="bash", wrap_lines=True)
@@ -91,7 +104,9 @@ def _progress(job: Export) -> None:
             st.success(f"Exported to {plain(job.dest)}", icon=":material/check_circle:")
             st.json(job.report)
         else:
-            st.progress(min(1.0, job.done / max(1, job.total)), text=f"{job.done:,} of {job.total:,} episodes")
+            st.progress(
+                min(1.0, job.done / max(1, job.total)), text=f"{job.done:,} of {job.total:,} episodes"
+            )
 
     draw()
 
@@ -103,7 +118,11 @@ def _members(chosen: CurationSet) -> None:
     more = f", the first {len(ids)} of {chosen.episodes:,}" if chosen.episodes > len(ids) else ""
     st.markdown(f"**Episodes**{more}")
     if len(found) < len(ids):
-        pages.say(AresError("episodes of this set are not in the workspace", f"{len(ids) - len(found)} of {len(ids)}"))
+        pages.say(
+            AresError(
+                "episodes of this set are not in the workspace", f"{len(ids) - len(found)} of {len(ids)}"
+            )
+        )
     opened = grid(cards(found, handles.rows(ids), {}, {}), key="sets.grid", compact=True)
     if opened:
         pages.go("episode", episode_params({}, opened[0], None, 0.0))

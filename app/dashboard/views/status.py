@@ -35,7 +35,9 @@ def render() -> None:
         _table([{"table": name, **counts} for name, counts in document["tables"].items()], "none yet")
     with right:
         st.subheader("Annotations")
-        _table([{"annotation": name, **counts} for name, counts in document["annotations"].items()], "none yet")
+        _table(
+            [{"annotation": name, **counts} for name, counts in document["annotations"].items()], "none yet"
+        )
         st.subheader("Failures by reason")
         _table(cast("list[dict[str, Any]]", failures_by_reason(ws)), "nothing has failed")
 

@@ -8,7 +8,7 @@ function buildPlot(signal, duration, onSeek, onHover) {
   const canvas = h("canvas", {}), cursor = h("div", { class: "cursor" }), ghost = h("div", { class: "ghost" });
   const area = h("div", { class: "area", tabIndex: -1 }, canvas, ghost, cursor);
   const legend = buildLegend(signal, lines, () => draw());
-  const title = h("div", { class: "plot-title" }, signal.title, h("span", { class: "muted" }, ` ${lines.length} signals`));
+  const title = h("div", { class: "plot-title" }, signal.title, h("span", { class: "muted" }, lines.length > 1 ? ` ${lines.length} dimensions` : ""));
   const node = h("section", { class: "plot", "data-signal": signal.title }, title, h("div", { class: "plot-row" }, area, legend.node));
   const plot = { node, time: 0 };
   const x = (time) => LEFT + (time / duration) * (area.clientWidth - LEFT - RIGHT);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from app.dashboard.components import load
 from ares.episode import Json
@@ -10,4 +10,9 @@ from ares.episode import Json
 
 def rulings(captions: Sequence[Json], key: str) -> None:
     """Draw captions with their grades."""
-    load("rulings")(data={"captions": list(captions)}, key=key)
+    load("rulings")(data={"captions": list(captions), "pairs": []}, key=key)
+
+
+def pairs(rows: Mapping[str, str], key: str) -> None:
+    """Draw names with their values as text."""
+    load("rulings")(data={"captions": [], "pairs": [[name, value] for name, value in rows.items()]}, key=key)

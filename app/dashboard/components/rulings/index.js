@@ -21,5 +21,8 @@ function buildCaption(caption) {
 }
 
 export default function (component) {
-  return mount(component, (root, data) => { root.append(...data.captions.map(buildCaption)); });
+  return mount(component, (root, data) => {
+    root.append(...data.captions.map(buildCaption));
+    if (data.pairs.length) root.append(h("dl", {}, data.pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
+  });
 }

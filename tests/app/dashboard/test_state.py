@@ -1,0 +1,68 @@
+"""A view survives the URL, and its SQL cannot be broken out of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.dashboard.charts import group_names, kept_steps
+from app.dashboard.state import Filter, View, from_params, to_params, where_sql
+from app.dashboard.words import plain
+from ares.errors import RequestError
+
+_COLUMNS = {"dataset": "string", "success": "bool", "num_steps": "int64"}
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        View(),
+        View(text="open & shut", where="a = 'b'", sort="num_steps", descending=True, page=3),
+        View(filters={"dataset": Filter(column="dataset", values=("~missing", "a", "~~"), missing=True)}),
+        View(filters={"num_steps": Filter(column="num_steps", low=1 / 3, high=11.666666666666666)}),
+        View(filters={"num_steps": Filter(column="num_steps", low=-2.0)}),
+    ],
+)
+def test_a_view_is_the_same_after_a_trip_through_the_url(view: View) -> None:
+    assert from_params(to_params(view)) == view
+
+
+def test_nonsense_in_the_url_is_left_out() -> None:
+    view = from_params({"page": ["x"], "f.num_steps": ["~range:a..b"], "f.dataset": []})
+    assert view == View()
+
+
+def test_the_sql_of_filters() -> None:
+    view = View(
+        where="num_steps > 3",
+        filters={
+            "dataset": Filter(column="dataset", values=("it's",), missing=True),
+            "success": Filter(column="success", values=("true",)),
+        },
+    )
+    assert where_sql(view, _COLUMNS) == (
+        "(num_steps > 3) AND ((dataset IN ('it''s')) OR (dataset IS NULL)) AND ((success IS TRUE))"
+    )
+    assert "dataset" not in where_sql(view, _COLUMNS, leave_out="dataset")
+
+
+def test_a_column_that_is_not_there_is_refused() -> None:
+    with pytest.raises(RequestError, match="no column 'evil'"):
+        where_sql(View(filters={"evil": Filter(column="evil", values=("1",))}), _COLUMNS)
+
+
+def test_markdown_in_data_is_made_harmless() -> None:
+    assert plain("![p](http://x) <b>\n*") == "\\!\\[p\\]\\(http\\://x\\) \\<b\\> \\*"
+
+
+def test_names_are_grouped_by_their_first_word() -> None:
+    assert group_names(["arm_x", "arm_y", "gripper"]) == [("arm", [0, 1]), ("", [2])]
+    assert group_names(["x", "y"]) == [("", [0, 1])]
+
+
+def test_thinning_keeps_ends_and_spikes() -> None:
+    values = np.zeros((100_000, 2), np.float32)
+    values[54_321, 1] = 9.0
+    steps = kept_steps(values)
+    assert len(steps) <= 2000
+    assert {0, 54_321, 99_999} <= set(steps.tolist())
