@@ -76,7 +76,7 @@ class Entry:
 
 def load_record(entry: Entry) -> Record:
     """Read a record. Raises SourceError when it is broken or holds no step."""
-    dataset, plan = entry.dataset, entry.dataset.plan
+    plan = entry.dataset.plan
     where = f"{entry.path}, record {entry.key}"
     payload, content_hash = read_record(entry.path, entry.place)
     example = parse_example(payload, where)
@@ -84,12 +84,17 @@ def load_record(entry: Entry) -> Record:
     steps = count_steps(example, [*signals, *(feature for feature, _, _ in plan.cameras)])
     if not steps:
         raise SourceError("record holds no step", where)
+    return _record(entry, example, steps, content_hash)
+
+
+def _record(entry: Entry, example: Mapping[str, Any], steps: int, content_hash: str) -> Record:
+    dataset, plan = entry.dataset, entry.dataset.plan
     warnings = list(entry.warnings)
     state = _signal(example, plan.state, steps, dataset.spec.state_names if dataset.spec else (), warnings)
     action = _signal(example, plan.action, steps, dataset.spec.action_names if dataset.spec else (), warnings)
     metadata = {_note_name(feature): note(example, feature) for feature in plan.notes}
     instructions = distinct([text for feature in plan.language for text in texts(example, feature)])
-    success, success_source = _outcome(metadata, dataset.spec)
+    success, success_source = _outcome(metadata, plan.notes, dataset.spec)
     cameras = tuple(_cameras(entry, example, steps, warnings))
     warnings.extend(_lies(metadata, cameras))
     episode = Episode(
@@ -182,10 +187,12 @@ def _note_name(feature: Feature) -> str:
     return feature.key.removeprefix("episode_metadata/")
 
 
-def _outcome(metadata: Mapping[str, Json], spec: DatasetSpec | None) -> tuple[bool | None, str]:
+def _outcome(
+    metadata: Mapping[str, Json], notes: Sequence[Feature], spec: DatasetSpec | None
+) -> tuple[bool | None, str]:
     """Whether the episode succeeded and which field says so; reward and is_terminal never do."""
     if metadata.get("success") in (True, False, 0, 1):
-        return bool(metadata["success"]), "success"
+        return bool(metadata["success"]), next(one.key for one in notes if _note_name(one) == "success")
     if metadata.get("aspects/has_aspects") is True and isinstance(metadata.get("aspects/success"), bool):
         return bool(metadata["aspects/success"]), "aspects/success"
     if spec and spec.outcome_in_path:

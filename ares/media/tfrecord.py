@@ -137,53 +137,48 @@ def write_records(path: Path, payloads: Iterable[bytes]) -> list[Place]:
     return made
 
 
+# The messages of tf.train.Example: name of the message, then its fields as (name, number, type, repeated).
+_MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
+    "BytesList": (("value", 1, "bytes", True),),
+    "FloatList": (("value", 1, "float", True),),
+    "Int64List": (("value", 1, "int64", True),),
+    "Feature": (
+        ("bytes_list", 1, "BytesList", False),
+        ("float_list", 2, "FloatList", False),
+        ("int64_list", 3, "Int64List", False),
+    ),
+    "Features": (("feature", 1, "Features.FeatureEntry", True),),
+    "Features.FeatureEntry": (("key", 1, "string", False), ("value", 2, "Feature", False)),
+    "Example": (("features", 1, "Features", False),),
+}
+
+
 @functools.cache
 def example_class() -> Any:
     """Message class of tf.train.Example by its wire description (tensorflow_datasets takes a second to import)."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # type: ignore[import-untyped]
 
     kind = descriptor_pb2.FieldDescriptorProto
+    plain = {
+        "bytes": kind.TYPE_BYTES,
+        "float": kind.TYPE_FLOAT,
+        "int64": kind.TYPE_INT64,
+        "string": kind.TYPE_STRING,
+    }
     file = descriptor_pb2.FileDescriptorProto(name="ares_example.proto", package="ares", syntax="proto3")
-    lists = (("BytesList", kind.TYPE_BYTES), ("FloatList", kind.TYPE_FLOAT), ("Int64List", kind.TYPE_INT64))
-    for name, type_ in lists:
-        file.message_type.add(name=name).field.add(
-            name="value", number=1, type=type_, label=kind.LABEL_REPEATED
-        )
-    feature = file.message_type.add(name="Feature")
-    feature.oneof_decl.add(name="kind")
-    for number, (field, (name, _)) in enumerate(
-        zip(("bytes_list", "float_list", "int64_list"), lists, strict=True), 1
-    ):
-        feature.field.add(
-            name=field,
-            number=number,
-            type=kind.TYPE_MESSAGE,
-            type_name=f".ares.{name}",
-            label=kind.LABEL_OPTIONAL,
-            oneof_index=0,
-        )
-    features = file.message_type.add(name="Features")
-    entry = features.nested_type.add(name="FeatureEntry")
-    entry.options.map_entry = True
-    entry.field.add(name="key", number=1, type=kind.TYPE_STRING, label=kind.LABEL_OPTIONAL)
-    entry.field.add(
-        name="value", number=2, type=kind.TYPE_MESSAGE, type_name=".ares.Feature", label=kind.LABEL_OPTIONAL
-    )
-    features.field.add(
-        name="feature",
-        number=1,
-        type=kind.TYPE_MESSAGE,
-        type_name=".ares.Features.FeatureEntry",
-        label=kind.LABEL_REPEATED,
-    )
-    example = file.message_type.add(name="Example")
-    example.field.add(
-        name="features",
-        number=1,
-        type=kind.TYPE_MESSAGE,
-        type_name=".ares.Features",
-        label=kind.LABEL_OPTIONAL,
-    )
+    made: dict[str, Any] = {}
+    for name, fields in _MESSAGES.items():
+        outer, _, inner = name.rpartition(".")
+        made[name] = made[outer].nested_type.add(name=inner) if outer else file.message_type.add(name=name)
+        for field, number, type_, repeated in fields:
+            entry = made[name].field.add(name=field, number=number, type=plain.get(type_, kind.TYPE_MESSAGE))
+            entry.label = kind.LABEL_REPEATED if repeated else kind.LABEL_OPTIONAL
+            if type_ not in plain:
+                entry.type_name = f".ares.{type_}"
+    made["Features.FeatureEntry"].options.map_entry = True
+    made["Feature"].oneof_decl.add(name="kind")
+    for entry in made["Feature"].field:
+        entry.oneof_index = 0
     # The process's own pool: a pool of ours would be freed by the thread that loses the race to fill the cache,
     # under the feet of the messages made with it.
     pool = descriptor_pool.Default()

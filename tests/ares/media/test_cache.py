@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +14,13 @@ import pytest
 
 from ares.errors import MediaError
 from ares.media.cache import Cache
+
+
+def writes(data: bytes) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        path.write_bytes(data)
+
+    return make
 
 
 def test_made_once_for_many_threads(tmp_path: Path) -> None:
@@ -27,25 +36,23 @@ def test_made_once_for_many_threads(tmp_path: Path) -> None:
     assert len(made) == 1 and len(paths) == 1 and paths.pop().read_bytes() == b"x"
 
 
-def _make_in_process(folder: Path) -> None:
-    def make(path: Path) -> None:
-        with (folder / "makers").open("a") as file:
-            file.write("made\n")
-        time.sleep(0.1)
-        path.write_bytes(b"x")
-
-    Cache(folder / "cache", 100).path("key.mp4", make)
+_MAKER = """
+import sys, time
+from pathlib import Path
+from ares.media.cache import Cache
+folder = Path(sys.argv[1])
+def make(path):
+    with (folder / "makers").open("a") as file:
+        file.write("made\\n")
+    time.sleep(0.5)
+    path.write_bytes(b"x")
+Cache(folder / "cache", 100).path("key.mp4", make)
+"""
 
 
 def test_made_once_for_many_processes(tmp_path: Path) -> None:
-    workers = [
-        multiprocessing.get_context("fork").Process(target=_make_in_process, args=(tmp_path,))
-        for _ in range(3)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    workers = [subprocess.Popen([sys.executable, "-c", _MAKER, str(tmp_path)]) for _ in range(3)]
+    assert [worker.wait() for worker in workers] == [0, 0, 0]
     assert (tmp_path / "makers").read_text() == "made\n"
 
 
@@ -58,7 +65,7 @@ def test_least_recently_used_goes_first_and_fresh_files_stay(tmp_path: Path) -> 
     cache = Cache(tmp_path, 25)
 
     def put(key: str) -> Path:
-        return cache.path(key, lambda path: path.write_bytes(b"0123456789") and None)
+        return cache.path(key, writes(b"0123456789"))
 
     first, second = put("a.mp4"), put("b.mp4")
     old(first, 1000)
@@ -81,13 +88,13 @@ def test_a_failed_maker_leaves_nothing_and_may_try_again(tmp_path: Path) -> None
     with pytest.raises(MediaError, match="no picture"):
         cache.path("a.mp4", fails)
     assert cache.size_bytes() == 0
-    assert cache.path("a.mp4", lambda path: path.write_bytes(b"whole") and None).read_bytes() == b"whole"
+    assert cache.path("a.mp4", writes(b"whole")).read_bytes() == b"whole"
 
 
 def test_what_a_killed_process_left_is_swept_up(tmp_path: Path) -> None:
     cache = Cache(tmp_path, 10)
-    left = cache.path("a.mp4", lambda path: path.write_bytes(b"x") and None).with_name("a.tmp.mp4")
+    left = cache.path("a.mp4", writes(b"x")).with_name("a.tmp.mp4")
     left.write_bytes(b"0" * 50)
     old(left, 1000)
-    cache.path("b.mp4", lambda path: path.write_bytes(b"x") and None)
+    cache.path("b.mp4", writes(b"x"))
     assert not left.exists()

@@ -36,9 +36,11 @@ def test_frames_come_back(tmp_path: Path, codec: VideoCodec, whole: Any, decode:
 
 @pytest.mark.parametrize("codec", ["h264", "av1"])
 def test_same_frames_same_bytes(tmp_path: Path, codec: VideoCodec) -> None:
-    for name in ("a", "b"):
-        encode_mp4(pictures(30), tmp_path / name, 10.0, codec)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    made = set()
+    for _ in range(10):
+        encode_mp4(pictures(30), tmp_path / "a", 10.0, codec)
+        made.add((tmp_path / "a").read_bytes())
+    assert len(made) == 1
 
 
 def test_every_tenth_frame_is_a_keyframe_and_the_index_comes_first(tmp_path: Path) -> None:

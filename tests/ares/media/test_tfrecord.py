@@ -73,7 +73,7 @@ def test_damage_is_told_where_it_is(tmp_path: Path) -> None:
         return list(places(str(path)))
 
     assert damaged(found[2].offset + 1) == found
-    with pytest.raises(SourceError, match="record has a wrong checksum: .*byte"):
+    with pytest.raises(SourceError, match=r"record has a wrong checksum: .*byte"):
         read_record(str(path), found[2])
     errors = damaged(found[2].offset - 4)
     assert [str(one).split(":")[0] for one in errors if isinstance(one, SourceError)] == [

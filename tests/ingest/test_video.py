@@ -1,0 +1,208 @@
+"""Video ingestion: what a folder says of its episodes, and each way in which it can be wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ares.errors import SourceError
+from ares.media.encode import encode_mp4
+from ares.media.frames import frames_at
+from ingest.base import Item, Options, Source
+from ingest.video import video
+
+
+def write(path: Path, frames: int = 12, rate: float = 10.0, shade: int = 0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    encode_mp4((np.full((32, 48, 3), shade + 5 * n, np.uint8) for n in range(frames)), path, rate)
+    return path
+
+
+def listed(folder: Path, *lines: Any) -> Path:
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    (folder / "metadata.jsonl").write_text("\n".join(texts) + "\n")
+    return folder
+
+
+def opened(path: Path, **options: Any) -> Source:
+    (source,) = video.open(str(path), Options(**options))
+    return source
+
+
+def outcome(item: Item) -> str:
+    try:
+        item.load()
+    except SourceError as error:
+        return str(error)
+    return "good"
+
+
+def test_demo_sample(demo_samples: Path) -> None:
+    source = opened(demo_samples / "video")
+    records = [item.load() for item in source.items]
+    assert source.total == len(records) == 12 and video.recognises(str(demo_samples / "video"))
+    assert Counter(record.episode.success for record in records) == {True: 6, False: 6}
+    episode = records[0].episode
+    assert (episode.instruction, episode.robot) == ("push the green drawer closed", "sawyer")
+    assert (episode.num_steps, episode.rate_hz, episode.rate_source, episode.duration_seconds) == (
+        88,
+        20.0,
+        "source",
+        4.4,
+    )
+    assert [(camera.name, camera.role, camera.codec) for camera in episode.cameras] == [
+        ("front", "front", "h264"),
+        ("wrist", "wrist", "h264"),
+    ]
+    assert np.allclose(records[0].trajectory.timestamps, np.arange(88) / 20)
+    assert all(record.warnings == () for record in records)
+
+
+def test_folder_of_real_videos_without_metadata(shared_data: Path) -> None:
+    source = opened(shared_data / "openvla_rollout_videos")
+    records = [item.load() for item in source.items]
+    assert source.total == len(records) == 39
+    assert len({record.episode.episode_id for record in records}) == 39
+    assert all(len(record.episode.cameras) == 1 and not record.episode.instruction for record in records)
+
+
+def test_cameras_are_put_together_by_name(tmp_path: Path) -> None:
+    for name in (
+        "a/pour_1_front.mp4",
+        "a/pour_1_left_wrist.mp4",
+        "a/pour_2_front.mp4",
+        "b/cam0.mp4",
+        "b/x-cam1.mp4",
+    ):
+        write(tmp_path / name)
+    shutil.copy(tmp_path / "b/x-cam1.mp4", tmp_path / "b/x-cam0.mp4")
+    (tmp_path / "notes.txt").write_text("nothing")
+    episodes = [item.load().episode for item in opened(tmp_path).items]
+    assert {episode.key: [camera.name for camera in episode.cameras] for episode in episodes} == {
+        "a/pour_1": ["front", "left_wrist"],
+        "a/pour_2_front.mp4": ["video"],
+        "b/cam0.mp4": ["video"],
+        "b/x": ["cam0", "cam1"],
+    }
+    assert episodes[0].dataset == tmp_path.name and episodes[0].cameras[1].role == "wrist"
+
+
+def test_one_file_is_the_same_episode_as_in_its_folder(tmp_path: Path) -> None:
+    write(tmp_path / "a.mp4")
+    path = write(tmp_path / "b.mp4")
+    ids = [item.episode_id for item in opened(tmp_path).items]
+    (item,) = opened(path).items
+    assert item.episode_id == ids[1] and video.recognises(str(path))
+
+
+def test_each_bad_line_fails_alone_and_says_where(tmp_path: Path) -> None:
+    write(tmp_path / "v/a.mp4")
+    (tmp_path / "v/empty.mp4").touch()
+    listed(
+        tmp_path,
+        {"episode_id": "one", "videos": {"front": "v/a.mp4"}},
+        "{not json",
+        {"episode_id": "two"},
+        "",
+        {"episode_id": "three", "video": "../secret.mp4"},
+        {"episode_id": "four", "video": "/etc/passwd"},
+        {"episode_id": "five", "video": "v/gone.mp4"},
+        {"episode_id": "six", "video": "v/empty.mp4"},
+        {"episode_id": "one", "video": "v/a.mp4"},
+        {"episode_id": "seven", "video": "v/a.mp4", "success": "maybe"},
+        '{"episode_id": "eight", "video": "v/a.mp4", "fps": NaN}',
+        [1, 2],
+        {"episode_id": "nine", "file_name": "v/a.mp4"},
+    )
+    source = opened(tmp_path)
+    found = {item.where.partition(", ")[2] or item.where: outcome(item) for item in source.items}
+    texts = list(found.values())
+    expected = [
+        "good",
+        "metadata line is not JSON",
+        "metadata line has a wrong form",
+        "video lies outside the folder",
+        "video lies outside the folder",
+        "video file is missing",
+        "video file is empty",
+        "episode is listed twice",
+        "metadata line has a wrong form",
+        "metadata line is not JSON",
+        "metadata line has a wrong form",
+        "good",
+    ]
+    assert [text.split(":")[0] for text in texts] == expected and source.total == len(expected)
+    assert "metadata.jsonl, line 2" in texts[1] and "success" in texts[8] and "empty.mp4" in texts[6]
+
+
+def test_what_the_metadata_says_is_kept_as_it_is(tmp_path: Path) -> None:
+    write(tmp_path / "a.mp4")
+    html = "<script>alert('x')</script> pick & place"
+    row = {
+        "video": "a.mp4",
+        "instruction": html,
+        "fps": 25,
+        "split": "val",
+        "operator": {"name": "Kim"},
+        "success": False,
+    }
+    listed(tmp_path, row, {"episode_id": 7, "video": "a.mp4", "instruction": " null "})
+    first, second = (item.load() for item in opened(tmp_path).items)
+    assert first.episode.instruction == html and first.episode.instructions == (html,)
+    assert (first.episode.split, first.episode.success, first.episode.key) == ("val", False, "a.mp4")
+    assert first.episode.metadata == {"operator": {"name": "Kim"}}
+    assert first.warnings == ("fps in metadata.jsonl is not that of the video",)
+    assert second.episode.instructions == () and second.episode.success is None and second.episode.key == "7"
+    assert first.episode.content_hash == second.episode.content_hash
+
+
+def test_cameras_of_different_length_are_told(tmp_path: Path) -> None:
+    write(tmp_path / "x_front.mp4", 20)
+    write(tmp_path / "x_wrist.mp4", 19)
+    write(tmp_path / "y_front.mp4", 20)
+    write(tmp_path / "y_wrist.mp4", 15)
+    x, y = (item.load() for item in opened(tmp_path).items)
+    assert x.warnings == () and y.warnings == ("cameras are not equally long",)
+    assert y.episode.num_steps == 20 and y.episode.cameras[1].media.num_frames == 15
+
+
+def test_rate_given_by_the_user_goes_for_all_cameras(tmp_path: Path) -> None:
+    write(tmp_path / "x_front.mp4", 20, 10.0)
+    write(tmp_path / "x_wrist.mp4", 40, 20.0)
+    (item,) = opened(tmp_path, rate_hz=5.0).items
+    episode = item.load().episode
+    assert (episode.rate_hz, episode.rate_source, episode.duration_seconds) == (5.0, "user", 4.0)
+    assert [camera.media.rate_hz for camera in episode.cameras] == [5.0, 10.0]
+    front, wrist = (frames_at(camera.media, [3.0])[0].mean() for camera in episode.cameras)
+    assert abs(front - 5 * 15) < 3 and abs(wrist - 5 * 30) < 3
+
+
+def test_folder_without_videos_is_refused(tmp_path: Path) -> None:
+    assert not video.recognises(str(tmp_path))
+    with pytest.raises(SourceError, match="folder holds no video"):
+        opened(tmp_path)
+    with pytest.raises(SourceError, match="folder holds no video"):
+        opened(tmp_path / "none")
+
+
+def test_a_lerobot_dataset_is_not_taken_for_loose_videos(shared_data: Path) -> None:
+    assert not video.recognises(str(shared_data / "g1_bottle_lerobot_v30"))
+    assert video.recognises(str(shared_data / "metaworld_video"))
+
+
+def test_large_files_are_told_apart_without_reading_them_whole(tmp_path: Path) -> None:
+    from ingest.video_record import content_hash
+
+    size = 9 * 2**20
+    (tmp_path / "a").write_bytes(bytes(size))
+    (tmp_path / "b").write_bytes(bytes(size - 1) + b"\1")
+    (tmp_path / "c").write_bytes(bytes(size + 1))
+    (tmp_path / "d").write_bytes(bytes(size))
+    found = [content_hash([str(tmp_path / name)]) for name in "abcd"]
+    assert found[0] == found[3] and len(set(found)) == 3
