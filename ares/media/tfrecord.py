@@ -103,19 +103,18 @@ def read_record(path: str, place: Place) -> tuple[bytes, str]:
 
     with _open(path) as file:
         file.seek(place.offset - HEADER_BYTES)
-        data = file.read(HEADER_BYTES + place.size + FOOTER_BYTES)
+        head, payload, foot = file.read(HEADER_BYTES), file.read(place.size), file.read(FOOTER_BYTES)
     where = f"{path}, byte {place.offset - HEADER_BYTES}"
-    if len(data) < HEADER_BYTES + place.size + FOOTER_BYTES:
+    if len(foot) < FOOTER_BYTES:
         raise SourceError("record is cut off", where)
-    size, size_crc = struct.unpack_from("<QI", data)
-    if size != place.size or masked_crc(google_crc32c.value(data[:8])) != size_crc:
+    size, size_crc = struct.unpack("<QI", head)
+    if size != place.size or masked_crc(google_crc32c.value(head[:8])) != size_crc:
         raise SourceError("record length has a wrong checksum", where)
-    payload = data[HEADER_BYTES:-FOOTER_BYTES]
     step = max(1, -(-size // _PARTS))
     crcs = [0]
     for start in range(0, size, step):
         crcs.append(google_crc32c.extend(crcs[-1], payload[start : start + step]))
-    if masked_crc(crcs[-1]) != struct.unpack_from("<I", data, HEADER_BYTES + size)[0]:
+    if masked_crc(crcs[-1]) != struct.unpack("<I", foot)[0]:
         raise SourceError("record has a wrong checksum", where)
     text = struct.pack(f"<Q{len(crcs)}I", size, *crcs)
     return payload, hashlib.blake2b(text, digest_size=16).hexdigest()
