@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.dashboard import handles, pages
 from app.dashboard.results import RANKED
-from app.dashboard.state import View, where_sql
+from app.dashboard.state import View, to_params, where_sql
 from app.dashboard.words import plain
 from ares.errors import AresError
 
@@ -23,6 +23,7 @@ def make_set(view: View, episodes: int) -> None:
         st.code(command(handles.workspace().path, name or "NAME", view), language="bash", wrap_lines=True)
     if made:
         _make(view, name.strip())
+    _made(view)
 
 
 def command(workspace: str, name: str, view: View) -> str:
@@ -49,9 +50,14 @@ def _make(view: View, name: str) -> None:
     except AresError as error:
         pages.say(error)
         return
-    st.session_state["sets.chosen"] = made.label
-    st.success(
-        f"Set **{plain(made.label)}** holds {made.episodes:,} episodes.", icon=":material/check_circle:"
-    )
-    if st.button("Open it in Sets", key="making.open", on_click=None):
-        pages.go("sets", {"set": [made.label]})
+    st.session_state["making.made"] = (to_params(view), made.label, made.episodes)
+
+
+def _made(view: View) -> None:
+    params, name, episodes = st.session_state.get("making.made") or (None, "", 0)
+    if params != to_params(view):
+        return
+    st.success(f"Set **{plain(name)}** holds {episodes:,} episodes.", icon=":material/check_circle:")
+    if st.button("Open it in Sets", key="making.open"):
+        del st.session_state["making.made"]
+        pages.go("sets", {"set": [name]})

@@ -124,6 +124,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(128)  # who is told the address may come at once
     except OSError as error:
         listener.close()
         reason = f"cannot listen on {host}:{port}"

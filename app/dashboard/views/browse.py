@@ -107,10 +107,8 @@ def _filters(view: View) -> None:
     except (AresError, KeyError):
         return  # the main part of the page says what is wrong with the filter
     ordered = sorted(found.values(), key=lambda one: (_place(one.column), one.column))
-    changed = filters([_facet(one, view) for one in ordered if _tells(one)], key="browse.filters")
-    if changed:
-        _show(view.with_filter(changed))
-        st.rerun()
+    shown = [_facet(one, view) for one in ordered if _tells(one)]
+    filters(shown, key="browse.filters", changed=lambda one: _show(view.with_filter(one)))
 
 
 def _place(column: str) -> int:
@@ -151,12 +149,12 @@ def _chips(view: View) -> None:
     if view.where:
         changes[plain(view.where)] = replace(view, where="", page=1)
     for number, (text, without) in enumerate(changes.items()):
-        if st.button(text, key=f"browse.chip.{number}", icon=":material/close:", help="Remove this filter"):
-            _show(without)
-            st.rerun()
-    if len(changes) > 1 and st.button("Clear all", key="browse.clear", type="tertiary"):
-        _show(View())
-        st.rerun()
+        st.button(
+            text, key=f"browse.chip.{number}", icon=":material/close:", help="Remove this filter",
+            on_click=_show, args=(without,),
+        )  # fmt: skip
+    if len(changes) > 1:
+        st.button("Clear all", key="browse.clear", type="tertiary", on_click=_show, args=(View(),))
 
 
 def _line(view: View, found: Results) -> None:

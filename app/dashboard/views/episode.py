@@ -35,9 +35,8 @@ def render() -> None:
     episode = handles.workspace().episode(episode_id)
     said = facts.about(handles.workspace(), episode)
     _head(view, episode)
-    moved = player(_player_data(episode, said.marks), key=f"episode.player.{episode_id}")
-    if moved:
-        _move(view, moved)
+    data = _player_data(episode, said.marks)
+    player(data, key=f"episode.player.{episode_id}", moved=lambda step: _move(view, step))
     left, right = st.columns([3, 2], gap="large")
     with left:
         _captions(said)
@@ -53,8 +52,10 @@ def _head(view: View, episode: Episode) -> None:
             pages.go("browse", to_params(view))
         for text, icon, step in (("Previous", "chevron_left", -1), ("Next", "chevron_right", 1)):
             there = _place() is not None and neighbour(view, _place() or 0, step) is not None
-            if st.button(text, icon=f":material/{icon}:", key=f"episode.{text}", disabled=not there):
-                _move(view, step)
+            st.button(
+                text, icon=f":material/{icon}:", key=f"episode.{text}", disabled=not there,
+                on_click=_move, args=(view, step),
+            )  # fmt: skip
         st.markdown(f"#### {plain(episode.instruction or episode.key)}", width="content")
         values = handles.rows([episode.episode_id]).get(episode.episode_id, {})
         grade = grade_of(values)
@@ -87,7 +88,6 @@ def _move(view: View, step: int) -> None:
         return
     episode_id, second = found
     st.query_params.from_dict(episode_params(to_params(view), episode_id, at + step, second or 0.0))
-    st.rerun()
 
 
 def _player_data(episode: Episode, marks: list[Json]) -> dict[str, Json]:
@@ -173,5 +173,4 @@ def _similar(episode: Episode) -> None:
     by_id = {hit.episode_id: hit for hit in hits}
     opened = grid(cards(found, handles.rows(ids), by_id, params), key="episode.similar", compact=True)
     if opened:
-        st.query_params.from_dict(episode_params(params, *opened))
-        st.rerun()
+        pages.go("episode", episode_params(params, *opened))

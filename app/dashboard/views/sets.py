@@ -46,11 +46,13 @@ def _list(kept: list[CurationSet]) -> CurationSet:
     st.dataframe(rows, hide_index=True, key="sets.list")
     labels = [one.label for one in kept]
     asked = st.query_params.get("set", "")
-    index = labels.index(asked) if asked in labels else 0
-    label = st.selectbox("Show", labels, index=index, key="sets.chosen", width=420)
-    if label != asked:
-        st.query_params["set"] = label
+    st.session_state["sets.chosen"] = asked if asked in labels else labels[0]
+    label = st.selectbox("Show", labels, key="sets.chosen", width=420, on_change=_choose)
     return kept[labels.index(label)]
+
+
+def _choose() -> None:
+    st.query_params["set"] = str(st.session_state["sets.chosen"])
 
 
 def _recipe(one: CurationSet) -> str:

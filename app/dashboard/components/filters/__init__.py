@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.dashboard.components import load
@@ -10,10 +10,17 @@ from app.dashboard.state import Filter
 from ares.episode import Json
 
 
-def filters(facets: Sequence[Mapping[str, Json]], key: str) -> Filter | None:
-    """Draw the filters; returns the one that was changed, or None."""
-    result = load("filters")(data={"facets": list(facets)}, key=key, on_changed_change=lambda: None)
-    return _filter(result.changed) if result.changed else None
+def filters(facets: Sequence[Mapping[str, Json]], key: str, changed: Callable[[Filter], None]) -> None:
+    """Draw the filters; `changed` is called with the one that a person changed, before the page is drawn again."""
+
+    def settle() -> None:
+        import streamlit as st
+
+        value = st.session_state[key].changed
+        if value:
+            changed(_filter(value))
+
+    load("filters")(data={"facets": list(facets)}, key=key, on_changed_change=settle)
 
 
 def _filter(changed: Mapping[str, Any]) -> Filter:

@@ -1,0 +1,175 @@
+"""A person's path through the dashboard in a real browser: find, watch, step, freeze, and nothing from data runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ares.workspace import Workspace
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+_QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_SERVE = (
+    "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
+    "from app.dashboard.server import serve; serve(open_workspace(sys.argv[1], Settings()), port=0)"
+)
+
+
+@pytest.fixture(scope="module")
+def address(workspace: Workspace) -> Iterator[str]:
+    server = subprocess.Popen(
+        [sys.executable, "-c", _SERVE, workspace.path], stderr=subprocess.PIPE, text=True, bufsize=1
+    )
+    try:
+        assert server.stderr is not None
+        lines = iter(server.stderr.readline, "")
+        yield next(found[0] for line in lines if (found := re.search(r"http://\S+", line)))
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium, args=_QUIET)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    opened = browser.new_page(viewport={"width": 1400, "height": 900})
+    opened.set_default_timeout(20_000)
+    foreign: list[str] = []
+    opened.on(
+        "request", lambda request: foreign.append(request.url) if not _own(request.url, address) else None
+    )
+    yield opened
+    opened.close()
+    assert foreign == []
+
+
+def _own(url: str, address: str) -> bool:
+    return url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))
+
+
+def _time(page: Page) -> float:
+    return float(page.locator(".camera:not(.collapsed) video").first.evaluate("video => video.currentTime"))
+
+
+def _wait_time(page: Page, test: str) -> None:
+    page.wait_for_function(
+        "test => { const find = root => { for (const node of root.querySelectorAll('*')) {"
+        " if (node.tagName === 'VIDEO' && node.closest('.camera')) return node;"
+        " const inner = node.shadowRoot && find(node.shadowRoot); if (inner) return inner; } };"
+        " const video = find(document); return video && new Function('t', 'return ' + test)(video.currentTime); }",
+        arg=test,
+    )
+
+
+def test_find_watch_step_and_freeze(page: Page, address: str) -> None:
+    page.goto(address)
+    page.locator(".card").first.wait_for()
+    search = page.get_by_placeholder("Search by meaning")
+    search.fill("drawer")
+    search.press("Enter")
+    page.get_by_role("button", name="“drawer”").wait_for()
+    assert "q=drawer" in page.url
+    card = page.locator(".card", has_text="pull the green drawer open").first
+    card.hover()
+    card.locator("video.ready").wait_for()
+    card.click()
+    page.locator(".player .camera video").first.wait_for()
+    assert "/episode?" in page.url
+
+    start = _time(page)
+    page.keyboard.press("Space")
+    _wait_time(page, f"t > {start} + 0.4")
+    page.keyboard.press("Space")
+    times = page.locator(".camera:not(.collapsed) video").evaluate_all(
+        "all => all.map(one => one.currentTime)"
+    )
+    assert len(times) == 2
+    assert abs(times[0] - times[1]) < 0.15
+
+    page.keyboard.press("Home")
+    page.keyboard.press(".")
+    page.keyboard.press(".")
+    assert "step 3 of" in page.locator(".readout").inner_text()
+    page.keyboard.press(",")
+    assert "step 2 of" in page.locator(".readout").inner_text()
+    before = _time(page)
+    page.keyboard.press("ArrowRight")
+    _wait_time(page, f"t > {before} + 0.8")
+    page.keyboard.press("?")
+    assert page.locator(".help").is_visible()
+
+    plots = page.locator(".plot")
+    assert plots.count() >= 2
+    inked = (
+        "canvas => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"
+    )
+    assert plots.first.locator("canvas").evaluate(inked) > 20
+    at = plots.first.locator(".cursor").evaluate("one => one.style.transform")
+    area = plots.first.locator(".area")
+    box = area.bounding_box()
+    assert box is not None
+    area.click(position={"x": box["width"] * 0.8, "y": 40})
+    assert plots.first.locator(".cursor").evaluate("one => one.style.transform") != at
+    _wait_time(page, "t > 2")
+
+    page.locator(".second").first.click()
+    _wait_time(page, "Math.abs(t - 0.5) < 0.1")
+
+    page.get_by_role("button", name="Results").click()
+    page.get_by_role("button", name=re.compile("Make a set from these")).click()
+    page.get_by_label("Name of the set").fill("drawers")
+    page.get_by_role("button", name="Make the set").click()
+    page.get_by_role("button", name="Open it in Sets").click()
+    page.get_by_role("heading", name="drawers@1").wait_for()
+    page.locator(".card").first.wait_for()
+
+
+def test_a_click_on_a_value_filters_and_a_shared_address_shows_the_same(page: Page, address: str) -> None:
+    page.goto(address)
+    page.locator("details[data-column=dataset] button", has_text="metaworld_sawyer").click()
+    page.get_by_text("12 of 25 episodes").wait_for()
+    page.locator("details[data-column=success] button.value", has_text="false").click()
+    page.get_by_text("6 of 25 episodes").wait_for()
+    shared = page.url
+    page.goto("about:blank")
+    page.goto(shared)
+    page.get_by_text("6 of 25 episodes").wait_for()
+
+
+def test_markup_in_data_stays_text(page: Page, address: str, workspace: Workspace, hostile: str) -> None:
+    page.goto(f"{address}/?f.dataset=hostile")
+    assert page.locator(".card .title").first.inner_text() == hostile
+    told = next(iter(workspace.tables.episodes.ids("dataset = 'hostile'")))
+    graded = next(
+        episode.episode_id for episode in workspace.episodes("dataset = 'metaworld_sawyer'", limit=1)
+    )
+    for one in (told, graded):
+        page.goto(f"{address}/episode?episode={one}")
+        page.locator(".player").wait_for()
+        page.get_by_text("onerror").first.wait_for()
+        assert page.locator("img[src=x]").count() == 0
+        assert "broken in" not in page.title()
