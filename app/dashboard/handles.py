@@ -22,8 +22,9 @@ _opened: list[Workspace] = []
 
 def use(ws: Workspace) -> None:
     """Show this workspace in every page of the process."""
+    if _opened:
+        refresh()
     _opened[:] = [ws]
-    refresh()
 
 
 def workspace() -> Workspace:

@@ -92,6 +92,10 @@ def _application(ws: Workspace, host: str) -> st.App:
     import streamlit as st
     from starlette.middleware import Middleware
     from streamlit import config
+    from streamlit.logger import get_logger
+
+    # It would tell the terminal that caches made before the server starts live in memory, as they all do.
+    get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")
 
     from app.dashboard import handles
     from app.dashboard.guard import Login, SameSite, is_loopback

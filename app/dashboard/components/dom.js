@@ -9,7 +9,7 @@ function h(tag, props = {}, ...children) {
     else if (name in node && !svg && name !== "list") node[name] = value;
     else node.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false) continue;
     node.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }

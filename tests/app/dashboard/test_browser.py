@@ -171,5 +171,6 @@ def test_markup_in_data_stays_text(page: Page, address: str, workspace: Workspac
         page.goto(f"{address}/episode?episode={one}")
         page.locator(".player").wait_for()
         page.get_by_text("onerror").first.wait_for()
+        assert one in page.locator("dl dd").all_inner_texts()
         assert page.locator("img[src=x]").count() == 0
         assert "broken in" not in page.title()

@@ -103,7 +103,7 @@ async def _inside(scope: Any, receive: Any, send: Any) -> None:
 
 
 def _status(answer: list[dict[str, Any]]) -> int:
-    return int(answer[0].get("status", answer[0].get("code")))
+    return int(answer[0]["status" if "status" in answer[0] else "code"])
 
 
 @pytest.mark.parametrize("kind", ["http", "websocket"])
