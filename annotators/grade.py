@@ -212,7 +212,7 @@ def _result(prepared: _Prepared, judged: Judged, grader: Grader) -> Result:
         "rubric_version": rubric.version,
         "rubric_hash": rubric.hash,
         "caption_id": prepared.caption.annotation_id,
-        "rulings": [ruling.to_json() for ruling in rulings],
+        "rulings": [{**by_id[name].to_json(), "category": category} for name, category in rubric.categories],
     }
     work = prepared.case.work
     seconds = sorted({second for ruling in rulings for second in ruling.evidence})

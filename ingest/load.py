@@ -118,23 +118,31 @@ def _ingester(path: str, format: str) -> Ingester:
 def _load_source(
     ws: Workspace, source: Source, writer: _Writer, left: int | None, workers: int, quiet: bool
 ) -> int | None:
-    planned = source.total if left is None else min(source.total, left)
-    writer.report.planned += planned
     for warning in source.warnings:
         writer.report.warn(warning, source.dataset)
-    progress = Progress(f"ingest {source.dataset}", planned, None if quiet else sys.stderr)
-    items = _missing(ws, source, writer, progress, islice(source.items, planned))
+    total = source.total if left is None else min(source.total, left)
+    progress = Progress(f"ingest {source.dataset}", total, None if quiet else sys.stderr)
+    before = writer.report.planned
+    # Counted as they come: a source may hold more records than it says.
+    items = _planned(writer.report, islice(source.items, left))
 
     def sink(batch: list[_Reading]) -> None:
         progress.advance(len(batch))
         writer.take(batch)
 
     try:
-        flow(items, [Stage("read", _read, batch=8, workers=workers)], sink)
+        reading = Stage("read", _read, batch=8, workers=workers)
+        flow(_missing(ws, source, writer, progress, items), [reading], sink)
     finally:
         writer.flush()
         progress.close()
-    return None if left is None else left - planned
+    return None if left is None else left - (writer.report.planned - before)
+
+
+def _planned(report: Report, items: Iterator[Item]) -> Iterator[Item]:
+    for item in items:
+        report.plan(1)
+        yield item
 
 
 def _read(batch: list[_Reading]) -> None:
