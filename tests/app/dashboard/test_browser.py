@@ -87,6 +87,16 @@ def _wait_time(page: Page, test: str) -> None:
 
 def test_find_watch_step_and_freeze(page: Page, address: str) -> None:
     page.goto(address)
+    _find(page)
+    _watch(page)
+    _step_by_keys(page)
+    _seek_in_the_plots(page)
+    page.locator(".second").first.click()
+    _wait_time(page, "Math.abs(t - 0.5) < 0.1")
+    _freeze(page)
+
+
+def _find(page: Page) -> None:
     page.locator(".card").first.wait_for()
     search = page.get_by_placeholder("Search by meaning")
     search.fill("drawer")
@@ -100,6 +110,8 @@ def test_find_watch_step_and_freeze(page: Page, address: str) -> None:
     page.locator(".player .camera video").first.wait_for()
     assert "/episode?" in page.url
 
+
+def _watch(page: Page) -> None:
     start = _time(page)
     page.keyboard.press("Space")
     _wait_time(page, f"t > {start} + 0.4")
@@ -110,6 +122,8 @@ def test_find_watch_step_and_freeze(page: Page, address: str) -> None:
     assert len(times) == 2
     assert abs(times[0] - times[1]) < 0.15
 
+
+def _step_by_keys(page: Page) -> None:
     page.keyboard.press("Home")
     page.keyboard.press(".")
     page.keyboard.press(".")
@@ -122,6 +136,8 @@ def test_find_watch_step_and_freeze(page: Page, address: str) -> None:
     page.keyboard.press("?")
     assert page.locator(".help").is_visible()
 
+
+def _seek_in_the_plots(page: Page) -> None:
     plots = page.locator(".plot")
     assert plots.count() >= 2
     inked = (
@@ -136,9 +152,8 @@ def test_find_watch_step_and_freeze(page: Page, address: str) -> None:
     assert plots.first.locator(".cursor").evaluate("one => one.style.transform") != at
     _wait_time(page, "t > 2")
 
-    page.locator(".second").first.click()
-    _wait_time(page, "Math.abs(t - 0.5) < 0.1")
 
+def _freeze(page: Page) -> None:
     page.get_by_role("button", name="Results").click()
     page.get_by_role("button", name=re.compile("Make a set from these")).click()
     page.get_by_label("Name of the set").fill("drawers")
