@@ -44,13 +44,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _text(report: DemoReport) -> str:
-    rejected = ", ".join(f"{name} {count}" for name, count in report.rejected_by.items()) or "none"
     rows = [
         ("episodes", report.episodes),
         ("captions", report.captions),
         ("accepted", report.acceptable),
-        ("rejected", f"{report.not_acceptable}  (by criterion: {rejected})"),
-        ("unsure", report.unsure),
+        ("rejected", f"{report.not_acceptable}  {_criteria(report.rejected_by)}"),
+        ("unsure", f"{report.unsure}  {_criteria(report.unsure_by)}"),
         ("errors", report.errors),
         ("exported", f"{report.exported_episodes} episodes to {report.export_path}"),
         ("workspace", report.workspace),
@@ -64,6 +63,10 @@ def _text(report: DemoReport) -> str:
         ),
     ]
     return f"{table(rows)}\n\n{report.label}:\n{table(shares)}"
+
+
+def _criteria(counts: dict[str, int]) -> str:
+    return f"(by criterion: {', '.join(f'{name} {count}' for name, count in counts.items()) or 'none'})"
 
 
 def _percent(share: float | None) -> str:

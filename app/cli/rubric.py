@@ -14,7 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown = actions.add_parser("show", help="the criteria of a rubric")
     check = actions.add_parser("check", help="read a rubric and print the hash that its grades will carry")
     for one in (shown, check):
-        one.add_argument("rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file")
+        one.add_argument(
+            "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
+        )
         add_common(one)
 
 
@@ -30,5 +32,7 @@ def run(args: argparse.Namespace) -> int:
         answer(args, {**kept, "criteria": len(rubric.criteria)}, lambda: head)
         return 0
     rows = [(one.id, one.category, one.applies_when, one.text) for one in rubric.criteria]
-    answer(args, document, lambda: f"{head}\n\n{table(rows, ('criterion', 'category', 'applies', 'met when'))}")
+    answer(
+        args, document, lambda: f"{head}\n\n{table(rows, ('criterion', 'category', 'applies', 'met when'))}"
+    )
     return 0

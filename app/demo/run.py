@@ -35,6 +35,7 @@ class DemoReport:
         captions: Captions made.
         acceptable: Captions that passed the rubric; so for not_acceptable, unsure and errors.
         rejected_by: Number of captions that each criterion rejected.
+        unsure_by: Number of captions that each criterion left unsure.
         exported_episodes: Episodes in the exported set.
         export_path: Folder of the export.
         caption_truth_agreement: Share of captions that equal the simulator's truth (task and outcome).
@@ -53,6 +54,7 @@ class DemoReport:
     unsure: int
     errors: int
     rejected_by: dict[str, int]
+    unsure_by: dict[str, int]
     exported_episodes: int
     export_path: str
     caption_truth_agreement: float | None
@@ -102,7 +104,8 @@ def run_demo(ws: Workspace, say: Callable[[str], None]) -> DemoReport:
         not_acceptable=grades["not_acceptable"],
         unsure=grades["unsure"],
         errors=grades["error"],
-        rejected_by=_rejected_by(ws),
+        rejected_by=_decided_by(ws, "not_acceptable", "UNMET"),
+        unsure_by=_decided_by(ws, "unsure", "UNSURE"),
         exported_episodes=exported,
         export_path=path,
         caption_truth_agreement=_share([_is_true(row) for row in captioned]),
@@ -149,12 +152,13 @@ def _export(ws: Workspace, say: Callable[[str], None]) -> tuple[str, int]:
     return str(dest), int(report.episodes)
 
 
-def _rejected_by(ws: Workspace) -> dict[str, int]:
+def _decided_by(ws: Workspace, grade: str, verdict: str) -> dict[str, int]:
+    """How often each criterion had a verdict among the captions with a grade."""
     found: Counter[str] = Counter()
     for fact in ws.annotations.about(sorted(ws.tables.episodes.ids()), ["grade"]):
         rulings: Any = fact.value["rulings"]
-        if fact.value["grade"] == "not_acceptable":
-            found.update(ruling["criterion"] for ruling in rulings if ruling["verdict"] == "UNMET")
+        if fact.value["grade"] == grade:
+            found.update(ruling["criterion"] for ruling in rulings if ruling["verdict"] == verdict)
     return dict(found.most_common())
 
 
