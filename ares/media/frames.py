@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ares.errors import MediaError
-from ares.media import mp4, tfrecord
+from ares.media import hdf5, mp4, tfrecord
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,25 +51,47 @@ def frames_at(ref: MediaRef, seconds: Sequence[float]) -> NDArray[np.uint8]:
 def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     """Every frame of the span in order, one at a time: (H, W, 3) uint8 RGB. Raises MediaError."""
     if ref.kind == "mp4":
-        return mp4.all_frames(ref)
-    return tfrecord.frames(_tfrecord(ref), range(ref.num_frames))
+        return _rgb(ref, mp4.all_frames(ref))
+    return _rgb(ref, _pictures(ref, range(ref.num_frames)))
 
 
 def encoded_frames(ref: MediaRef) -> list[bytes]:
-    """The encoded images (JPEG, PNG) of a camera that is kept as such. Raises MediaError."""
-    return tfrecord.encoded_frames(_tfrecord(ref))
+    """The encoded images (JPEG, PNG) of a camera as they are stored: swapped, where `ref.channels` says so.
+
+    Raises MediaError.
+    """
+    if ref.kind == "tfrecord":
+        return tfrecord.encoded_frames(ref)
+    if ref.kind == "hdf5":
+        return hdf5.encoded_frames(ref)
+    raise _unknown(ref)
 
 
 def _rising(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
     if ref.kind == "mp4":
-        return mp4.frames(ref, seconds)
+        return _rgb(ref, mp4.frames(ref, seconds))
     last = ref.num_frames - 1
     slack = min(_ROUNDING_SECONDS, 0.5 / ref.rate_hz)
     numbers = [min(max(int((second + slack) * ref.rate_hz), 0), last) for second in seconds]
-    return tfrecord.frames(_tfrecord(ref), numbers)
+    return _rgb(ref, _pictures(ref, numbers))
 
 
-def _tfrecord(ref: MediaRef) -> MediaRef:
-    if ref.kind != "tfrecord":
-        raise MediaError(f"frames of kind {ref.kind!r} cannot be read", f"{ref.uri} {ref.key}")
-    return ref
+def _pictures(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+    if ref.kind == "tfrecord":
+        return tfrecord.frames(ref, numbers)
+    if ref.kind == "hdf5":
+        return hdf5.frames(ref, numbers)
+    raise _unknown(ref)
+
+
+def _rgb(ref: MediaRef, pictures: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
+    """The pictures with red first, however the source stored them."""
+    if ref.channels == "rgb":
+        return pictures
+    import numpy as np
+
+    return (np.ascontiguousarray(picture[..., ::-1]) for picture in pictures)
+
+
+def _unknown(ref: MediaRef) -> MediaError:
+    return MediaError(f"frames of kind {ref.kind!r} cannot be read", f"{ref.uri} {ref.key}")
