@@ -1,11 +1,11 @@
 """Every error that ARES raises for a person to read; any other exception is a bug and keeps its traceback.
 
-    AresError            becomes one line on the terminal, or one box on a page
-      + RequestError     what was asked for cannot be: a name, an option, a filter, a folder
-      + SourceError      source data that cannot be read: a record, a video, a line of metadata
-      + MediaError       pixels that cannot be had: a missing file, a codec, a second past the end
-      + ModelError       a model, or the server behind it, that did not answer as agreed
-      + StoreError       a store that cannot be reached or is not what it should be
+AresError            becomes one line on the terminal, or one box on a page
+  + RequestError     what was asked for cannot be: a name, an option, a filter, a folder
+  + SourceError      source data that cannot be read: a record, a video, a line of metadata
+  + MediaError       pixels that cannot be had: a missing file, a codec, a second past the end
+  + ModelError       a model, or the server behind it, that did not answer as agreed
+  + StoreError       a store that cannot be reached or is not what it should be
 """
 
 
