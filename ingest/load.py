@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.episode import Json, Record
 from ares.errors import AresError, RequestError, SourceError
+from ares.jobs.engine import Engine, Hired, at_work
 from ares.jobs.flow import Stage, flow
 from ares.jobs.ledger import Ledger, enter_job
 from ares.jobs.progress import Progress
 from ares.jobs.report import Report
 from ares.registry import ingesters
 from ingest.base import Ingester, Item, Options, Source
+from ingest.check import Finding
+from ingest.checked import enter_checks, mend_checks
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
 _STEPS_PER_WRITE = 200_000
 _EPISODES_PER_WRITE = 2_000
 _SECONDS_PER_WRITE = 30.0
+
+_Load = Callable[[], Record]
+_Readers = Hired[_Load, Record]
 
 
 @dataclass(slots=True)
@@ -64,6 +71,7 @@ def load(
     strict: bool = False,
     workers: int = 4,
     quiet: bool = False,
+    engine: Engine | None = None,
 ) -> Loaded:
     """Ingest every dataset found at the paths, by reference.
 
@@ -74,8 +82,9 @@ def load(
         format: Ingester name, or "auto".
         limit: Most records to plan, over all paths.
         strict: Stop at the first record that fails.
-        workers: Threads that read.
+        workers: Threads that read on this machine.
         quiet: Show no progress.
+        engine: Where records are read; here by default.
 
     Raises:
         RequestError: A path is no dataset, or the format is unknown; nothing was read.
@@ -84,14 +93,17 @@ def load(
     started = time.monotonic()
     sources = open_sources(paths, options or Options(), format)
     loaded = Loaded()
-    with ws.writing("ares ingest"):
+    with ws.writing("ares ingest"), at_work(engine) as engine:
         ws.sync()
         ws.tables.episodes.drop_orphans()
+        mend_checks(ws)
         left = limit
+        readers: _Readers = engine.hire(_load_all, workers=workers, lost=SourceError)
         for source in sources:
             writer = _Writer(ws, loaded.report, strict)
-            left = _load_source(ws, source, writer, left, workers, quiet)
+            left = _load_source(ws, source, writer, left, readers, quiet)
         loaded.duplicates = ws.tables.episodes.mark_duplicates()
+        ws.sync()
         if loaded.report.kept:
             ws.tables.optimize()
         loaded.report.seconds = time.monotonic() - started
@@ -116,7 +128,7 @@ def _ingester(path: str, format: str) -> Ingester:
 
 
 def _load_source(
-    ws: Workspace, source: Source, writer: _Writer, left: int | None, workers: int, quiet: bool
+    ws: Workspace, source: Source, writer: _Writer, left: int | None, readers: _Readers, quiet: bool
 ) -> int | None:
     for warning in source.warnings:
         writer.report.warn(warning, source.dataset)
@@ -131,7 +143,7 @@ def _load_source(
         writer.take(batch)
 
     try:
-        reading = Stage("read", _read, batch=8, workers=workers)
+        reading = Stage("read", partial(_read, readers), batch=8, workers=readers.workers)
         flow(_missing(ws, source, writer, progress, items), [reading], sink)
     finally:
         writer.flush()
@@ -145,13 +157,25 @@ def _planned(report: Report, items: Iterator[Item]) -> Iterator[Item]:
         yield item
 
 
-def _read(batch: list[_Reading]) -> None:
-    for reading in batch:
-        if reading.error is None:
-            try:
-                reading.record = reading.item.load()
-            except AresError as error:
-                reading.error = error
+def _read(readers: _Readers, batch: list[_Reading]) -> None:
+    due = [reading for reading in batch if reading.error is None]
+    found = readers.run([reading.item.load for reading in due]) if due else ()
+    for reading, one in zip(due, found, strict=True):
+        if isinstance(one, AresError):
+            reading.error = one
+        else:
+            reading.record = one
+
+
+def _load_all(loads: Sequence[_Load]) -> list[Record | AresError]:
+    return [_load(load) for load in loads]
+
+
+def _load(load: _Load) -> Record | AresError:
+    try:
+        return load()
+    except AresError as error:
+        return error
 
 
 def _missing(
@@ -221,7 +245,7 @@ class _Writer:
         self._ws = ws
         self._strict = strict
         self._ledger = Ledger(ws.annotations, "ingest")
-        self._records: list[tuple[Item, Record]] = []
+        self._readings: list[_Reading] = []
         self._failed: dict[str, AresError] = {}
         self._steps = 0
         self._written = time.monotonic()
@@ -230,26 +254,32 @@ class _Writer:
         """Accept what was read. Raises the first failure when strict."""
         for reading in batch:
             if reading.record is not None:
-                self._records.append((reading.item, reading.record))
+                self._readings.append(reading)
                 self._steps += reading.record.episode.num_steps
             elif reading.error is not None:
                 self._fail(reading.item, reading.error)
         waited = time.monotonic() - self._written > _SECONDS_PER_WRITE
-        if waited or self._steps > _STEPS_PER_WRITE or len(self._records) >= _EPISODES_PER_WRITE:
+        if waited or self._steps > _STEPS_PER_WRITE or len(self._readings) >= _EPISODES_PER_WRITE:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was collected."""
-        records, self._records, self._steps = self._records, [], 0
+        """Write what was collected: signals, episodes, then what was found suspicious about them."""
+        readings, self._readings, self._steps = self._readings, [], 0
+        records = [reading.record for reading in readings if reading.record]
         if records:
-            self._ws.tables.episodes.add([record for _, record in records])
-        for item, record in records:
-            self.report.keep()
-            for warning in record.warnings:
-                self.report.warn(warning, item.where)
-        self._ledger.record(self._failed, [item.episode_id for item, _ in records])
+            self._ws.tables.episodes.add(records)
+            for reading, record, found in zip(
+                readings, records, enter_checks(self._ws, records), strict=True
+            ):
+                self._count(reading.item, record, found)
+        self._ledger.record(self._failed, [reading.item.episode_id for reading in readings])
         self._failed = {}
         self._written = time.monotonic()
+
+    def _count(self, item: Item, record: Record, found: tuple[Finding, ...]) -> None:
+        self.report.keep()
+        for reason in dict.fromkeys((*record.warnings, *(finding.reason for finding in found))):
+            self.report.warn(reason, item.where)
 
     def _fail(self, item: Item, error: AresError) -> None:
         self.report.fail(error, item.where)
