@@ -76,9 +76,11 @@ def cut(ref: MediaRef, num_frames: int, rate_hz: float) -> Span:
 
     Raises:
         MediaError: The file is not there or cannot be read.
-        NotCopyable: The span does not start with a key frame, needs frames outside of it, or is not at a
-            constant `rate_hz`.
+        NotCopyable: The span does not start with a key frame, needs frames outside of it, is not at a
+            constant `rate_hz`, or has swapped colours.
     """
+    if ref.channels != "rgb":
+        raise NotCopyable("colours are swapped", f"{ref.uri} {ref.key}: {ref.channels}")
     container = open_video(ref.uri)
     try:
         return _cut(container, ref, num_frames, rate_hz / clock(ref).scale)

@@ -29,7 +29,7 @@ def playable(ref: MediaRef, codec: VideoCodec, cache: Cache) -> Path:
 
     Raises MediaError when the frames cannot be had.
     """
-    info = _probe(ref) if ref.kind == "mp4" else None
+    info = _probe(ref) if ref.kind == "mp4" and ref.channels == "rgb" else None
     known = info is not None and info.codec in _PLAYED and info.pixel_format == "yuv420p"
     if info and known and _whole(ref, info):
         return Path(ref.uri)

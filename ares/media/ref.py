@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["mp4", "tfrecord", "hdf5", "mcap"]
+Channels = Literal["rgb", "bgr"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,8 @@ class MediaRef:
         byte_offset: First byte of the record (tfrecord payload); 0 otherwise.
         byte_size: Bytes of the record; 0 where the whole file is meant.
         key: Which stream inside: feature key (tfrecord), dataset (hdf5), topic (mcap); "" for an mp4.
+        channels: Order in which the colours were stored; "bgr" where the source swapped red and blue by mistake.
+            Readers of frames always get RGB.
     """
 
     kind: Kind
@@ -33,3 +36,4 @@ class MediaRef:
     byte_offset: int = 0
     byte_size: int = 0
     key: str = ""
+    channels: Channels = "rgb"

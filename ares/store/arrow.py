@@ -8,6 +8,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Episode, Signal, Trajectory
+from ares.errors import StoreError
 from ares.media.ref import MediaRef
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _PLACE = ("episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash")
 _EPISODE_TEXTS = (*_PLACE, "instruction", "robot", "rate_source", "success_source")
-_CAMERA_TEXTS, _MEDIA_TEXTS = ("name", "role", "codec"), ("kind", "uri", "key")
+_CAMERA_TEXTS, _MEDIA_TEXTS = ("name", "role", "codec"), ("kind", "uri", "key", "channels")
 _MEDIA_SECONDS, _MEDIA_COUNTS = (
     ("start_seconds", "stop_seconds", "rate_hz"),
     ("num_frames", "byte_offset", "byte_size"),
@@ -95,6 +96,28 @@ def episodes_to_arrow(episodes: Sequence[Episode], ingested: datetime) -> pa.Rec
     schema = episode_schema()
     arrays = [_column(columns[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def fit_cameras(rows: pa.RecordBatch, table: pa.Schema) -> pa.RecordBatch:
+    """The rows for a table that was made before cameras had `channels`.
+
+    Raises StoreError for a row that such a table cannot hold.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = table.field("cameras").type
+    if kind.value_type.get_field_index("channels") >= 0:
+        return rows
+    lists = rows["cameras"]
+    if pc.any(pc.not_equal(lists.values.field("channels"), "rgb")).as_py():
+        raise StoreError(
+            "this workspace was made before swapped colours could be noted", "ingest into a new workspace"
+        )
+    arrays = [lists.values.field(field.name) for field in kind.value_type]
+    structs = pa.StructArray.from_arrays(arrays, fields=list(kind.value_type))
+    cameras = pa.ListArray.from_arrays(lists.offsets, structs)
+    return rows.set_column(rows.schema.get_field_index("cameras"), pa.field("cameras", kind), cameras)
 
 
 def episodes_from_arrow(batch: pa.RecordBatch) -> list[Episode]:
@@ -254,5 +277,7 @@ def _cameras(cameras: Sequence[Sequence[Camera]]) -> pa.ListArray:
 
 
 def _camera(row: dict[str, Any]) -> Camera:
-    media = {name: row.pop(name) for name in (*_MEDIA_TEXTS, *_MEDIA_SECONDS, *_MEDIA_COUNTS)}
+    named = (*_MEDIA_TEXTS, *_MEDIA_SECONDS, *_MEDIA_COUNTS)
+    # A row of an older table has fewer fields; what is missing has a default.
+    media = {name: row.pop(name) for name in named if name in row}
     return Camera(**row | {"flags": tuple(row["flags"])}, media=MediaRef(**media))

@@ -61,7 +61,7 @@ class EpisodeTable:
         self._trajectories.add(new)
         rows = arrow.episodes_to_arrow([record.episode for record in new], datetime.now(UTC))
         with filters.failures("episodes"):
-            self._table.add(rows)
+            self._table.add(arrow.fit_cameras(rows, self._table.schema))
 
     def ids(self, where: str = "") -> set[str]:
         """Ids of the episodes that fulfil a filter. Raises RequestError for a filter that cannot be read."""
