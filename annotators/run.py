@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from annotators.base import Annotator, Bundle, Factory, Options
+from annotators.base import Annotator, Bundle, Factory, Options, no_frames
 from annotators.frames import Frames
+from annotators.remote import hire_decoders, lost_frames, staffed
 from annotators.stage import Budget, Running
 from annotators.write import Writer, mend_spaces
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode, Json
-from ares.errors import RequestError
+from ares.errors import AresError, RequestError
+from ares.jobs.engine import Engine, Hired, Local, at_work
 from ares.jobs.flow import Stage, flow
 from ares.jobs.ledger import enter_job
 from ares.jobs.progress import Progress
@@ -70,6 +72,7 @@ def annotate(
     strict: bool = False,
     readers: int = 4,
     quiet: bool = False,
+    engine: Engine | None = None,
 ) -> list[dict[str, Json]]:
     """Run annotators, in the order given, over the episodes that lack their annotation.
 
@@ -81,8 +84,9 @@ def annotate(
         limit: Most episodes to work on; those that lack nothing do not count.
         budget_usd: Hard stop, in US dollars over all annotators.
         strict: Stop at the first failure.
-        readers: Threads that decode.
+        readers: Threads that decode on this machine.
         quiet: Show no progress.
+        engine: Where frames are decoded and annotators work; here by default.
 
     Returns:
         One document per annotator: annotator, maker, model, planned, kept, already, failed, failures, calls, tokens_in,
@@ -93,13 +97,14 @@ def annotate(
         ModelError: A model cannot be loaded or its server not reached; nothing was started.
     """
     started = time.monotonic()
-    with ws.writing(f"ares annotate {' '.join(names)}"):
+    with ws.writing(f"ares annotate {' '.join(names)}"), at_work(engine) as engine:
         ws.sync()
-        running = start(ws, names, options, budget_usd, strict)
+        running = start(ws, names, options, budget_usd, strict, engine)
+        decoders = hire_decoders(engine, readers)
         mend_spaces(ws, running)
         total = limit if limit is not None else ws.tables.episodes.count(where)
         progress = Progress(f"annotate {' '.join(names)}", total, None if quiet else sys.stderr)
-        _run(ws, running, islice(_lacking(ws, running, where, progress), limit), readers, progress)
+        _run(ws, running, islice(_lacking(ws, running, where, progress), limit), decoders, progress)
         if any(one.report.kept for one in running):
             ws.tables.optimize()
         documents = [one.to_json(time.monotonic() - started) for one in running]
@@ -111,30 +116,45 @@ def annotate(
 def quote(ws: Workspace, names: Sequence[str], options: Options, where: str = "") -> list[Quote]:
     """What `annotate` would do, without doing it. Raises as `annotate` does."""
     ws.sync()
-    running = start(ws, names, options, None, False)
+    running = start(ws, names, options, None, False, Local())
     ids = ws.tables.episodes.ids(where)
     sample = list(islice(ws.episodes(where), _QUOTE_SAMPLE))
     return [_quote(ws, one, ids, sample) for one in running]
 
 
 def start(
-    ws: Workspace, names: Sequence[str], options: Options, budget_usd: float | None, strict: bool
+    ws: Workspace,
+    names: Sequence[str],
+    options: Options,
+    budget_usd: float | None,
+    strict: bool,
+    engine: Engine,
 ) -> list[Running]:
     """Load the annotators. Raises RequestError or ModelError when one cannot work here."""
     factories: list[Factory] = [registry.get(name) for name in names]
     if budget_usd is not None and options.settings.price is None:
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
     budget = Budget(budget_usd)
-    return [Running(ws, factory(options, ws), budget, strict) for factory in factories]
+    share = 1 / max(len(names), 1)
+    staff = [staffed(engine, factory, options, ws, share) for factory in factories]
+    return [Running(ws, annotator, budget, strict) for annotator in staff]
 
 
 def _run(
-    ws: Workspace, running: Sequence[Running], bundles: Iterator[Bundle], readers: int, progress: Progress
+    ws: Workspace,
+    running: Sequence[Running],
+    bundles: Iterator[Bundle],
+    decoders: Hired[Frames, Frames],
+    progress: Progress,
 ) -> None:
     writer = Writer(ws, running)
     signals = any(one.annotator.signals for one in running)
+    pixels = any(one.annotator.wants is not no_frames for one in running)
     reading: Stage[Bundle] = Stage(
-        "read", lambda batch: _read(ws, batch, signals), batch=_READ_BATCH, workers=readers
+        "read",
+        lambda batch: _read(ws, batch, signals, decoders if pixels else None),
+        batch=_READ_BATCH,
+        workers=decoders.workers,
     )
 
     def sink(batch: list[Bundle]) -> None:
@@ -150,13 +170,15 @@ def _run(
     writer.close()
 
 
-def _read(ws: Workspace, batch: list[Bundle], signals: bool) -> None:
+def _read(ws: Workspace, batch: list[Bundle], signals: bool, decoders: Hired[Frames, Frames] | None) -> None:
     if signals:
         trajectories = dict(ws.tables.trajectories.read([bundle.episode.episode_id for bundle in batch]))
         for bundle in batch:
             bundle.trajectory = trajectories.get(bundle.episode.episode_id)
-    for bundle in batch:
-        bundle.frames.decode()
+    if decoders:
+        decoded = decoders.run([bundle.frames for bundle in batch])
+        for bundle, frames in zip(batch, decoded, strict=True):
+            bundle.frames = lost_frames(bundle.frames, frames) if isinstance(frames, AresError) else frames
 
 
 def _lacking(ws: Workspace, running: Sequence[Running], where: str, progress: Progress) -> Iterator[Bundle]:

@@ -36,6 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", type=float, metavar="USD", help="stop before this much money is spent")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
     parser.add_argument("--strict", action="store_true", help="stop at the first failure")
+    parser.add_argument(
+        "--engine",
+        default="local",
+        metavar="E",
+        help="local (default), or ray: work on the cluster of $RAY_ADDRESS, or on this machine's own",
+    )
     add_common(parser)
 
 
@@ -44,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from annotators.base import Options
     from annotators.run import annotate, quote
     from ares.errors import RequestError
+    from ares.jobs.engine import open_engine
 
     if args.model and len({*args.name} - {"motion"}) > 1:
         raise RequestError(
@@ -61,9 +68,9 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         _answer_all(args, [one.to_json() for one in quote(ws, args.name, options, args.where)], _quoted)
         return 0
-    documents = annotate(
-        ws, args.name, options, where=args.where, limit=args.limit, budget_usd=args.budget, strict=args.strict
-    )
+    with open_engine(args.engine) as engine:
+        asked = {"where": args.where, "limit": args.limit, "budget_usd": args.budget, "strict": args.strict}
+        documents = annotate(ws, args.name, options, **asked, engine=engine)
     _answer_all(args, documents, _done)
     return 1 if any(document["failed"] for document in documents) else 0
 

@@ -24,18 +24,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--limit", type=int, metavar="N", help="read at most N episodes")
     parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
+    parser.add_argument(
+        "--engine",
+        default="local",
+        metavar="E",
+        help="local (default), or ray: read on the cluster of $RAY_ADDRESS, or on this machine's own",
+    )
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ingest. Returns 1 when an episode failed."""
+    from ares.jobs.engine import open_engine
     from ingest.base import Options
     from ingest.load import load, open_sources
 
     options = Options(dataset=args.dataset, rate_hz=args.rate)
     open_sources(args.source, options, args.format)  # a wrong path must not leave an empty workspace behind
-    ws = open_workspace(args, create=True)
-    loaded = load(ws, args.source, options, format=args.format, limit=args.limit, strict=args.strict)
+    with open_engine(args.engine) as engine:
+        ws = open_workspace(args, create=True)
+        asked = {"format": args.format, "limit": args.limit, "strict": args.strict}
+        loaded = load(ws, args.source, options, **asked, engine=engine)
     document = loaded.to_json()
     answer(args, document, lambda: _text(document))
     return 1 if loaded.report.failed else 0

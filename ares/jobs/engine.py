@@ -1,0 +1,122 @@
+"""Engine: where the batches of a stage are worked on, in place or by the workers of a ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from ares.errors import AresError, RequestError
+
+T = TypeVar("T")
+R = TypeVar("R")
+V = TypeVar("V")
+
+NAMES = ("local", "ray")
+Run = Callable[[Sequence[T]], Sequence[R | AresError]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hired(Generic[T, R]):
+    """Hands for one kind of work.
+
+    Attributes:
+        run: Works on a batch and waits for it: one result or AresError per item, in order.
+        workers: Calls of `run` that may be under way at the same time.
+    """
+
+    run: Run[T, R]
+    workers: int
+
+
+class Engine(Protocol):
+    """Hires hands; plans, counts, budgets and writes stay with the caller, so every engine comes to the same end."""
+
+    def hire(
+        self,
+        run: Run[T, R],
+        *,
+        workers: int,
+        lost: type[AresError],
+        build: Callable[[], Run[T, R]] | None = None,
+        together: bool = False,
+        gpu: float = 0.0,
+    ) -> Hired[T, R]:
+        """Hands that do `run`, until they are dismissed.
+
+        Args:
+            run: The work; an exception that it raises is raised to whoever called.
+            workers: Calls at the same time on this machine.
+            lost: Error of an item whose worker died under it twice; the others of its batch are done.
+            build: Makes the work anew where it is to be done, when `run` holds what cannot be sent (a model).
+            together: Whether those calls share one place: they only wait for a server.
+            gpu: Share of a GPU that one place takes, where there is any.
+        """
+
+    def keep(self, value: V) -> Callable[[], V | None]:
+        """Leave a value where every worker reaches it; what comes back fetches it, or None once it is lost."""
+
+    def dismiss(self) -> None:
+        """Let all hands go."""
+
+
+class Local:
+    """Works in place, in the thread that asks."""
+
+    def hire(
+        self,
+        run: Run[T, R],
+        *,
+        workers: int,
+        lost: type[AresError],
+        build: Callable[[], Run[T, R]] | None = None,
+        together: bool = False,
+        gpu: float = 0.0,
+    ) -> Hired[T, R]:
+        """The work itself."""
+        return Hired(run, workers)
+
+    def keep(self, value: V) -> Callable[[], V | None]:
+        """The value is where it was."""
+        return partial(same, value)
+
+    def dismiss(self) -> None:
+        """Nobody was hired."""
+
+
+@contextmanager
+def at_work(engine: Engine | None) -> Iterator[Engine]:
+    """The engine (the local one by default), whose hands are let go at the end of the job."""
+    engine = engine or Local()
+    try:
+        yield engine
+    finally:
+        engine.dismiss()
+
+
+def same(value: V) -> V:
+    """The value; a partial of it can be sent, unlike a lambda."""
+    return value
+
+
+@contextmanager
+def open_engine(name: str) -> Iterator[Engine]:
+    """An engine by its name, closed at the end.
+
+    Raises:
+        RequestError: There is no such engine, ray is not installed, or its cluster cannot be reached.
+    """
+    if name == "local":
+        yield Local()
+    elif name == "ray":
+        from ares.jobs.ray import Ray
+
+        engine = Ray()
+        try:
+            yield engine
+        finally:
+            engine.close()
+    else:
+        raise RequestError(f"no engine {name!r}", f"there are: {', '.join(NAMES)}")

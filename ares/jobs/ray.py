@@ -1,0 +1,251 @@
+"""Ray: an engine whose hands are actors of a ray cluster; one that dies is replaced and its batch done again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ares.errors import AresError, RequestError
+from ares.jobs.engine import Hired, Run, same
+
+T = TypeVar("T")
+R = TypeVar("R")
+V = TypeVar("V")
+
+# Each worker is served by a thread of the driver.
+_MOST_WORKERS = 256
+# Longer than a cluster that grows takes for a new machine; then nobody waits for a place that never comes free.
+_START_SECONDS = 600.0
+_GPU_STEPS = 10_000
+
+
+class Ray:
+    """An engine on the cluster that RAY_ADDRESS names, or one of its own on this machine.
+
+    Args:
+        workers: Most places of one kind of work; None for one per GPU, where the work takes any, else one per CPU.
+
+    Raises:
+        RequestError: ray is not installed, or the cluster cannot be reached.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        ray = _ray()
+        self._most = workers or _MOST_WORKERS
+        self._pools: list[_Pool[Any, Any]] = []
+        self._ours = not ray.is_initialized()
+        if self._ours:
+            try:
+                ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise RequestError("ray cannot be started or reached", _first_line(error)) from None
+
+    def hire(
+        self,
+        run: Run[T, R],
+        *,
+        workers: int,
+        lost: type[AresError],
+        build: Callable[[], Run[T, R]] | None = None,
+        together: bool = False,
+        gpu: float = 0.0,
+    ) -> Hired[T, R]:
+        """Actors, started when there is work for them; see `ares.jobs.engine.Engine.hire`."""
+        ray = _ray()
+
+        found = ray.cluster_resources()
+        gpus = int(found.get("GPU", 0)) if gpu else 0
+        places = 1 if together else max(1, min(gpus or int(found.get("CPU", 1)), self._most))
+        threads = workers if together else 1
+        share = int(gpu * _GPU_STEPS) / _GPU_STEPS if gpus else 0.0
+        start = partial(_start, build or partial(same, run), threads, share)
+        pool: _Pool[T, R] = _Pool(start, places, threads, lost)
+        self._pools.append(pool)
+        return Hired(pool.run, places * threads)
+
+    @staticmethod  # so that it can be sent
+    def keep(value: V) -> Callable[[], V | None]:
+        """Leave a value in the cluster's object store."""
+        ray = _ray()
+
+        return partial(_fetch, ray.put(value))
+
+    def dismiss(self) -> None:
+        """End all actors."""
+        pools, self._pools = self._pools, []
+        for pool in pools:
+            pool.close()
+
+    def close(self) -> None:
+        """End all actors, and the connection (with the cluster on this machine) if it was made here."""
+        ray = _ray()
+
+        self.dismiss()
+        if self._ours:
+            ray.shutdown()
+
+
+def _fetch(reference: Any) -> Any:
+    from ray.exceptions import RayError
+
+    ray = _ray()
+    try:
+        return ray.get(reference)
+    except RayError:
+        return None
+
+
+class _Worker:
+    """What runs in an actor. The work is built at the first call: an error of it must not look like a death."""
+
+    def __init__(self, build: Callable[[], Run[Any, Any]], folder: str) -> None:
+        self._build = build
+        self._run: Run[Any, Any] | None = None
+        self._lock = threading.Lock()
+        if Path(folder).is_dir():
+            os.chdir(folder)  # relative paths that the user gave mean the same here
+
+    def ready(self) -> bool:
+        return True
+
+    def run(self, batch: Sequence[Any]) -> list[Any]:
+        with self._lock:
+            if self._run is None:
+                self._run = self._build()
+        return list(self._run(batch))
+
+
+class _Lost(Exception):
+    """The worker died under a batch."""
+
+
+class _Place:
+    """Room for one actor, that of now or the one that replaces it."""
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self._start = start
+        self._actor: Any = None
+        self._lock = threading.Lock()
+
+    def actor(self) -> Any:
+        with self._lock:
+            if self._actor is None:
+                self._actor = self._start()
+            return self._actor
+
+    def clear(self, actor: Any) -> None:
+        """End an actor, unless another thread has done so already."""
+        ray = _ray()
+
+        with self._lock:
+            if actor is not None and self._actor is actor:
+                self._actor = None
+                ray.kill(actor)
+
+    def close(self) -> None:
+        self.clear(self._actor)
+
+
+class _Pool(Generic[T, R]):
+    """Places that take batches from as many threads as they have room for."""
+
+    def __init__(self, start: Callable[[], Any], places: int, threads: int, lost: type[AresError]) -> None:
+        self._places = [_Place(start) for _ in range(places)]
+        self._lost = lost
+        # The last that came free goes first: with little work, few actors are started.
+        self._free: queue.LifoQueue[_Place] = queue.LifoQueue()
+        for place in self._places * threads:
+            self._free.put(place)
+
+    def run(self, batch: Sequence[T]) -> Sequence[R | AresError]:
+        try:
+            return self._ask(batch)
+        except _Lost:
+            # One by one, so that an item that kills its worker takes no other with it.
+            return [self._alone(item) for item in batch]
+
+    def close(self) -> None:
+        for place in self._places:
+            place.close()
+
+    def _alone(self, item: T) -> R | AresError:
+        try:
+            return self._ask([item])[0]
+        except _Lost as error:
+            return self._lost("the worker died twice", str(error))
+
+    def _ask(self, batch: Sequence[T]) -> Sequence[R | AresError]:
+        from ray.exceptions import RayTaskError
+
+        ray = _ray()
+        place = self._free.get()
+        actor = None
+        try:
+            actor = place.actor()
+            results: list[R | AresError] = ray.get(actor.run.remote(batch))
+            return results
+        except _deaths() as error:
+            place.clear(actor)
+            raise _Lost(_first_line(error)) from None
+        except RayTaskError as error:
+            raise _cause(error) from None
+        finally:
+            self._free.put(place)
+
+
+def _start(build: Callable[[], Run[Any, Any]], threads: int, gpu: float) -> Any:
+    """An actor that is there. Raises RequestError when the cluster has no place for it."""
+    from ray.exceptions import GetTimeoutError
+
+    ray = _ray()
+    remote = ray.remote(_Worker).options(
+        max_concurrency=threads, num_gpus=gpu or None, scheduling_strategy="SPREAD"
+    )
+    actor = remote.remote(build, str(Path.cwd()))
+    try:
+        ray.get(actor.ready.remote(), timeout=_START_SECONDS)
+    except GetTimeoutError:
+        ray.kill(actor)
+        raise RequestError(
+            f"ray gave no worker within {_START_SECONDS:.0f} s",
+            f"the cluster has {ray.available_resources()} free; end other jobs, or add machines",
+        ) from None
+    return actor
+
+
+def _deaths() -> tuple[type[Exception], ...]:
+    """What ray raises when the process, the machine or the answer is gone."""
+    from ray import exceptions as ray
+
+    return (
+        ray.RayActorError,
+        ray.WorkerCrashedError,
+        ray.NodeDiedError,
+        ray.ObjectLostError,
+        ray.OutOfMemoryError,
+    )
+
+
+def _cause(error: Any) -> BaseException:
+    """The exception as it was raised on the worker, with the traceback of there."""
+    cause: BaseException = error.cause
+    cause.add_note(str(error.traceback_str))
+    return cause
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise RequestError("ray is not installed", "pip install 'ares-curation[ray]'") from None
+    return ray
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
