@@ -8,12 +8,17 @@ import platform
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
+from benchmarks.access import access
 from benchmarks.embed import random_vit
+from benchmarks.ingest import rlds, video
 from benchmarks.startup import startup
 from benchmarks.timing import Row, table
 
 # Number (as in benchmarks/README.md) -> what measures it.
 BENCHMARKS: dict[int, Callable[[], Iterable[Row]]] = {
+    1: rlds,
+    3: video,
+    6: access,
     10: random_vit,
     16: startup,
 }
