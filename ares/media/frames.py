@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ares.errors import MediaError
-from ares.media import hdf5, mp4, tfrecord
+from ares.media import hdf5, mcap, mp4, tfrecord
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,6 +52,8 @@ def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     """Every frame of the span in order, one at a time: (H, W, 3) uint8 RGB. Raises MediaError."""
     if ref.kind == "mp4":
         return _rgb(ref, mp4.all_frames(ref))
+    if ref.kind == "mcap":
+        return _rgb(ref, mcap.all_frames(ref))
     return _rgb(ref, _pictures(ref, range(ref.num_frames)))
 
 
@@ -70,6 +72,8 @@ def encoded_frames(ref: MediaRef) -> list[bytes]:
 def _rising(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
     if ref.kind == "mp4":
         return _rgb(ref, mp4.frames(ref, seconds))
+    if ref.kind == "mcap":
+        return _rgb(ref, mcap.frames(ref, seconds))
     last = ref.num_frames - 1
     slack = min(_ROUNDING_SECONDS, 0.5 / ref.rate_hz)
     numbers = [min(max(int((second + slack) * ref.rate_hz), 0), last) for second in seconds]
