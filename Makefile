@@ -15,7 +15,7 @@ app: run-env ## Open the dashboard of a workspace (ARGS="-w FOLDER")
 
 test: dev-env ## Run every test (ARGS="-k NAME -x")
 	@scripts/test_system.sh
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -n auto $(ARGS)
 
 check: dev-env ## Lint, format, types, and the tests of the house rules
 	@$(BIN)/ruff check .

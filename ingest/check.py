@@ -134,9 +134,12 @@ def _saturated(signal: Signal, timestamps: NDArray[np.float64]) -> Iterator[Find
 
     size = np.abs(signal.values)
     extreme = size == size.max(axis=0)
-    # Two values are a switch, such as a gripper's; one is a dimension that is not used.
-    varied = np.array([len(np.unique(column)) > 2 for column in signal.values.T])
-    for dim in np.flatnonzero(varied & (extreme.mean(axis=0) >= _SATURATED_SHARE)):
+    # Two values are a switch, one is a dimension that is not used, and a gripper rests at its limits.
+    moving = [
+        len(np.unique(column)) > 2 and "gripper" not in name
+        for column, name in zip(signal.values.T, signal.names, strict=True)
+    ]
+    for dim in np.flatnonzero(np.array(moving) & (extreme.mean(axis=0) >= _SATURATED_SHARE)):
         first = int(np.argmax(extreme[:, dim]))
         yield Finding(reason=f"action {signal.names[dim]} is saturated", seconds=_finite(timestamps[first]))
 

@@ -82,8 +82,8 @@ def test_an_episode_shows_its_grade_and_what_made_it(shown: Workspace) -> None:
     app = _view("episode", {"episode": chosen})
     assert "caption not acceptable" in _words(app)
     table = app.dataframe[0].value
-    assert list(table["name"]) == ["caption", "grade"]
-    assert list(table["model"]) == ["hand", "hand"]
+    assert list(table["name"]) == ["quality", "caption", "grade"]
+    assert list(table["model"])[1:] == ["hand", "hand"]
 
 
 def test_a_set_made_from_a_view_holds_its_episodes_and_is_listed(shown: Workspace) -> None:
@@ -111,4 +111,5 @@ def test_status_counts_episodes_and_annotations(shown: Workspace) -> None:
     assert app.metric[0].value == "25"
     tables = [table.value for table in app.dataframe]
     done = next(table for table in tables if "annotation" in table)
-    assert dict(zip(done["annotation"], done["done"], strict=True)) == {"caption": 12, "grade": 12}
+    counted = dict(zip(done["annotation"], done["done"], strict=True))
+    assert counted == {"caption": 12, "grade": 12, "quality": 24}
