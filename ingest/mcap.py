@@ -1,0 +1,80 @@
+"""Ingest MCAP recordings of ROS 2 and Foxglove: one file, or one rosbag2 folder of several, is one episode."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ares.episode import episode_id
+from ares.errors import SourceError
+from ares.media.mcap_file import ROSBAG, files_of
+from ingest.base import Ingester, Item, Options, Source
+from ingest.mcap_record import FORMAT, load_recording
+
+SUFFIX = ".mcap"
+ROUNDED = "positions of type float64 are kept as float32"
+
+
+def recognises(path: str) -> bool:
+    """Whether a file is an MCAP, or a folder holds some (and is no LeRobot dataset)."""
+    asked = Path(path)
+    if asked.is_file():
+        return asked.suffix.lower() == SUFFIX
+    if (asked / "meta" / "info.json").exists():
+        return False
+    return next(_folders(asked), None) is not None
+
+
+def open_mcap(path: str, options: Options) -> list[Source]:
+    """The folder (or the one file) as a dataset. Raises SourceError when there is no MCAP file."""
+    asked = Path(os.path.normpath(Path(path).absolute()))
+    folder = asked.parent if asked.is_file() else asked
+    dataset = options.dataset or folder.name
+    warnings: dict[str, None] = {ROUNDED: None}
+    uris: list[str] = []
+    for place, names in [(folder, [asked.name])] if asked.is_file() else _folders(folder):
+        uris += _recordings(place, names, warnings, alone=asked.is_file())
+    if not uris:
+        raise SourceError("folder holds no MCAP file", f"{path}: no {SUFFIX}")
+    items = (_item(uri, folder, dataset, options) for uri in uris)
+    return [
+        Source(
+            format=FORMAT, dataset=dataset, version="", total=len(uris), items=items, warnings=tuple(warnings)
+        )
+    ]
+
+
+def _folders(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Folders at or below one that hold MCAP files, and the names of these."""
+    for place, below, files in os.walk(folder):
+        below.sort()
+        names = sorted(name for name in files if Path(name).suffix.lower() == SUFFIX)
+        if names:
+            yield Path(place), names
+
+
+def _recordings(place: Path, names: list[str], warnings: dict[str, None], *, alone: bool) -> list[str]:
+    """What makes an episode each: rosbag2's metadata.yaml where it lists several files, and every other file."""
+    listing = place / ROSBAG
+    listed: set[str] = set()
+    if listing.is_file() and not alone:
+        try:
+            listed = {Path(path).name for path in files_of(str(listing))}
+        except SourceError as error:
+            warnings[f"{error.reason}, so each file is taken as one episode"] = None
+    bag = [str(listing)] if len(listed) > 1 else []
+    return bag + [str(place / name) for name in names if not (bag and name in listed)]
+
+
+def _item(uri: str, folder: Path, dataset: str, options: Options) -> Item:
+    path = Path(uri)
+    place = path.parent if path.name == ROSBAG else path
+    key = place.relative_to(folder).as_posix() if place != folder else folder.name
+    identity = episode_id(format=FORMAT, dataset=dataset, version="", split="", key=key)
+    load = functools.partial(load_recording, uri, key, dataset, identity, options.rate_hz)
+    return Item(episode_id=identity, where=str(place), load=load)
+
+
+mcap = Ingester(name=FORMAT, recognises=recognises, open=open_mcap)

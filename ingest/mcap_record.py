@@ -1,0 +1,240 @@
+"""One MCAP recording made into a record: cameras and signals on one step clock, by the stamps of the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ares.episode import ASSUMED_RATE_HZ, Camera, Episode, Json, RateSource, Record, Signal, Trajectory
+from ares.errors import SourceError
+from ares.media.mcap import first_shown
+from ares.media.mcap_file import files_of
+from ares.media.mcap_index import Images
+from ares.media.ref import MediaRef
+from ingest.mcap_topics import Heardings, Track, listen, track
+from ingest.roles import camera_role, distinct
+from ingest.video_record import content_hash
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FORMAT = "mcap"
+
+_JITTER = 0.2
+_DROPPED = 1.8
+_PLAIN = frozenset(
+    {"camera", "cameras", "image", "images", "compressed", "image_raw", "image_rect", "image_color", "video"}
+)
+
+
+def load_recording(uri: str, key: str, dataset: str, episode_id: str, user_rate_hz: float | None) -> Record:
+    """Read a recording: signals as they are, of the images where they stand.
+
+    The steps are the images of the first camera, by name, that has more than one, else the messages of the first
+    signal; every other topic gives each step its latest message at or before it.
+
+    Raises SourceError when a file is missing or no MCAP, or there is neither camera nor signal in it.
+    """
+    files = files_of(uri)
+    found = listen(files)
+    if not found.images and not found.signals:
+        raise SourceError("holds no camera and no signal", f"{uri}: {_contents(found)}")
+    tracks = {name: _tracks(found, name) for name in sorted(found.signals)}
+    clock = _clock(found, tracks)
+    rate_hz, rate_source = _rate(found, clock, user_rate_hz)
+    trajectory = _trajectory(found, tracks, clock)
+    names = _camera_names(sorted(found.images))
+    instructions = distinct([text for _, text in sorted(found.texts, key=lambda each: each[0])])
+    cameras = tuple(
+        _camera(found, uri, topic, name, clock, len(clock) / rate_hz) for topic, name in names.items()
+    )
+    episode = Episode(
+        episode_id=episode_id,
+        format=FORMAT,
+        dataset=dataset,
+        version="",
+        split="",
+        key=key,
+        source=uri,
+        content_hash=_hash(files),
+        instruction=instructions[0] if instructions else "",
+        instructions=instructions,
+        robot="",
+        num_steps=len(clock),
+        rate_hz=rate_hz,
+        rate_source=rate_source,
+        cameras=cameras,
+        state_names=trajectory.state.names if trajectory.state else (),
+        action_names=trajectory.action.names if trajectory.action else (),
+        metadata=_metadata(found, clock),
+    )
+    _check(found, tracks, clock)
+    return Record(episode=episode, trajectory=trajectory, warnings=tuple(found.warnings))
+
+
+def _hash(files: list[str]) -> str:
+    try:
+        return content_hash(files)
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{error.filename}: {error.strerror}") from None
+
+
+def _contents(found: Heardings) -> str:
+    """What stands in a recording that is of no use."""
+    told = [f"{topic} ({schema})" for topic, schema in found.unused.items()]
+    told += [f"{topic} ({error})" for topic, error in found.skipped.items()]
+    told += [text for text in found.warnings if not text.startswith("topic ")]
+    return f"{found.messages} messages; " + ("; ".join(told[:12]) or "no topic")
+
+
+def _tracks(found: Heardings, topic: str) -> dict[str, Track]:
+    """The fields of a signal topic that hold values, the first one being what it is about."""
+    return {name: track(found.signals[topic], name) for name in found.signals[topic].fields()}
+
+
+def _clock(found: Heardings, tracks: Mapping[str, Mapping[str, Track]]) -> NDArray[np.int64]:
+    """(T,) nanoseconds of the steps, rising, each once."""
+    import numpy as np
+
+    clocks = [_at(found.images[topic]) for topic in sorted(found.images)]
+    order = sorted(tracks, key=lambda topic: (found.uses[topic] != "joints", topic))
+    clocks += [next(iter(tracks[topic].values())).at for topic in order]
+    return np.unique(next((clock for clock in clocks if len(clock) > 1), clocks[0]))
+
+
+def _at(images: Images) -> NDArray[np.int64]:
+    import numpy as np
+
+    return images.start + np.round(np.array(images.seconds) * 1e9).astype(np.int64)
+
+
+def _rate(found: Heardings, clock: NDArray[np.int64], user_rate_hz: float | None) -> tuple[float, RateSource]:
+    if len(clock) > 1:
+        if user_rate_hz is not None:
+            found.warn("the rate given is not used, since the stamps tell it")
+        return (len(clock) - 1) * 1e9 / float(clock[-1] - clock[0]), "source"
+    found.warn("recording has a single step")
+    return (ASSUMED_RATE_HZ, "assumed") if user_rate_hz is None else (user_rate_hz, "user")
+
+
+def _trajectory(
+    found: Heardings, tracks: Mapping[str, Mapping[str, Track]], clock: NDArray[np.int64]
+) -> Trajectory:
+    states = [topic for topic in tracks if found.uses[topic] == "joints"]
+    actions = {topic: tracks[topic] for topic in tracks if topic not in states}
+    fields = {
+        name: _joined({topic: tracks[topic][name] for topic in states if name in tracks[topic]}, clock)
+        for name in ("position", "velocity", "effort")
+    }
+    for topic, held in actions.items():
+        if "position" not in held:
+            found.warn(f"action topic {topic} holds {next(iter(held))}, not position")
+    extra = {name: fields[name] for name in ("velocity", "effort")}
+    return Trajectory(
+        timestamps=(clock - clock[0]) / 1e9,
+        state=fields["position"],
+        action=_joined({topic: next(iter(held.values())) for topic, held in actions.items()}, clock),
+        extra={name: signal for name, signal in extra.items() if signal is not None},
+    )
+
+
+def _joined(tracks: Mapping[str, Track], clock: NDArray[np.int64]) -> Signal | None:
+    """Topics side by side on the step clock; names that two of them share get the topic's before them."""
+    import numpy as np
+
+    if not tracks:
+        return None
+    names = [(topic, name) for topic, each in tracks.items() for name in each.signal.names]
+    plain = [name for _, name in names]
+    unique = len(set(plain)) == len(plain)
+    rows = [
+        each.signal.values[np.maximum(np.searchsorted(each.at, clock, side="right") - 1, 0)]
+        for each in tracks.values()
+    ]
+    whole = tuple(plain) if unique else tuple(f"{topic}/{name}" for topic, name in names)
+    return Signal(np.concatenate(rows, axis=1), whole)
+
+
+def _camera_names(topics: list[str]) -> dict[str, str]:
+    """A camera's name: its topic without the parts that only say how images are sent, where that stays unique."""
+    short = {
+        topic: "_".join(part for part in topic.split("/") if part and part not in _PLAIN) for topic in topics
+    }
+    names = list(short.values())
+    return {topic: name or "camera" if names.count(name) == 1 else topic for topic, name in short.items()}
+
+
+def _camera(
+    found: Heardings, uri: str, topic: str, name: str, clock: NDArray[np.int64], duration: float
+) -> Camera:
+    images, info = found.images[topic], found.infos[topic]
+    start = float(clock[0] - images.start) / 1e9
+    first = first_shown(images.seconds, start)
+    last = max(first_shown(images.seconds, float(clock[-1] - images.start) / 1e9), first)
+    span = images.seconds[last] - images.seconds[first]
+    count = last - first + 1
+    media = MediaRef(
+        kind="mcap",
+        uri=uri,
+        start_seconds=start,
+        stop_seconds=start + duration,
+        num_frames=count,
+        rate_hz=(count - 1) / span if span > 0 else count / duration,
+        key=topic,
+    )
+    return Camera(
+        name=name, role=camera_role(name), width=info.width, height=info.height, codec=info.codec, media=media
+    )
+
+
+def _metadata(found: Heardings, clock: NDArray[np.int64]) -> dict[str, Json]:
+    """When it was recorded, and what is used and what not."""
+    made: dict[str, Json] = {"start_stamp_seconds": float(clock[0]) / 1e9}
+    made |= {
+        use: [topic for topic in sorted(found.uses) if found.uses[topic] in kinds] for use, kinds in _USES
+    }
+    if found.unused:
+        made["unused_topics"] = dict(sorted(found.unused.items()))
+    return {name: value for name, value in made.items() if value != []}
+
+
+_USES = (("state_topics", ("joints",)), ("action_topics", ("action", "array")))
+
+
+def _check(found: Heardings, tracks: Mapping[str, Mapping[str, Track]], clock: NDArray[np.int64]) -> None:
+    """Say what is odd about the stamps of every topic that is used."""
+    for topic in sorted(found.images):
+        images = found.images[topic]
+        for text in _odd(_at(images), clock, images.stamped, images.sorted):
+            found.warn(f"topic {topic} {text}")
+    for topic, fields in tracks.items():
+        held = next(iter(fields.values()))
+        for text in _odd(held.at, clock, held.stamped, held.sorted):
+            found.warn(f"topic {topic} {text}")
+        if not held.complete:
+            found.warn(f"topic {topic} lacks some joints in some messages; they keep their last value")
+
+
+def _odd(at: NDArray[np.int64], clock: NDArray[np.int64], stamped: bool, rising: bool) -> Iterator[str]:
+    import numpy as np
+
+    if not stamped:
+        yield "has no header stamps; the times of publishing are taken"
+    if not rising:
+        yield "has stamps that run backwards; its messages were sorted"
+    gaps = np.diff(at)
+    if not (gaps > 0).all():
+        yield "has stamps that repeat"
+    gaps = gaps[gaps > 0]
+    if len(gaps) < 2:
+        return
+    usual = float(np.median(gaps))
+    dropped = gaps > _DROPPED * usual
+    if dropped.any():
+        yield "dropped messages"
+    if (np.abs(gaps[~dropped] - usual) > _JITTER * usual).any():
+        yield "is not evenly spaced (jitter above 20 %)"
+    margin = 2 * max(usual, float(np.median(np.diff(clock))) if len(clock) > 1 else 0.0)
+    if at[0] > clock[0] + margin or at[-1] < clock[-1] - margin:
+        yield "does not cover the whole episode"
