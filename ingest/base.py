@@ -15,10 +15,12 @@ class Options:
     Attributes:
         dataset: Name to use instead of the source's own, or "".
         rate_hz: Recording rate given by the user, or None.
+        spec: File that says what the dataset does not say of itself, or "".
     """
 
     dataset: str = ""
     rate_hz: float | None = None
+    spec: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +67,11 @@ class Ingester:
         name: Format name, as in `ares ingest --format`.
         recognises: Whether a folder or file holds this format; cheap, reads no record.
         open: Opens every dataset found there. Raises SourceError for one that cannot be opened at all.
+        show_spec: The specs that the datasets found there would be read with, as YAML; None for a format that
+            needs none.
     """
 
     name: str
     recognises: Callable[[str], bool]
     open: Callable[[str, Options], list[Source]]
+    show_spec: Callable[[str, Options], str] | None = None

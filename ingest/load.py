@@ -113,7 +113,23 @@ def load(
 
 def open_sources(paths: Sequence[str], options: Options, format: str = "auto") -> list[Source]:
     """The datasets at the paths. Raises RequestError for a path that holds none of the format."""
+    if options.spec:
+        show_specs(paths, options, format)  # refuses a format that takes none
     return [source for path in paths for source in _ingester(path, format).open(path, options)]
+
+
+def show_specs(paths: Sequence[str], options: Options, format: str = "auto") -> str:
+    """The specs that the datasets at the paths would be read with, as YAML to be saved, edited and given back.
+
+    Raises RequestError for a path that holds none of the format, or one whose format says all by itself.
+    """
+    shown = []
+    for path in paths:
+        ingester = _ingester(path, format)
+        if ingester.show_spec is None:
+            raise RequestError(f"{path!r} takes no spec", f"{ingester.name} says all by itself")
+        shown.append(ingester.show_spec(path, options))
+    return "---\n".join(shown)
 
 
 def _ingester(path: str, format: str) -> Ingester:

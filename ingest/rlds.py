@@ -18,7 +18,8 @@ from ingest.base import Ingester, Item, Options, Source
 from ingest.rlds_features import read_features
 from ingest.rlds_plan import make_plan
 from ingest.rlds_record import FORMAT, Dataset, Entry, load_record
-from ingest.spec import DatasetSpec, dataset_spec
+from ingest.rlds_show import show_spec
+from ingest.spec import DatasetSpec, dataset_spec, read_spec
 
 _INFO, _FEATURES = "dataset_info.json", "features.json"
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
@@ -50,8 +51,21 @@ def open_rlds(path: str, options: Options) -> list[Source]:
     """Every dataset and version at or under a folder.
 
     Raises:
-        SourceError: There is none, or one has no readable features.json or dataset_info.json.
+        SourceError: There is none, one has no readable features.json or dataset_info.json, or a name or spec is
+            given for several.
     """
+    return [_source(folder, options) for folder in _chosen(path, options)]
+
+
+def show(path: str, options: Options) -> str:
+    """The spec that would be used for every dataset at or under a folder, as YAML. Raises like `open_rlds`."""
+    opened = [_dataset(folder, options) for folder in _chosen(path, options)]
+    return "---\n".join(
+        show_spec(each.name, each.plan, each.spec, each.rate_hz, each.rate_source) for each in opened
+    )
+
+
+def _chosen(path: str, options: Options) -> list[Path]:
     folders = list(_folders(Path(path)))
     if not folders:
         raise SourceError(
@@ -61,7 +75,9 @@ def open_rlds(path: str, options: Options) -> list[Source]:
         raise SourceError(
             "one name for several datasets", f"{options.dataset!r} for {len(folders)} under {path}"
         )
-    return [_source(folder, options) for folder in folders]
+    if options.spec and len(folders) > 1:
+        raise SourceError("one spec for several datasets", f"{options.spec} for {len(folders)} under {path}")
+    return folders
 
 
 def _folders(path: Path) -> Iterator[Path]:
@@ -73,16 +89,32 @@ def _folders(path: Path) -> Iterator[Path]:
 
 
 def _source(folder: Path, options: Options) -> Source:
+    dataset = _dataset(folder, options)
     info = _read_info(folder / _INFO)
-    own_name = str(info.get("name") or folder.parent.name)
-    spec = dataset_spec(own_name)
+    shards = _shards(folder, info, _own_name(folder, info))
+    return Source(
+        format=FORMAT,
+        dataset=dataset.name,
+        version=dataset.version,
+        total=sum(shard.records for shard in shards),
+        items=(item for shard in shards for item in _items(dataset, shard)),
+        warnings=tuple(_source_warnings(dataset)),
+    )
+
+
+def _dataset(folder: Path, options: Options) -> Dataset:
+    info = _read_info(folder / _INFO)
+    own_name = _own_name(folder, info)
+    # A copy may have been renamed inside or outside: "liber_o10" lies in a folder libero_10.
+    known = dataset_spec(own_name) or dataset_spec(folder.parent.name)
+    spec = read_spec(Path(options.spec)) if options.spec else known
     rate_hz, rate_source = _rate(options, spec)
-    plan = make_plan(read_features(folder / _FEATURES), dict(spec.cameras) if spec else {})
+    plan = make_plan(read_features(folder / _FEATURES), spec)
     if not any((plan.cameras, plan.action, plan.state)):
         raise SourceError(
             "dataset has no steps", f"{folder / _FEATURES}: no image, state or action under steps"
         )
-    dataset = Dataset(
+    return Dataset(
         name=options.dataset or own_name,
         version=str(info.get("version") or folder.name),
         rate_hz=rate_hz,
@@ -90,18 +122,23 @@ def _source(folder: Path, options: Options) -> Source:
         spec=spec,
         plan=plan,
     )
-    shards = _shards(folder, info, own_name)
-    warnings = list(plan.left_out)
-    if rate_source == "assumed":
-        warnings.append(f"rate of {dataset.name} is not known, {rate_hz:g} Hz assumed (give --rate)")
-    return Source(
-        format=FORMAT,
-        dataset=dataset.name,
-        version=dataset.version,
-        total=sum(shard.records for shard in shards),
-        items=(item for shard in shards for item in _items(dataset, shard)),
-        warnings=tuple(warnings),
-    )
+
+
+def _own_name(folder: Path, info: Mapping[str, Any]) -> str:
+    return str(info.get("name") or folder.parent.name)
+
+
+def _source_warnings(dataset: Dataset) -> Iterator[str]:
+    plan, spec = dataset.plan, dataset.spec
+    yield from plan.left_out
+    yield from plan.warnings
+    if spec:
+        yield from spec.faults
+    if not spec or not (spec.state or spec.action):
+        for key in plan.unknown:
+            yield f"{key} is kept as a signal of unknown meaning (--show-spec)"
+    if dataset.rate_source == "assumed":
+        yield f"rate of {dataset.name} is not known, {dataset.rate_hz:g} Hz assumed (give --rate)"
 
 
 def _read_info(path: Path) -> Mapping[str, Any]:
@@ -199,4 +236,4 @@ def _fail(reason: str, detail: str) -> Record:
     raise SourceError(reason, detail)
 
 
-rlds = Ingester(name=FORMAT, recognises=recognises, open=open_rlds)
+rlds = Ingester(name=FORMAT, recognises=recognises, open=open_rlds, show_spec=show)

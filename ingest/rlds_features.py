@@ -74,6 +74,7 @@ def read_features(path: Path) -> tuple[Feature, ...]:
 def _leaves(
     node: Mapping[str, Any], key: str, outer: tuple[int | None, ...], ragged: bool
 ) -> Iterator[Feature]:
+    node = _today(node)
     if "featuresDict" in node:
         for name, child in node["featuresDict"]["features"].items():
             yield from _leaves(child, f"{key}/{name}" if key else name, outer, ragged)
@@ -99,7 +100,11 @@ def _leaf(node: Mapping[str, Any], key: str, outer: tuple[int | None, ...], ragg
     kind = str(node.get("pythonClassName", "")).rpartition(".")[2]
     if "image" in node:
         return Feature(
-            key, "image", (*outer, *_shape(node["image"])), node["image"].get("dtype", "uint8"), ragged=ragged
+            key,
+            "image",
+            (*outer, *_shape(node["image"])),
+            node["image"].get("dtype") or "uint8",
+            ragged=ragged,
         )
     if "text" in node or kind == "Text":
         return Feature(key, "text", outer, "object", ragged=ragged)
@@ -116,5 +121,31 @@ def _leaf(node: Mapping[str, Any], key: str, outer: tuple[int | None, ...], ragg
 
 
 def _shape(node: Mapping[str, Any]) -> tuple[int | None, ...]:
-    sizes = (int(size) for size in node.get("shape", {}).get("dimensions", []))
-    return tuple(None if size < 0 else size for size in sizes)
+    shape = node.get("shape") or ()
+    sizes = shape.get("dimensions", ()) if isinstance(shape, Mapping) else shape
+    return tuple(None if size is None or int(size) < 0 else int(size) for size in sizes)
+
+
+def _today(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A node in the form of today, from the {"type", "content"} that tensorflow_datasets wrote until 2022."""
+    if "type" not in node or "content" not in node:
+        return node
+    name, content = str(node["type"]), node["content"]
+    content = json.loads(content) if isinstance(content, str) else content or {}
+    made: dict[str, Any] = {"pythonClassName": name}
+    kind = name.rpartition(".")[2]
+    if kind == "FeaturesDict":
+        made["featuresDict"] = content if node.get("proto_cls") else {"features": content}
+    elif kind in ("Sequence", "Dataset"):
+        made["sequence"] = {"feature": content["feature"], "length": _or(content.get("length"), -1)}
+    elif kind in ("Image", "LabeledImage"):
+        made["image"] = content
+    elif kind == "ClassLabel":
+        made["classLabel"] = content
+    elif kind in ("Tensor", "Scalar"):
+        made["tensor"] = content
+    return made
+
+
+def _or(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value

@@ -13,8 +13,9 @@ from ares.media.imageinfo import image_info
 from ares.media.ref import MediaRef
 from ares.media.tfrecord import Place, decode_image, parse_example, read_record
 from ingest.rlds_features import Feature
-from ingest.rlds_plan import Plan
-from ingest.rlds_values import count_steps, note, step_numbers, stored, texts
+from ingest.rlds_parts import Part, found_parts
+from ingest.rlds_plan import Plan, View
+from ingest.rlds_values import count_steps, is_rounded, note, step_numbers, stored, texts
 from ingest.roles import distinct
 from ingest.spec import DatasetSpec
 
@@ -81,8 +82,7 @@ def load_record(entry: Entry) -> Record:
     where = f"{entry.path}, record {entry.key}"
     payload, content_hash = read_record(entry.path, entry.place)
     example = parse_example(payload, where)
-    signals = (*plan.state, *plan.action, *plan.extra)
-    steps = count_steps(example, [*signals, *(feature for feature, _, _ in plan.cameras)])
+    steps = count_steps(example, [*plan.signals, *(view.feature for view in plan.cameras)])
     if not steps:
         raise SourceError("record holds no step", where)
     return _record(entry, example, steps, content_hash)
@@ -91,11 +91,11 @@ def load_record(entry: Entry) -> Record:
 def _record(entry: Entry, example: Mapping[str, Any], steps: int, content_hash: str) -> Record:
     dataset, plan = entry.dataset, entry.dataset.plan
     warnings = list(entry.warnings)
-    state = _signal(example, plan.state, steps, dataset.spec.state_names if dataset.spec else (), warnings)
-    action = _signal(example, plan.action, steps, dataset.spec.action_names if dataset.spec else (), warnings)
+    state = _signal(example, plan.state, steps, warnings)
+    action = _signal(example, plan.action, steps, warnings)
     metadata = {_note_name(feature): note(example, feature) for feature in plan.notes}
     instructions = distinct([text for feature in plan.language for text in texts(example, feature)])
-    success, success_source = _outcome(metadata, plan.notes, dataset.spec)
+    success, success_source = _outcome(example, metadata, dataset, warnings)
     cameras = tuple(_cameras(entry, example, steps, warnings))
     warnings.extend(_lies(metadata, cameras))
     episode = Episode(
@@ -135,10 +135,10 @@ def _trajectory(
     import numpy as np
 
     plan, extra = dataset.plan, {}
-    for feature in plan.extra:
-        signal = _signal(example, (feature,), steps, (), warnings)
+    for part in found_parts(plan.extra):
+        signal = _signal(example, (part,), steps, warnings)
         if signal:
-            extra[feature.key.removeprefix("steps/").removeprefix("observation/")] = signal
+            extra[part.feature.key.removeprefix("steps/").removeprefix("observation/")] = signal
     reward = _numbers(example, plan.reward, steps, warnings) if plan.reward else None
     return Trajectory(
         timestamps=np.arange(steps, dtype=np.float64) / dataset.rate_hz,
@@ -156,32 +156,33 @@ def _numbers(
     if values is None:
         absent = not stored(example, feature)
         warnings.append(f"{feature.key} is {'missing' if absent else 'not as long as the other steps'}")
+    elif is_rounded(example, feature):
+        warnings.append(f"{feature.key} holds integers that float32 rounds")
     return values
 
 
 def _signal(
-    example: Mapping[str, Any],
-    features: Sequence[Feature],
-    steps: int,
-    known: Sequence[str],
-    warnings: list[str],
+    example: Mapping[str, Any], parts: Sequence[Part], steps: int, warnings: list[str]
 ) -> Signal | None:
     import numpy as np
 
-    parts: list[NDArray[np.float32]] = []
+    found: list[NDArray[np.float32]] = []
     names: list[str] = []
-    for feature in features:
-        values = _numbers(example, feature, steps, warnings)
+    read: dict[str, NDArray[np.float32] | None] = {}
+    for part in parts:
+        key = part.feature.key
+        if key not in read:
+            read[key] = _numbers(example, part.feature, steps, warnings)
+        values = read[key]
         if values is not None:
-            parts.append(values)
-            width = values.shape[1]
-            names += [feature.name] if width == 1 else [f"{feature.name}_{number}" for number in range(width)]
-    if not parts:
+            found.append(values[:, part.start : part.stop])
+            names += part.names
+    if not found:
         return None
-    values = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+    values = np.ascontiguousarray(found[0]) if len(found) == 1 else np.concatenate(found, axis=1)
     if not np.isfinite(values).all():
-        warnings.append(f"{features[0].key} holds numbers that are not finite")
-    return Signal(values, tuple(known) if len(known) == len(names) else tuple(names))
+        warnings.append(f"{parts[0].feature.key} holds numbers that are not finite")
+    return Signal(values, tuple(names))
 
 
 def _note_name(feature: Feature) -> str:
@@ -189,11 +190,14 @@ def _note_name(feature: Feature) -> str:
 
 
 def _outcome(
-    metadata: Mapping[str, Json], notes: Sequence[Feature], spec: DatasetSpec | None
+    example: Mapping[str, Any], metadata: Mapping[str, Json], dataset: Dataset, warnings: list[str]
 ) -> tuple[bool | None, str]:
     """Whether the episode succeeded and which field says so; reward and is_terminal never do."""
+    plan, spec = dataset.plan, dataset.spec
+    if plan.success and plan.success.key != "aspects/success":
+        return _told(example, plan.success, warnings)
     if metadata.get("success") in (True, False, 0, 1):
-        return bool(metadata["success"]), next(one.key for one in notes if _note_name(one) == "success")
+        return bool(metadata["success"]), next(one.key for one in plan.notes if _note_name(one) == "success")
     if metadata.get("aspects/has_aspects") is True and isinstance(metadata.get("aspects/success"), bool):
         return bool(metadata["aspects/success"]), "aspects/success"
     if spec and spec.outcome_in_path:
@@ -203,14 +207,23 @@ def _outcome(
     return None, ""
 
 
+def _told(example: Mapping[str, Any], feature: Feature, warnings: list[str]) -> tuple[bool | None, str]:
+    """The outcome by the field that the spec names; a field that changes its mind says nothing."""
+    said = set(stored(example, feature))
+    if said in ({0}, {1}):
+        return said == {1}, feature.key
+    warnings.append(f"outcome {feature.key} is neither 0 nor 1 throughout")
+    return None, ""
+
+
 def _robot(metadata: Mapping[str, Json], spec: DatasetSpec | None) -> str:
     named = (metadata.get(name) for name in ("robot", "robot_type", "robot_name", "embodiment"))
     return next((name for name in named if isinstance(name, str) and name), spec.robot if spec else "")
 
 
 def _cameras(entry: Entry, example: Mapping[str, Any], steps: int, warnings: list[str]) -> Iterator[Camera]:
-    for feature, name, role in entry.dataset.plan.cameras:
-        images = stored(example, feature)
+    for view in entry.dataset.plan.cameras:
+        name, images = view.name, stored(example, view.feature)
         if len(images) != steps:
             warnings.append(
                 f"camera {name} has no picture" if not images else f"camera {name} lacks pictures"
@@ -224,16 +237,16 @@ def _cameras(entry: Entry, example: Mapping[str, Any], steps: int, warnings: lis
         warnings.extend(f"camera {name} is {flag}" for flag in flags)
         yield Camera(
             name=name,
-            role=role,
+            role=view.role,
             width=info.width,
             height=info.height,
             codec=info.codec,
-            media=_media(entry, feature, steps),
+            media=_media(entry, view, steps),
             flags=flags,
         )
 
 
-def _media(entry: Entry, feature: Feature, steps: int) -> MediaRef:
+def _media(entry: Entry, view: View, steps: int) -> MediaRef:
     return MediaRef(
         kind="tfrecord",
         uri=entry.path,
@@ -243,7 +256,8 @@ def _media(entry: Entry, feature: Feature, steps: int) -> MediaRef:
         rate_hz=entry.dataset.rate_hz,
         byte_offset=entry.place.offset,
         byte_size=entry.place.size,
-        key=feature.key,
+        key=view.feature.key,
+        channels=view.channels,
     )
 
 

@@ -19,9 +19,10 @@ Example = Mapping[str, Any]
 
 def stored(example: Example, feature: Feature) -> Sequence[Any]:
     """The values as the record holds them; empty when the key is absent."""
-    if feature.key not in example:
+    key = f"{feature.key}/ragged_flat_values" if feature.ragged else feature.key
+    if key not in example:
         return ()
-    kind = example[feature.key]
+    kind = example[key]
     if feature.kind in ("image", "text") or feature.encoding != "none":
         values: Sequence[Any] = kind.bytes_list.value
     elif feature.dtype.startswith(("float", "bfloat")):
@@ -63,6 +64,16 @@ def step_numbers(example: Example, feature: Feature, steps: int) -> NDArray[np.f
     if any(row is None or row.size != feature.size for row in rows):
         return None
     return np.stack([row.astype(np.float32).ravel() for row in rows if row is not None])
+
+
+def is_rounded(example: Example, feature: Feature) -> bool:
+    """Whether float32 cannot hold the integers of a feature exactly."""
+    import numpy as np
+
+    if "int" not in feature.dtype or feature.encoding != "none":
+        return False
+    values = np.array(stored(example, feature))
+    return bool(values.dtype.kind == "i" and (values.astype(np.float32).astype(np.float64) != values).any())
 
 
 def _unpack(value: bytes, feature: Feature) -> NDArray[Any] | None:

@@ -1,11 +1,12 @@
-"""DatasetSpec: what a dataset does not say about itself, from ingest/specs/<dataset>.yaml."""
+"""DatasetSpec: what a dataset does not say about itself, from ingest/specs/<dataset>.yaml or a file of the user."""
 
 from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ares.episode import Role
 from ares.errors import SourceError
@@ -13,16 +14,53 @@ from ares.errors import SourceError
 _FOLDER = Path(__file__).parent / "specs"
 
 
+class SliceSpec(BaseModel):
+    """Some numbers of one feature, and what they are.
+
+    Attributes:
+        key: The feature, as the record names it: "steps/observation/state".
+        start: First number.
+        stop: Number after the last; None for all from `start` on.
+        names: One for each number, or one for all that is then numbered ("joint": joint_0, joint_1...).
+        unit: "m", "rad", "m/s"; "" where it has none or nobody says.
+        convention: How to read them: "euler xyz", "quaternion xyzw", "1 is open"; "" where nobody says.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: str
+    start: int = Field(default=0, ge=0)
+    stop: int | None = None
+    names: tuple[str, ...] = Field(min_length=1)
+    unit: str = ""
+    convention: str = ""
+
+    @model_validator(mode="after")
+    def _fits(self) -> SliceSpec:
+        if self.stop is not None:
+            width = self.stop - self.start
+            if width < 1:
+                raise ValueError(f"stop {self.stop} is not after start {self.start}")
+            if len(self.names) not in (1, width):
+                raise ValueError(f"{len(self.names)} names for {width} numbers")
+        return self
+
+
 class DatasetSpec(BaseModel):
-    """What is known of one dataset.
+    """What is known of one dataset. Keys are those of the records.
 
     Attributes:
         rate_hz: Steps per second, which RLDS does not store.
         robot: The robot, for episodes that do not name theirs.
         cameras: Role of a camera by its name, where the name does not tell.
-        state_names: Names of the state's dimensions; used where their number fits.
-        action_names: Names of the action's dimensions; used where their number fits.
+        bgr: Cameras whose red and blue are swapped, with the height and width of the release where that is so
+            (copies of another size were mended), or null for any size.
+        state: What the state is made of, in order; found from the features when there is none.
+        action: The same for the action.
+        language: Keys of the instructions, the main one first; others that are found come after.
+        success: Key that holds the outcome, or "".
         outcome_in_path: Whether a folder "success" or "failure" in the episode's file_path is its outcome.
+        faults: What is known to be wrong with the dataset, said at each ingestion.
         reference: Where all this is written.
     """
 
@@ -31,10 +69,14 @@ class DatasetSpec(BaseModel):
     rate_hz: float | None = Field(default=None, gt=0)
     robot: str = ""
     cameras: dict[str, Role] = Field(default_factory=dict)
-    state_names: tuple[str, ...] = ()
-    action_names: tuple[str, ...] = ()
+    bgr: dict[str, tuple[int, int] | None] = Field(default_factory=dict)
+    state: tuple[SliceSpec, ...] = ()
+    action: tuple[SliceSpec, ...] = ()
+    language: tuple[str, ...] = ()
+    success: str = ""
     outcome_in_path: bool = False
-    reference: str
+    faults: tuple[str, ...] = ()
+    reference: str = Field(min_length=1)
 
 
 @functools.cache
@@ -48,13 +90,25 @@ def dataset_spec(dataset: str, folder: Path = _FOLDER) -> DatasetSpec | None:
 
 def read_spec(path: Path) -> DatasetSpec:
     """A spec file. Raises SourceError naming the file and the field that is wrong."""
-    import yaml
-
     try:
-        return DatasetSpec.model_validate(yaml.safe_load(path.read_text()))
-    except yaml.YAMLError as error:
-        raise SourceError("dataset spec is not YAML", f"{path}: {error}") from None
+        return DatasetSpec.model_validate(_document(path))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise SourceError("dataset spec has a wrong field", f"{path}: {place}: {first['msg']}") from None
+
+
+def _document(path: Path) -> Any:
+    """What a file says; one that is `like` another says what that one says, too."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError("dataset spec cannot be read", f"{path}: {error}") from None
+    except yaml.YAMLError as error:
+        raise SourceError("dataset spec is not YAML", f"{path}: {error}") from None
+    if not isinstance(document, dict) or "like" not in document:
+        return document
+    other = _FOLDER / f"{document.pop('like')}.yaml"
+    return _document(other) | document

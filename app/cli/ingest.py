@@ -30,6 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="E",
         help="local (default), or ray: read on the cluster of $RAY_ADDRESS, or on this machine's own",
     )
+    parser.add_argument(
+        "--spec",
+        default="",
+        metavar="FILE",
+        help="what the dataset does not say of itself, as --show-spec prints",
+    )
+    parser.add_argument(
+        "--show-spec",
+        action="store_true",
+        help="only print the spec that would be used, to be saved and edited",
+    )
     add_common(parser)
 
 
@@ -37,9 +48,13 @@ def run(args: argparse.Namespace) -> int:
     """Ingest. Returns 1 when an episode failed."""
     from ares.jobs.engine import open_engine
     from ingest.base import Options
-    from ingest.load import load, open_sources
+    from ingest.load import load, open_sources, show_specs
 
-    options = Options(dataset=args.dataset, rate_hz=args.rate)
+    options = Options(dataset=args.dataset, rate_hz=args.rate, spec=args.spec)
+    if args.show_spec:
+        spec = show_specs(args.source, options, args.format)
+        answer(args, {"spec": spec}, lambda: spec.rstrip())
+        return 0
     open_sources(args.source, options, args.format)  # a wrong path must not leave an empty workspace behind
     with open_engine(args.engine) as engine:
         ws = open_workspace(args, create=True)
