@@ -165,17 +165,28 @@ def _rate(options: Options, spec: DatasetSpec | None) -> tuple[float, RateSource
 
 
 def _shards(folder: Path, info: Mapping[str, Any], name: str) -> list[Shard]:
-    """The files of all splits, from dataset_info.json or, where that lists no lengths, from the folder."""
+    """The files of all splits, from dataset_info.json or, where that lists no lengths, from the folder.
+
+    Raises SourceError when the splits are none.
+    """
+    try:
+        return _listed_shards(folder, info, name) or list(_found_shards(folder))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise SourceError("dataset_info.json is no dataset info", f"{folder / _INFO}: {error!r}") from None
+
+
+def _listed_shards(folder: Path, info: Mapping[str, Any], name: str) -> list[Shard]:
     made: list[Shard] = []
     for split in info.get("splits") or ():
-        lengths = [int(length) for length in split.get("shardLengths") or ()]
-        template = split.get("filepathTemplate") or _TEMPLATE
+        lengths = [max(int(length), 0) for length in split.get("shardLengths") or ()]
+        template, title = split.get("filepathTemplate") or _TEMPLATE, split["name"]
+        if not isinstance(title, str):
+            raise TypeError(f"a split is named {title!r}")
         for number, length in enumerate(lengths):
             shard = f"{number:05d}-of-{len(lengths):05d}"
-            made.append(
-                Shard(split["name"], shard, str(folder / _file(template, name, split["name"], shard)), length)
-            )
-    return made or list(_found_shards(folder))
+            path = str(folder / _file(template, name, title, shard))
+            made.append(Shard(title, shard, path, length))
+    return made
 
 
 def _file(template: str, dataset: str, split: str, shard: str) -> str:

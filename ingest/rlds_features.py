@@ -64,7 +64,7 @@ def read_features(path: Path) -> tuple[Feature, ...]:
         raise SourceError("features.json is not JSON", f"{path}: {error}") from None
     try:
         features = tuple(_leaves(tree, "", (), False))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise SourceError("features.json is no feature tree", f"{path}: {error!r}") from None
     if not features:
         raise SourceError("features.json is no feature tree", f"{path}: it names no feature")

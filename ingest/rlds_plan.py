@@ -137,7 +137,8 @@ def _unusable_number(feature: Feature) -> str:
 def _unusable_image(feature: Feature) -> str:
     if not feature.per_step:
         return "an image outside the steps"
-    if "depth" in feature.name or feature.dtype != "uint8" or feature.shape[-1] not in (1, 3, 4, None):
+    channels = feature.shape[-1] if feature.shape else None
+    if "depth" in feature.name or feature.dtype != "uint8" or channels not in (1, 3, 4, None):
         return "depth or another image that is no colour"
     return ""
 

@@ -66,7 +66,7 @@ class DatasetSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rate_hz: float | None = Field(default=None, gt=0)
+    rate_hz: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     robot: str = ""
     cameras: dict[str, Role] = Field(default_factory=dict)
     bgr: dict[str, tuple[int, int] | None] = Field(default_factory=dict)
