@@ -15,7 +15,7 @@ from ares.media.hdf5 import opened, reading
 from ingest import hdf5_aloha, hdf5_demos, hdf5_droid
 from ingest.base import Ingester, Item, Options, Source
 from ingest.hdf5_record import FORMAT, Entry
-from ingest.hdf5_values import arrays, natural
+from ingest.hdf5_values import arrays, children, natural
 
 SUFFIXES = frozenset({".hdf5", ".h5"})
 _LOADERS: dict[str, Callable[[Entry], Record]] = {
@@ -106,8 +106,7 @@ def _family(path: Path, file: Any) -> Found:
     """What a file holds. Raises SourceError when it is damaged or of no family."""
     import h5py  # type: ignore[import-untyped]
 
-    with reading(str(path)):
-        kinds = {name: file.get(name, getclass=True) for name in file}
+    kinds = children(file)
     if kinds.get("data") is h5py.Group:
         return _demos(path, file)
     if kinds.get("observations") is h5py.Group:

@@ -10,7 +10,7 @@ from typing import Any
 from ares.episode import Json, RateSource, Record
 from ares.media.hdf5 import opened, reading
 from ingest.hdf5_record import About, Entry, Layout, count_steps, make_record, rate
-from ingest.hdf5_values import Reader, arrays, attributes, document, natural, notes, plain
+from ingest.hdf5_values import Reader, arrays, attributes, children, document, natural, notes, plain
 
 # What the state is made of, in this order, of every robot before the next one.
 PROPRIOCEPTION = (
@@ -99,7 +99,7 @@ def names_and_masks(file: Any) -> dict[str, tuple[str, ...]]:
 
     with reading(f"{file.filename} data"):
         data = file["data"]
-        names = [name for name in data if data.get(name, getclass=True) is h5py.Group]
+    names = [name for name, kind in children(data).items() if kind is h5py.Group]
     masks: dict[str, list[str]] = {name: [] for name in sorted(names, key=natural)}
     for mask, members in all_masks(file).items():
         for name in members:

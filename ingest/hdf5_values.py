@@ -40,30 +40,42 @@ def arrays(group: Any) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
 
-    def note(name: str, thing: Any) -> None:
-        if isinstance(thing, h5py.Dataset):
-            found[name] = thing
+    def note(name: str | bytes, thing: Any) -> None:
+        label = _text(name)
+        # A damaged type is told only when it is looked at.
+        if isinstance(thing, h5py.Dataset) and thing.dtype:
+            found[label] = thing
 
     with reading(f"{group.file.filename} {group.name}"):
         group.visititems(note)
     return found
 
 
+def children(group: Any) -> dict[str, Any]:
+    """The class of everything in a group by name. Raises SourceError."""
+    with reading(f"{group.file.filename} {group.name}"):
+        return {_text(name): group.get(name, getclass=True) for name in group}
+
+
 def attributes(thing: Any) -> dict[str, Any]:
     """The attributes of a group as Python values. Raises SourceError."""
     with reading(f"{thing.file.filename} {thing.name}"):
-        return {name: plain(value) for name, value in thing.attrs.items()}
+        return {_text(name): plain(value) for name, value in thing.attrs.items()}
 
 
 def plain(value: Any) -> Any:
-    """A value of h5py as bool, number, text, list or None."""
+    """A value of h5py or JSON as bool, number, text that can be stored, list, dict or None."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
     if isinstance(value, list):
         return [plain(part) for part in value]
-    return value if isinstance(value, bool | int | float | str) else None
+    if isinstance(value, dict):
+        return {plain(name): plain(part) for name, part in value.items()}
+    return value if isinstance(value, bool | int | float) else None
 
 
 def document(text: object) -> dict[str, Any] | None:
@@ -72,7 +84,7 @@ def document(text: object) -> dict[str, Any] | None:
         made = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return None
-    return made if isinstance(made, dict) else None
+    return plain(made) if isinstance(made, dict) else None
 
 
 def notes(values: Mapping[str, Any]) -> dict[str, Json]:
@@ -248,6 +260,13 @@ def has_pictures(values: Any) -> bool:
     if is_raw(values):
         return "depth" not in values.name.rpartition("/")[2]
     return bool(is_encoded(values) and len(values) and image_info(encoded_row(values, 0)))
+
+
+def _text(name: str | bytes) -> str:
+    """A name; h5py gives one that is no UTF-8 as bytes."""
+    if isinstance(name, bytes):
+        raise ValueError(f"name {name!r} is not UTF-8")
+    return name
 
 
 def _bytes_of(pictures: Any, number: int) -> bytes:

@@ -126,6 +126,19 @@ def test_attributes_that_are_no_json(h5: Any, tmp_path: Path) -> None:
     assert record.warnings[:2] == ("env_args is no JSON object", "env_info is no JSON object")
 
 
+def test_text_that_is_no_text(h5: Any, tmp_path: Path) -> None:
+    problem = '{"language_instruction": "open \\ud800 it"}'
+    path = h5.demo(tmp_path / "a.hdf5", {"data": {"problem_info": problem}})
+    with h5py.File(path, "a") as file:
+        file["data/demo_0"].attrs.create("note", b"caf\xe9", dtype=h5py.string_dtype())
+    episode = h5.only(path).episode
+    assert (episode.instruction, episode.metadata["note"]) == ("open ? it", "caf?")
+    with h5py.File(path, "a") as file:
+        file["data/demo_0"][b"caf\xe9"] = h5.numbers()
+    (item,) = h5.opened(path).items
+    assert h5.outcome(item) == "HDF5 file is cut or damaged"
+
+
 def test_values_in_another_file_are_not_read(h5: Any, tmp_path: Path) -> None:
     secret = h5.demo(tmp_path / "secret.hdf5")
     with h5py.File(h5.demo(tmp_path / "a.hdf5"), "a") as file:
