@@ -1,0 +1,70 @@
+"""Where a LeRobot dataset's info.json and its files disagree, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from ares.errors import SourceError
+from ingest.lerobot_meta import Info, json_lines, tasks
+from ingest.lerobot_plan import Plan
+from ingest.lerobot_record import Dataset
+
+
+def without_phantoms(info: Info, plan: Plan) -> tuple[Plan, list[str]]:
+    """The plan without cameras that have no video at all, and a sentence on each of those."""
+    there = {view for view in plan.cameras if info.has_video(view.key)}
+    odd = [f"camera {view.name} of info.json has no video" for view in plan.cameras if view not in there]
+    return replace(plan, cameras=tuple(view for view in plan.cameras if view in there)), odd
+
+
+def check_dataset(dataset: Dataset, episodes: int, frames: int | None) -> Iterator[str]:
+    """What is odd about a dataset as a whole.
+
+    Args:
+        dataset: It.
+        episodes: How many its list of episodes holds.
+        frames: Their frames by that list, or None where there is no list.
+
+    Raises:
+        SourceError: Its tasks cannot be read.
+    """
+    info = dataset.info
+    yield from _totals(info, episodes, frames)
+    last = max((stop for _, _, stop in dataset.splits), default=0)
+    if last > episodes:
+        yield f"splits in info.json go up to {last}, there are {episodes} episodes"
+    bad = sum(isinstance(row, SourceError) for _, row in json_lines(Path(info.root) / "meta" / "tasks.jsonl"))
+    if bad:
+        yield f"{bad} lines of tasks.jsonl are not JSON objects"
+    if not tasks(info.root):
+        yield "there is no list of tasks"
+    elif info.count("total_tasks") not in (None, len(tasks(info.root))):
+        yield f"info.json says {info.count('total_tasks')} tasks, there are {len(tasks(info.root))}"
+    if not info.shared:
+        yield from _files(dataset, episodes)
+
+
+def _totals(info: Info, episodes: int, frames: int | None) -> Iterator[str]:
+    told = info.count("total_episodes")
+    if told not in (None, episodes):
+        yield f"info.json says {told} episodes, there are {episodes}"
+    told = info.count("total_frames")
+    if frames is not None and told not in (None, frames):
+        yield f"info.json says {told} frames, the episodes have {frames}"
+
+
+def _files(dataset: Dataset, episodes: int) -> Iterator[str]:
+    """Whether there are as many files as there should be, in a layout with one for each episode."""
+    info = dataset.info
+    found = sum(1 for _ in info.data_files())
+    if dataset.has_data and found != episodes:
+        yield f"there are {found} data files for {episodes} episodes"
+    videos = {view.name: sum(1 for _ in info.video_files(view.key)) for view in dataset.plan.cameras}
+    for name, count in videos.items():
+        if count != episodes:
+            yield f"camera {name} has {count} videos for {episodes} episodes"
+    told = info.count("total_videos")
+    if videos and told not in (None, sum(videos.values())):
+        yield f"info.json says {told} videos, there are {sum(videos.values())}"
