@@ -235,7 +235,7 @@ def _deaths() -> tuple[type[Exception], ...]:
 def _cause(error: Any) -> BaseException:
     """The exception as it was raised on the worker, with the traceback of there."""
     cause: BaseException = error.cause
-    cause.add_note(str(error.traceback_str))
+    cause.add_note(str(error))
     return cause
 
 
