@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT = "mcap"
 
+_USES = (("state_topics", ("joints",)), ("action_topics", ("action", "array")))
 _JITTER = 0.2
 _DROPPED = 1.8
 _PLAIN = frozenset(
@@ -38,9 +39,9 @@ def load_recording(uri: str, key: str, dataset: str, episode_id: str, user_rate_
     """
     files = files_of(uri)
     found = listen(files)
-    if not found.images and not found.signals:
+    tracks = {name: fields for name in sorted(found.signals) if (fields := _tracks(found, name))}
+    if not found.images and not tracks:
         raise SourceError("holds no camera and no signal", f"{uri}: {_contents(found)}")
-    tracks = {name: _tracks(found, name) for name in sorted(found.signals)}
     clock = _clock(found, tracks)
     rate_hz, rate_source = _rate(found, clock, user_rate_hz)
     trajectory = _trajectory(found, tracks, clock)
@@ -67,7 +68,7 @@ def load_recording(uri: str, key: str, dataset: str, episode_id: str, user_rate_
         cameras=cameras,
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
-        metadata=_metadata(found, clock),
+        metadata=_metadata(found, tracks, clock),
     )
     _check(found, tracks, clock)
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(found.warnings))
@@ -188,18 +189,18 @@ def _camera(
     )
 
 
-def _metadata(found: Heardings, clock: NDArray[np.int64]) -> dict[str, Json]:
+def _metadata(
+    found: Heardings, tracks: Mapping[str, Mapping[str, Track]], clock: NDArray[np.int64]
+) -> dict[str, Json]:
     """When it was recorded, and what is used and what not."""
     made: dict[str, Json] = {"start_stamp_seconds": float(clock[0]) / 1e9}
-    made |= {
-        use: [topic for topic in sorted(found.uses) if found.uses[topic] in kinds] for use, kinds in _USES
-    }
+    for use, kinds in _USES:
+        topics: list[Json] = [topic for topic in tracks if found.uses[topic] in kinds]
+        if topics:
+            made[use] = topics
     if found.unused:
         made["unused_topics"] = dict(sorted(found.unused.items()))
-    return {name: value for name, value in made.items() if value != []}
-
-
-_USES = (("state_topics", ("joints",)), ("action_topics", ("action", "array")))
+    return made
 
 
 def _check(found: Heardings, tracks: Mapping[str, Mapping[str, Track]], clock: NDArray[np.int64]) -> None:
@@ -212,6 +213,8 @@ def _check(found: Heardings, tracks: Mapping[str, Mapping[str, Track]], clock: N
         held = next(iter(fields.values()))
         for text in _odd(held.at, clock, held.stamped, held.sorted):
             found.warn(f"topic {topic} {text}")
+        if any(field.too_large for field in fields.values()):
+            found.warn(f"topic {topic} has values beyond float32; they are infinite")
         if not held.complete:
             found.warn(f"topic {topic} lacks some joints in some messages; they keep their last value")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ares.episode import Signal
 from ares.errors import MediaError, SourceError
 from ares.media.imageinfo import ImageInfo
-from ares.media.mcap_file import Decoders, Heard, decode, header_stamp, published, scan, times
-from ares.media.mcap_image import image_kind, look, short_name
+from ares.media.mcap_file import Decoders, Heard, decode, expect, header_stamp, published, scan, times
+from ares.media.mcap_image import fields_of, image_kind, look, short_name
 from ares.media.mcap_index import Collector, Images
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def _hear(found: Heardings, collector: Collector, decoders: Decoders, number: in
         return
     try:
         message = decode(decoder, heard.message.data)
+        expect(message, _fields(schema))
     except SourceError as error:
         found.warn(f"topic {topic}: {error.reason}")
         return
@@ -141,6 +142,19 @@ def _hear(found: Heardings, collector: Collector, decoders: Decoders, number: in
     else:
         found.uses[topic] = use
         _values(found, found.signals.setdefault(topic, Values()), heard, message)
+
+
+def _fields(schema: str) -> Mapping[str, type]:
+    """The fields that a message of a type that is used has."""
+    kind = image_kind(schema)
+    if kind:
+        return fields_of(kind)
+    name = short_name(schema)
+    if name == "sensor_msgs/JointState":
+        return {"name": list, "position": list, "velocity": list, "effort": list}
+    if name == _POINT:
+        return {"positions": list, "velocities": list, "effort": list}
+    return {"data": list if name in _ARRAYS else str}
 
 
 def _image(
@@ -210,6 +224,7 @@ class Track:
         stamped: Whether the messages' own stamps give the times.
         sorted: Whether the messages stand in the file in that order.
         complete: Whether every message had a value for every name.
+        too_large: Whether a value is beyond float32, and infinite here.
     """
 
     at: NDArray[np.int64]
@@ -217,6 +232,7 @@ class Track:
     stamped: bool
     sorted: bool
     complete: bool
+    too_large: bool
 
 
 def track(values: Values, name: str) -> Track:
@@ -242,8 +258,15 @@ def track(values: Values, name: str) -> Track:
     complete = bool(there.all())
     if not complete:
         wide = _held(wide, there)
+    with np.errstate(over="ignore"):
+        narrow = wide.astype(np.float32)
     return Track(
-        at[numbers], Signal(wide.astype(np.float32), names), stamped, bool((np.diff(at) >= 0).all()), complete
+        at=at[numbers],
+        signal=Signal(narrow, names),
+        stamped=stamped,
+        sorted=bool((np.diff(at) >= 0).all()),
+        complete=complete,
+        too_large=bool((np.isinf(narrow) & ~np.isinf(wide)).any()),
     )
 
 

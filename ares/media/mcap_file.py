@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -198,7 +198,7 @@ class Decoders:
             decoder = next((each for each in found if each is not None), None)
         except (
             McapError, InvalidSpecification, InvalidValue, DecodeError,
-            ValueError, TypeError, NameError, KeyError, IndexError, NotImplementedError,
+            ValueError, TypeError, NameError, KeyError, IndexError, NotImplementedError, RecursionError,
         ) as error:  # fmt: skip
             name = schema.name if schema else ""
             raise SourceError(
@@ -222,20 +222,30 @@ def decode(decoder: Callable[[bytes], Any], data: bytes) -> Any:
         return decoder(data)
     except (
         McapError, DecodeError, struct.error, EOFError, ValueError, IndexError, KeyError, TypeError,
-        NotImplementedError, MemoryError, OverflowError,
+        NotImplementedError, MemoryError, OverflowError, RecursionError,
     ) as error:  # fmt: skip
         raise SourceError("message is not what its schema says", f"{type(error).__name__}({error})") from None
+
+
+def expect(message: Any, fields: Mapping[str, type]) -> None:
+    """Hold a message to the fields of its type: schemas differ between versions, and may be damaged.
+
+    Raises SourceError naming the first field that is missing or of another type.
+    """
+    for name, kind in fields.items():
+        if not isinstance(getattr(message, name, None), kind):
+            raise SourceError("its schema lacks a field of its type", f"{name}: {kind.__name__}")
 
 
 def header_stamp(message: Any) -> int | None:
     """Nanoseconds of a message's own stamp (ROS header, Foxglove timestamp), or None when it carries none."""
     header = getattr(message, "header", None)
     stamp = getattr(message, "timestamp", None) if header is None else getattr(header, "stamp", None)
-    if stamp is None:
-        return None
-    if hasattr(stamp, "seconds"):
-        return int(stamp.seconds) * 10**9 + int(stamp.nanos)
-    return int(stamp.sec) * 10**9 + int(stamp.nanosec)
+    for whole, part in (("sec", "nanosec"), ("seconds", "nanos")):
+        seconds, nanoseconds = getattr(stamp, whole, None), getattr(stamp, part, None)
+        if isinstance(seconds, int) and isinstance(nanoseconds, int):
+            return _within(seconds * 10**9 + nanoseconds)
+    return None
 
 
 def times(stamps: Sequence[int | None], messages: Sequence[int]) -> tuple[NDArray[np.int64], bool]:
@@ -251,4 +261,9 @@ def times(stamps: Sequence[int | None], messages: Sequence[int]) -> tuple[NDArra
 
 def published(message: Message) -> int:
     """When a message was published, or logged where that is not written, in nanoseconds."""
-    return message.publish_time or message.log_time
+    return _within(message.publish_time or message.log_time)
+
+
+def _within(nanoseconds: int) -> int:
+    """A time whose difference from any other is an int64; only damage gives one beyond the year 2116."""
+    return max(min(nanoseconds, 2**62), -(2**62))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from ares.errors import MediaError, SourceError
@@ -37,6 +37,13 @@ def image_kind(schema: str) -> ImageKind | None:
     if name in _RAW:
         return "raw"
     return _KINDS.get(message) if package in _PACKAGES else None
+
+
+def fields_of(kind: ImageKind) -> Mapping[str, type]:
+    """The fields that such a message has, for `expect`."""
+    if kind == "raw":
+        return {"encoding": str, "width": int, "height": int, "step": int, "data": bytes}
+    return {"format": str, "data": bytes}
 
 
 def look(kind: ImageKind, message: Any) -> ImageInfo:
@@ -74,12 +81,10 @@ def _look_raw(message: Any) -> ImageInfo:
         raise SourceError("it holds depth, not colour", repr(message.encoding))
     if encoding not in _CHANNELS:
         raise SourceError("its pixel encoding is not read", repr(message.encoding))
-    if (
-        message.step < message.width * _CHANNELS[encoding]
-        or len(message.data) < message.step * message.height
-    ):
-        size = f"{message.width} x {message.height}, step {message.step}, {len(message.data)} bytes"
-        raise SourceError("its images have fewer bytes than pixels", size)
+    row, size = message.width * _CHANNELS[encoding], message.step * message.height
+    if not row or not size or message.step < row or len(message.data) < size:
+        told = f"{message.width} x {message.height}, step {message.step}, {len(message.data)} bytes"
+        raise SourceError("its images have fewer bytes than pixels, or none", told)
     return ImageInfo(message.width, message.height, "raw")
 
 

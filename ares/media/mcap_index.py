@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ares.errors import SourceError
-from ares.media.mcap_file import Decoders, Heard, decode, header_stamp, published, scan, times
-from ares.media.mcap_image import ImageKind, image_kind, is_keyframe, video_codec
+from ares.media.mcap_file import Decoders, Heard, decode, expect, header_stamp, published, scan, times
+from ares.media.mcap_image import ImageKind, fields_of, image_kind, is_keyframe, video_codec
 
 _RECORDINGS_KEPT = 8
 
@@ -112,6 +112,7 @@ def find_images(files: tuple[tuple[str, int, int], ...]) -> dict[str, Images]:
             try:
                 decoder = decoders.of(heard)
                 message = decode(decoder, heard.message.data)
+                expect(message, fields_of(kind))
             except SourceError:  # was said on ingest, and left out there too
                 continue
             collector.take(kind, number, heard, decoder, message)

@@ -266,6 +266,16 @@ def test_what_cannot_be_had_is_one_clear_error(images: Path, tmp_path: Path) -> 
         frames_at(bad, [0.25])
 
 
+@pytest.mark.parametrize("size", [(0, 8, 24), (4, 0, 24), (4, 8, 23), (4, 8, 30)])
+def test_raw_images_with_fewer_bytes_than_pixels(tmp_path: Path, size: tuple[int, int, int]) -> None:
+    height, width, step = size
+    fields = {"height": height, "width": width, "step": step, "is_bigendian": 0, "data": bytes(96)}
+    message = Message(header=header(START), encoding="rgb8", **fields)
+    path = write(tmp_path / "a.mcap", [("/cam", "sensor_msgs/msg/Image", START, message)])
+    with pytest.raises(MediaError, match=r"image 0 of '/cam'.*fewer bytes than pixels"):
+        frames_at(ref(path, num_frames=1), [0.0])
+
+
 def test_a_file_that_changes_is_read_anew(tmp_path: Path) -> None:
     path = write(tmp_path / "a.mcap", stills())
     assert int(frames_at(ref(path), [0.5])[0][0, 0, 0]) == 80

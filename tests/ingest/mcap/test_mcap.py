@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mcap.reader import make_reader
+from mcap.writer import CompressionType
 from mcap_ros2.decoder import DecoderFactory
 
 from ares.episode import Record
@@ -173,6 +174,35 @@ def test_arrays_may_be_empty(kit: Any, tmp_path: Path) -> None:
         "topic /js has messages without values; they are left out",
         "topic /js has messages whose names and values do not fit; they are left out",
     } <= set(record.warnings)
+
+
+def test_a_topic_without_any_value_is_no_signal(kit: Any, tmp_path: Path) -> None:
+    schema = "sensor_msgs/msg/JointState"
+    empty = [("/js", schema, START + k, kit.joints(START + k, [], [])) for k in range(3)]
+    with pytest.raises(SourceError, match=r"holds no camera and no signal.*3 messages"):
+        read(kit.write(tmp_path / "a.mcap", empty))
+    record = read(kit.write(tmp_path / "b.mcap", [*empty, *kit.states(topic="/other")]))
+    assert record.warnings == ("topic /js has messages without values; they are left out",)
+    assert record.episode.state_names == ("a", "b")
+
+
+def test_values_beyond_float32_are_said(kit: Any, tmp_path: Path) -> None:
+    entries = [*kit.states()[1:], ("/joint_states", *kit.states(1)[0][1:3], kit.joints(START, [1e300, 1.0]))]
+    record = read(kit.write(tmp_path / "a.mcap", entries))
+    assert "topic /joint_states has values beyond float32; they are infinite" in record.warnings
+
+
+def test_a_schema_of_another_version_is_said(kit: Any, tmp_path: Path) -> None:
+    path = kit.write(
+        tmp_path / "a.mcap",
+        [kit.said("lift"), *kit.states()],
+        compression=CompressionType.NONE,
+        enable_crcs=False,
+    )
+    path.write_bytes(path.read_bytes().replace(b"string data", b"string text"))
+    record = read(path)
+    assert record.episode.instruction == ""
+    assert "topic /task: its schema lacks a field of its type" in record.warnings
 
 
 def test_actions_without_stamps_and_two_arms(kit: Any, tmp_path: Path) -> None:

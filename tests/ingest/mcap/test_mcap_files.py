@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mcap.writer import CompressionType
 
 from ares.episode import Record
-from ares.errors import SourceError
+from ares.errors import MediaError, SourceError
 from ares.media.frames import frames_at
 from ares.registry import ingesters
 from ares.settings import from_environment
@@ -64,21 +66,30 @@ def test_a_damaged_chunk_costs_its_own_messages(kit: Any, tmp_path: Path) -> Non
     assert "a chunk is damaged; its messages are lost" in record.warnings
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(place=st.integers(8, 4000), size=st.integers(0, 40), what=st.binary(max_size=12))
-def test_damage_of_any_kind_is_said(kit: Any, tmp_path: Path, place: int, size: int, what: bytes) -> None:
-    path = tmp_path / "a.mcap"
-    if not (tmp_path / "whole").exists():
-        kit.write(tmp_path / "whole", [kit.said("lift"), *kit.images(4), *kit.states(30)], chunk_size=1024)
-    data = (tmp_path / "whole").read_bytes()
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    place=st.integers(8, 20_000), size=st.integers(0, 12), what=st.binary(max_size=12), checked=st.booleans()
+)
+def test_damage_of_any_kind_is_said(
+    kit: Any, tmp_path: Path, place: int, size: int, what: bytes, checked: bool
+) -> None:
+    whole = tmp_path / f"whole_{checked}"
+    if not whole.exists():
+        kind = {"compression": CompressionType.NONE, "enable_crcs": checked, "chunk_size": 1024}
+        kit.write(whole, [kit.said("lift"), *kit.images(4), *kit.states(30)], **kind)
+    data = whole.read_bytes()
     place %= len(data)
+    path = tmp_path / "a.mcap"
     path.write_bytes(data[:place] + what + data[place + size :])
     try:
         record = read(path)
     except SourceError as error:
         assert error.reason
-    else:
-        assert record.episode.num_steps == len(record.trajectory.timestamps)
+        return
+    assert record.episode.num_steps == len(record.trajectory.timestamps)
+    for camera in record.episode.cameras:
+        with contextlib.suppress(MediaError):
+            assert len(frames_at(camera.media, [0.0, 0.3])) == 2
 
 
 def bag(folder: Path, names: list[str]) -> Path:
