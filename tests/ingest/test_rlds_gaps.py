@@ -218,15 +218,15 @@ def test_parts_of_a_feature_are_taken_and_the_rest_is_kept(make_rlds: MakeRlds, 
     spec = tmp_path / "spec.yaml"
     spec.write_text(
         "reference: me\nstate:\n  - {key: steps/observation/state, start: 3, names: [q]}\n"
-        "  - {key: steps/action, stop: 2, names: [x, y], unit: m}\n"
         "  - {key: steps/observation/state, stop: 1, names: [first]}\n"
+        "  - {key: steps/action, stop: 2, names: [x, y], unit: m}\n"
     )
     made = make_rlds("a", PLAIN)
     trajectory = only(made.path, spec=str(spec)).trajectory
     assert trajectory.state is not None and trajectory.action is not None
-    assert trajectory.state.names == ("q_0", "q_1", "x", "y", "first")
+    assert trajectory.state.names == ("q_0", "q_1", "first", "x", "y")
     state, action = made.values[OBS + "state"], made.values["steps/action"]
-    assert np.array_equal(trajectory.state.values, np.hstack([state[:, 3:], action[:, :2], state[:, :1]]))
+    assert np.array_equal(trajectory.state.values, np.hstack([state[:, 3:], state[:, :1], action[:, :2]]))
     assert np.array_equal(trajectory.extra["state"].values, state)
     assert np.array_equal(trajectory.action.values, action)
 

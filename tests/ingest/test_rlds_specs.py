@@ -123,6 +123,18 @@ SHAPES: dict[str, dict[str, str]] = {
     "aloha_mobile": _TEXT | {A: "float32 16", OBS + "state": "float32 14", OBS + "cam_high": PNG,
         OBS + "cam_left_wrist": PNG, OBS + "cam_right_wrist": PNG},
     "metaworld_sawyer": one(4, 4) | _TWO,
+    "asu_table_top_converted_externally_to_rlds": one(7, 7) | {OBS + "state_vel": "float32 7",
+        "steps/ground_truth_states/EE": "float32 6", "steps/ground_truth_states/coke": "float32 6",
+        "steps/goal_object": "text"},
+    "berkeley_mvp_converted_externally_to_rlds": _TEXT | {A: "float32 8", OBS + "gripper": "bool",
+        OBS + "hand_image": PNG, OBS + "joint_pos": "float32 7", OBS + "pose": "float32 7"},
+    "cmu_play_fusion": one(9, 8),
+    "imperialcollege_sawyer_wrist_cam": one(8, 1) | _TWO,
+    "kaist_nonprehensile_converted_externally_to_rlds": one(20, 21) | {OBS + "partial_pointcloud": "float32 512 3"},
+    "tokyo_u_lsmo_converted_externally_to_rlds": one(7, 13),
+    "ucsd_pick_and_place_dataset_converted_externally_to_rlds": one(4, 7) | {"episode_metadata/success": "bool"},
+    "cmu_franka_exploration_dataset_converted_externally_to_rlds": _TEXT | {A: "float32 8", OBS + "image": PNG,
+        OBS + "highres_image": PNG, "steps/structured_action": "float32 8"},
 }  # fmt: skip
 ALIASES = {"fmb_dataset", "liber_o10", *(f"libero_{n}{end}" for n in ("spatial", "object", "goal", "10", "90")
                                         for end in ("", "_no_noops"))}  # fmt: skip
