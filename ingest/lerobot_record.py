@@ -73,8 +73,9 @@ def load_episode(dataset: Dataset, row: Row) -> Record:
             f"{dataset.info.root}: episode {index}; {'; '.join(warnings)}",
         )
     if rows is None:
-        steps = told or made[0].media.num_frames
-        source = made[0].media.uri
+        media = made[0].media
+        steps = max(round(media.num_frames / media.rate_hz * dataset.rate_hz), 1)
+        source = media.uri
     elif told and told != steps:
         warnings.append("length in the metadata is not that of the data")
     if not steps:

@@ -95,8 +95,9 @@ def _camera(view: View, span: Span, info: VideoInfo, fps: float, rate_hz: float)
     video_rate = fps if _same_rate(info, fps) else info.rate_hz
     whole = info.num_frames / video_rate
     end = whole if stop is None else min(stop, whole)
-    num_frames = info.num_frames if stop is None else round((end - start) * video_rate)
-    if not 0 <= start < whole or num_frames < 1:
+    inside = 0 <= start < min(end, whole)
+    num_frames = round((end - start) * video_rate) if inside else 0
+    if not num_frames:
         raise SourceError("its span is not in the video", f"{path}: {start:g} to {stop} s of {whole:g} s")
     media = MediaRef(
         kind="mp4",
