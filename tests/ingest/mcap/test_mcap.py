@@ -153,6 +153,18 @@ def test_joints_by_name_whatever_their_order(kit: Any, tmp_path: Path) -> None:
     assert record.warnings == ("topic /js lacks some joints in some messages; they keep their last value",)
 
 
+def test_a_joint_that_comes_later_has_its_first_value_before(kit: Any, tmp_path: Path) -> None:
+    given = [({"a": 1}), ({"a": 2, "late": 7}), ({"late": 8}), ({"a": 4, "late": 9})]
+    entries = []
+    for k, values in enumerate(given):
+        at = START + STEP * k
+        message = kit.joints(at, values.values(), values.keys())
+        entries.append(("/js", "sensor_msgs/msg/JointState", at, message))
+    record = read(kit.write(tmp_path / "a.mcap", entries))
+    assert record.trajectory.state is not None and record.episode.state_names == ("a", "late")
+    assert record.trajectory.state.values.tolist() == [[1, 7], [2, 7], [2, 8], [4, 9]]
+
+
 def test_arrays_may_be_empty(kit: Any, tmp_path: Path) -> None:
     at = [START + STEP * k for k in range(6)]
     still = [kit.joints(t, [], velocity=[1.5, 2.5]) for t in at]
