@@ -60,6 +60,13 @@ def test_the_features_json_of_before_2022_is_the_same_tree(make_rlds: MakeRlds) 
     now, was = make_rlds("now", leaves), make_rlds("was", leaves, as_was=True)
     assert '"content"' in (was.path / "features.json").read_text()
     assert read_features(was.path / "features.json") == read_features(now.path / "features.json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import tensorflow_datasets as tfds
+
+    assert str(tfds.features.FeaturesDict.from_config(str(was.path))) == str(
+        tfds.features.FeaturesDict.from_config(str(now.path))
+    )
     record = only(was.path, dataset="now")
     assert record.trajectory.state is not None
     assert np.array_equal(record.trajectory.state.values, was.values[OBS + "state"])
