@@ -240,7 +240,19 @@ def test_a_recording_of_several_files_with_any_compression(
     assert [int(frame[0, 0, 0]) // 8 for frame in shown] == [0, 19, 20, 29]
 
 
-def test_without_chunks_and_index(tmp_path: Path) -> None:
+def test_video_goes_on_across_the_files_of_a_recording(tmp_path: Path) -> None:
+    encoder, options = ENCODERS["h264"]
+    entries = clips(units(encoder, COUNT, **options), "h264")
+    whole = list(all_frames(ref(write(tmp_path / "whole.mcap", entries))))
+    write(tmp_path / "a.mcap", entries[:15])
+    write(tmp_path / "b.mcap", entries[15:])
+    listing = tmp_path / "metadata.yaml"
+    listing.write_text("rosbag2_bagfile_information:\n  relative_file_paths: [a.mcap, b.mcap]\n")
+    shown = frames_at(ref(listing), [0.7, 0.8])
+    assert np.array_equal(shown, [whole[14], whole[16]])
+
+
+def test_a_file_that_was_cut(tmp_path: Path) -> None:
     path = write(tmp_path / "a.mcap", stills())
     cut = tmp_path / "cut.mcap"
     cut.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
