@@ -99,7 +99,8 @@ def look(path: Path) -> Found:
         with opened(str(path)) as file:
             return _family(path, file)
     except SourceError as error:
-        return Found(path=path, error=error)
+        # A new one: the error that was caught holds on to the frames in which it was raised.
+        return Found(path=path, error=SourceError(error.reason, error.detail))
 
 
 def _family(path: Path, file: Any) -> Found:
@@ -123,18 +124,22 @@ def _family(path: Path, file: Any) -> Found:
 
 
 def _demos(path: Path, file: Any) -> Found:
+    import h5py
+
     names = list(hdf5_demos.names_and_masks(file))
     if not names:
         raise SourceError("file holds no demonstration", f"{path}: no group under data")
     with reading(str(path)):
         data = file["data"]
-        first = data[names[0]]
+    there = [name for name, kind in children(data).items() if kind is h5py.Group]
+    with reading(str(path)):
+        first = arrays(data[there[0]]) if there else {}
     return Found(
         path=path,
         family="demos",
         count=len(names),
         rated=hdf5_demos.environment(data).rate_hz is not None,
-        warnings=(*_wide(arrays(first)), *hdf5_demos.odd(file)),
+        warnings=(*_wide(first), *hdf5_demos.odd(file)),
     )
 
 

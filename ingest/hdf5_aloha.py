@@ -31,7 +31,7 @@ def load_aloha(entry: Entry) -> Record:
         steps = count_steps(named, ["action"], entry.path)
         known = is_known(named["action"])
         rate_hz, rate_source = rate(entry.rate_hz, RATE_HZ if known else None)
-        reader = Reader(entry.path, steps, rate_hz)
+        reader = Reader(entry.path, entry.group, steps, rate_hz)
         reader.warnings += _compression(named, said)
         wide = int(named["action"].shape[1]) if known else 0
         layout = Layout(

@@ -99,7 +99,8 @@ def names_and_masks(file: Any) -> dict[str, tuple[str, ...]]:
 
     with reading(f"{file.filename} data"):
         data = file["data"]
-    names = [name for name, kind in children(data).items() if kind is h5py.Group]
+    # A link that leads nowhere has no class: a demonstration that is missing.
+    names = [name for name, kind in children(data).items() if kind in (h5py.Group, None)]
     masks: dict[str, list[str]] = {name: [] for name in sorted(names, key=natural)}
     for mask, members in all_masks(file).items():
         for name in members:
@@ -156,7 +157,7 @@ def load_demo(entry: Entry) -> Record:
         named, said, about = arrays(demo), attributes(demo), environment(data)
         steps = count_steps(named, ["actions"], where)
         rate_hz, rate_source = rate(entry.rate_hz, about.rate_hz, about.rate_source)
-        reader = Reader(entry.path, steps, rate_hz)
+        reader = Reader(entry.path, entry.group, steps, rate_hz)
         reader.warnings += about.warnings
         if said.get("num_samples", steps) != steps:
             reader.warnings.append("num_samples is not the number of actions")

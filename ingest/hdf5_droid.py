@@ -53,7 +53,7 @@ def load_droid(entry: Entry) -> Record:
         named = arrays(file)
         steps = count_steps(named, ACTION[:1], entry.path)
         rate_hz, rate_source = rate(entry.rate_hz, RATE_HZ)
-        reader = Reader(entry.path, steps, rate_hz)
+        reader = Reader(entry.path, entry.group, steps, rate_hz)
         said = _metadata(folder, reader)
         if said.get("trajectory_length", steps) != steps:
             reader.warnings.append("trajectory_length is not the number of actions")

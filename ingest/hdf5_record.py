@@ -174,7 +174,7 @@ def _others(reader: Reader, named: Mapping[str, Any]) -> tuple[list[Camera], dic
     cameras: list[Camera] = []
     for (label, one), name in zip(pictures.items(), names, strict=True):
         unique = name if names.count(name) == 1 else short(label).replace("/", ".")
-        camera = reader.camera(unique, one)
+        camera = reader.camera(unique, label, one)
         if camera:
             cameras.append(camera)
     extra: dict[str, Signal] = {}

@@ -52,9 +52,20 @@ def arrays(group: Any) -> dict[str, Any]:
 
 
 def children(group: Any) -> dict[str, Any]:
-    """The class of everything in a group by name. Raises SourceError."""
+    """The class of everything in a group by name, None for a link that leads nowhere. Raises SourceError."""
     with reading(f"{group.file.filename} {group.name}"):
-        return {_text(name): group.get(name, getclass=True) for name in group}
+        return {_text(name): _class(group, name) for name in group}
+
+
+def _class(group: Any, name: str) -> Any:
+    import h5py
+
+    try:
+        return group.get(name, getclass=True)
+    except (OSError, RuntimeError, KeyError):
+        if isinstance(group.get(name, getlink=True), h5py.ExternalLink | h5py.SoftLink):
+            return None
+        raise
 
 
 def attributes(thing: Any) -> dict[str, Any]:
@@ -115,12 +126,14 @@ class Reader:
 
     Args:
         path: Absolute path of the file.
+        group: Where the episode is in the file, "" for all of it.
         steps: Steps of the episode: as many as it has actions.
         rate_hz: Steps per second.
     """
 
-    def __init__(self, path: str, steps: int, rate_hz: float) -> None:
+    def __init__(self, path: str, group: str, steps: int, rate_hz: float) -> None:
         self.path = path
+        self.group = group
         self.steps = steps
         self.rate_hz = rate_hz
         self.warnings: list[str] = []
@@ -178,7 +191,7 @@ class Reader:
             return None
         return Signal(np.concatenate(parts, axis=1), tuple(names) if len(names) == len(own) else tuple(own))
 
-    def camera(self, name: str, pictures: Any) -> Camera | None:
+    def camera(self, name: str, label: str, pictures: Any) -> Camera | None:
         """A camera whose pictures are a dataset; None, and a warning, when there is not one for each step."""
         if len(pictures) < self.steps:
             self.warnings.append(f"camera {name} {'lacks pictures' if len(pictures) else 'has no picture'}")
@@ -201,7 +214,7 @@ class Reader:
             width, height, codec = info
         flags = self._flags(pictures, rows)
         self.warnings.extend(f"camera {name} is {flag}" for flag in flags)
-        media = self._media(pictures.name)
+        media = self._media(label)
         return Camera(
             name=name,
             role=camera_role(name),
@@ -238,7 +251,7 @@ class Reader:
             return ("broken",)
         return ("black", "frozen") if brightest <= _BLACK else ("frozen",)
 
-    def _media(self, key: str) -> MediaRef:
+    def _media(self, label: str) -> MediaRef:
         return MediaRef(
             kind="hdf5",
             uri=self.path,
@@ -246,7 +259,8 @@ class Reader:
             stop_seconds=self.steps / self.rate_hz,
             num_frames=self.steps,
             rate_hz=self.rate_hz,
-            key=key.lstrip("/"),
+            # Not its own name, which is another one where the group is a link into another file.
+            key=f"{self.group}/{label}".lstrip("/"),
         )
 
 

@@ -126,6 +126,25 @@ def test_attributes_that_are_no_json(h5: Any, tmp_path: Path) -> None:
     assert record.warnings[:2] == ("env_args is no JSON object", "env_info is no JSON object")
 
 
+def test_demonstrations_that_are_links(h5: Any, tmp_path: Path) -> None:
+    images = h5.pictures()
+    h5.write(
+        tmp_path / "parts" / "one.hdf5",
+        data__demo_0__obs__front=h5.pictures(),
+        data__demo_1__obs__front=images,
+        data__demo_1__actions=h5.numbers(h5.steps, 7),
+    )
+    with h5py.File(tmp_path / "merged.hdf5", "w") as file:
+        file["data/demo_0"] = h5py.ExternalLink("parts/one.hdf5", "data/demo_1")
+        file["data/demo_1"] = h5py.ExternalLink("parts/none.hdf5", "data/demo_0")
+        file["data/demo_2"] = h5py.SoftLink("/nowhere")
+        file["data/about"] = h5.numbers()
+    linked, *missing = h5.opened(tmp_path / "merged.hdf5").items
+    (camera,) = linked.load().episode.cameras
+    assert np.array_equal(np.stack(list(all_frames(camera.media))), images)
+    assert [h5.outcome(item) for item in missing] == ["HDF5 file is cut or damaged"] * 2
+
+
 def test_text_that_is_no_text(h5: Any, tmp_path: Path) -> None:
     problem = '{"language_instruction": "open \\ud800 it"}'
     path = h5.demo(tmp_path / "a.hdf5", {"data": {"problem_info": problem}})
