@@ -59,12 +59,14 @@ def open_lerobot(path: str, options: Options) -> list[Source]:
 
 
 def _folders(path: Path, depth: int) -> Iterator[Path]:
-    if (path / INFO).is_file():
-        yield path
-    elif depth and path.is_dir():
-        for below in sorted(path.iterdir()):
-            if below.is_dir():
-                yield from _folders(below, depth - 1)
+    for folder, below, _ in os.walk(path, followlinks=True):
+        here = Path(folder)
+        below.sort()
+        if (here / INFO).is_file():
+            yield here
+            below.clear()
+        elif len(here.relative_to(path).parts) == depth:
+            below.clear()
 
 
 def _name(folder: Path) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # lerobot writes a row group for each episode: read one by one they cost more than their bytes.
 _BLOCK_ROWS = 16_384
 # Decoded blocks that are kept for the episodes that follow; at least one is, however large.
-_KEPT_BYTES = 256 * 2**20
+_KEPT_BYTES = 128 * 2**20
 
 Stamp = tuple[int, int]
 _lock = threading.Lock()
@@ -159,7 +159,7 @@ def _read(path: str, file: pq.ParquetFile, groups: range | None, columns: tuple[
         raise SourceError("data file cannot be read", f"{path}: {error}") from None
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=4)  # the footer of a file with thousands of row groups takes 20 MB
 def _shared(path: str, stamp: Stamp) -> _Shared:
     import numpy as np
 

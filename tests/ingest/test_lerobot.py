@@ -286,6 +286,9 @@ def test_datasets_two_levels_below(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="one name for several"):
         lerobot.open(str(tmp_path), Options(dataset="x"))
     assert not lerobot.recognises(str(tmp_path / "too" / "deep" / "down" / "data"))
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "there").symlink_to(tmp_path / "b" / "one")
+    assert lerobot.recognises(str(tmp_path / "linked"))
     (tmp_path / "empty").mkdir()
     assert not lerobot.recognises(str(tmp_path / "empty"))
 
