@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ares.episode import ASSUMED_RATE_HZ, Camera, Episode, Json, RateSource, Record, Signal, Trajectory
@@ -13,6 +14,10 @@ from ingest.hdf5_values import Reader, has_pictures, short
 from ingest.roles import distinct
 
 FORMAT = "hdf5"
+
+# No filter of HDF5 packs tighter than deflate on zeros; a damaged shape would ask for all memory.
+_MOST_PACKED = 1100
+_SMALL_BYTES = 2**24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +109,10 @@ def count_steps(named: Mapping[str, Any], action: Sequence[str], where: str) -> 
         raise SourceError("episode holds no action", f"{where}: there are {', '.join(named) or 'no arrays'}")
     if not len(found[0]):
         raise SourceError("episode holds no step", where)
+    if found[0].nbytes > max(_MOST_PACKED * Path(found[0].file.filename).stat().st_size, _SMALL_BYTES):
+        raise SourceError(
+            "HDF5 file is cut or damaged", f"{where}: {len(found[0])} steps are more than it can hold"
+        )
     return len(found[0])
 
 

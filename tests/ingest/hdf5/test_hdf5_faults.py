@@ -27,6 +27,10 @@ def cases(h5: Any, tmp_path: Path) -> Iterator[tuple[Path, str]]:
     yield h5.demo(tmp_path / "scalar.hdf5", actions=np.float32(3)), "episode holds no action"
     yield h5.demo(tmp_path / "words.hdf5", actions=[b"a", b"b"]), "episode holds no action"
     yield h5.demo(tmp_path / "wide.hdf5", actions=h5.numbers(3, 300)), "episode holds no action"
+    huge = tmp_path / "huge.hdf5"
+    with h5py.File(huge, "w") as file:
+        file.create_dataset("data/demo_0/actions", (2**33, 7), "f4", chunks=True)
+    yield huge, "HDF5 file is cut or damaged"
     yield h5.demo(tmp_path / "no_step.hdf5", actions=np.zeros((0, 7))), "episode holds no step"
     yield h5.write(tmp_path / "aloha.hdf5", observations__qpos=h5.numbers(3, 14)), "episode holds no action"
     yield h5.write(tmp_path / "no_demo.hdf5", {"data": {}}), "file holds no demonstration"
