@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _STEPS_PER_WRITE = 200_000
 _EPISODES_PER_WRITE = 2_000
 _SECONDS_PER_WRITE = 30.0
+# Python parses one record at a time; a second thread reads ahead, more only wait for each other (measured).
+_READERS = 2
 
 _Load = Callable[[], Record]
 _Readers = Hired[_Load, Record]
@@ -69,7 +71,7 @@ def load(
     format: str = "auto",
     limit: int | None = None,
     strict: bool = False,
-    workers: int = 4,
+    workers: int = _READERS,
     quiet: bool = False,
     engine: Engine | None = None,
 ) -> Loaded:

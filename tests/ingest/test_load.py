@@ -86,9 +86,11 @@ def test_strict_stops_and_keeps_what_was_read(ws: Workspace, demo_samples: Path,
 
 def test_what_is_no_dataset_is_refused_in_one_line(ws: Workspace, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing here")
-    with pytest.raises(RequestError, match="no dataset that can be read: tried: rlds, video"):
+    with pytest.raises(
+        RequestError, match="no dataset that can be read: tried: hdf5, lerobot, mcap, rlds, video"
+    ):
         load(ws, [str(tmp_path / "notes.txt")], quiet=True)
     with pytest.raises(RequestError, match="no such file"):
         load(ws, [str(tmp_path / "nowhere")], quiet=True)
-    with pytest.raises(RequestError, match="no ingester 'rdls': there are: rlds, video"):
+    with pytest.raises(RequestError, match="no ingester 'rdls': there are: hdf5, lerobot, mcap, rlds, video"):
         load(ws, [str(tmp_path)], format="rdls", quiet=True)

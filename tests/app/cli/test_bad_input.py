@@ -119,7 +119,10 @@ def test_an_instruction_with_html_in_it_stays_text(
     ("words", "told"),
     [
         (("annotate", "captoin"), "no annotator 'captoin': there are: caption, embed, grade, motion"),
-        (("ingest", ".", "--format", "rdls"), "no ingester 'rdls': there are: rlds, video"),
+        (
+            ("ingest", ".", "--format", "rdls"),
+            "no ingester 'rdls': there are: hdf5, lerobot, mcap, rlds, video",
+        ),
         (("search", "x", "--where", "succes = true"), "there are the columns"),
         (("search", "x", "--where", "success = "), "the filter cannot be read"),
         (("search",), "a search needs one of text, image and like"),
