@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,12 +62,21 @@ def of_shared_file(path: str, episode: int, columns: tuple[str, ...]) -> Rows | 
         if episode not in file.spans:
             return None
         start, stop = file.spans[episode]
-        blocks = [(number, _blocks.get(file, number, columns)) for number in file.blocks_of(start, stop)]
-    parts = []
-    for number, block in blocks:
-        first, last = file.bounds[number], file.bounds[number + 1]
-        parts.append(cut(block, columns, max(start, first) - first, min(stop, last) - first))
+        try:
+            parts = [_cut_block(file, number, columns, start, stop) for number in file.blocks_of(start, stop)]
+        except SourceError:
+            # A broken row group must not cost the other episodes of its block.
+            groups = file.groups_of(start, stop)
+            first = file.starts[groups.start]
+            block = decoded(_read(path, file.parquet, groups, columns))
+            parts = [cut(block, columns, start - first, stop - first)]
     return parts[0] if len(parts) == 1 else joined(parts)
+
+
+def _cut_block(file: _Shared, number: int, columns: tuple[str, ...], start: int, stop: int) -> Rows:
+    first, last = file.bounds[number], file.bounds[number + 1]
+    block = _blocks.get(file, number, columns)
+    return cut(block, columns, max(start, first) - first, min(stop, last) - first)
 
 
 @functools.lru_cache(maxsize=8)
@@ -93,6 +104,7 @@ class _Shared:
         scattered: Episodes whose rows stand in several places.
         groups: Row groups of each block, half open.
         bounds: First row of each block, and the number of rows.
+        starts: First row of each row group, and the number of rows.
     """
 
     path: str
@@ -102,12 +114,19 @@ class _Shared:
     scattered: frozenset[int]
     groups: tuple[tuple[int, int], ...]
     bounds: tuple[int, ...]
+    starts: tuple[int, ...]
+
+    def groups_of(self, start: int, stop: int) -> range:
+        """Numbers of the row groups that hold some rows."""
+        return _holding(self.starts, start, stop)
 
     def blocks_of(self, start: int, stop: int) -> range:
         """Numbers of the blocks that hold some rows."""
-        from bisect import bisect_right
+        return _holding(self.bounds, start, stop)
 
-        return range(bisect_right(self.bounds, start) - 1, bisect_right(self.bounds, stop - 1))
+
+def _holding(bounds: tuple[int, ...], start: int, stop: int) -> range:
+    return range(bisect_right(bounds, start) - 1, bisect_right(bounds, stop - 1))
 
 
 class _Blocks:
@@ -180,7 +199,7 @@ def _shared(path: str, stamp: Stamp) -> _Shared:
         spans[number] = (start, stop)
     sizes = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
     groups, bounds = _blocked(sizes)
-    return _Shared(path, stamp, file, spans, frozenset(scattered), groups, bounds)
+    return _Shared(path, stamp, file, spans, frozenset(scattered), groups, bounds, (0, *accumulate(sizes)))
 
 
 def _blocked(sizes: list[int]) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...]]:

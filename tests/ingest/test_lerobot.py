@@ -260,6 +260,17 @@ def test_episode_that_lies_in_two_row_groups(tmp_path: Path, monkeypatch: pytest
     assert [state.values[4, 1] for state in states if state is not None] == [1000 * k + 9 for k in range(6)]
 
 
+def test_a_broken_row_group_costs_its_own_episode(tmp_path: Path) -> None:
+    folder = make(tmp_path / "made", episodes=12)
+    path = folder / "data" / "chunk-000" / "file-000.parquet"
+    place = pq.ParquetFile(path).metadata.row_group(2).column(0)
+    whole = bytearray(path.read_bytes())
+    start = place.dictionary_page_offset or place.data_page_offset
+    whole[start : start + place.total_compressed_size] = b"\xff" * place.total_compressed_size
+    path.write_bytes(whole)
+    assert outcomes(opened(folder)) == ["good"] * 2 + ["data file cannot be read"] + ["good"] * 9
+
+
 def test_a_data_file_is_decoded_once_for_all_its_episodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
