@@ -8,20 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.episode import Json, Record
-from ares.errors import AresError, RequestError, SourceError
+from ares.errors import AresError, SourceError
 from ares.jobs.engine import Engine, Hired, at_work
 from ares.jobs.flow import Stage, flow
 from ares.jobs.ledger import Ledger, enter_job
 from ares.jobs.progress import Progress
 from ares.jobs.report import Report
-from ares.registry import ingesters
-from ingest.base import Ingester, Item, Options, Source
+from ingest.base import Item, Options, Source
 from ingest.check import Finding
 from ingest.checked import enter_checks, mend_checks
+from ingest.detect import open_sources
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -111,38 +110,6 @@ def load(
         loaded.report.seconds = time.monotonic() - started
         enter_job(ws.annotations, "ingest", loaded.to_json())
     return loaded
-
-
-def open_sources(paths: Sequence[str], options: Options, format: str = "auto") -> list[Source]:
-    """The datasets at the paths. Raises RequestError for a path that holds none of the format."""
-    if options.spec:
-        show_specs(paths, options, format)  # refuses a format that takes none
-    return [source for path in paths for source in _ingester(path, format).open(path, options)]
-
-
-def show_specs(paths: Sequence[str], options: Options, format: str = "auto") -> str:
-    """The specs that the datasets at the paths would be read with, as YAML to be saved, edited and given back.
-
-    Raises RequestError for a path that holds none of the format, or one whose format says all by itself.
-    """
-    shown = []
-    for path in paths:
-        ingester = _ingester(path, format)
-        if ingester.show_spec is None:
-            raise RequestError(f"{path!r} takes no spec", f"{ingester.name} says all by itself")
-        shown.append(ingester.show_spec(path, options))
-    return "---\n".join(shown)
-
-
-def _ingester(path: str, format: str) -> Ingester:
-    if not Path(path).exists():
-        raise RequestError("there is no such file or folder", repr(path))
-    names = ingesters.names() if format == "auto" else [format]
-    for name in names:
-        ingester: Ingester = ingesters.get(name)  # type: ignore[assignment]
-        if ingester.recognises(path):
-            return ingester
-    raise RequestError(f"{path!r} is no dataset that can be read", f"tried: {', '.join(names)}")
 
 
 def _load_source(

@@ -48,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
     """Ingest. Returns 1 when an episode failed."""
     from ares.jobs.engine import open_engine
     from ingest.base import Options
-    from ingest.load import load, open_sources, show_specs
+    from ingest.detect import open_sources, show_specs
+    from ingest.load import load
 
     options = Options(dataset=args.dataset, rate_hz=args.rate, spec=args.spec)
     if args.show_spec:

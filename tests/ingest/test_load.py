@@ -94,3 +94,9 @@ def test_what_is_no_dataset_is_refused_in_one_line(ws: Workspace, tmp_path: Path
         load(ws, [str(tmp_path / "nowhere")], quiet=True)
     with pytest.raises(RequestError, match="no ingester 'rdls': there are: hdf5, lerobot, mcap, rlds, video"):
         load(ws, [str(tmp_path)], format="rdls", quiet=True)
+
+
+def test_what_lies_beside_the_format_that_is_read_is_told(ws: Workspace, demo_samples: Path) -> None:
+    report = load(ws, [str(demo_samples)], Options(rate_hz=10.0), quiet=True).report
+    assert report.kept == 12
+    assert "video lies beside rlds and is not read: ingest it by itself" in report.warnings

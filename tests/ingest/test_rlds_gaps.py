@@ -17,7 +17,7 @@ from ares.errors import RequestError, SourceError
 from ares.media.frames import frames_at
 from ares.media.tfrecord import Place, read_record
 from ingest.base import Options, Source
-from ingest.load import open_sources
+from ingest.detect import open_sources
 from ingest.rlds import rlds
 from ingest.rlds_features import read_features
 
