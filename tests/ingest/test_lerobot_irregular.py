@@ -322,6 +322,13 @@ def test_outcome_from_an_honest_field_only(tmp_path: Path, values: list[int], ex
     assert record.trajectory.reward is not None and record.trajectory.reward[-1] == values[-1]
 
 
+def test_same_content_under_another_number(tmp_path: Path) -> None:
+    folder = make(tmp_path / "made", episodes=3, video=False)
+    rewrite(folder, 2, observation__state=columns(0)["observation.state"], index=np.arange(STEPS) + 50)
+    hashes = [item.load().episode.content_hash for item in opened(folder).items]
+    assert hashes[2] == hashes[0] != hashes[1]
+
+
 def test_columns_that_are_no_signals(tmp_path: Path) -> None:
     folder = make(tmp_path / "made", video=False)
     ragged = pa.array([[1.0]] * 5 + [[1.0, 2.0]], pa.list_(pa.float32()))
