@@ -64,6 +64,12 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     return Settings(**given, price=_price(env), media_cache_bytes=_cache_bytes(env))
 
 
+def ray_address() -> str:
+    """Address of the ray cluster to work on, or "local" for one of our own on this machine (RAY_ADDRESS)."""
+    # Said to ray in words: left to itself it joins any cluster that runs here, and falls with it.
+    return os.environ.get("RAY_ADDRESS") or "local"
+
+
 def _price(env: Mapping[str, str]) -> Price | None:
     text = env.get("ARES_PRICE")
     if not text:

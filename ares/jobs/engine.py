@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -103,7 +104,7 @@ def same(value: V) -> V:
 
 @contextmanager
 def open_engine(name: str) -> Iterator[Engine]:
-    """An engine by its name, closed at the end.
+    """An engine by its name, closed at the end; until then what is printed goes to standard error with ray.
 
     Raises:
         RequestError: There is no such engine, ray is not installed, or its cluster cannot be reached.
@@ -113,10 +114,8 @@ def open_engine(name: str) -> Iterator[Engine]:
     elif name == "ray":
         from ares.jobs.ray import Ray
 
-        engine = Ray()
-        try:
+        # ray reports the death of a worker on standard output, which belongs to the command's answer.
+        with redirect_stdout(sys.stderr), closing(Ray()) as engine:
             yield engine
-        finally:
-            engine.close()
     else:
         raise RequestError(f"no engine {name!r}", f"there are: {', '.join(NAMES)}")

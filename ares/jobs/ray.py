@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 
 from ares.errors import AresError, RequestError
 from ares.jobs.engine import Hired, Run, same
+from ares.settings import ray_address
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -22,6 +25,7 @@ V = TypeVar("V")
 _MOST_WORKERS = 256
 # Longer than a cluster that grows takes for a new machine; then nobody waits for a place that never comes free.
 _START_SECONDS = 600.0
+_KNOCK_SECONDS = 5.0
 _GPU_STEPS = 10_000
 
 
@@ -41,10 +45,12 @@ class Ray:
         self._pools: list[_Pool[Any, Any]] = []
         self._ours = not ray.is_initialized()
         if self._ours:
+            address = ray_address()
+            _knock(address)
             try:
-                ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+                ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
-                raise RequestError("ray cannot be started or reached", _first_line(error)) from None
+                raise _unreachable(address, error) from None
 
     def hire(
         self,
@@ -237,6 +243,21 @@ def _cause(error: Any) -> BaseException:
     cause: BaseException = error.cause
     cause.add_note(str(error))
     return cause
+
+
+def _knock(address: str) -> None:
+    """Raises RequestError when nothing listens at the address; ray itself would try for a quarter of an hour."""
+    parts = urlsplit(f"//{address.rpartition('://')[2]}")
+    try:
+        host, port = parts.hostname, parts.port
+        if host and port:
+            socket.create_connection((host, port), timeout=_KNOCK_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise _unreachable(address, error) from None
+
+
+def _unreachable(address: str, error: Exception) -> RequestError:
+    return RequestError("ray cannot be started or reached", f"RAY_ADDRESS {address!r}: {_first_line(error)}")
 
 
 def _ray() -> Any:

@@ -26,11 +26,19 @@ from ingest.load import load
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 
-# The command line with a small cluster of its own.
+# The command line with a small cluster of its own, and a format whose only record kills its reader.
 SMALL = """
-import functools, sys, ray
-ray.init = functools.partial(ray.init, address="local", num_cpus=4, object_store_memory=200 * 2**20)
+import functools, os, signal, sys, ray
 from app.cli.main import main
+from ares.registry import ingesters
+from ingest.base import Ingester, Item, Source
+def dies():
+    os.kill(os.getpid(), signal.SIGKILL)
+def opens(path, options):
+    item = Item(episode_id="0" * 16, where=path, load=functools.partial(dies))
+    return [Source(format="deadly", dataset="deadly", version="", total=1, items=iter([item]))]
+ingesters.add("deadly", Ingester(name="deadly", recognises=lambda path: True, open=opens))
+ray.init = functools.partial(ray.init, num_cpus=4, object_store_memory=200 * 2**20)
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -197,9 +205,14 @@ def test_a_record_that_kills_every_reader_costs_only_itself(
     assert "record 5" in report.failures["the worker died twice"].example
 
 
-def test_the_command_prints_one_document_and_nothing_else(tmp_path: Path, demo_samples: Path) -> None:
-    words = ["ingest", str(demo_samples / "video"), "-w", str(tmp_path / "ws"), "--engine", "ray", "--json"]
-    ended = subprocess.run([sys.executable, "-c", SMALL, *words], capture_output=True, text=True, timeout=120)
-    assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout)["kept"] == 12
-    assert ended.stderr == ""
+def test_the_command_prints_one_document_and_nothing_else_even_when_workers_die(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    words = ["--format", "deadly", "-w", str(tmp_path / "ws"), "--engine", "ray", "--json"]
+    command = [sys.executable, "-c", SMALL, "ingest", str(tmp_path), *words]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1, ended.stderr
+    document = json.loads(ended.stdout)
+    assert (document["planned"], document["failed"]) == (1, 1)
+    assert document["failures"][0]["reason"] == "the worker died twice"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 import time
@@ -149,6 +150,16 @@ def test_what_cannot_be_had_is_said_with_its_remedy(monkeypatch: pytest.MonkeyPa
         pass
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(RequestError, match=r"pip install 'ares-curation\[ray\]'"), open_engine("ray"):
+        pass
+
+
+def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        closed = f"127.0.0.1:{taken.getsockname()[1]}"
+    monkeypatch.setenv("RAY_ADDRESS", closed)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(RequestError, match=f"reached: RAY_ADDRESS '{closed}'"), open_engine("ray"):
         pass
 
 
