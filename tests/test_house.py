@@ -20,8 +20,8 @@ ALL = SOURCES + sorted(
 FILE_LINES = 400
 FUNCTION_LINES = 40
 HEAVY = {
-    "av", "bson", "cv2", "duckdb", "lance", "lancedb", "numpy", "open_clip", "openai", "pandas", "plotly",
-    "pyarrow", "pymongo", "streamlit", "tensorflow_datasets", "torch", "torchvision", "transformers",
+    "av", "bson", "cv2", "duckdb", "h5py", "lance", "lancedb", "mcap", "mcap_ros2", "numpy", "open_clip", "openai",
+    "pandas", "pyarrow", "pymongo", "ray", "streamlit", "tensorflow_datasets", "torch", "torchvision", "transformers",
 }  # fmt: skip
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
