@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,3 +125,19 @@ def _wait_for_ping(uri: str, server: subprocess.Popen[bytes], log: Path) -> None
             except ConnectionFailure:
                 if server.poll() is not None or time.monotonic() > deadline:
                     pytest.fail(f"mongod does not answer at {uri}: {log.read_text()[-2000:]}")
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """A small ray cluster on this machine, one for all tests of a process; tests on it are skipped without ray."""
+    ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
+    ray.init(
+        address="local",
+        num_cpus=4,
+        object_store_memory=200 * 2**20,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+    )
+    yield
+    ray.shutdown()

@@ -19,24 +19,10 @@ from ares.jobs.engine import Engine, Hired, Local, at_work, open_engine
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def cluster() -> Iterator[None]:
-    """A small cluster, shared with the other files that need one."""
-    ours = not ray.is_initialized()
-    if ours:
-        ray.init(
-            address="local",
-            num_cpus=4,
-            object_store_memory=200 * 2**20,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="error",
-        )
-    # The workers cannot import a test module, so its functions travel whole.
+@pytest.fixture(scope="module", autouse=True)
+def travelling(ray_cluster: None) -> None:
+    """The workers cannot import a test module, so its functions travel whole."""
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    if ours:
-        ray.shutdown()
 
 
 @pytest.fixture
