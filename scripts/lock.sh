@@ -7,4 +7,4 @@ compile() {
         --no-emit-index-url --no-header --no-annotate pyproject.toml "$@" >/dev/null
 }
 compile -o requirements.lock
-compile -c requirements.lock --extra dev --extra mongo-test --extra ray -o requirements-dev.lock
+compile -c requirements.lock --extra dev --extra mongo-test --extra ray --extra map -o requirements-dev.lock

@@ -22,6 +22,7 @@ FUNCTION_LINES = 40
 HEAVY = {
     "av", "bson", "cv2", "duckdb", "h5py", "lance", "lancedb", "mcap", "mcap_ros2", "numpy", "open_clip", "openai",
     "pandas", "pyarrow", "pymongo", "ray", "streamlit", "tensorflow_datasets", "torch", "torchvision", "transformers",
+    "umap",
 }  # fmt: skip
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -142,16 +142,27 @@ class VectorTable:
     def of(self, episode_id: str) -> Embedded:
         """The vectors of one episode in order of camera and second; empty when it has none."""
         import numpy as np
-        import pyarrow as pa
 
         found = self._read(filters.among("episode_id", [episode_id]))
         if found is None or not found.num_rows:
             return Embedded([], np.zeros(0), np.zeros((0, 0), np.float32))
         found = found.sort_by([("camera", "ascending"), ("seconds", "ascending")])
-        column = found["vector"].combine_chunks()
-        values = column.flatten() if isinstance(column, pa.FixedSizeListArray) else column.values
-        vectors = values.to_numpy().reshape(found.num_rows, -1)
-        return Embedded(found["camera"].to_pylist(), found["seconds"].to_numpy(), vectors)
+        return Embedded(found["camera"].to_pylist(), found["seconds"].to_numpy(), _matrix(found))
+
+    def means(self, episode_ids: Collection[str]) -> dict[str, NDArray[np.float32]]:
+        """The mean vector (D,) of each of some episodes, over all their frames; those without any are left out."""
+        import numpy as np
+
+        found = self._read(filters.among("episode_id", episode_ids))
+        if found is None or not found.num_rows:
+            return {}
+        rows = found["episode_id"].combine_chunks().dictionary_encode()
+        numbers = rows.indices.to_numpy()
+        order = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+        sums = np.add.reduceat(_matrix(found)[order], starts, axis=0, dtype=np.float32)
+        means = sums / np.diff(starts, append=len(numbers))[:, None]
+        return dict(zip(rows.dictionary.to_pylist(), means.astype(np.float32), strict=True))
 
     def keep_only(self, done: Collection[str]) -> int:
         """Remove vectors of episodes that the log does not know as embedded, left by a crash. Returns how many rows."""
@@ -182,7 +193,17 @@ class VectorTable:
         if table is None:
             return None
         with filters.failures(self._name):
-            return table.to_lance().to_table(columns=["camera", "seconds", "vector"], filter=where)
+            return table.to_lance().to_table(columns=[*_TIES, "vector"], filter=where)
+
+
+def _matrix(rows: pa.Table) -> NDArray[np.float32]:
+    """(N, D) vectors of some rows."""
+    import pyarrow as pa
+
+    column = rows["vector"].combine_chunks()
+    values = column.flatten() if isinstance(column, pa.FixedSizeListArray) else column.values
+    matrix: NDArray[np.float32] = values.to_numpy().reshape(rows.num_rows, -1)
+    return matrix
 
 
 def _schema(length: int) -> pa.Schema:
