@@ -6,5 +6,6 @@ compile() {
     .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
         --no-emit-index-url --no-header --no-annotate pyproject.toml "$@" >/dev/null
 }
-compile -o requirements.lock
-compile -c requirements.lock --extra dev --extra mongo-test --extra ray --extra map -o requirements-dev.lock
+# The larger one first: what its libraries cannot live with must not be pinned in the smaller one.
+compile --extra dev --extra mongo-test --extra ray --extra map --extra s3 -o requirements-dev.lock
+compile -c requirements-dev.lock -o requirements.lock

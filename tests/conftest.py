@@ -1,4 +1,4 @@
-"""Fixtures that every test folder shares: sample data, reference models, a real mongod and a real browser."""
+"""Fixtures that every test folder shares: sample data, reference models, a real mongod, S3 server and browser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +36,7 @@ _DIE_WITH_PARENT = (
 def clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the settings of whoever runs it: a real server, a real key, a real workspace."""
     for name in list(os.environ):
-        if name.startswith(("ARES_", "OPENAI_")):
+        if name.startswith(("ARES_", "OPENAI_", "AWS_", "FSSPEC_")):
             monkeypatch.delenv(name)
 
 
@@ -141,3 +144,97 @@ def ray_cluster() -> Iterator[None]:
     )
     yield
     ray.shutdown()
+
+
+# The test server checks no signature, but knows by this that it is asked as S3.
+_SIGNED = "AWS4-HMAC-SHA256 Credential=testing/20200101/us-east-1/s3/aws4_request"
+
+
+class S3:
+    """A real S3 server of this test process, over plain HTTP on loopback.
+
+    Attributes:
+        endpoint: Its address, "http://127.0.0.1:PORT".
+        environ: What a client must find in its environment to use it; see the fixture `s3_environ`.
+        broken: Parts of paths that the server answers with 500.
+        asked: Method, path and range of every request, in order.
+    """
+
+    def __init__(self) -> None:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+        from werkzeug.serving import WSGIRequestHandler, make_server
+
+        class Quiet(WSGIRequestHandler):
+            protocol_version = "HTTP/1.1"  # connections are kept, as by a real server
+
+            def log(self, type: str, message: str, *args: Any) -> None:
+                pass
+
+        self.broken: set[str] = set()
+        self.asked: list[tuple[str, str, str]] = []
+        self._app: Any = DomainDispatcherApplication(create_backend_app)
+        self._server = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=Quiet)
+        self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
+        self.environ = {
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ALLOW_HTTP": "true",
+        }
+        self._buckets = 0
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def bucket(self) -> str:
+        """Make a new, empty bucket; its name."""
+        self._buckets += 1
+        self.put(f"bucket-{self._buckets}", b"")
+        return f"bucket-{self._buckets}"
+
+    def upload(self, folder: Path, where: str) -> None:
+        """Put every file of a folder under BUCKET/PREFIX."""
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                self.put(f"{where}/{path.relative_to(folder).as_posix()}", path.read_bytes())
+
+    def put(self, where: str, data: bytes) -> None:
+        """Write one object, BUCKET/KEY."""
+        headers = {"Authorization": _SIGNED, "Content-Type": "application/octet-stream"}
+        url = f"{self.endpoint}/{urllib.parse.quote(where)}"
+        request = urllib.request.Request(url, data=data, headers=headers, method="PUT")
+        urllib.request.urlopen(request, timeout=20).close()
+
+    def stop(self) -> None:
+        """End the server; what it held is gone."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _answer(self, environ: dict[str, Any], start_response: Any) -> Any:
+        path = environ["PATH_INFO"]
+        self.asked.append((environ["REQUEST_METHOD"], path, environ.get("HTTP_RANGE", "")))
+        if any(part in path for part in self.broken):
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            start_response("500 Internal Server Error", [("Content-Length", "0")])
+            return [b""]
+        return self._app(environ, start_response)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    """A real S3 server (moto) of this test process: `endpoint`, `environ`, and `bucket()` that makes one."""
+    server = S3()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def s3_environ(s3: S3, clean_environ: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
+    """The server of `s3`, and the environment that makes every client use it; no request fails at first."""
+    for name, value in s3.environ.items():
+        monkeypatch.setenv(name, value)
+    yield s3
+    s3.broken.clear()
+    s3.asked.clear()
