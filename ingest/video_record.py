@@ -54,7 +54,9 @@ def load_clip(clip: Clip, dataset: str, episode_id: str, user_rate_hz: float | N
         success_source="success" if clip.success is not None else "",
         metadata=clip.metadata,
     )
-    trajectory = Trajectory(timestamps=np.arange(first.num_frames, dtype=np.float64) / rate_hz)
+    steps = np.arange(first.num_frames, dtype=np.float64) / rate_hz
+    shown = steps if first.seconds is None else first.seconds * first.rate_hz / rate_hz
+    trajectory = Trajectory(timestamps=shown)
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(_warnings(clip, cameras, first)))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ares.errors import MediaError, SourceError
 from ares.media.probe import opened, words
+from ares.media.turn import of_frame
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,12 +51,14 @@ class Clock(NamedTuple):
 def clock(ref: MediaRef) -> Clock:
     """The clock of a reference."""
     span, steps = ref.stop_seconds - ref.start_seconds, max(ref.num_frames, 1) / ref.rate_hz
-    same = span <= 0 or abs(span - steps) < 0.75 / ref.rate_hz
+    same = span <= 0 or abs(span - steps) < 1.0 / ref.rate_hz
     scale = 1.0 if same else span / steps
     half = 0.5 * scale / ref.rate_hz
-    return Clock(
-        ref.start_seconds, ref.start_seconds + steps * scale - half, scale, min(half, _ROUNDING_SECONDS)
-    )
+    slack = min(half, _ROUNDING_SECONDS)
+    last = ref.start_seconds + steps * scale - half
+    # At a varying rate the frame after the span may begin earlier than half a mean step before its end.
+    last = min(last, ref.stop_seconds - 2 * slack) if span > 0 else last
+    return Clock(ref.start_seconds, last, scale, slack)
 
 
 def frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
@@ -86,10 +89,10 @@ def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
         reel = _Reel(container, stream)
         if reel.frame_at(at.start + at.slack) is None:
             raise MediaError("video has no frame there", f"{ref.uri} at {at.start:.3f} s")
-        frame = reel.current
-        while frame is not None and reel.second(frame) < at.last + half:
+        frame, left = reel.current, max(ref.num_frames, 1)
+        while frame is not None and left and reel.second(frame) < at.last + half:
             yield _rgb(frame)
-            frame = reel.step()
+            frame, left = reel.step(), left - 1
 
 
 @contextmanager
@@ -107,7 +110,7 @@ def _video(ref: MediaRef) -> Iterator[tuple[InputContainer, VideoStream]]:
 
 def _rgb(frame: VideoFrame) -> NDArray[np.uint8]:
     picture: NDArray[np.uint8] = frame.to_ndarray(format="rgb24")  # type: ignore[assignment]
-    return picture
+    return of_frame(frame).upright(picture)
 
 
 class _Reel:
@@ -121,6 +124,8 @@ class _Reel:
         self._keys = [
             entry.timestamp * self._base - self._zero for entry in stream.index_entries if entry.is_keyframe
         ]
+        # AVI knows no times of showing, and what FFmpeg makes up is wrong with B-frames: one frame a tick.
+        self._counts = container.format.name == "avi"
         self._frames: Iterator[VideoFrame] = iter(())
         self.current: VideoFrame | None = None
         self._next: VideoFrame | None = None
@@ -173,6 +178,8 @@ class _Reel:
                 break
             back = max(2 * back, _BACK_SECONDS)
         self._frames = _decoded(packet, packets)
+        if self._counts and packet is not None:
+            self._frames = _counted(self._frames, packet.dts or 0)
         self.step()
         self.step()
 
@@ -188,3 +195,9 @@ def _decoded(
     while packet is not None:
         yield from packet.decode()
         packet = next(packets, None)
+
+
+def _counted(found: Iterator[VideoFrame], first: int) -> Iterator[VideoFrame]:
+    for number, frame in enumerate(found, start=first):
+        frame.pts = number
+        yield frame

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import MediaError
 from ares.media.mp4 import clock
+from ares.media.probe import video_stream
 from ares.media.ref import MediaRef
+from ares.media.turn import UPRIGHT, of_stream
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -45,23 +47,20 @@ class Span:
         positions: Index of each packet's frame in the episode, in order of showing.
         delay: Frames that decoding runs ahead of showing (0 without B-frames).
         shape: Codec and size.
+        template: The stream that the packets come from.
     """
 
     packets: tuple[Packet[Any], ...]
     positions: tuple[int, ...]
     delay: int
     shape: Shape
+    template: VideoStream
     _container: InputContainer
 
     @property
     def num_bytes(self) -> int:
         """Compressed size."""
         return sum(packet.size for packet in self.packets)
-
-    @property
-    def template(self) -> VideoStream:
-        """The stream that the packets come from."""
-        return self._container.streams.video[0]
 
     def close(self) -> None:
         """Release the source file; the packets must not be used afterwards."""
@@ -77,7 +76,7 @@ def cut(ref: MediaRef, num_frames: int, rate_hz: float) -> Span:
     Raises:
         MediaError: The file is not there or cannot be read.
         NotCopyable: The span does not start with a key frame, needs frames outside of it, is not at a
-            constant `rate_hz`, or has swapped colours.
+            constant `rate_hz`, has swapped colours or is stored turned.
     """
     if ref.channels != "rgb":
         raise NotCopyable("colours are swapped", f"{ref.uri} {ref.key}: {ref.channels}")
@@ -99,18 +98,29 @@ def open_video(uri: str) -> InputContainer:
         raise MediaError("the video is not there any more", uri) from None
     except (av.error.FFmpegError, OSError) as error:
         raise MediaError("the video cannot be opened", f"{uri}: {error}") from None
-    if not container.streams.video:
+    try:
+        _stream(container, uri)
+    except BaseException:
         container.close()
-        raise MediaError("the file has no video", uri)
+        raise
     return container
 
 
+def _stream(container: InputContainer, uri: str) -> VideoStream:
+    stream = video_stream(container)
+    if stream is None:
+        raise MediaError("the file has no video", uri)
+    return stream
+
+
 def _cut(container: InputContainer, ref: MediaRef, num_frames: int, rate_hz: float) -> Span:
-    stream = container.streams.video[0]
+    stream = _stream(container, ref.uri)
+    if of_stream(ref.uri, container, stream) != UPRIGHT:
+        raise NotCopyable("frames are stored turned", ref.uri)
     # A file may begin late (a camera that started after its clock); its first frame is still the first step.
     begins = float((stream.start_time or 0) * _time_base(stream, ref))
-    ref = replace(ref, start_seconds=max(ref.start_seconds, begins))
-    found = _read(container, ref, num_frames, rate_hz)
+    ref = replace(ref, start_seconds=ref.start_seconds + begins)
+    found = _read(container, stream, ref, num_frames, rate_hz)
     first_second = ref.start_seconds - 0.5 / rate_hz
     last_second = first_second + num_frames / rate_hz
     inside = [k for k, (_, second) in enumerate(found) if first_second <= second < last_second]
@@ -126,16 +136,16 @@ def _cut(container: InputContainer, ref: MediaRef, num_frames: int, rate_hz: flo
         raise NotCopyable("the episode does not start with a key frame", f"{ref.uri}: {ref.start_seconds} s")
     positions = _positions([second for _, second in chosen], rate_hz, ref.uri)
     packets = tuple(packet for packet, _ in chosen)
-    return Span(packets, positions, _delay(packets, positions, rate_hz), _shape(container), container)
+    delay = _delay(packets, positions, rate_hz)
+    return Span(packets, positions, delay, _shape(stream), stream, container)
 
 
 def _read(
-    container: InputContainer, ref: MediaRef, num_frames: int, rate_hz: float
+    container: InputContainer, stream: VideoStream, ref: MediaRef, num_frames: int, rate_hz: float
 ) -> list[tuple[Packet[Any], float]]:
     """Packets around the span with their second in the file, in decoding order."""
     import av
 
-    stream = container.streams.video[0]
     time_base = _time_base(stream, ref)
     stop = ref.start_seconds + (num_frames - 0.5) / rate_hz
     found: list[tuple[Packet[Any], float]] = []
@@ -179,8 +189,8 @@ def _delay(packets: tuple[Packet[Any], ...], positions: tuple[int, ...], rate_hz
     return max(declared, *(k - position for k, position in enumerate(positions)))
 
 
-def _shape(container: InputContainer) -> Shape:
-    context = container.streams.video[0].codec_context
+def _shape(stream: VideoStream) -> Shape:
+    context = stream.codec_context
     return Shape(
         codec=context.codec.canonical_name,
         pixel_format=str(context.pix_fmt),

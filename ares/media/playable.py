@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.errors import MediaError, SourceError
+from ares.media import mp4
 from ares.media.cache import Cache
 from ares.media.encode import VideoCodec, encode_mp4
 from ares.media.frames import all_frames, frames_at
@@ -14,18 +16,22 @@ from ares.media.packets import Joined, NotCopyable, cut
 from ares.media.probe import VideoInfo, probe
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ares.media.ref import MediaRef
 
 _PLAYED = frozenset({"h264", "av1", "vp9"})
-_VERSION = "1"
+_VERSION = "2"
 
 
 def playable(ref: MediaRef, codec: VideoCodec, cache: Cache) -> Path:
     """An mp4 that a browser plays at the speed of the episode: the file itself, else one in the cache.
 
     A file that is played as it stands is a whole mp4 of H.264, AV1 or VP9 in yuv420p whose seconds are those of
-    the episode. Of a span of a shared file, or one at a rate given by the user, the packets are copied where that
-    is exact. All else (images, other codecs, a span that starts between keyframes) is encoded, once.
+    the episode (players turn it as its container says). Of a span of a shared file, or one at a rate given by the
+    user, the packets are copied where that is exact. All else (images, other codecs, a span that starts between
+    keyframes) is encoded, once; at a varying rate each frame is then shown within a mean step of its time.
 
     Raises MediaError when the frames cannot be had.
     """
@@ -36,7 +42,7 @@ def playable(ref: MediaRef, codec: VideoCodec, cache: Cache) -> Path:
 
     def make(path: Path) -> None:
         if not (known and _copied(ref, path)):
-            encode_mp4(all_frames(ref), path, ref.rate_hz, codec)
+            encode_mp4(_evenly(ref), path, ref.rate_hz, codec)
 
     return cache.path(f"{_key(ref, 'video', codec)}.mp4", make)
 
@@ -59,6 +65,14 @@ def thumbnail(ref: MediaRef, second: float, width: int, cache: Cache) -> Path:
         path.write_bytes(data.tobytes())
 
     return cache.path(f"{_key(ref, 'thumbnail', f'{second:.4f}', str(width))}.jpg", make)
+
+
+def _evenly(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
+    """The frames shown at every 1 / rate_hz seconds."""
+    info = _probe(ref) if ref.kind == "mp4" and ref.channels == "rgb" else None
+    if info is None or info.seconds is None:
+        return all_frames(ref)
+    return mp4.frames(ref, [number / ref.rate_hz for number in range(ref.num_frames)])
 
 
 def _copied(ref: MediaRef, path: Path) -> bool:
@@ -94,6 +108,7 @@ def _whole(ref: MediaRef, info: VideoInfo) -> bool:
         and abs(ref.rate_hz - info.rate_hz) <= 1e-3 * info.rate_hz
         and "mp4" in info.container
         and info.starts_with_keyframe
+        and info.start_seconds * info.rate_hz < 1
     )
 
 

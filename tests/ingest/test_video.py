@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 
@@ -206,3 +208,28 @@ def test_large_files_are_told_apart_without_reading_them_whole(tmp_path: Path) -
     (tmp_path / "d").write_bytes(bytes(size))
     found = [content_hash([str(tmp_path / name)]) for name in "abcd"]
     assert found[0] == found[3] and len(set(found)) == 3
+
+
+def test_a_phone_video_has_its_true_seconds_and_stands_upright(tmp_path: Path) -> None:
+    times = [0, 33, 66, 133, 166, 200, 400, 433]
+    with av.open(str(tmp_path / "phone.mp4"), "w") as out:
+        stream: Any = out.add_stream("libx264", rate=30)
+        stream.width, stream.height, stream.pix_fmt = 48, 32, "yuv420p"
+        stream.codec_context.time_base = stream.time_base = Fraction(1, 1000)
+        stream.set_display_rotation(-90)
+        for time in times:
+            frame = av.VideoFrame.from_ndarray(np.full((32, 48, 3), time // 2, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = time, Fraction(1, 1000)
+            out.mux(stream.encode(frame))
+        out.mux(stream.encode())
+    (item,) = opened(tmp_path).items
+    record = item.load()
+    camera = record.episode.cameras[0]
+    assert (camera.width, camera.height) == (32, 48)
+    assert record.episode.rate_hz == pytest.approx(7 / 0.433) and record.episode.num_steps == 8
+    assert np.allclose(record.trajectory.timestamps, np.array(times) / 1e3, atol=1e-3)
+    pictures = frames_at(camera.media, list(record.trajectory.timestamps))
+    assert pictures.shape[1:3] == (48, 32)
+    assert np.allclose(pictures.mean((1, 2, 3)), np.array(times) / 2, atol=3)
+    (slow,) = opened(tmp_path, rate_hz=record.episode.rate_hz / 2).items
+    assert np.allclose(slow.load().trajectory.timestamps, np.array(times) / 500, atol=2e-3)
