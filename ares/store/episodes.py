@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ares.episode import Episode, Record
 from ares.errors import RequestError, StoreError
 from ares.store import arrow, filters
+from ares.store.stored import Stored
 from ares.store.trajectories import TrajectoryTable
 from ares.store.words import search_words
 
@@ -37,13 +38,17 @@ class EpisodeTable:
     """Episodes by id, by filter and in order.
 
     Args:
-        table: The Lance table "episodes".
+        stored: The Lance table "episodes".
         trajectories: The signals that are written with them.
     """
 
-    def __init__(self, table: Table, trajectories: TrajectoryTable) -> None:
-        self._table = table
+    def __init__(self, stored: Stored, trajectories: TrajectoryTable) -> None:
+        self._stored = stored
         self._trajectories = trajectories
+
+    @property
+    def _table(self) -> Table:
+        return self._stored.writer()
 
     def add(self, records: Sequence[Record]) -> None:
         """Write new episodes: first their signals, then their rows, so that a row means that all is there.
@@ -184,8 +189,7 @@ class EpisodeTable:
         return [(row["episode_id"], row["_score"]) for row in found]
 
     def _dataset(self) -> lance.LanceDataset:
-        with filters.failures("episodes"):
-            return self._table.to_lance()
+        return self._stored.dataset()
 
     def _checked(self, where: str) -> lance.LanceDataset:
         dataset = self._dataset()

@@ -89,17 +89,19 @@ class _State:
         import pyarrow as pa
 
         self._schema = pa.schema([("key", pa.string()), ("sequence", pa.int64())])
-        self._table = tables.open("index_state", self._schema)
+        self._stored = tables.stored("index_state", self._schema)
 
     def sequence(self) -> int:
-        rows = self._table.to_arrow().to_pylist()
+        rows = self._stored.dataset().to_table().to_pylist()
         return int(rows[0]["sequence"]) if rows else 0
 
     def remember(self, sequence: int) -> None:
         import pyarrow as pa
 
         row = pa.Table.from_pylist([{"key": "log", "sequence": sequence}], schema=self._schema)
-        merge = self._table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
+        merge = (
+            self._stored.writer().merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
+        )
         merge.execute(row)
 
 

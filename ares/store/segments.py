@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.store import filters
+from ares.store.stored import Stored
 from ares.store.words import search_words
 
 if TYPE_CHECKING:
@@ -35,11 +36,15 @@ class SegmentTable:
     """Captions and their grades, searchable by words.
 
     Args:
-        table: The Lance table "segments".
+        stored: The Lance table "segments".
     """
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, stored: Stored) -> None:
+        self._stored = stored
+
+    @property
+    def _table(self) -> Table:
+        return self._stored.writer()
 
     def upsert(self, rows: pa.Table) -> None:
         """Write captions; one that is there keeps the columns that `rows` does not have (its grade).
@@ -62,13 +67,14 @@ class SegmentTable:
 
     def count(self, where: str = "") -> int:
         """Number of captions that fulfil a filter. Raises RequestError for a filter that cannot be read."""
-        filters.check(self._table.to_lance(), where, segment_schema().names)
+        dataset = self._stored.dataset()
+        filters.check(dataset, where, segment_schema().names)
         with filters.failures("segments", where, segment_schema().names):
-            return int(self._table.count_rows(where.strip() or None))
+            return int(dataset.count_rows(where.strip() or None))
 
     def read(self, where: str = "") -> pa.Table:
         """Captions that fulfil a filter, by episode and time. Raises RequestError for a filter that cannot be read."""
-        dataset = self._table.to_lance()
+        dataset = self._stored.dataset()
         filters.check(dataset, where, segment_schema().names)
         with filters.failures("segments", where, segment_schema().names):
             found = dataset.to_table(filter=where.strip() or None)

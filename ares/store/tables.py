@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from ares.errors import RequestError
 from ares.store import arrow, filters
 from ares.store.episodes import EpisodeTable
+from ares.store.stored import Stored
 from ares.store.trajectories import TrajectoryTable
-from ares.store.words import has_words, index_words
+from ares.store.words import has_word_index, has_words, index_words
 
 if TYPE_CHECKING:
+    import lance
     import pyarrow as pa
     from lancedb.db import DBConnection
     from lancedb.table import Table
@@ -43,34 +45,48 @@ class Tables:
     """
 
     def __init__(self, uri: str) -> None:
-        import lancedb
-
         self.uri = uri
-        # Interval 0: what another process has written is seen at once.
+        self._writers: dict[str, Table] = {}
         with filters.failures(uri):
-            self._db: DBConnection = lancedb.connect(uri, read_consistency_interval=timedelta(0))
+            if "://" not in uri:
+                Path(uri).mkdir(parents=True, exist_ok=True)
 
     def __repr__(self) -> str:
         return f"Tables({self.uri!r})"
 
     @cached_property
+    def _db(self) -> DBConnection:
+        import lancedb
+
+        # Interval 0: what another process has written is seen at once.
+        with filters.failures(self.uri):
+            return lancedb.connect(self.uri, read_consistency_interval=timedelta(0))
+
+    @cached_property
+    def _session(self) -> lance.Session:
+        """What was read of indexes and file headers, shared by every reader of these tables."""
+        import lance
+
+        return lance.Session()
+
+    @cached_property
     def episodes(self) -> EpisodeTable:
         """One row per episode."""
         return EpisodeTable(
-            self.open("episodes", arrow.episode_schema(), words="instruction"), self.trajectories
+            self.stored("episodes", arrow.episode_schema(), words="instruction"), self.trajectories
         )
 
     @cached_property
     def trajectories(self) -> TrajectoryTable:
         """Signals by episode."""
-        return TrajectoryTable(self.open("trajectories", arrow.trajectory_schema()))
+        return TrajectoryTable(self.stored("trajectories", arrow.trajectory_schema()))
 
     @cached_property
     def segments(self) -> SegmentTable:
         """One row per caption."""
         from ares.store.segments import SegmentTable, segment_schema
 
-        return SegmentTable(self.open("segments", segment_schema(), words="text"))
+        return SegmentTable(self.stored("segments", segment_schema(), words="text"))
 
     def vectors(self, space: str) -> VectorTable:
         """The vectors of an embedding space; its table is made by the first vectors added.
@@ -90,15 +106,46 @@ class Tables:
 
     def names(self) -> list[str]:
         """Names of all tables there are, sorted."""
+        if "://" not in self.uri:
+            found = [folder.name.removesuffix(".lance") for folder in Path(self.uri).glob("*.lance")]
+            return sorted(filter(self._is_made, found))
         with filters.failures(self.uri):
-            found: list[str] = []
+            found = []
             page = self._db.list_tables()
             while page.tables:
                 found += page.tables
                 if not page.page_token:
                     break
                 page = self._db.list_tables(page_token=page.page_token)
-        return sorted(filter(self._is_made, found))
+        return sorted(found)
+
+    def dataset(self, name: str) -> lance.LanceDataset | None:
+        """The newest version of a table for reading, or None when it has not been made. Raises StoreError."""
+        import lance
+
+        if name not in self.names():
+            return None
+        with filters.failures(name):
+            return lance.dataset(self._place(name), session=self._session)
+
+    def stored(self, name: str, schema: pa.Schema, words: str = "") -> Stored:
+        """A table that the first write opens for writing; made like `open` when it is not there. Raises StoreError."""
+        import lance
+
+        there = self.dataset(name)
+        if there is None or (words and not has_word_index(there)):
+            self._writers[name] = self.open(name, schema, words)
+
+        def dataset() -> lance.LanceDataset:
+            with filters.failures(name):
+                return lance.dataset(self._place(name), session=self._session)
+
+        def writer() -> Table:
+            if name not in self._writers:
+                self._writers[name] = self.open(name, schema, words)
+            return self._writers[name]
+
+        return Stored(dataset=dataset, writer=writer)
 
     def open(self, name: str, schema: pa.Schema, words: str = "") -> Table:
         """Open a table, making it when it is not there.
@@ -132,8 +179,10 @@ class Tables:
 
     def _is_made(self, name: str) -> bool:
         # A folder without a version is a table in the making, or one whose maker was killed.
-        versions = Path(self.uri, f"{name}.lance", "_versions")
-        return "://" in self.uri or any(versions.glob("*.manifest"))
+        return any(Path(self._place(name), "_versions").glob("*.manifest"))
+
+    def _place(self, name: str) -> str:
+        return f"{self.uri.rstrip('/')}/{name}.lance"
 
     @contextmanager
     def _making(self) -> Iterator[None]:

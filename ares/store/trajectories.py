@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ares.episode import Record, Trajectory
 from ares.errors import RequestError
 from ares.store import arrow, filters
+from ares.store.stored import Stored
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -22,11 +23,15 @@ class TrajectoryTable:
     """Signals by episode.
 
     Args:
-        table: The Lance table "trajectories".
+        stored: The Lance table "trajectories".
     """
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, stored: Stored) -> None:
+        self._stored = stored
+
+    @property
+    def _table(self) -> Table:
+        return self._stored.writer()
 
     def add(self, records: Sequence[Record]) -> None:
         """Write the signals of new episodes, in place of what an interrupted run may have left of them.
@@ -64,12 +69,12 @@ class TrajectoryTable:
     def count(self) -> int:
         """Number of trajectories."""
         with filters.failures("trajectories"):
-            return int(self._table.count_rows())
+            return int(self._stored.dataset().count_rows())
 
     def keep_only(self, ids: Collection[str]) -> int:
         """Remove the signals of other episodes than these. Returns how many."""
         with filters.failures("trajectories"):
-            batches = self._table.to_lance().scanner(columns=["episode_id"]).to_batches()
+            batches = self._stored.dataset().scanner(columns=["episode_id"]).to_batches()
             orphans = [
                 each for batch in batches for each in batch["episode_id"].to_pylist() if each not in ids
             ]
@@ -79,7 +84,7 @@ class TrajectoryTable:
 
     def _rows(self, ids: Sequence[str]) -> Iterator[tuple[str, Trajectory]]:
         with filters.failures("trajectories"):
-            dataset = self._table.to_lance()
+            dataset = self._stored.dataset()
             for batch in dataset.scanner(filter=filters.among("episode_id", ids)).to_batches():
                 yield from arrow.trajectories_from_arrow(batch)
 

@@ -104,9 +104,9 @@ class VectorTable:
 
     def count(self) -> int:
         """Number of frames with a vector."""
-        table = self._table()
+        dataset = self._tables.dataset(self._name)
         with filters.failures(self._name):
-            return int(table.count_rows()) if table is not None else 0
+            return 0 if dataset is None else int(dataset.count_rows())
 
     def search(
         self, query: NDArray[np.float32], limit: int, episode_ids: Collection[str] | None = None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import lance
     from lancedb.table import Table
 
 Row = dict[str, Any]
@@ -23,6 +24,11 @@ def index_words(table: Table, column: str) -> None:
 def has_words(table: Table) -> bool:
     """Whether a column of the table has a word index."""
     return any(index.index_type == "FTS" for index in table.list_indices())
+
+
+def has_word_index(dataset: lance.LanceDataset) -> bool:
+    """The same, asked without LanceDB."""
+    return any(index.index_type == "Inverted" for index in dataset.describe_indices())
 
 
 def search_words(
