@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.episode import Json
+from ares.sources import examined, relocate
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -36,16 +37,20 @@ class Finding:
         return asdict(self)
 
 
+_REMEDIES = {
+    "file is missing": "put it back, or tell where it is now: ares doctor --relocate OLD=NEW",
+    "file has changed since it was ingested": "put the old one back, or ingest the new one with --dataset NAME",
+}
+
 Check = Callable[["Workspace", bool], Finding | None]
 
 
 def examine(ws: Workspace, repair: bool = False) -> list[Finding]:
     """All findings; with `repair`, what can be mended is mended first and said to be."""
-    checks: list[Check] = [_log_applied, _no_orphans, _spaces_finished, _sources_there]
-    if not repair:
-        return [finding for check in checks if (finding := check(ws, False))]
-    with ws.writing("ares doctor --repair"):
-        return [finding for check in checks if (finding := check(ws, True))]
+    checks: list[Check] = [_log_applied, _no_orphans, _spaces_finished]
+    with ws.writing("ares doctor --repair") if repair else nullcontext():
+        found = [finding for check in checks if (finding := check(ws, repair))]
+    return found + _sources_as_they_were(ws)
 
 
 def _log_applied(ws: Workspace, repair: bool) -> Finding | None:
@@ -93,17 +98,42 @@ def _spaces_finished(ws: Workspace, repair: bool) -> Finding | None:
     )
 
 
-def _sources_there(ws: Workspace, repair: bool) -> Finding | None:
-    sources: set[str] = set()
-    for batch in ws.tables.episodes.scan(["source"]):
-        sources.update(batch.column("source").unique().to_pylist())
-    gone = sorted(source for source in sources if not Path(source).exists())
-    if not gone:
-        return None
-    return Finding(
-        check="each source file is where it was",
-        count=len(gone),
-        example=gone[0],
-        repaired=False,
-        remedy="put the file back, or ingest it again from where it is now",
+def _sources_as_they_were(ws: Workspace) -> list[Finding]:
+    """One finding for each way in which files that episodes need are not what was ingested."""
+    return [
+        Finding(
+            check="each source file is where and what it was: " + reason,
+            count=len(errors),
+            example=errors[0].detail,
+            repaired=False,
+            remedy=_REMEDIES.get(reason, "see the example"),
+        )
+        for reason, errors in sorted(examined(ws).items())
+    ]
+
+
+def follow(ws: Workspace, moves: Sequence[tuple[str, str]]) -> list[Finding]:
+    """Follow sources that were moved, see `ares.sources.relocate`; what was done and what could not be.
+
+    Raises RequestError when a new place is not there.
+    """
+    done = relocate(ws, moves)
+    old, (new, _) = next(iter(done.moved.items()), ("", ("", "")))
+    found = Finding(
+        check="each source file is where it was: moved",
+        count=len(done.moved),
+        example=f"{old} is {new} now" if done.moved else "no file that an episode needs was found there",
+        repaired=bool(done.moved),
+        remedy="" if done.moved else "give the old place as `ares show EPISODE_ID` or `ares doctor` tells it",
     )
+    refused = [
+        Finding(
+            check="each source file is the same at its new place",
+            count=len(done.refused),
+            example=str(error),
+            repaired=False,
+            remedy="its episodes were left as they are",
+        )
+        for error in list(done.refused.values())[:1]
+    ]
+    return [found, *refused] if done.moved or not refused else refused

@@ -71,6 +71,7 @@ class Episode:
         state_names: Names of the state's dimensions, length S (empty without state).
         action_names: Names of the action's dimensions, length A (empty without action).
         metadata: What else the source says of the episode, small JSON.
+        source_stamp: What the source file was when it was ingested, see `ares.media.stamp`; "" when not known.
     """
 
     episode_id: str
@@ -93,6 +94,7 @@ class Episode:
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     metadata: Mapping[str, Json] = field(default_factory=dict)
+    source_stamp: str = ""
 
     @property
     def duration_seconds(self) -> float:

@@ -17,6 +17,7 @@ from ares.jobs.flow import Stage, flow
 from ares.jobs.ledger import Ledger, enter_job
 from ares.jobs.progress import Progress
 from ares.jobs.report import Report
+from ares.media.stamp import stamped
 from ingest.base import Item, Options, Source
 from ingest.check import Finding
 from ingest.checked import enter_checks, mend_checks
@@ -158,7 +159,7 @@ def _load_all(loads: Sequence[_Load]) -> list[Record | AresError]:
 
 def _load(load: _Load) -> Record | AresError:
     try:
-        return load()
+        return stamped(load())
     except AresError as error:
         return error
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
+from ares import files
 from ares.episode import Camera, Episode, RateSource, Record, Trajectory
+from ares.media import stamp
 from ares.media.probe import VideoInfo, probe
 from ares.media.ref import MediaRef
 from ingest.roles import camera_role, distinct
 from ingest.video_files import Clip
 
 FORMAT = "video"
-
-_WHOLE_BYTES = 8 * 2**20
-_BLOCK_BYTES = 2**18
-_BLOCKS = 16
 
 
 def load_clip(clip: Clip, dataset: str, episode_id: str, user_rate_hz: float | None) -> Record:
@@ -69,15 +66,10 @@ def content_hash(paths: Iterable[str]) -> str:
     """
     total = hashlib.blake2b(digest_size=16)
     for path in paths:
-        size = Path(path).stat().st_size
-        total.update(size.to_bytes(8, "little"))
-        with Path(path).open("rb") as file:
-            if size <= _WHOLE_BYTES:
-                total.update(file.read())
-                continue
-            for number in range(_BLOCKS):
-                file.seek((size - _BLOCK_BYTES) * number // (_BLOCKS - 1))
-                total.update(file.read(_BLOCK_BYTES))
+        state = files.state(path)
+        total.update(state.size.to_bytes(8, "little"))
+        for block in stamp.fingerprinted(path, state):
+            total.update(block)
     return total.hexdigest()
 
 

@@ -10,14 +10,24 @@ from app.cli.common import add_common, answer, open_workspace
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("--repair", action="store_true", help="mend what can be mended without a loss")
+    parser.add_argument(
+        "--relocate",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="source files under the folder or URL OLD are under NEW now; may be given several times",
+    )
     add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Examine. Returns 1 while something is broken."""
-    from ares.doctor import examine
+    """Follow what has moved, then examine. Returns 1 while something is broken."""
+    from ares.doctor import examine, follow
+    from ares.sources import parse_move
 
-    found = examine(open_workspace(args), args.repair)
+    moves = [parse_move(text) for text in args.relocate]
+    ws = open_workspace(args)
+    found = (follow(ws, moves) if moves else []) + examine(ws, args.repair)
     lines = [
         f"{'repaired' if one.repaired else 'BROKEN'}: {one.check}: {one.count} ({one.example})"
         + ("" if one.repaired else f"; {one.remedy}")

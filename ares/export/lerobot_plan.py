@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.curate.sets import CurationSet
-from ares.episode import Camera, Episode, Trajectory
-from ares.errors import AresError, MediaError, RequestError, SourceError
+from ares.episode import Episode, Trajectory
+from ares.errors import AresError, RequestError, SourceError
 from ares.export.base import Failures, batches
+from ares.media import stamp
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -179,12 +179,7 @@ def check(episode: Episode, trajectory: Trajectory) -> None:
                 f"the {name} holds values that are not finite", "training on it would yield NaN"
             )
     for camera in episode.cameras:
-        _check_media(camera)
-
-
-def _check_media(camera: Camera) -> None:
-    if not Path(camera.media.uri).is_file():
-        raise MediaError("the source of a camera is not there any more", f"{camera.name}: {camera.media.uri}")
+        stamp.check(camera.media)
 
 
 def _check_rates(groups: list[Group]) -> None:

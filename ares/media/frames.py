@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ares.errors import MediaError
 from ares.media import hdf5, mcap, mp4, tfrecord
+from ares.media.stamp import check
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +30,7 @@ def frames_at(ref: MediaRef, seconds: Sequence[float]) -> NDArray[np.uint8]:
     """
     import numpy as np
 
+    check(ref)
     if not len(seconds):
         first = next(all_frames(ref), None)
         return np.empty((0, *(first.shape if first is not None else (0, 0, 3))), np.uint8)
@@ -50,6 +52,7 @@ def frames_at(ref: MediaRef, seconds: Sequence[float]) -> NDArray[np.uint8]:
 
 def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     """Every frame of the span in order, one at a time: (H, W, 3) uint8 RGB. Raises MediaError."""
+    check(ref)
     if ref.kind == "mp4":
         return _rgb(ref, mp4.all_frames(ref))
     if ref.kind == "mcap":
@@ -62,6 +65,7 @@ def encoded_frames(ref: MediaRef) -> list[bytes]:
 
     Raises MediaError.
     """
+    check(ref)
     if ref.kind == "tfrecord":
         return tfrecord.encoded_frames(ref)
     if ref.kind == "hdf5":

@@ -11,6 +11,7 @@ from ares.errors import MediaError
 from ares.media.mp4 import clock
 from ares.media.probe import video_stream
 from ares.media.ref import MediaRef
+from ares.media.stamp import check
 from ares.media.turn import UPRIGHT, of_stream
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def cut(ref: MediaRef, num_frames: int, rate_hz: float) -> Span:
     """
     if ref.channels != "rgb":
         raise NotCopyable("colours are swapped", f"{ref.uri} {ref.key}: {ref.channels}")
+    check(ref)
     container = open_video(ref.uri)
     try:
         return _cut(container, ref, num_frames, rate_hz / clock(ref).scale)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ares import files
 from ares.errors import MediaError, SourceError
 from ares.media import mp4
 from ares.media.cache import Cache
@@ -14,6 +15,7 @@ from ares.media.encode import VideoCodec, encode_mp4
 from ares.media.frames import all_frames, frames_at
 from ares.media.packets import Joined, NotCopyable, cut
 from ares.media.probe import VideoInfo, probe
+from ares.media.stamp import check
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +37,7 @@ def playable(ref: MediaRef, codec: VideoCodec, cache: Cache) -> Path:
 
     Raises MediaError when the frames cannot be had.
     """
+    check(ref)
     info = _probe(ref) if ref.kind == "mp4" and ref.channels == "rgb" else None
     known = info is not None and info.codec in _PLAYED and info.pixel_format == "yuv420p"
     if info and known and _whole(ref, info):
@@ -115,8 +118,8 @@ def _whole(ref: MediaRef, info: VideoInfo) -> bool:
 def _key(ref: MediaRef, *made: str) -> str:
     """Name of what is made of a reference; another one when the file has changed."""
     try:
-        state = Path(ref.uri).stat()
+        state = files.state(ref.uri)
     except OSError as error:
-        raise MediaError("file is missing", f"{ref.uri}: {error.strerror}") from None
-    text = "\x1f".join((_VERSION, repr(ref), str(state.st_size), str(state.st_mtime_ns), *made))
+        raise MediaError("file is missing", f"{ref.uri}: {files.words(error)}") from None
+    text = "\x1f".join((_VERSION, repr(ref), *map(str, state), *made))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -25,6 +25,7 @@ class MediaRef:
         key: Which stream inside: feature key (tfrecord), dataset (hdf5), topic (mcap); "" for an mp4.
         channels: Order in which the colours were stored; "bgr" where the source swapped red and blue by mistake.
             Readers of frames always get RGB.
+        stamp: What the file was when it was ingested, see `ares.media.stamp`; "" when that is not known.
     """
 
     kind: Kind
@@ -37,3 +38,4 @@ class MediaRef:
     byte_size: int = 0
     key: str = ""
     channels: Channels = "rgb"
+    stamp: str = ""

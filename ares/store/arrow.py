@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Episode, Signal, Trajectory
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PLACE = ("episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash")
+# Columns that a table made before them gets when rows are added to it.
+STAMPS = ("source_stamp", "camera_stamps")
 _EPISODE_TEXTS = (*_PLACE, "instruction", "robot", "rate_source", "success_source")
 _CAMERA_TEXTS, _MEDIA_TEXTS = ("name", "role", "codec"), ("kind", "uri", "key", "channels")
 _MEDIA_SECONDS, _MEDIA_COUNTS = (
@@ -50,6 +52,8 @@ def episode_schema() -> pa.Schema:
             ("metadata", pa.string()),
             ("duplicate_of", pa.string()),
             ("ingested", pa.timestamp("us", tz="UTC")),
+            ("source_stamp", pa.string()),
+            ("camera_stamps", texts),
         ]
     )
 
@@ -92,6 +96,9 @@ def episodes_to_arrow(episodes: Sequence[Episode], ingested: datetime) -> pa.Rec
         "metadata": [json.dumps(dict(each.metadata), allow_nan=False) for each in episodes],
         "duplicate_of": [None] * len(episodes),
         "ingested": [ingested] * len(episodes),
+        "source_stamp": [each.source_stamp for each in episodes],
+        # Beside the cameras, not in them: a table that was made before gets a column, but no new field in a list.
+        "camera_stamps": [[camera.media.stamp for camera in each.cameras] for each in episodes],
     }
     schema = episode_schema()
     arrays = [_column(columns[field.name], field.type) for field in schema]
@@ -124,16 +131,23 @@ def episodes_from_arrow(batch: pa.RecordBatch) -> list[Episode]:
     """The episodes of `episodes_to_arrow`; columns that annotators added are passed over."""
     plain = [*_EPISODE_TEXTS, "num_steps", "rate_hz", "success"]
     parsed = ["instructions", "cameras", "state_names", "action_names", "metadata"]
+    stamps = [name for name in STAMPS if name in batch.schema.names]
     return [
         Episode(
             **{name: row[name] for name in plain},
             instructions=tuple(row["instructions"]),
-            cameras=tuple(_camera(camera) for camera in row["cameras"]),
+            cameras=tuple(
+                _camera(camera, stamp)
+                for camera, stamp in zip(
+                    row["cameras"], chain(row.get("camera_stamps") or (), repeat("")), strict=False
+                )
+            ),
             state_names=tuple(row["state_names"]),
             action_names=tuple(row["action_names"]),
             metadata=json.loads(row["metadata"]),
+            source_stamp=row.get("source_stamp") or "",
         )
-        for row in batch.select([*plain, *parsed]).to_pylist()
+        for row in batch.select([*plain, *parsed, *stamps]).to_pylist()
     ]
 
 
@@ -276,8 +290,8 @@ def _cameras(cameras: Sequence[Sequence[Camera]]) -> pa.ListArray:
     return pa.ListArray.from_arrays(_offsets(map(len, cameras)), structs)
 
 
-def _camera(row: dict[str, Any]) -> Camera:
+def _camera(row: dict[str, Any], stamp: str) -> Camera:
     named = (*_MEDIA_TEXTS, *_MEDIA_SECONDS, *_MEDIA_COUNTS)
     # A row of an older table has fewer fields; what is missing has a default.
     media = {name: row.pop(name) for name in named if name in row}
-    return Camera(**row | {"flags": tuple(row["flags"])}, media=MediaRef(**media))
+    return Camera(**row | {"flags": tuple(row["flags"])}, media=MediaRef(**media, stamp=stamp))

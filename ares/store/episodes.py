@@ -58,6 +58,8 @@ class EpisodeTable:
         Raises:
             StoreError: A table cannot be written.
         """
+        import pyarrow as pa
+
         given = {record.episode.episode_id: record for record in reversed(records)}
         there = self.ids(filters.among("episode_id", given))
         new = [record for record in reversed(given.values()) if record.episode.episode_id not in there]
@@ -65,6 +67,7 @@ class EpisodeTable:
             return
         self._trajectories.add(new)
         rows = arrow.episodes_to_arrow([record.episode for record in new], datetime.now(UTC))
+        self._add_columns(pa.schema([rows.schema.field(name) for name in arrow.STAMPS]))
         with filters.failures("episodes"):
             self._table.add(arrow.fit_cameras(rows, self._table.schema))
 
@@ -128,7 +131,8 @@ class EpisodeTable:
 
     def read(self, where: str = "", limit: int | None = None) -> Iterator[Episode]:
         """Episodes that fulfil a filter, streamed. Raises RequestError for a filter that cannot be read."""
-        names = arrow.episode_schema().names
+        there = set(self._dataset().schema.names)
+        names = [name for name in arrow.episode_schema().names if name in there or name not in arrow.STAMPS]
         for batch in self.scan(names, where, limit):
             yield from arrow.episodes_from_arrow(batch)
 

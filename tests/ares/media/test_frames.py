@@ -127,7 +127,7 @@ def test_many_threads_may_read_one_file(tmp_path: Path, make_video: Any, whole: 
 def test_what_cannot_be_decoded_is_one_clear_error(tmp_path: Path, make_video: Any, whole: Any) -> None:
     path = make_video(tmp_path / "a.mp4", 40, 20, movflags="+faststart")
     ref = whole(path)
-    with pytest.raises(MediaError, match="video file is missing"):
+    with pytest.raises(MediaError, match="file is missing"):
         frames_at(replace(ref, uri=str(tmp_path / "gone.mp4")), [0.0])
     with pytest.raises(MediaError, match="file is no MCAP"):
         frames_at(replace(ref, kind="mcap"), [0.0])
