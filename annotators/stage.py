@@ -96,6 +96,10 @@ class Running:
             for (bundle, work), result in zip(chunk, self._call([work for _, work in chunk]), strict=True):
                 self._settle(bundle, work, result)
 
+    def fail(self, error: AresError, fact: Annotation) -> None:
+        """Count a fact that could not be stored. Raises the error when strict."""
+        self._fail(error, fact.subject, fact.episode_id)
+
     def to_json(self, seconds: float) -> dict[str, Json]:
         """The document of `ares annotate --json` for this annotator."""
         counts = {**self.report.to_json(), "seconds": round(seconds, 3)}
@@ -152,10 +156,13 @@ class Running:
         self._in_a_row = (result.reason, times + 1 if reason == result.reason else 1)
         if self._in_a_row[1] >= _GIVE_UP_AFTER:
             self._given_up = self._given_up or f"{_GIVE_UP_AFTER} times: {result}"
-        self.report.fail(result, f"episode {work.episode.episode_id}")
-        self.failed[work.subject] = result
+        self._fail(result, work.subject, work.episode.episode_id)
+
+    def _fail(self, error: AresError, subject: str, episode_id: str) -> None:
+        self.report.fail(error, f"episode {episode_id}")
+        self.failed[subject] = error
         if self._strict:
-            raise result
+            raise error
 
 
 def _cost(result: Result | AresError) -> Cost:

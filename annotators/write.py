@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from annotators.base import Bundle, FrameVectors, Result
 from annotators.stage import Running
 from ares.annotation import Annotation, Cost
+from ares.errors import StoreError
 from ares.jobs.ledger import Ledger
+from ares.store.codec import Refused
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -56,7 +58,8 @@ class Writer:
             mine = [result for owner, result in results if owner == name]
             self._store(running, mine)
             failed, running.failed = running.failed, {}
-            self._ledgers[name].record(failed, [fact.subject for fact in _facts(mine)])
+            subjects = {fact.subject for fact in _facts(mine)}
+            self._ledgers[name].record(failed, subjects - failed.keys())
         self._written = time.monotonic()
 
     def close(self) -> None:
@@ -67,11 +70,22 @@ class Writer:
         vectors = [rows for result in results for rows in result.vectors]
         if vectors:
             self._add_vectors(running.annotator.space, vectors)
-        facts = _facts(results)
-        if facts:
-            self._ws.annotations.append(facts)
-        for result in results:
-            running.report.keep(sum((fact.cost for fact in result.annotations), Cost()))
+        refused = self._append(results)
+        for at, result in enumerate(results):
+            if at in refused:
+                running.fail(refused[at], result.annotations[0])
+            else:
+                running.report.keep(sum((fact.cost for fact in result.annotations), Cost()))
+
+    def _append(self, results: Sequence[Result]) -> dict[int, StoreError]:
+        """Store the facts of results. Returns those that no store can hold, by their position, with the reason."""
+        owners = [at for at, result in enumerate(results) for _ in result.annotations]
+        try:
+            if owners:
+                self._ws.annotations.append(_facts(results))
+        except Refused as error:
+            return {owners[int(at)]: why for at, why in error.cases.items()}
+        return {}
 
     def _add_vectors(self, space: str, vectors: list[FrameVectors]) -> None:
         if space not in self._marked:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ares.store.tables import Tables
 
 _FORMAT = 1
+# A job waits this long for a database server that went away; a page does not.
+_PATIENCE_SECONDS = 120.0
 
 
 class Workspace:
@@ -41,6 +43,7 @@ class Workspace:
         self.settings = settings
         self.workspace_id = str(manifest["workspace_id"])
         self._keeps = str(manifest["annotations"])
+        self._held = False
 
     def __repr__(self) -> str:
         return f"Workspace({self.path!r})"
@@ -123,23 +126,50 @@ class Workspace:
         return search(self, query)
 
     def sync(self) -> int:
-        """Apply the part of the annotation log that the index has not seen. Returns the number of facts applied."""
-        from ares.store.index import apply_log
+        """Apply the part of the annotation log that the index has not seen. Returns the number of facts applied.
 
-        return apply_log(self.tables, self.annotations)
+        While another job writes, nothing is done: that job applies them all at its end.
+        """
+        from ares.store.hold import Busy
 
-    def writing(self, who: str) -> AbstractContextManager[None]:
+        if self._held:
+            return self._apply()
+        try:
+            with self._hold("the index", wait=False):
+                return self._apply()
+        except Busy:
+            return 0
+
+    @contextmanager
+    def writing(self, who: str) -> Iterator[None]:
         """Hold the workspace for writing; a second writer waits and says for whom.
 
         Args:
             who: Name of the job, told to those who wait.
         """
-        return _hold(self.folder, who)
+        with self._hold(who):
+            self._held = True
+            self.annotations.patience_seconds = _PATIENCE_SECONDS
+            try:
+                yield
+            finally:
+                self.annotations.patience_seconds = 0.0
+                self._held = False
 
     def close(self) -> None:
         """Release the annotation store, if it was opened."""
         if "annotations" in self.__dict__:
             self.annotations.close()
+
+    def _hold(self, who: str, wait: bool = True) -> AbstractContextManager[None]:
+        from ares.store.hold import hold_folder
+
+        return hold_folder(self.folder, who, wait)
+
+    def _apply(self) -> int:
+        from ares.store.index import apply_log
+
+        return apply_log(self.tables, self.annotations)
 
 
 def open_workspace(path: str, settings: Settings) -> Workspace:
@@ -188,23 +218,3 @@ def _read(manifest: Path) -> dict[str, object]:
             f"this version of ARES reads format {_FORMAT}",
         )
     return dict(document)
-
-
-@contextmanager
-def _hold(folder: Path, who: str) -> Iterator[None]:
-    import sys
-
-    from filelock import FileLock, Timeout
-
-    lock, holder = FileLock(folder / ".writing.lock"), folder / ".writing"
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        other = holder.read_text() if holder.exists() else "another job"
-        print(f"waiting: {other} is writing to {folder}", file=sys.stderr)
-        lock.acquire()
-    try:
-        holder.write_text(who)
-        yield
-    finally:
-        lock.release()

@@ -32,6 +32,38 @@ _DIE_WITH_PARENT = (
 )
 
 
+class Mongod:
+    """A real mongod on a folder and a port of its own.
+
+    Args:
+        folder: Where its data are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._port = _free_port()
+        self.uri = f"mongodb://127.0.0.1:{self._port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        place = ["--dbpath", str(self.folder), "--port", str(self._port)]
+        options = [*place, "--bind_ip", "127.0.0.1", "--nounixsocket"]
+        command = [sys.executable, "-c", _DIE_WITH_PARENT, _mongod(self.folder), *options]
+        log = self.folder / "mongod.log"
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+            )
+        _wait_for_ping(self.uri, self._process, log)
+
+    def kill(self) -> None:
+        """End it as a crash of the machine would: kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
 @pytest.fixture(autouse=True)
 def clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the settings of whoever runs it: a real server, a real key, a real workspace."""
@@ -67,20 +99,25 @@ def mongo_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if _MONGO_URI:
         yield _MONGO_URI
         return
-    folder = tmp_path_factory.mktemp("mongod")
-    port = _free_port()
-    options = ["--dbpath", str(folder), "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"]
-    command = [sys.executable, "-c", _DIE_WITH_PARENT, _mongod(folder), *options]
-    with (folder / "mongod.log").open("wb") as log:
-        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+    server = Mongod(tmp_path_factory.mktemp("mongod"))
     try:
-        uri = f"mongodb://127.0.0.1:{port}"
-        _wait_for_ping(uri, server, folder / "mongod.log")
-        yield uri
+        server.start()
+        yield server.uri
     finally:
         server.kill()  # the data are thrown away, so an orderly shutdown would only take time
-        server.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def mongod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mongod]:
+    """A mongod of this test's own, that it may kill and start again."""
+    server = Mongod(tmp_path_factory.mktemp("mongod"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(server.folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

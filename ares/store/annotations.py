@@ -8,6 +8,14 @@ from typing import NamedTuple, Protocol
 from ares.annotation import Annotation, Maker
 from ares.episode import Json
 
+# What every store must find without reading all facts: columns of an index by its name. The sequence number and the
+# annotation_id have theirs as keys.
+INDEXES: Mapping[str, tuple[str, ...]] = {
+    "facts_done": ("maker_id", "subject"),
+    "facts_about": ("episode_id", "name"),
+    "facts_counts": ("name", "episode_id"),
+}
+
 
 class Logged(NamedTuple):
     """An annotation with its place in the log."""
@@ -20,12 +28,18 @@ class AnnotationStore(Protocol):
     """Append-only facts with a sequence number, and small keyed documents (sets, failures, jobs, spaces).
 
     Every method may raise StoreError when the store cannot be reached; nothing already stored is lost by it.
+
+    Attributes:
+        patience_seconds: How long an operation waits for a server that went away; a job sets it, a page does not.
     """
+
+    patience_seconds: float
 
     def append(self, annotations: Sequence[Annotation]) -> int:
         """Store facts, all or none visible to `read`; those already there (same annotation_id) are left as they are.
 
-        Returns the last sequence number of the log.
+        Returns the last sequence number of the log. Raises `codec.Refused` when some can be held by no store (too
+        large, too deep, no JSON); all others are stored then.
         """
 
     def read(self, after: int = 0, limit: int = 10_000) -> list[Logged]:
@@ -50,7 +64,10 @@ class AnnotationStore(Protocol):
         """Every maker by its id."""
 
     def put(self, collection: str, documents: Mapping[str, Json]) -> None:
-        """Write keyed documents; the last write of a key wins."""
+        """Write keyed documents; the last write of a key wins. Raises `codec.Refused` as `append` does."""
+
+    def claim(self, collection: str, key: str, document: Json) -> bool:
+        """Write a document if its key is free; of several who try at once one is told True."""
 
     def get(self, collection: str, key: str) -> Json:
         """One document, or None."""
@@ -60,6 +77,12 @@ class AnnotationStore(Protocol):
 
     def drop(self, collection: str, keys: Iterable[str]) -> None:
         """Remove documents (a failure that was mended); facts have no such door."""
+
+    def missing_indexes(self) -> list[str]:
+        """Names of declared indexes that the store lacks."""
+
+    def make_indexes(self) -> None:
+        """Make the declared indexes that the store lacks."""
 
     def close(self) -> None:
         """Release the file or the connection."""

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Maker
 from ares.episode import Json
-from ares.errors import StoreError
 from ares.store import codec
-from ares.store.annotations import Logged
+from ares.store.annotations import INDEXES, Logged
 from ares.store.batches import Batches
+from ares.store.lease import Lease
+from ares.store.server import Server
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
 Document = dict[str, Any]
 
-_WAIT_MS = 5000
 # Facts sent at once, between two signs of life; ids asked for at once.
 _CHUNK = 1000
 _IDS = 10_000
-# A MongoDB document holds 16 MiB.
-_FACT_BYTES = 15 * 2**20
+_INDEXES = {"facts_sequence": ("sequence",), **INDEXES}
 
 
 class MongoStore:
@@ -38,125 +37,132 @@ class MongoStore:
     """
 
     def __init__(self, uri: str, workspace_id: str) -> None:
-        from pymongo import MongoClient, ReadPreference, WriteConcern
-        from pymongo.errors import PyMongoError
-
-        # Whatever stands before an "@" may be a password; it is never told.
-        self._host = uri.rsplit("@", 1)[-1].split("://")[-1].split("/")[0].split("?")[0]
-        try:
-            self._client: MongoClient[Document] = MongoClient(uri, serverSelectionTimeoutMS=_WAIT_MS)
-            name = self._client.get_default_database("ares").name
-        except (PyMongoError, ValueError):
-            remedy = "give mongodb://USER:PASSWORD@HOST:PORT with special characters percent-encoded"
-            raise StoreError("ARES_MONGO_URI cannot be read", f"server {self._host!r}; {remedy}") from None
-        # A reader of a secondary could miss a batch that is closed already.
-        database = self._client.get_database(
-            f"{name}_{workspace_id[:12]}",
-            read_preference=ReadPreference.PRIMARY,
-            write_concern=WriteConcern(w="majority"),
-        )
+        self._server = Server(uri)
+        database = self._server.database(workspace_id)
         self._facts, self._makers = database["facts"], database["makers"]
         self._documents = database["documents"]
-        self._batches = Batches(database["log"], self._facts)
+        self._ask = self._server.ask
+        self._batches = Batches(database["log"], self._facts, self._ask)
+        self._lease = Lease(database["leases"], self._ask)
         try:
-            self._prepare()
+            self._batches.prepare()
+            self.make_indexes()
         except BaseException:
-            self._client.close()
+            self._server.close()
             raise
 
     def __repr__(self) -> str:
-        return f"MongoStore({self._host!r})"
+        return f"MongoStore({self._server.host!r})"
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long an operation waits for a server that went away."""
+        return self._server.patience_seconds
+
+    @patience_seconds.setter
+    def patience_seconds(self, seconds: float) -> None:
+        self._server.patience_seconds = seconds
 
     def append(self, annotations: Sequence[Annotation]) -> int:
         """Store facts as one batch, ignoring those already there; the log's last sequence number.
 
         Raises:
+            Refused: Some can be held by no store; all others are stored.
             StoreError: The server cannot be reached; what it has of the batch stays, and counts as facts.
         """
-        facts = [_document(fact) for fact in annotations]
-        with self._readable():
-            if facts:
-                self._write(facts)
-            return self._batches.complete()
+        self._lease.check()
+        rows, refused = codec.to_rows(annotations)
+        if rows:
+            self._write([_document(row) for row in rows])
+        last = self._batches.complete()
+        if refused:
+            raise codec.Refused(refused)
+        return last
 
     def read(self, after: int = 0, limit: int = 10_000) -> list[Logged]:
         """Facts with a sequence number above `after`, in order, up to the first batch still being written."""
-        with self._readable():
-            span = {"$gt": after, "$lte": self._batches.complete()}
-            found = self._facts.find({"sequence": span}).sort("sequence").limit(limit)
-            return [Logged(each["sequence"], _fact(each)) for each in found]
+        span = {"$gt": after, "$lte": self._batches.complete()}
+        found = self._ask(lambda: list(self._facts.find({"sequence": span}).sort("sequence").limit(limit)))
+        return [Logged(each["sequence"], _fact(each)) for each in found]
 
     def last_sequence(self) -> int:
         """Sequence number up to which `read` is complete; 0 for an empty log."""
-        with self._readable():
-            return self._batches.complete()
+        return self._batches.complete()
 
     def done(self, maker_id: str) -> set[str]:
         """Subjects that this maker has already done."""
-        with self._readable():
-            found = self._facts.find({"maker_id": maker_id}, {"_id": 0, "subject": 1})
-            return {each["subject"] for each in found}
+        wanted, shown = {"maker_id": maker_id}, {"_id": 0, "subject": 1}
+        return self._ask(lambda: {each["subject"] for each in self._facts.find(wanted, shown)})
 
     def about(self, episode_ids: Sequence[str], names: Sequence[str] = ()) -> list[Annotation]:
         """Facts about these episodes in order of the log, of the given names only when there are any."""
         ids = list(dict.fromkeys(episode_ids))
-        wanted: Document = {"name": {"$in": list(names)}} if names else {}
         found: list[Document] = []
-        with self._readable():
-            for at in range(0, len(ids), _IDS):
-                found += self._facts.find({"episode_id": {"$in": ids[at : at + _IDS]}, **wanted})
+        for at in range(0, len(ids), _IDS):
+            wanted: Document = {"episode_id": {"$in": ids[at : at + _IDS]}}
+            if names:
+                wanted["name"] = {"$in": list(names)}
+            found += self._all(wanted)
         return [_fact(each) for each in sorted(found, key=lambda each: int(each["sequence"]))]
 
     def counts(self) -> dict[str, int]:
         """Number of different episodes per annotation name."""
         pipeline: list[Document] = [
+            # Sorted first, so that the index alone answers.
+            {"$sort": {"name": 1, "episode_id": 1}},
             {"$group": {"_id": {"name": "$name", "episode_id": "$episode_id"}}},
             {"$group": {"_id": "$_id.name", "episodes": {"$sum": 1}}},
             {"$sort": {"_id": 1}},
         ]
-        with self._readable():
-            found = self._facts.aggregate(pipeline, allowDiskUse=True)
-            return {each["_id"]: each["episodes"] for each in found}
+        found = self._ask(lambda: list(self._facts.aggregate(pipeline, allowDiskUse=True)))
+        return {each["_id"]: each["episodes"] for each in found}
 
     def add_maker(self, maker: Maker) -> None:
         """Remember what a maker_id stands for."""
         document = {"_id": maker.maker_id, "body": codec.maker_to_text(maker)}
-        with self._readable():
-            self._makers.replace_one({"_id": maker.maker_id}, document, upsert=True)
+        self._ask(lambda: self._makers.replace_one({"_id": maker.maker_id}, document, upsert=True))
 
     def makers(self) -> dict[str, Maker]:
         """Every maker by its id."""
-        with self._readable():
-            return {
-                each["_id"]: codec.maker_from_text(each["body"]) for each in self._makers.find().sort("_id")
-            }
+        found = self._ask(lambda: list(self._makers.find().sort("_id")))
+        return {each["_id"]: codec.maker_from_text(each["body"]) for each in found}
 
     def put(self, collection: str, documents: Mapping[str, Json]) -> None:
         """Write keyed documents; the last write of a key wins."""
         from pymongo import ReplaceOne
 
+        texts, refused = codec.to_texts(documents)
         writes = []
-        for key, document in documents.items():
+        for key, text in texts.items():
             place = {"collection": collection, "key": key}
-            writes.append(
-                ReplaceOne({"_id": place}, {"_id": place, "body": codec.to_text(document)}, upsert=True)
-            )
-        with self._readable():
-            for at in range(0, len(writes), _CHUNK):
-                self._documents.bulk_write(writes[at : at + _CHUNK], ordered=False)
+            writes.append(ReplaceOne({"_id": place}, {"_id": place, "body": text}, upsert=True))
+        for at in range(0, len(writes), _CHUNK):
+            self._send(writes[at : at + _CHUNK])
+        if refused:
+            raise codec.Refused(refused)
+
+    def claim(self, collection: str, key: str, document: Json) -> bool:
+        """Write a document if its key is free; of several who try at once one is told True."""
+        from uuid import uuid4
+
+        place, mine = {"collection": collection, "key": key}, uuid4().hex
+        fresh = {"$setOnInsert": {"body": codec.to_text(document), "claim": mine}}
+        self._ask(lambda: self._documents.update_one({"_id": place}, fresh, upsert=True))
+        # Read back and not counted: the answer to the first try may have been lost with the connection.
+        found = self._ask(lambda: self._documents.find_one({"_id": place}, {"claim": 1}))
+        return found is not None and found.get("claim") == mine
 
     def get(self, collection: str, key: str) -> Json:
         """One document, or None."""
-        with self._readable():
-            found = self._documents.find_one({"_id": {"collection": collection, "key": key}})
+        place = {"collection": collection, "key": key}
+        found = self._ask(lambda: self._documents.find_one({"_id": place}))
         return codec.from_text(found["body"]) if found else None
 
     def find(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
         """Documents whose key starts with `prefix`, in order of key, a page at a time."""
         span: Document = {"$gte": {"collection": collection, "key": prefix}}
         while True:
-            with self._readable():
-                page = list(self._documents.find({"_id": span}).sort("_id").limit(_CHUNK))
+            page = self._page(span)
             for each in page:
                 place = each["_id"]
                 if place["collection"] != collection or not place["key"].startswith(prefix):
@@ -169,82 +175,69 @@ class MongoStore:
     def drop(self, collection: str, keys: Iterable[str]) -> None:
         """Remove documents; a key that is not there is no error."""
         places = [{"collection": collection, "key": key} for key in keys]
-        with self._readable():
-            for at in range(0, len(places), _CHUNK):
-                self._documents.delete_many({"_id": {"$in": places[at : at + _CHUNK]}})
+        for at in range(0, len(places), _CHUNK):
+            self._remove(places[at : at + _CHUNK])
+
+    def hold(self, who: str, wait: bool = True) -> AbstractContextManager[None]:
+        """Hold the workspace for writing, as `hold_folder` does where there is a folder. Raises Busy."""
+        return self._lease.hold(who, wait)
+
+    def missing_indexes(self) -> list[str]:
+        """Names of declared indexes that the server lacks."""
+        there = self._ask(self._facts.index_information).values()
+        found = {tuple(column for column, _ in index["key"]) for index in there}
+        return [name for name, columns in _INDEXES.items() if columns not in found]
+
+    def make_indexes(self) -> None:
+        """Make the declared indexes that the server lacks."""
+        from pymongo import IndexModel
+
+        models = [IndexModel(list(_INDEXES[name]), name=name) for name in self.missing_indexes()]
+        if models:
+            self._ask(lambda: self._facts.create_indexes(models))
 
     def close(self) -> None:
         """Release the connection."""
-        self._client.close()
+        self._server.close()
 
     def _write(self, facts: list[Document]) -> None:
-        from pymongo.errors import PyMongoError
-
         batch = self._batches.begin(len(facts))
         try:
             for sequence, fact in enumerate(facts, start=batch.first):
                 fact["sequence"] = sequence
             for at in range(0, len(facts), _CHUNK):
-                _insert_new(self._facts, facts[at : at + _CHUNK])
-                self._batches.renew(batch)
+                if at:
+                    self._batches.renew(batch)
+                self._insert(facts[at : at + _CHUNK])
         except Exception:
-            # Without the server even this fails; the next reader closes the batch then.
-            with suppress(PyMongoError):
-                self._batches.abandon(batch)
+            self._batches.abandon(batch)
             raise
         self._batches.end(batch, [fact["_id"] for fact in facts])
 
-    def _prepare(self) -> None:
-        from pymongo import IndexModel
+    def _insert(self, facts: list[Document]) -> None:
+        self._ask(lambda: _insert_new(self._facts, facts))
 
-        with self._readable():
-            self._batches.prepare()
-            self._facts.create_indexes(
-                [
-                    IndexModel("sequence"),
-                    IndexModel(["maker_id", "subject"]),
-                    IndexModel(["episode_id", "name"]),
-                    IndexModel(["name", "episode_id"]),
-                ]
-            )
+    def _all(self, wanted: Document) -> list[Document]:
+        return self._ask(lambda: list(self._facts.find(wanted)))
 
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        from pymongo.errors import ConnectionFailure, InvalidOperation, OperationFailure, PyMongoError
+    def _page(self, span: Document) -> list[Document]:
+        return self._ask(lambda: list(self._documents.find({"_id": span}).sort("_id").limit(_CHUNK)))
 
-        try:
-            yield
-        except InvalidOperation:
-            raise
-        except ConnectionFailure as error:
-            remedy = "start it, or set ARES_MONGO_URI to the right one; what is stored is safe"
-            raise StoreError("MongoDB cannot be reached", f"server {self._host!r}; {remedy}") from error
-        except OperationFailure as error:
-            raise StoreError("MongoDB refused", f"server {self._host!r}: {_told(error)}") from error
-        except PyMongoError as error:
-            raise StoreError("MongoDB failed", f"server {self._host!r}: {type(error).__name__}") from error
+    def _send(self, writes: list[Any]) -> None:
+        self._ask(lambda: self._documents.bulk_write(writes, ordered=False))
+
+    def _remove(self, places: list[Document]) -> None:
+        self._ask(lambda: self._documents.delete_many({"_id": {"$in": places}}))
 
 
-def _told(error: Any) -> str:
-    if error.code in (13, 18):
-        return "the user or the password of ARES_MONGO_URI is wrong, or may not use this database"
-    return str(error).splitlines()[0][:300]
-
-
-def _document(fact: Annotation) -> Document:
-    body = codec.fact_to_text(fact)
-    if len(body) > _FACT_BYTES:
-        raise StoreError(
-            "a fact is too large for MongoDB",
-            f"{fact.name} of episode {fact.episode_id} has {len(body)} bytes",
-        )
+def _document(row: codec.Row) -> Document:
     return {
-        "_id": fact.annotation_id,
-        "episode_id": fact.episode_id,
-        "name": fact.name,
-        "maker_id": fact.maker_id,
-        "subject": fact.subject,
-        "body": body,
+        "_id": row.annotation_id,
+        "episode_id": row.episode_id,
+        "name": row.name,
+        "maker_id": row.maker_id,
+        "subject": row.subject,
+        "body": row.body,
     }
 
 

@@ -14,7 +14,7 @@ from ares.annotation import Annotation, Maker
 from ares.episode import Json
 from ares.errors import StoreError
 from ares.store import codec
-from ares.store.annotations import Logged
+from ares.store.annotations import INDEXES, Logged
 
 _FORMAT = 1
 _BUSY_SECONDS = 60.0
@@ -30,9 +30,6 @@ CREATE TABLE IF NOT EXISTS facts (
     subject TEXT NOT NULL,
     body TEXT NOT NULL
 );
-CREATE INDEX IF NOT EXISTS facts_done ON facts (maker_id, subject);
-CREATE INDEX IF NOT EXISTS facts_about ON facts (episode_id, name);
-CREATE INDEX IF NOT EXISTS facts_counts ON facts (name, episode_id);
 CREATE TABLE IF NOT EXISTS makers (maker_id TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS documents (
     collection TEXT NOT NULL,
@@ -56,6 +53,8 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # A file does not go away; other writers are waited for in any case.
+        self.patience_seconds = 0.0
         self._lock = threading.RLock()
         with self._readable():
             self._connection = sqlite3.connect(
@@ -74,16 +73,20 @@ class SqliteStore:
         """Store facts in one transaction, ignoring those already there; the log's last sequence number.
 
         Raises:
+            Refused: Some can be held by no store; all others are stored.
             StoreError: The file cannot be written; nothing of this call is stored then.
         """
-        rows = [_row(fact) for fact in annotations]
+        rows, refused = codec.to_rows(annotations)
         with self._transaction() as connection:
             connection.executemany(
                 "INSERT OR IGNORE INTO facts (annotation_id, episode_id, name, maker_id, subject, body)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 rows,
             )
-            return self.last_sequence()
+            last = self.last_sequence()
+        if refused:
+            raise codec.Refused(refused)
+        return last
 
     def read(self, after: int = 0, limit: int = 10_000) -> list[Logged]:
         """Facts with a sequence number above `after`, in order."""
@@ -130,9 +133,19 @@ class SqliteStore:
 
     def put(self, collection: str, documents: Mapping[str, Json]) -> None:
         """Write keyed documents in one transaction; the last write of a key wins."""
-        rows = [(collection, key, codec.to_text(document)) for key, document in documents.items()]
+        texts, refused = codec.to_texts(documents)
+        rows = [(collection, key, text) for key, text in texts.items()]
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", rows)
+        if refused:
+            raise codec.Refused(refused)
+
+    def claim(self, collection: str, key: str, document: Json) -> bool:
+        """Write a document if its key is free; of several who try at once one is told True."""
+        row = (collection, key, codec.to_text(document))
+        with self._transaction() as connection:
+            written = connection.execute("INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", row)
+            return written.rowcount == 1
 
     def get(self, collection: str, key: str) -> Json:
         """One document, or None."""
@@ -157,6 +170,16 @@ class SqliteStore:
                 "DELETE FROM documents WHERE collection = ? AND key = ?", [(collection, key) for key in keys]
             )
 
+    def missing_indexes(self) -> list[str]:
+        """Names of declared indexes that the file lacks."""
+        there = {row[0] for row in self._rows("SELECT name FROM sqlite_schema WHERE type = 'index'")}
+        return [name for name in INDEXES if name not in there]
+
+    def make_indexes(self) -> None:
+        """Make the declared indexes that the file lacks."""
+        with self._transaction() as connection:
+            _index(connection)
+
     def close(self) -> None:
         """Release the file."""
         with self._lock:
@@ -173,6 +196,7 @@ class SqliteStore:
             with self._transaction() as connection:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
+                _index(connection)
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
 
     def _use_wal(self) -> None:
@@ -216,9 +240,9 @@ class SqliteStore:
             ) from error
 
 
-def _row(fact: Annotation) -> tuple[str, ...]:
-    body = codec.fact_to_text(fact)
-    return fact.annotation_id, fact.episode_id, fact.name, fact.maker_id, fact.subject, body
+def _index(connection: sqlite3.Connection) -> None:
+    for name, columns in INDEXES.items():
+        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON facts ({', '.join(columns)})")
 
 
 def _logged(row: tuple[Any, ...]) -> Logged:

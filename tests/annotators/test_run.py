@@ -140,6 +140,23 @@ def test_a_dead_server_is_given_up_but_every_episode_is_counted(
     }
 
 
+def test_a_value_that_no_store_can_hold_costs_its_own_episode_only(
+    ws: Workspace, enter: Callable[..., None]
+) -> None:
+    odd = min(ws.tables.episodes.ids())
+
+    def answer(work: Work) -> Result:
+        value: dict[str, Any] = {"mark": float("nan") if work.subject == odd else "fine"}
+        return Result(annotations=[fact(work, MARK, value=value)])
+
+    enter("mark", maker=MARK, process=each(answer))
+    for kept, already in ((11, 0), (0, 11)):
+        document = run(ws, "mark")[0]
+        assert counts(document) == (12, kept, already, 1)
+        assert document["failures"][0]["reason"] == "a value that is no JSON cannot be stored"
+        assert [key.rsplit("/", 1)[-1] for key, _ in ws.annotations.find(FAILURES)] == [odd]
+
+
 def test_a_bug_is_not_a_failure(ws: Workspace, enter: Callable[..., None]) -> None:
     def answer(work: Work) -> Result | AresError:
         raise ZeroDivisionError("a bug")

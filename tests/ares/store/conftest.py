@@ -24,14 +24,19 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
     """Opens the annotation store of this test; every call is one more handle on the same facts."""
     workspace = uuid.uuid4().hex
     uri = request.getfixturevalue("mongo_uri") if request.param == "mongo" else ""
+    place = (uri, workspace) if uri else (str(tmp_path / "annotations.sqlite"),)
 
     with ExitStack() as opened:
 
         def open_one() -> AnnotationStore:
             if uri:
-                return opened.enter_context(closing(MongoStore(uri, workspace)))
-            return opened.enter_context(closing(SqliteStore(tmp_path / "annotations.sqlite")))
+                return opened.enter_context(closing(MongoStore(*place)))
+            return opened.enter_context(closing(SqliteStore(Path(*place))))
 
+        # How a process of its own opens the same.
+        kind = "mongo import MongoStore as Store" if uri else "sqlite import SqliteStore as Store"
+        given = ", ".join(map(repr, place)) if uri else f"Path({place[0]!r})"
+        open_one.code = f"from pathlib import Path\nfrom ares.store.{kind}\nstore = Store({given})\n"  # type: ignore[attr-defined]
         yield open_one
     if uri:
         from pymongo import MongoClient

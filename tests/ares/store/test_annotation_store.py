@@ -188,7 +188,8 @@ def test_documents_may_be_dropped_while_they_are_found(store: AnnotationStore) -
     found = []
     for key, _ in store.find("failures"):
         found.append(key)
-        store.drop("failures", [key])
+        if len(found) % 10 == 0:
+            store.drop("failures", found[-10:])
     assert len(found) == 2500
     assert list(store.find("failures")) == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,7 +15,7 @@ from pymongo import MongoClient
 
 from ares.annotation import Annotation
 from ares.errors import StoreError
-from ares.store import batches, mongo
+from ares.store import batches, codec, mongo, server
 from ares.store.mongo import MongoStore
 
 Make = Callable[..., Annotation]
@@ -37,7 +38,7 @@ def store(mongo_uri: str, workspace: str) -> Iterator[MongoStore]:
 
 
 def test_an_unreachable_server_is_told_without_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mongo, "_WAIT_MS", 300)
+    monkeypatch.setattr(server, "_WAIT_MS", 300)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -123,7 +124,8 @@ def test_a_writer_that_slept_numbers_its_facts_anew(store: MongoStore, make_fact
     store.append([make_fact("meanwhile")])
     after = store.read()[-1].sequence
 
-    late = [mongo._document(make_fact(each)) for each in ("late1", "known", "late2")]
+    rows, _ = codec.to_rows([make_fact(each) for each in ("late1", "known", "late2")])
+    late = [mongo._document(row) for row in rows]
     for at, fact in enumerate(late):
         fact["sequence"] = slept.first + at
     mongo._insert_new(store._facts, late)
@@ -135,7 +137,7 @@ def test_a_writer_that_slept_numbers_its_facts_anew(store: MongoStore, make_fact
 def test_a_killed_writer_of_this_machine_holds_up_nobody(
     mongo_uri: str, workspace: str, store: MongoStore, make_fact: Make
 ) -> None:
-    """Its half-written batch is closed at once, and what it wrote are facts."""
+    """Its half-written batch is closed soon, and what it wrote are facts."""
     script = f"""
 import os
 from ares.annotation import Annotation
@@ -152,7 +154,10 @@ store.append([Annotation(episode_id=str(n), name="caption", value={{}}, maker_id
     killed = subprocess.run([sys.executable, "-c", script], check=False)
     assert killed.returncode == -9
     store.append([make_fact("after")])
-    found = [fact.episode_id for _, fact in store.read()]
+    found: list[str] = []
+    deadline = time.monotonic() + 10
+    while "after" not in found and time.monotonic() < deadline:
+        found = [fact.episode_id for _, fact in store.read()]
     assert found[-1] == "after"
     assert sorted(found[:-1], key=int) == [str(number) for number in range(1000)]
 
@@ -161,9 +166,3 @@ def test_a_large_batch(store: MongoStore, make_fact: Make) -> None:
     """60 MB in one append are more than one message to the server may hold."""
     store.append([make_fact(f"{number}", value={"text": "x" * 3_000_000}) for number in range(20)])
     assert len(store.read()) == 20
-
-
-def test_a_fact_that_no_document_can_hold(store: MongoStore, make_fact: Make) -> None:
-    with pytest.raises(StoreError, match=r"too large for MongoDB.*episode1"):
-        store.append([make_fact("episode1", value={"text": "x" * 2**24})])
-    assert store.read() == []

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,12 +16,14 @@ import pytest
 
 from ares.annotation import Annotation
 from ares.errors import StoreError
+from ares.store import codec
 from ares.store.sqlite import SqliteStore
 
 Make = Callable[..., Annotation]
 
 _WRITER = """
 import sys
+import threading
 from pathlib import Path
 from ares.annotation import Annotation
 from ares.store.sqlite import SqliteStore
@@ -120,11 +123,31 @@ def test_a_full_disk_stores_nothing_of_the_batch_and_loses_nothing(tmp_path: Pat
     assert facts == [f"w/{batch}/{number}" for batch in range(told) for number in range(500)]
 
 
-def test_a_batch_is_stored_whole_or_not_at_all(sqlite: SqliteStore, make_fact: Make) -> None:
-    broken = make_fact("episode2", value={"text": float("nan")})
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        sqlite.append([make_fact("episode1"), broken])
-    assert sqlite.read() == []
+def test_a_reader_never_passes_a_transaction_that_commits_late(tmp_path: Path, make_fact: Make) -> None:
+    """The slow writer has its numbers before the quick one; the quick one has to wait, so no number is ever skipped."""
+    path = tmp_path / "log.sqlite"
+    with (
+        closing(SqliteStore(path)) as slow,
+        closing(SqliteStore(path)) as quick,
+        closing(SqliteStore(path)) as reader,
+    ):
+        waiting = threading.Thread(target=lambda: quick.append([make_fact("quick")]))
+        with slow._transaction():
+            slow._connection.execute(
+                "INSERT INTO facts (annotation_id, episode_id, name, maker_id, subject, body)"
+                " SELECT 'late', 'late', 'n', 'm', 's', ?",
+                (codec.fact_to_text(make_fact("late")),),
+            )
+            waiting.start()
+            waiting.join(timeout=0.3)
+            assert waiting.is_alive()
+            assert reader.read() == []
+            assert reader.last_sequence() == 0
+        waiting.join()
+        assert [(one.sequence, one.annotation.episode_id) for one in reader.read()] == [
+            (1, "late"),
+            (2, "quick"),
+        ]
 
 
 def test_using_a_closed_store_is_a_bug_and_not_a_message(tmp_path: Path) -> None:

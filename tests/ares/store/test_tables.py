@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import lancedb
 import pytest
 from filelock import FileLock
 
+from ares.episode import Record
 from ares.errors import StoreError
 from ares.store.arrow import trajectory_schema
 from ares.store.tables import Tables, open_tables
@@ -78,3 +80,32 @@ def test_a_damaged_table_is_told_and_left_alone(tables: Tables) -> None:
     with pytest.raises(StoreError, match="table trajectories cannot be used"):
         open_tables(tables.uri).trajectories.count()
     assert manifest.read_bytes() == b"damaged"
+
+
+def test_a_page_never_sees_an_episode_without_its_signals(
+    tables: Tables, make_record: Callable[..., Record]
+) -> None:
+    """One writes in small batches and compacts in between; a reader follows it by every new id."""
+    ended, faults, seen = threading.Event(), list[str](), set[str]()
+    tables.episodes.add([make_record(1000)])
+
+    def follow() -> None:
+        page = open_tables(tables.uri)
+        while True:
+            last_turn = ended.is_set()
+            fresh = page.episodes.ids() - seen
+            faults.extend(fresh - {each for each, _ in page.trajectories.read(fresh)})
+            seen.update(fresh)
+            if last_turn:
+                return
+
+    reader = threading.Thread(target=follow)
+    reader.start()
+    for number in range(12):
+        tables.episodes.add([make_record(number * 5 + at) for at in range(5)])
+        if number % 5 == 4:
+            tables.optimize()
+    ended.set()
+    reader.join()
+    assert faults == []
+    assert len(seen) == 61
