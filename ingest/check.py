@@ -83,7 +83,8 @@ def _cameras(episode: Episode) -> Iterator[Finding]:
         if abs(camera.media.num_frames - episode.num_steps) > slack:
             shorter = min(camera.media.num_frames, episode.num_steps)
             yield Finding(
-                reason=f"camera {camera.name} has not one frame per step", seconds=shorter / episode.rate_hz
+                reason=f"camera {camera.name} has not one frame for each step",
+                seconds=shorter / episode.rate_hz,
             )
 
 

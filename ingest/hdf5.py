@@ -68,7 +68,7 @@ def open_hdf5(path: str, options: Options) -> list[Source]:
     dataset = options.dataset or folder.name
     warnings = dict.fromkeys(warning for one in found for warning in one.warnings)
     if options.rate_hz is None and not all(one.rated for one in found):
-        warnings[f"rate of {dataset} is not known, {ASSUMED_RATE_HZ:g} Hz assumed (give --rate)"] = None
+        warnings[f"rate is not known, {ASSUMED_RATE_HZ:g} Hz assumed (give --rate)"] = None
     return [
         Source(
             format=FORMAT,

@@ -34,14 +34,13 @@ def check_dataset(dataset: Dataset, episodes: int, frames: int | None) -> Iterat
     yield from _totals(info, episodes, frames)
     last = max((stop for _, _, stop in dataset.splits), default=0)
     if last > episodes:
-        yield f"splits in info.json go up to {last}, there are {episodes} episodes"
-    bad = sum(isinstance(row, SourceError) for _, row in json_lines(Path(info.root) / "meta" / "tasks.jsonl"))
-    if bad:
-        yield f"{bad} lines of tasks.jsonl are not JSON objects"
+        yield "splits in info.json name more episodes than there are"
+    if any(isinstance(row, SourceError) for _, row in json_lines(Path(info.root) / "meta" / "tasks.jsonl")):
+        yield "tasks.jsonl has lines that are not JSON objects"
     if not tasks(info.root):
         yield "there is no list of tasks"
     elif info.count("total_tasks") not in (None, len(tasks(info.root))):
-        yield f"info.json says {info.count('total_tasks')} tasks, there are {len(tasks(info.root))}"
+        yield "total_tasks of info.json is not the number of tasks"
     if not info.shared:
         yield from _files(dataset, episodes)
 
@@ -49,10 +48,10 @@ def check_dataset(dataset: Dataset, episodes: int, frames: int | None) -> Iterat
 def _totals(info: Info, episodes: int, frames: int | None) -> Iterator[str]:
     told = info.count("total_episodes")
     if told not in (None, episodes):
-        yield f"info.json says {told} episodes, there are {episodes}"
+        yield "total_episodes of info.json is not the number of episodes"
     told = info.count("total_frames")
     if frames is not None and told not in (None, frames):
-        yield f"info.json says {told} frames, the episodes have {frames}"
+        yield "total_frames of info.json is not the number of frames that the episodes have"
 
 
 def _files(dataset: Dataset, episodes: int) -> Iterator[str]:
@@ -60,11 +59,11 @@ def _files(dataset: Dataset, episodes: int) -> Iterator[str]:
     info = dataset.info
     found = sum(1 for _ in info.data_files())
     if dataset.has_data and found != episodes:
-        yield f"there are {found} data files for {episodes} episodes"
+        yield "there is not one data file for each episode"
     videos = {view.name: sum(1 for _ in info.video_files(view.key)) for view in dataset.plan.cameras}
     for name, count in videos.items():
         if count != episodes:
-            yield f"camera {name} has {count} videos for {episodes} episodes"
+            yield f"camera {name} has not one video for each episode"
     told = info.count("total_videos")
     if videos and told not in (None, sum(videos.values())):
-        yield f"info.json says {told} videos, there are {sum(videos.values())}"
+        yield "total_videos of info.json is not the number of videos"

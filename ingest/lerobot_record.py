@@ -80,8 +80,6 @@ def load_episode(dataset: Dataset, row: Row) -> Record:
         warnings.append("length in the metadata is not that of the data")
     if not steps:
         raise SourceError("episode holds no step", f"{source}: episode {index}")
-    if steps == 1:
-        warnings.append("episode has one frame only")
     return _record(dataset, row, source, rows or Rows(steps, {}, {}), made, warnings)
 
 

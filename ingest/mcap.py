@@ -14,7 +14,6 @@ from ingest.base import Ingester, Item, Options, Source
 from ingest.mcap_record import FORMAT, load_recording
 
 SUFFIX = ".mcap"
-ROUNDED = "positions of type float64 are kept as float32"
 
 
 def recognises(path: str) -> bool:
@@ -32,7 +31,7 @@ def open_mcap(path: str, options: Options) -> list[Source]:
     asked = Path(os.path.normpath(Path(path).absolute()))
     folder = asked.parent if asked.is_file() else asked
     dataset = options.dataset or folder.name
-    warnings: dict[str, None] = {ROUNDED: None}
+    warnings: dict[str, None] = {}
     uris: list[str] = []
     for place, names in [(folder, [asked.name])] if asked.is_file() else _folders(folder):
         uris += _recordings(place, names, warnings, alone=asked.is_file())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FORMAT = "mcap"
 
 _USES = (("state_topics", ("joints",)), ("action_topics", ("action", "array")))
+ROUNDED = "float64 numbers are stored as float32"
 _JITTER = 0.2
 _DROPPED = 1.8
 _PLAIN = frozenset(
@@ -41,7 +42,10 @@ def load_recording(uri: str, key: str, dataset: str, episode_id: str, user_rate_
     found = listen(files)
     tracks = {name: fields for name in sorted(found.signals) if (fields := _tracks(found, name))}
     if not found.images and not tracks:
-        raise SourceError("holds no camera and no signal", f"{uri}: {_contents(found)}")
+        nothing = (
+            "no topic can be read" if found.skipped and not found.unused else "holds no camera and no signal"
+        )
+        raise SourceError(nothing, f"{uri}: {_contents(found)}")
     clock = _clock(found, tracks)
     rate_hz, rate_source = _rate(found, clock, user_rate_hz)
     trajectory = _trajectory(found, tracks, clock)
@@ -115,7 +119,6 @@ def _rate(found: Heardings, clock: NDArray[np.int64], user_rate_hz: float | None
         if user_rate_hz is not None:
             found.warn("the rate given is not used, since the stamps tell it")
         return (len(clock) - 1) * 1e9 / float(clock[-1] - clock[0]), "source"
-    found.warn("recording has a single step")
     return (ASSUMED_RATE_HZ, "assumed") if user_rate_hz is None else (user_rate_hz, "user")
 
 
@@ -213,6 +216,8 @@ def _check(found: Heardings, tracks: Mapping[str, Mapping[str, Track]], clock: N
         held = next(iter(fields.values()))
         for text in _odd(held.at, clock, held.stamped, held.sorted):
             found.warn(f"topic {topic} {text}")
+        if any(field.rounded for field in fields.values()):
+            found.warn(ROUNDED)
         if any(field.too_large for field in fields.values()):
             found.warn(f"topic {topic} has values beyond float32; they are infinite")
         if not held.complete:

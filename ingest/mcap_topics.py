@@ -225,6 +225,7 @@ class Track:
         sorted: Whether the messages stand in the file in that order.
         complete: Whether every message had a value for every name.
         too_large: Whether a value is beyond float32, and infinite here.
+        rounded: Whether a value lost digits.
     """
 
     at: NDArray[np.int64]
@@ -233,6 +234,7 @@ class Track:
     sorted: bool
     complete: bool
     too_large: bool
+    rounded: bool
 
 
 def track(values: Values, name: str) -> Track:
@@ -267,6 +269,7 @@ def track(values: Values, name: str) -> Track:
         sorted=bool((np.diff(at) >= 0).all()),
         complete=complete,
         too_large=bool((np.isinf(narrow) & ~np.isinf(wide)).any()),
+        rounded=bool(((narrow != wide) & np.isfinite(narrow) & np.isfinite(wide)).any()),
     )
 
 

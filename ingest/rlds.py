@@ -138,7 +138,7 @@ def _source_warnings(dataset: Dataset) -> Iterator[str]:
         for key in plan.unknown:
             yield f"{key} is kept as a signal of unknown meaning (--show-spec)"
     if dataset.rate_source == "assumed":
-        yield f"rate of {dataset.name} is not known, {dataset.rate_hz:g} Hz assumed (give --rate)"
+        yield f"rate is not known, {dataset.rate_hz:g} Hz assumed (give --rate)"
 
 
 def _read_info(path: Path) -> Mapping[str, Any]:

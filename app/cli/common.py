@@ -69,7 +69,7 @@ def tallies(report: Mapping[str, Json], what: str) -> str:
     rows = report.get(what) or []
     assert isinstance(rows, list)
     return "".join(
-        f"\n  {row['count']:>6}  {_cell(row['reason'])}  (first: {_cell(row['example'])})"
+        f"\n  {row['count']:>6}  {_cell(row['reason'])}\n          first: {_cell(row['example'])}"
         for row in rows
         if isinstance(row, dict)
     )

@@ -48,7 +48,7 @@ class Report:
         """Count one item as failed, under its reason."""
         with self._lock:
             self.failed += 1
-            _count(self.failures, error.reason, f"{where}: {error.detail}" if error.detail else where)
+            _count(self.failures, error.reason, _place(where, error.detail))
 
     def warn(self, reason: str, where: str) -> None:
         """Count something odd that did not stop the item."""
@@ -66,6 +66,13 @@ class Report:
             "warnings": _tallies(self.warnings),
             "seconds": round(self.seconds, 3),
         }
+
+
+def _place(where: str, detail: str) -> str:
+    """Where it was and what; a detail often opens with the place itself."""
+    if not detail:
+        return where
+    return detail if detail.startswith(where) else f"{where}: {detail}"
 
 
 def _count(tallies: dict[str, Tally], reason: str, example: str) -> None:

@@ -115,7 +115,10 @@ def test_cameras_that_are_flagged_or_short() -> None:
     black = replace(CAMERA, name="wrist", flags=("black",))
     short = replace(CAMERA, media=replace(CAMERA.media, num_frames=30))
     record = replace(GOOD, episode=replace(EPISODE, cameras=(short, black)))
-    assert found(record) == [("camera front has not one frame per step", 3.0), ("camera wrist is black", 0.0)]
+    assert found(record) == [
+        ("camera front has not one frame for each step", 3.0),
+        ("camera wrist is black", 0.0),
+    ]
 
 
 @pytest.mark.parametrize(

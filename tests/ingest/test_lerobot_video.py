@@ -171,12 +171,12 @@ def test_totals_that_disagree(tmp_path: Path) -> None:
     folder = make(tmp_path / "made", splits={"train": "0:9", "odd": [1]}, **told)
     (folder / DATA.format(1)).unlink()
     assert opened(folder).warnings == (
-        "info.json says 7 episodes, there are 2",
-        "info.json says 99 frames, the episodes have 12",
-        "splits in info.json go up to 9, there are 2 episodes",
-        "info.json says 3 tasks, there are 1",
-        "there are 1 data files for 2 episodes",
-        "info.json says 1 videos, there are 2",
+        "total_episodes of info.json is not the number of episodes",
+        "total_frames of info.json is not the number of frames that the episodes have",
+        "splits in info.json name more episodes than there are",
+        "total_tasks of info.json is not the number of tasks",
+        "there is not one data file for each episode",
+        "total_videos of info.json is not the number of videos",
     )
 
 

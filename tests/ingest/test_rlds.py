@@ -134,7 +134,7 @@ def outcome(item: Item) -> str:
 
 def test_a_rate_that_nobody_knows_is_assumed_and_said(tmp_path: Path) -> None:
     source = opened(dataset(tmp_path, [steps()]))
-    assert "rate of toy is not known, 10 Hz assumed (give --rate)" in source.warnings
+    assert "rate is not known, 10 Hz assumed (give --rate)" in source.warnings
     assert next(source.items).load().episode.rate_source == "assumed"
 
 

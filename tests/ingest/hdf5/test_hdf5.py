@@ -34,7 +34,7 @@ def test_robosuite_sample(h5: Any, shared_data: Path) -> None:
     assert hdf5.recognises(str(folder)) and (source.total, len(items)) == (6, 6)
     assert source.warnings == (
         "float64 numbers are stored as float32",
-        "rate of robosuite_hdf5 is not known, 10 Hz assumed (give --rate)",
+        "rate is not known, 10 Hz assumed (give --rate)",
     )
     for item in items:
         record = item.load()

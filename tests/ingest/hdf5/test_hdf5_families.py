@@ -170,7 +170,7 @@ def test_mobile_aloha_and_its_descendants(h5: Any, tmp_path: Path) -> None:
     other = next(source.items).load()
     assert (other.episode.rate_source, other.episode.robot) == ("assumed", "")
     assert other.episode.instruction == "go"
-    assert source.warnings == ("rate of other is not known, 10 Hz assumed (give --rate)",)
+    assert source.warnings == ("rate is not known, 10 Hz assumed (give --rate)",)
 
 
 @pytest.fixture

@@ -168,7 +168,7 @@ def test_loaded_once_and_said_once(kit: Any, tmp_path: Path) -> None:
             ingesters.remove("mcap")
     assert (first.planned, first.kept, first.failed) == (3, 2, 1)
     assert (again.kept, again.already, again.failed) == (0, 2, 1)
-    assert first.warnings["positions of type float64 are kept as float32"].count == 1
+    assert not any("float32" in reason for reason in first.warnings)  # whole numbers lose nothing
     assert list(first.failures) == ["holds no camera and no signal"]
     ids = sorted(ws.tables.episodes.ids())
     assert ws.tables.trajectories.get(ids[0]).state is not None

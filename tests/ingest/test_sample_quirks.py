@@ -1,0 +1,80 @@
+"""Every quirk that the samples' notes name is in the words that `ares ingest` prints, once, and nothing else is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ares import open as open_workspace
+from ingest.base import Options
+from ingest.load import load
+
+FLOAT64, SILENT = "float64 numbers are stored as float32", "there is no instruction"
+UNRATED = "rate is not known, 10 Hz assumed (give --rate)"
+ABSENT = "metadata says that camera {} is absent, but it has pictures"
+# By folder: episodes kept and failed, what is said and how often. A source says a thing once, an episode each time.
+QUIRKS: dict[str, tuple[int, int, dict[str, int]]] = {
+    "bridge_rlds": (50, 0, {
+        "the first action of an episode is all but zero (OpenVLA leaves that step out)": 1,
+        "camera image_3 is black": 50,
+        "camera image_3 is frozen": 50,
+        **{ABSENT.format(f"image_{number}"): 50 for number in range(3)},
+        "steps/language_embedding is not stored (an embedding)": 1,
+    }),
+    "metaworld_rlds": (24, 0, {UNRATED: 1, "action y is saturated": 1, "action z is saturated": 1}),
+    "metaworld_video": (50, 0, {}),
+    "g1_bottle_lerobot_v30": (4, 0, {
+        "names of action are nested too deep": 1,
+        "names of observation.state are nested too deep": 1,
+    }),
+    "so101_chess_lerobot_v21": (3, 2, {
+        "there are no data files: episodes have no signals": 1,
+        "data file is missing: no signals": 3,
+        "camera follower_wrist has not one video for each episode": 1,
+        "total_videos of info.json is not the number of videos": 1,
+        "episode has one step": 1,
+    }),
+    "gr1_sim_lerobot_v20": (5, 0, {
+        "a task of the metadata is an annotation (annotation.human.validity), no instruction": 5,
+        "timestamps do not begin at 0, shifted": 5,
+        "camera egoview of info.json has no video": 1,
+        **{f"column {key} is float64, stored as float32": 1 for key in ("action", "next.reward", "observation.state")},
+        "splits in info.json name more episodes than there are": 1,
+        "total_videos of info.json is not the number of videos": 1,
+        "there is no column frame_index": 1,
+    }),
+    "robosuite_hdf5": (6, 0, {
+        "episode has no obs, only what the simulator kept": 6, SILENT: 6, FLOAT64: 1, UNRATED: 1,
+    }),
+    "aloha_hdf5": (2, 0, {SILENT: 2, FLOAT64: 1}),
+    "mcap": (2, 0, {SILENT: 1}),
+    "rosbag2_mcap": (0, 10, {}),
+}  # fmt: skip
+FAILURES = {
+    "so101_chess_lerobot_v21": {"episode has neither data nor video": 2},
+    "rosbag2_mcap": {"holds no camera and no signal": 9, "no topic can be read": 1},
+}
+
+
+@pytest.mark.parametrize("folder", QUIRKS)
+def test_what_is_odd_is_told(shared_data: Path, tmp_path: Path, folder: str) -> None:
+    ws = open_workspace(str(tmp_path))
+    loaded = load(ws, [str(shared_data / folder)], Options(), quiet=True)
+    kept, failed, warnings = QUIRKS[folder]
+    assert (loaded.report.kept, loaded.report.failed) == (kept, failed)
+    assert {reason: tally.count for reason, tally in loaded.report.warnings.items()} == warnings
+    found = {reason: tally.count for reason, tally in loaded.report.failures.items()}
+    assert found == FAILURES.get(folder, {})
+    # "train" repeats "val" in Bridge; elsewhere each episode stands once.
+    assert loaded.duplicates == (25 if folder == "bridge_rlds" else 0)
+    assert all(tally.example for tally in loaded.report.warnings.values())
+
+
+def test_reasons_can_be_counted(shared_data: Path) -> None:
+    """Values belong to the example: no paths and no numbers but those of names."""
+    for _, _, warnings in QUIRKS.values():
+        for reason in warnings:
+            bare = re.sub(r"image_\d|float\d\d|10 Hz|at 0", "", reason)
+            assert not re.search(r"\d|/home|/work", bare), reason
