@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from ares.copies import broken, remove, unnamed
 from ares.episode import Json
 from ares.sources import examined, relocate
 
@@ -47,7 +48,7 @@ Check = Callable[["Workspace", bool], Finding | None]
 
 def examine(ws: Workspace, repair: bool = False) -> list[Finding]:
     """All findings; with `repair`, what can be mended is mended first and said to be."""
-    checks: list[Check] = [_log_applied, _no_orphans, _spaces_finished]
+    checks: list[Check] = [_log_applied, _no_orphans, _spaces_finished, _copies_whole, _copies_named]
     with ws.writing("ares doctor --repair") if repair else nullcontext():
         found = [finding for check in checks if (finding := check(ws, repair))]
     return found + _sources_as_they_were(ws)
@@ -137,3 +138,31 @@ def follow(ws: Workspace, moves: Sequence[tuple[str, str]]) -> list[Finding]:
         for error in list(done.refused.values())[:1]
     ]
     return [found, *refused] if done.moved or not refused else refused
+
+
+def _copies_whole(ws: Workspace, repair: bool) -> Finding | None:
+    bad = list(broken(ws))
+    if not bad:
+        return None
+    return Finding(
+        check="each copied video is there and whole",
+        count=len(bad),
+        example=bad[0],
+        repaired=False,
+        remedy="put it back from a backup, or ingest the source again into a new workspace",
+    )
+
+
+def _copies_named(ws: Workspace, repair: bool) -> Finding | None:
+    left = list(unnamed(ws))
+    if not left:
+        return None
+    for folder in left if repair else ():
+        remove(folder)
+    return Finding(
+        check="each folder of copied videos belongs to an episode",
+        count=len(left),
+        example=str(left[0]),
+        repaired=repair,
+        remedy="a killed ingestion left them, or one is running now; ares doctor --repair removes them",
+    )

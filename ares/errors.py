@@ -6,6 +6,7 @@ AresError            becomes one line on the terminal, or one box on a page
   + MediaError       pixels that cannot be had: a missing file, a codec, a second past the end
   + ModelError       a model, or the server behind it, that did not answer as agreed
   + StoreError       a store that cannot be reached or is not what it should be
+      + DiskFull     there is no room left: stop, make room, run the same command again
 """
 
 
@@ -44,3 +45,7 @@ class ModelError(AresError):
 
 class StoreError(AresError):
     """A store cannot be reached, or holds what this version cannot read."""
+
+
+class DiskFull(StoreError):
+    """There is no room left to write to; going on with the next record would fail the same."""

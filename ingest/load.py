@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.episode import Json, Record
-from ares.errors import AresError, SourceError
+from ares.errors import AresError, DiskFull, SourceError
 from ares.jobs.engine import Engine, Hired, at_work
 from ares.jobs.flow import Stage, flow
 from ares.jobs.ledger import Ledger, enter_job
@@ -21,6 +22,7 @@ from ares.media.stamp import stamped
 from ingest.base import Item, Options, Source
 from ingest.check import Finding
 from ingest.checked import enter_checks, mend_checks
+from ingest.copied import Media, copied_bytes, copying
 from ingest.detect import open_sources
 
 if TYPE_CHECKING:
@@ -44,14 +46,20 @@ class Loaded:
     Attributes:
         report: Every planned record, counted once.
         duplicates: Records in the workspace whose content stands there under an earlier identity too.
+        copied_bytes: Bytes of the videos written into the workspace.
     """
 
     report: Report = field(default_factory=Report)
     duplicates: int = 0
+    copied_bytes: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares ingest --json`."""
-        return {**self.report.to_json(), "duplicates": self.duplicates}
+        return {
+            **self.report.to_json(),
+            "duplicates": self.duplicates,
+            "copied_bytes": self.copied_bytes,
+        }
 
 
 @dataclass(slots=True)
@@ -71,11 +79,12 @@ def load(
     format: str = "auto",
     limit: int | None = None,
     strict: bool = False,
-    workers: int = _READERS,
+    media: Media = "reference",
+    workers: int | None = None,
     quiet: bool = False,
     engine: Engine | None = None,
 ) -> Loaded:
-    """Ingest every dataset found at the paths, by reference.
+    """Ingest every dataset found at the paths.
 
     Args:
         ws: Where to.
@@ -84,13 +93,15 @@ def load(
         format: Ingester name, or "auto".
         limit: Most records to plan, over all paths.
         strict: Stop at the first record that fails.
-        workers: Threads that read on this machine.
+        media: "reference" leaves pixels where they are; "copy" makes videos of them in the workspace.
+        workers: Threads that read on this machine; when left out, two, or one per core to copy.
         quiet: Show no progress.
         engine: Where records are read; here by default.
 
     Raises:
         RequestError: A path is no dataset, or the format is unknown; nothing was read.
         SourceError: A record failed and `strict` was asked.
+        DiskFull: There is no room left for the copies; what is written is kept.
     """
     started = time.monotonic()
     sources = open_sources(paths, options or Options(), format)
@@ -100,9 +111,10 @@ def load(
         ws.tables.episodes.drop_orphans()
         mend_checks(ws)
         left = limit
+        workers = workers or (_READERS if media == "reference" else os.cpu_count() or 1)
         readers: _Readers = engine.hire(_load_all, workers=workers, lost=SourceError)
         for source in sources:
-            writer = _Writer(ws, loaded.report, strict)
+            writer = _Writer(ws, loaded, strict, media)
             left = _load_source(ws, source, writer, left, readers, quiet)
         loaded.duplicates = ws.tables.episodes.mark_duplicates()
         ws.sync()
@@ -180,7 +192,7 @@ def _missing(
             continue
         seen.add(item.episode_id)
         if item.episode_id not in known:
-            yield _Reading(item)
+            yield _Reading(copying(item, writer.media, ws.folder))
             continue
         if same_place is None:
             same_place = _same_place(ws, item)
@@ -226,8 +238,10 @@ def _clash(ws: Workspace, item: Item) -> AresError | None:
 class _Writer:
     """Collects records and writes them in few large batches, counting what became of each."""
 
-    def __init__(self, ws: Workspace, report: Report, strict: bool) -> None:
-        self.report = report
+    def __init__(self, ws: Workspace, loaded: Loaded, strict: bool, media: Media) -> None:
+        self.report = loaded.report
+        self.media = media
+        self._loaded = loaded
         self._ws = ws
         self._strict = strict
         self._ledger = Ledger(ws.annotations, "ingest")
@@ -264,11 +278,12 @@ class _Writer:
 
     def _count(self, item: Item, record: Record, found: tuple[Finding, ...]) -> None:
         self.report.keep()
+        self._loaded.copied_bytes += copied_bytes(record.episode.cameras)
         for reason in dict.fromkeys((*record.warnings, *(finding.reason for finding in found))):
             self.report.warn(reason, item.where)
 
     def _fail(self, item: Item, error: AresError) -> None:
         self.report.fail(error, item.where)
         self._failed[item.episode_id] = error
-        if self._strict:
+        if self._strict or isinstance(error, DiskFull):
             raise error

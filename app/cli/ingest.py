@@ -22,6 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", type=_positive, metavar="HZ", help="recording rate, where the source does not store it"
     )
+    parser.add_argument(
+        "--media",
+        choices=("reference", "copy"),
+        default="reference",
+        help="reference (default): pixels stay where they are; copy: they become videos in the workspace",
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="read at most N episodes")
     parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
     parser.add_argument(
@@ -59,14 +65,14 @@ def run(args: argparse.Namespace) -> int:
     open_sources(args.source, options, args.format)  # a wrong path must not leave an empty workspace behind
     with open_engine(args.engine) as engine:
         ws = open_workspace(args, create=True)
-        asked = {"format": args.format, "limit": args.limit, "strict": args.strict}
+        asked = {"format": args.format, "limit": args.limit, "strict": args.strict, "media": args.media}
         loaded = load(ws, args.source, options, **asked, engine=engine)
     document = loaded.to_json()
-    answer(args, document, lambda: _text(document))
+    answer(args, document, lambda: _text(document, args.media == "copy"))
     return 1 if loaded.report.failed else 0
 
 
-def _text(document: dict[str, Json]) -> str:
+def _text(document: dict[str, Json], copied: bool) -> str:
     counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))
     lines = [f"{counts}  ({document['seconds']} s)"]
     lines += (
@@ -74,9 +80,17 @@ def _text(document: dict[str, Json]) -> str:
         if document["duplicates"]
         else []
     )
+    lines += _copied(document) if copied else []
     lines += ["failed:" + tallies(document, "failures")] if document["failures"] else []
     lines += ["suspicious:" + tallies(document, "warnings")] if document["warnings"] else []
     return "\n".join(lines)
+
+
+def _copied(document: dict[str, Json]) -> list[str]:
+    count, already = document["copied_bytes"], document["already"]
+    assert isinstance(count, int)
+    left = f"; the {already} that were already there stay as they are" if already else ""
+    return [f"copied: {count / 1e6:.1f} MB of video into the workspace{left}"]
 
 
 def _positive(text: str) -> float:

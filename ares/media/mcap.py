@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ares.media.ref import MediaRef
 
 _ROUNDING_SECONDS = 1e-3
+_SHORTEST_SECONDS = 1e-6
 
 
 def frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
@@ -40,6 +41,19 @@ def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     """Every image of the span in the order of the stamps; (H, W, 3) uint8 RGB. Raises MediaError."""
     images, first = _find(ref)
     yield from _pictures(ref, images, range(first, first + ref.num_frames))
+
+
+def seconds_of(ref: MediaRef) -> list[float]:
+    """When each image of the span is shown, in seconds of the episode: from 0 on, each later than the one before.
+
+    Raises MediaError.
+    """
+    images, first = _find(ref)
+    made = [0.0]
+    for stamp in images.seconds[first + 1 : first + ref.num_frames]:
+        # Of images with one stamp the last is shown: the others get no time that anybody could ask for.
+        made.append(max(float(stamp) - ref.start_seconds, made[-1] + _SHORTEST_SECONDS))
+    return made
 
 
 def first_shown(seconds: Sequence[float], start: float) -> int:

@@ -127,8 +127,13 @@ def fit_cameras(rows: pa.RecordBatch, table: pa.Schema) -> pa.RecordBatch:
     return rows.set_column(rows.schema.get_field_index("cameras"), pa.field("cameras", kind), cameras)
 
 
-def episodes_from_arrow(batch: pa.RecordBatch) -> list[Episode]:
-    """The episodes of `episodes_to_arrow`; columns that annotators added are passed over."""
+def episodes_from_arrow(batch: pa.RecordBatch, root: str) -> list[Episode]:
+    """The episodes of `episodes_to_arrow`; columns that annotators added are passed over.
+
+    Args:
+        batch: Rows of the episodes table.
+        root: Folder or URI of the workspace: where media are that it keeps itself, whose uri is relative to it.
+    """
     plain = [*_EPISODE_TEXTS, "num_steps", "rate_hz", "success"]
     parsed = ["instructions", "cameras", "state_names", "action_names", "metadata"]
     stamps = [name for name in STAMPS if name in batch.schema.names]
@@ -137,7 +142,7 @@ def episodes_from_arrow(batch: pa.RecordBatch) -> list[Episode]:
             **{name: row[name] for name in plain},
             instructions=tuple(row["instructions"]),
             cameras=tuple(
-                _camera(camera, stamp)
+                _camera(camera, stamp, root)
                 for camera, stamp in zip(
                     row["cameras"], chain(row.get("camera_stamps") or (), repeat("")), strict=False
                 )
@@ -290,8 +295,10 @@ def _cameras(cameras: Sequence[Sequence[Camera]]) -> pa.ListArray:
     return pa.ListArray.from_arrays(_offsets(map(len, cameras)), structs)
 
 
-def _camera(row: dict[str, Any], stamp: str) -> Camera:
+def _camera(row: dict[str, Any], stamp: str, root: str) -> Camera:
     named = (*_MEDIA_TEXTS, *_MEDIA_SECONDS, *_MEDIA_COUNTS)
     # A row of an older table has fewer fields; what is missing has a default.
     media = {name: row.pop(name) for name in named if name in row}
+    if not media["uri"].startswith("/") and "://" not in media["uri"]:
+        media["uri"] = f"{root}/{media['uri']}"
     return Camera(**row | {"flags": tuple(row["flags"])}, media=MediaRef(**media, stamp=stamp))

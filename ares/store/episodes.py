@@ -40,11 +40,13 @@ class EpisodeTable:
     Args:
         stored: The Lance table "episodes".
         trajectories: The signals that are written with them.
+        root: Folder or URI of the workspace, where copied media are.
     """
 
-    def __init__(self, stored: Stored, trajectories: TrajectoryTable) -> None:
+    def __init__(self, stored: Stored, trajectories: TrajectoryTable, root: str) -> None:
         self._stored = stored
         self._trajectories = trajectories
+        self._root = root
 
     @property
     def _table(self) -> Table:
@@ -134,7 +136,7 @@ class EpisodeTable:
         there = set(self._dataset().schema.names)
         names = [name for name in arrow.episode_schema().names if name in there or name not in arrow.STAMPS]
         for batch in self.scan(names, where, limit):
-            yield from arrow.episodes_from_arrow(batch)
+            yield from arrow.episodes_from_arrow(batch, self._root)
 
     def get(self, ids: Sequence[str]) -> list[Episode]:
         """Episodes by id, in the order asked; unknown ids are left out."""

@@ -73,7 +73,9 @@ class Tables:
     def episodes(self) -> EpisodeTable:
         """One row per episode."""
         return EpisodeTable(
-            self.stored("episodes", arrow.episode_schema(), words="instruction"), self.trajectories
+            self.stored("episodes", arrow.episode_schema(), words="instruction"),
+            self.trajectories,
+            self.uri.rstrip("/").rpartition("/")[0],
         )
 
     @cached_property
