@@ -10,16 +10,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ares.episode import Camera
 from ares.errors import DiskFull, MediaError, SourceError
-from ares.media import mcap
+from ares.media import mcap, mp4
 from ares.media.encode import Encoding, encode_mp4
 from ares.media.frames import all_frames
 from ares.media.packets import NotCopyable
 from ares.media.probe import probe
 from ares.media.ref import MediaRef
 from ares.media.trim import trim
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MEDIA = "media"
 # Chosen by measurement: docs/why/005-media-copy.md. The second is for odd sizes, which H.264 would have to pad.
@@ -111,12 +116,19 @@ def _is_whole(ref: MediaRef) -> bool:
         raise MediaError(error.reason, error.detail) from None
 
 
+def _frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
+    """Every frame; of a video whose frames may come at uneven times, the one shown at each step."""
+    if ref.kind == "mp4" and ref.channels == "rgb":
+        return mp4.frames(ref, [number / ref.rate_hz for number in range(ref.num_frames)])
+    return all_frames(ref)
+
+
 def _encoded(camera: Camera, path: Path) -> tuple[MediaRef, str]:
     ref = camera.media
     odd = camera.width % 2 or camera.height % 2 or min(camera.width, camera.height) < _SMALLEST
     codec, encoding = _ODD if odd else _EVEN
     seconds = mcap.seconds_of(ref) if ref.kind == "mcap" else None
-    written = encode_mp4(all_frames(ref), path, ref.rate_hz, encoding, seconds)
+    written = encode_mp4(_frames(ref), path, ref.rate_hz, encoding, seconds)
     if written != ref.num_frames:
         raise MediaError(
             "the source has fewer frames than it should", f"{ref.uri}: {written}, not {ref.num_frames}"

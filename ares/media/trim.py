@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ares.media.mp4 import clock
 from ares.media.packets import NotCopyable, open_video
+from ares.media.probe import video_stream
+from ares.media.turn import UPRIGHT, of_stream
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -34,9 +36,11 @@ def trim(ref: MediaRef, path: Path) -> MediaRef:
     """
     container = open_video(ref.uri)
     with container:
-        stream: Any = container.streams.video[0]
+        stream: Any = video_stream(container)
         if stream.time_base is None:
             raise NotCopyable("the video has no time base", ref.uri)
+        if container.format.name == "avi" or of_stream(ref.uri, container, stream) != UPRIGHT:
+            raise NotCopyable("frames are stored turned, or without times", ref.uri)
         base, zero = float(stream.time_base), stream.start_time or 0
         packets = _packets(container, ref)
         first = packets[0].pts or 0
@@ -54,7 +58,7 @@ def _packets(container: InputContainer, ref: MediaRef) -> list[Packet[Any]]:
     """From the last keyframe that is shown no later than the span begins, to the last frame of the span."""
     import av
 
-    stream: Any = container.streams.video[0]
+    stream: Any = video_stream(container)
     base, at, zero = float(stream.time_base), clock(ref), stream.start_time or 0
     begin, end = (math.floor(second / base) + zero for second in (at.start + at.slack, at.last))
     kept: list[Packet[Any]] = []
@@ -78,7 +82,7 @@ def _packets(container: InputContainer, ref: MediaRef) -> list[Packet[Any]]:
 
 def _between(container: InputContainer, uri: str, begin: int, end: int) -> list[Packet[Any]]:
     kept: list[Packet[Any]] = []
-    for packet in container.demux(container.streams.video[0]):
+    for packet in container.demux(video_stream(container)):
         if not packet.size:
             continue
         if packet.pts is None or packet.dts is None or packet.is_discard:
@@ -99,7 +103,7 @@ def _write(container: InputContainer, packets: list[Packet[Any]], path: Path) ->
     first = packets[0].pts or 0
     try:
         with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as made:
-            source = container.streams.video[0]
+            source: Any = video_stream(container)
             stream: Any = made.add_stream_from_template(source, opaque=True)
             stream.time_base = source.time_base
             for packet in packets:

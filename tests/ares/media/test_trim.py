@@ -78,10 +78,10 @@ def test_uneven_times_and_a_rate_of_the_user_are_kept(tmp_path: Path) -> None:
 
 
 def test_packets_that_no_mp4_holds_are_said_to_be_so(tmp_path: Path) -> None:
-    source = tmp_path / "a.avi"
+    source = tmp_path / "a.webm"
     with av.open(str(source), "w") as container:
-        stream: Any = container.add_stream("huffyuv", rate=20)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv422p"
+        stream: Any = container.add_stream("libvpx", rate=20)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
         for number in range(30):
             frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), number * 6, np.uint8), format="rgb24")
             container.mux(stream.encode(frame))
