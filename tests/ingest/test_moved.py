@@ -160,5 +160,5 @@ def test_stamps_survive_the_tables(ws: Workspace, lab: Path) -> None:
     load(ws, [str(lab / "video")], limit=2, quiet=True)
     episodes = list(ws.episodes())
     (batch,) = [arrow.episodes_to_arrow(episodes, datetime.now(UTC))]
-    assert arrow.episodes_from_arrow(batch) == episodes
+    assert arrow.episodes_from_arrow(batch, "/ws") == episodes
     assert all(camera.media.stamp for episode in episodes for camera in episode.cameras)
