@@ -1,4 +1,4 @@
-"""Ingest MCAP recordings of ROS 2 and Foxglove: one file, or one rosbag2 folder of several, is one episode."""
+"""Ingest MCAP recordings of ROS 2 and Foxglove: a file, a folder of a rosbag2, or a declared span each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ares.episode import episode_id
+from ares.episode import Record, episode_id
 from ares.errors import SourceError
 from ares.media.mcap_file import ROSBAG, files_of
 from ingest.base import Ingester, Item, Options, Source
 from ingest.mcap_record import FORMAT, load_recording
+from ingest.mcap_spans import Span, spans_of
 
 SUFFIX = ".mcap"
+_Part = tuple[str, "Span | SourceError | None"]
 
 
 def recognises(path: str) -> bool:
@@ -32,15 +34,21 @@ def open_mcap(path: str, options: Options) -> list[Source]:
     folder = asked.parent if asked.is_file() else asked
     dataset = options.dataset or folder.name
     warnings: dict[str, None] = {}
-    uris: list[str] = []
+    parts: list[_Part] = []
     for place, names in [(folder, [asked.name])] if asked.is_file() else _folders(folder):
-        uris += _recordings(place, names, warnings, alone=asked.is_file())
-    if not uris:
+        uris = _recordings(place, names, warnings, alone=asked.is_file())
+        parts += [(uri, span) for uri in uris for span in _spans(uri)]
+    if not parts:
         raise SourceError("folder holds no MCAP file", f"{path}: no {SUFFIX}")
-    items = (_item(uri, folder, dataset, options) for uri in uris)
+    items = (_item(uri, span, folder, dataset, options) for uri, span in parts)
     return [
         Source(
-            format=FORMAT, dataset=dataset, version="", total=len(uris), items=items, warnings=tuple(warnings)
+            format=FORMAT,
+            dataset=dataset,
+            version="",
+            total=len(parts),
+            items=items,
+            warnings=tuple(warnings),
         )
     ]
 
@@ -67,13 +75,33 @@ def _recordings(place: Path, names: list[str], warnings: dict[str, None], *, alo
     return bag + [str(place / name) for name in names if not (bag and name in listed)]
 
 
-def _item(uri: str, folder: Path, dataset: str, options: Options) -> Item:
+def _spans(uri: str) -> list[Span | SourceError | None]:
+    """The episodes of a recording; None where all of it is one, or it cannot be read, which loading it says."""
+    try:
+        return [*spans_of(files_of(uri))] or [None]
+    except SourceError:
+        return [None]
+
+
+def _item(uri: str, span: Span | SourceError | None, folder: Path, dataset: str, options: Options) -> Item:
     path = Path(uri)
     place = path.parent if path.name == ROSBAG else path
     key = place.relative_to(folder).as_posix() if place != folder else folder.name
+    where = str(place)
+    if isinstance(span, SourceError):
+        key, where = f"{key}#{span.detail}", f"{where}, its metadata"
+    elif span:
+        key, where = f"{key}#{span.key}", f"{where}, episode {span.key}"
     identity = episode_id(format=FORMAT, dataset=dataset, version="", split="", key=key)
-    load = functools.partial(load_recording, uri, key, dataset, identity, options.rate_hz)
-    return Item(episode_id=identity, where=str(place), load=load)
+    if isinstance(span, SourceError):
+        failing = functools.partial(_fail, span.reason, span.detail)
+        return Item(episode_id=identity, where=where, load=failing)
+    load = functools.partial(load_recording, uri, key, dataset, identity, options.rate_hz, span)
+    return Item(episode_id=identity, where=where, load=load)
+
+
+def _fail(reason: str, detail: str) -> Record:
+    raise SourceError(reason, detail)
 
 
 mcap = Ingester(name=FORMAT, recognises=recognises, open=open_mcap)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.episode import ASSUMED_RATE_HZ, Camera, Episode, Json, RateSource, Record, Signal, Trajectory
@@ -11,6 +15,7 @@ from ares.media.mcap import first_shown
 from ares.media.mcap_file import files_of
 from ares.media.mcap_index import Images
 from ares.media.ref import MediaRef
+from ingest.mcap_spans import Span
 from ingest.mcap_topics import Heardings, Track, listen, track
 from ingest.roles import camera_role, distinct
 from ingest.video_record import content_hash
@@ -25,35 +30,40 @@ _USES = (("state_topics", ("joints",)), ("action_topics", ("action", "array")))
 ROUNDED = "float64 numbers are stored as float32"
 _JITTER = 0.2
 _DROPPED = 1.8
+_NEAR_WHOLE = 0.005
 _PLAIN = frozenset(
     {"camera", "cameras", "image", "images", "compressed", "image_raw", "image_rect", "image_color", "video"}
 )
 
 
-def load_recording(uri: str, key: str, dataset: str, episode_id: str, user_rate_hz: float | None) -> Record:
-    """Read a recording: signals as they are, of the images where they stand.
+def load_recording(
+    uri: str, key: str, dataset: str, episode_id: str, user_rate_hz: float | None, span: Span | None = None
+) -> Record:
+    """Read a recording, or the part of it in a span: signals as they are, of the images where they stand.
 
     The steps are the images of the first camera, by name, that has more than one, else the messages of the first
-    signal; every other topic gives each step its latest message at or before it.
+    signal, or, at a rate given by the user, evenly spaced over the same time; every other topic gives each step
+    its latest message at or before it.
 
     Raises SourceError when a file is missing or no MCAP, or there is neither camera nor signal in it.
     """
     files = files_of(uri)
-    found = listen(files)
+    found = _heard(files) if span else listen(files)
     tracks = {name: fields for name in sorted(found.signals) if (fields := _tracks(found, name))}
     if not found.images and not tracks:
         nothing = (
             "no topic can be read" if found.skipped and not found.unused else "holds no camera and no signal"
         )
         raise SourceError(nothing, f"{uri}: {_contents(found)}")
-    clock = _clock(found, tracks)
-    rate_hz, rate_source = _rate(found, clock, user_rate_hz)
+    clock = _within(_clock(found, tracks), span, uri)
+    rate_hz, rate_source = _rate(clock, user_rate_hz)
+    measured = _measured(clock)
+    if len(clock) > 1 and user_rate_hz is not None:
+        clock = _evenly(clock, user_rate_hz)
     trajectory = _trajectory(found, tracks, clock)
     names = _camera_names(sorted(found.images))
-    instructions = distinct([text for _, text in sorted(found.texts, key=lambda each: each[0])])
-    cameras = tuple(
-        _camera(found, uri, topic, name, clock, len(clock) / rate_hz) for topic, name in names.items()
-    )
+    instructions = distinct(_texts(found, span))
+    cameras = tuple(_camera(found, uri, topic, name, clock, rate_hz) for topic, name in names.items())
     episode = Episode(
         episode_id=episode_id,
         format=FORMAT,
@@ -62,27 +72,76 @@ def load_recording(uri: str, key: str, dataset: str, episode_id: str, user_rate_
         split="",
         key=key,
         source=uri,
-        content_hash=_hash(files),
+        content_hash=_hash(files, span),
         instruction=instructions[0] if instructions else "",
         instructions=instructions,
-        robot="",
+        robot=span.robot if span else "",
         num_steps=len(clock),
         rate_hz=rate_hz,
         rate_source=rate_source,
         cameras=cameras,
+        success=span.success if span else None,
+        success_source="success" if span and span.success is not None else "",
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
-        metadata=_metadata(found, tracks, clock),
+        metadata={**_metadata(found, tracks, clock), **measured, **(span.metadata if span else {})},
     )
-    _check(found, tracks, clock)
+    _check(found, tracks, clock, span)
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(found.warnings))
 
 
-def _hash(files: list[str]) -> str:
+def _hash(files: list[str], span: Span | None) -> str:
     try:
-        return content_hash(files)
+        whole = content_hash(files)
     except OSError as error:
         raise SourceError("file cannot be read", f"{error.filename}: {error.strerror}") from None
+    if span is None:
+        return whole
+    return hashlib.blake2b(f"{whole} {span.start} {span.stop}".encode(), digest_size=16).hexdigest()
+
+
+def _heard(files: list[str]) -> Heardings:
+    """A recording that holds several episodes, listened to once for all of them."""
+    states = tuple((path, *_state(path)) for path in files)
+    found = _listened(states)
+    return replace(found, warnings=dict(found.warnings))
+
+
+def _state(path: str) -> tuple[int, int]:
+    try:
+        state = Path(path).stat()
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{path}: {error.strerror}") from None
+    return state.st_size, state.st_mtime_ns
+
+
+@functools.lru_cache(maxsize=2)
+def _listened(files: tuple[tuple[str, int, int], ...]) -> Heardings:
+    return listen([path for path, _, _ in files])
+
+
+def _within(clock: NDArray[np.int64], span: Span | None, uri: str) -> NDArray[np.int64]:
+    """The steps in a span. Raises SourceError when there are none."""
+    if span is None:
+        return clock
+    inside = _inside(clock, span)
+    if not len(inside):
+        raise SourceError("no message lies in the span of the episode", f"{uri}: episode {span.key}")
+    return inside
+
+
+def _inside(at: NDArray[np.int64], span: Span | None) -> NDArray[np.int64]:
+    return at if span is None else at[(at >= span.start) & (at < span.stop)]
+
+
+def _texts(found: Heardings, span: Span | None) -> list[str]:
+    """What was to be done: what the span says, and what was said in it (or last before it)."""
+    texts = sorted(found.texts, key=lambda each: each[0])
+    if span is None:
+        return [text for _, text in texts]
+    before = [text for at, text in texts if at < span.start][-1:]
+    inside = [text for at, text in texts if span.start <= at < span.stop]
+    return [span.instruction, *(inside or ([] if span.instruction else before))]
 
 
 def _contents(found: Heardings) -> str:
@@ -114,12 +173,34 @@ def _at(images: Images) -> NDArray[np.int64]:
     return images.start + np.round(np.array(images.seconds) * 1e9).astype(np.int64)
 
 
-def _rate(found: Heardings, clock: NDArray[np.int64], user_rate_hz: float | None) -> tuple[float, RateSource]:
-    if len(clock) > 1:
-        if user_rate_hz is not None:
-            found.warn("the rate given is not used, since the stamps tell it")
-        return (len(clock) - 1) * 1e9 / float(clock[-1] - clock[0]), "source"
-    return (ASSUMED_RATE_HZ, "assumed") if user_rate_hz is None else (user_rate_hz, "user")
+def _rate(clock: NDArray[np.int64], user_rate_hz: float | None) -> tuple[float, RateSource]:
+    """Steps per second: what the user says, else the whole number that the stamps keep to, else their mean."""
+    if user_rate_hz is not None:
+        return user_rate_hz, "user"
+    if len(clock) < 2:
+        return ASSUMED_RATE_HZ, "assumed"
+    span = float(clock[-1] - clock[0]) / 1e9
+    mean = (len(clock) - 1) / span
+    whole = float(max(round(mean), 1))
+    # Over the whole episode the nominal clock and the stamps may part by half a step, no more.
+    kept = abs(mean - whole) <= _NEAR_WHOLE * whole and abs((len(clock) - 1) / whole - span) <= 0.5 / whole
+    return (whole if kept else mean), "source"
+
+
+def _measured(clock: NDArray[np.int64]) -> dict[str, Json]:
+    """The mean rate of the stamps."""
+    if len(clock) < 2:
+        return {}
+    return {"measured_rate_hz": round((len(clock) - 1) * 1e9 / float(clock[-1] - clock[0]), 4)}
+
+
+def _evenly(clock: NDArray[np.int64], rate_hz: float) -> NDArray[np.int64]:
+    """Steps at a rate over the time of others."""
+    import numpy as np
+
+    count = int(float(clock[-1] - clock[0]) / 1e9 * rate_hz + 1e-6) + 1
+    made: NDArray[np.int64] = clock[0] + np.round(np.arange(count) * (1e9 / rate_hz)).astype(np.int64)
+    return made
 
 
 def _trajectory(
@@ -170,21 +251,23 @@ def _camera_names(topics: list[str]) -> dict[str, str]:
 
 
 def _camera(
-    found: Heardings, uri: str, topic: str, name: str, clock: NDArray[np.int64], duration: float
+    found: Heardings, uri: str, topic: str, name: str, clock: NDArray[np.int64], rate_hz: float
 ) -> Camera:
     images, info = found.images[topic], found.infos[topic]
     start = float(clock[0] - images.start) / 1e9
     first = first_shown(images.seconds, start)
     last = max(first_shown(images.seconds, float(clock[-1] - images.start) / 1e9), first)
     span = images.seconds[last] - images.seconds[first]
-    count = last - first + 1
+    count, duration = last - first + 1, len(clock) / rate_hz
+    own = (count - 1) / span if span > 0 else count / duration
     media = MediaRef(
         kind="mcap",
         uri=uri,
         start_seconds=start,
         stop_seconds=start + duration,
         num_frames=count,
-        rate_hz=(count - 1) / span if span > 0 else count / duration,
+        # Of images that are the steps, the rate is that of the steps.
+        rate_hz=rate_hz if count == len(clock) and abs(own - rate_hz) <= _NEAR_WHOLE * rate_hz else own,
         key=topic,
     )
     return Camera(
@@ -206,15 +289,17 @@ def _metadata(
     return made
 
 
-def _check(found: Heardings, tracks: Mapping[str, Mapping[str, Track]], clock: NDArray[np.int64]) -> None:
+def _check(
+    found: Heardings, tracks: Mapping[str, Mapping[str, Track]], clock: NDArray[np.int64], span: Span | None
+) -> None:
     """Say what is odd about the stamps of every topic that is used."""
     for topic in sorted(found.images):
         images = found.images[topic]
-        for text in _odd(_at(images), clock, images.stamped, images.sorted):
+        for text in _odd(_inside(_at(images), span), clock, images.stamped, images.sorted):
             found.warn(f"topic {topic} {text}")
     for topic, fields in tracks.items():
         held = next(iter(fields.values()))
-        for text in _odd(held.at, clock, held.stamped, held.sorted):
+        for text in _odd(_inside(held.at, span), clock, held.stamped, held.sorted):
             found.warn(f"topic {topic} {text}")
         if any(field.rounded for field in fields.values()):
             found.warn(ROUNDED)
@@ -228,7 +313,7 @@ def _odd(at: NDArray[np.int64], clock: NDArray[np.int64], stamped: bool, rising:
     import numpy as np
 
     if not stamped:
-        yield "has no header stamps; the times of publishing are taken"
+        yield "has messages without header stamps; their times of publishing are taken"
     if not rising:
         yield "has stamps that run backwards; its messages were sorted"
     gaps = np.diff(at)

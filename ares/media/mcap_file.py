@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,11 +70,13 @@ def scan(path: str, damage: list[str]) -> Iterator[Heard]:
     What cannot be read is left out and said in `damage` (CUT, DAMAGED). Raises SourceError when the file is
     missing, empty or no MCAP.
     """
+    from mcap.opcode import Opcode
     from mcap.records import Channel, Message, Schema
 
+    wanted = {Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.CHUNK}
     schemas: dict[int, Schema] = {}
     channels: dict[int, Channel] = {}
-    for offset, records in _groups(path, damage):
+    for offset, records in _groups(path, damage, wanted):
         number = 0
         for record in records:
             if isinstance(record, Schema):
@@ -88,6 +90,18 @@ def scan(path: str, damage: list[str]) -> Iterator[Heard]:
                 else:
                     yield Heard(channel, schemas.get(channel.schema_id), record, offset, number)
                 number += 1
+
+
+def metadata_of(path: str, name: str) -> list[dict[str, str]]:
+    """The Metadata records of that name, in the order of the file; chunks are stepped over, not read.
+
+    What stands behind a cut is lost. Raises SourceError when the file is missing, empty or no MCAP.
+    """
+    from mcap.opcode import Opcode
+    from mcap.records import Metadata
+
+    records = (record for _, found in _groups(path, [], {Opcode.METADATA}) for record in found)
+    return [record.metadata for record in records if isinstance(record, Metadata) and record.name == name]
 
 
 def messages_at(file: Any, offset: int) -> list[Message]:
@@ -105,11 +119,10 @@ def messages_at(file: Any, offset: int) -> list[Message]:
     return [record for record in _parsed(opcode, file.read(length)) if isinstance(record, Message)]
 
 
-def _groups(path: str, damage: list[str]) -> Iterator[tuple[int, list[McapRecord]]]:
-    """Schemas, channels and messages by the chunk they stand in: its first byte, and the records."""
+def _groups(path: str, damage: list[str], wanted: Collection[int]) -> Iterator[tuple[int, list[McapRecord]]]:
+    """Records of the kinds wanted by the chunk they stand in: its first byte, and the records."""
     from mcap.opcode import Opcode
 
-    wanted = {Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.CHUNK}
     with opened(path) as file:
         head = file.read(len(_MAGIC))
         if head != _MAGIC:
@@ -148,7 +161,7 @@ def _parsed(opcode: int, body: bytes) -> list[McapRecord]:
     from mcap.data_stream import ReadDataStream
     from mcap.exceptions import McapError
     from mcap.opcode import Opcode
-    from mcap.records import Channel, Chunk, Message, Schema
+    from mcap.records import Channel, Chunk, Message, Metadata, Schema
     from mcap.stream_reader import breakup_chunk
     from zstandard import ZstdError
 
@@ -158,6 +171,8 @@ def _parsed(opcode: int, body: bytes) -> list[McapRecord]:
             return breakup_chunk(Chunk.read(stream), validate_crc=True)
         if opcode == Opcode.MESSAGE:
             return [Message.read(stream, len(body))]
+        if opcode == Opcode.METADATA:
+            return [Metadata.read(stream)]
         return [Schema.read(stream) if opcode == Opcode.SCHEMA else Channel.read(stream)]
     except (
         McapError,
@@ -249,14 +264,14 @@ def header_stamp(message: Any) -> int | None:
 
 
 def times(stamps: Sequence[int | None], messages: Sequence[int]) -> tuple[NDArray[np.int64], bool]:
-    """When the messages of a topic hold, in nanoseconds, and whether their own stamps say so.
+    """When the messages of a topic hold, in nanoseconds, and whether each one's own stamp says so.
 
-    A topic without stamps, or with nothing but zeros, is taken by the times at which it was published.
+    A message without a stamp, or with the stamp 0, is taken by the time at which it was published.
     """
     import numpy as np
 
-    stamped = all(stamp is not None for stamp in stamps) and any(stamps)
-    return np.array(stamps if stamped else messages, np.int64), stamped
+    at = [stamp or message for stamp, message in zip(stamps, messages, strict=True)]
+    return np.array(at, np.int64), all(stamps)
 
 
 def published(message: Message) -> int:

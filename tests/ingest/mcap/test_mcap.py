@@ -240,7 +240,7 @@ def test_actions_without_stamps_and_two_arms(kit: Any, tmp_path: Path) -> None:
     assert record.trajectory.action.values[:, 2].tolist() == list(range(10))
     assert record.episode.metadata["unused_topics"] == {"/gains": array}
     assert record.warnings == tuple(
-        f"topic {topic} has no header stamps; the times of publishing are taken"
+        f"topic {topic} has messages without header stamps; their times of publishing are taken"
         for topic in ("/gripper/command", "/target")
     )
 
@@ -283,7 +283,9 @@ def test_uneven_stamps_and_dropped_messages_are_said(kit: Any, tmp_path: Path) -
 def test_no_stamps_in_the_headers(kit: Any, tmp_path: Path) -> None:
     entries = [(topic, schema, at, kit.joints(0, m.position)) for topic, schema, at, m in kit.states()]
     record = read(kit.write(tmp_path / "a.mcap", entries))
-    assert record.warnings == ("topic /joint_states has no header stamps; the times of publishing are taken",)
+    assert record.warnings == (
+        "topic /joint_states has messages without header stamps; their times of publishing are taken",
+    )
     assert record.episode.rate_hz == 10.0
 
 
@@ -325,10 +327,43 @@ def test_a_camera_that_ran_before_and_after(kit: Any, tmp_path: Path) -> None:
     ]
 
 
-def test_a_rate_given_is_not_needed(kit: Any, tmp_path: Path) -> None:
-    record = read(kit.write(tmp_path / "a.mcap", kit.states()), rate_hz=50.0)
-    assert (record.episode.rate_hz, record.episode.rate_source) == (10.0, "source")
-    assert record.warnings == ("the rate given is not used, since the stamps tell it",)
+def test_a_rate_given_makes_the_steps_even(kit: Any, tmp_path: Path) -> None:
+    record = read(kit.write(tmp_path / "a.mcap", [*kit.images(), *kit.states()]), rate_hz=20.0)
+    assert (record.episode.rate_hz, record.episode.rate_source, record.episode.num_steps) == (
+        20.0,
+        "user",
+        19,
+    )
+    assert record.trajectory.timestamps.tolist() == pytest.approx([k / 20 for k in range(19)])
+    assert record.trajectory.state is not None
+    assert record.trajectory.state.values[:, 0].tolist() == [k // 2 for k in range(19)]
+    assert record.warnings == ()
     single = read(kit.write(tmp_path / "one.mcap", kit.states(1)), rate_hz=50.0)
-    assert (single.episode.rate_hz, single.episode.rate_source) == (50.0, "user")
-    assert single.warnings == ()
+    assert (single.episode.rate_hz, single.episode.rate_source, single.episode.num_steps) == (50.0, "user", 1)
+
+
+@pytest.mark.parametrize(
+    ("steps", "period", "rate_hz"),
+    [(300, 33_355_000, 30.0), (3000, 33_355_000, 29.9805), (300, 35_000_000, 28.5714)],
+    ids=["near a whole rate", "too long to keep to it", "no whole rate"],
+)
+def test_stamps_that_keep_to_a_whole_rate(
+    kit: Any, tmp_path: Path, steps: int, period: int, rate_hz: float
+) -> None:
+    at = [START + k * period + (-1) ** k * 1_000_000 for k in range(steps)]
+    entries = [("/joint_states", "sensor_msgs/msg/JointState", t, kit.joints(t, [1, 2])) for t in at]
+    record = read(kit.write(tmp_path / "a.mcap", entries))
+    assert round(record.episode.rate_hz, 4) == pytest.approx(rate_hz, abs=0.01)
+    assert record.episode.metadata["measured_rate_hz"] == pytest.approx(1e9 / period, abs=0.01)
+    assert np.array_equal(record.trajectory.timestamps, (np.array(at) - at[0]) / 1e9)  # as they are
+
+
+def test_one_message_without_a_stamp_does_not_move_the_others(kit: Any, tmp_path: Path) -> None:
+    entries = kit.states()
+    topic, schema, at, _ = entries[4]
+    entries[4] = (topic, schema, at, kit.joints(0, [4, -4]))
+    record = read(kit.write(tmp_path / "a.mcap", entries))
+    assert record.episode.num_steps == 10 and record.episode.duration_seconds == pytest.approx(1.0)
+    assert record.warnings == (
+        f"topic {topic} has messages without header stamps; their times of publishing are taken",
+    )

@@ -1,0 +1,113 @@
+"""A recording whose Metadata records declare episodes gives each of them, and only its own messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mcap.reader import make_reader
+from mcap.writer import Writer
+
+from ares.errors import SourceError
+from ares.media.frames import frames_at
+from ingest.base import Item, Options
+from ingest.mcap import mcap
+
+START, STEP = 1_760_000_000 * 10**9, 100_000_000
+
+
+def declare(path: Path, *records: dict[str, str]) -> Path:
+    """The recording again, with Metadata records named "episode" behind its messages."""
+    made = path.with_name("declared.mcap")
+    with path.open("rb") as source, made.open("wb") as file:
+        writer = Writer(file)
+        writer.start()  # type: ignore[no-untyped-call]
+        known: dict[str, int] = {}
+        for schema, channel, message in make_reader(source).iter_messages():
+            assert schema is not None
+            if channel.topic not in known:
+                number = writer.register_schema(schema.name, schema.encoding, schema.data)
+                known[channel.topic] = writer.register_channel(
+                    channel.topic, channel.message_encoding, number
+                )
+            place = known[channel.topic]
+            writer.add_message(place, message.log_time, message.data, message.publish_time)
+        for record in records:
+            writer.add_metadata("episode", record)
+        writer.add_metadata("else", {"start_ns": "1"})
+        writer.finish()  # type: ignore[no-untyped-call]
+    path.unlink()
+    return made
+
+
+def span(first: int, stop: int, **more: str) -> dict[str, str]:
+    return {"start_ns": str(START + first * STEP), "stop_ns": str(START + stop * STEP), **more}
+
+
+def items(path: Path) -> list[Item]:
+    (source,) = mcap.open(str(path), Options())
+    made = list(source.items)
+    assert source.total == len(made)
+    return made
+
+
+def test_each_declared_span_is_an_episode(kit: Any, tmp_path: Path) -> None:
+    entries = [kit.said("lift"), *kit.images(20), *kit.states(20), kit.said("drop", at=START + 12 * STEP)]
+    path = declare(
+        kit.write(tmp_path / "a.mcap", entries),
+        span(2, 8, key="first", instruction="pick it up", success="true", operator="one"),
+        span(10, 19),
+    )
+    one, two = (item.load() for item in items(path))
+    assert [record.episode.num_steps for record in (one, two)] == [6, 9]
+    assert (one.episode.instructions, two.episode.instructions) == (("pick it up",), ("drop",))
+    assert (one.episode.success, one.episode.success_source, two.episode.success) == (True, "success", None)
+    assert one.episode.metadata["operator"] == "one"
+    assert one.episode.key == "declared.mcap#first" and two.episode.key == "declared.mcap#1"
+    assert one.episode.content_hash != two.episode.content_hash
+    assert one.warnings == two.warnings == ()
+    assert two.trajectory.state is not None
+    assert two.trajectory.state.values[:, 0].tolist() == list(range(10, 19))
+    assert two.trajectory.timestamps.tolist() == [k / 10 for k in range(9)]
+    media = two.episode.cameras[0].media
+    assert (media.start_seconds, media.num_frames) == (1.0, 9)
+    assert np.unique(frames_at(media, [0.0, 0.8])).size == 1
+
+
+def test_declarations_that_are_wrong_cost_themselves_only(kit: Any, tmp_path: Path) -> None:
+    path = declare(
+        kit.write(tmp_path / "a.mcap", kit.states(20)),
+        span(0, 5, key="good"),
+        span(3, 3),
+        {"start_ns": "now", "stop_ns": "later"},
+        span(40, 50),
+        span(5, 9, key="good"),
+    )
+    reasons = []
+    for item in items(path):
+        try:
+            reasons.append(str(item.load().episode.num_steps))
+        except SourceError as error:
+            reasons.append(error.reason)
+    assert reasons == [
+        "5",
+        "episode is declared with an empty span",
+        "episode is declared without its span",
+        "no message lies in the span of the episode",
+        "episode is declared twice",
+    ]
+    assert len({item.episode_id for item in items(path)}) == 5
+
+
+def test_a_damaged_declaration_leaves_the_recording_one_episode(kit: Any, tmp_path: Path) -> None:
+    path = declare(kit.write(tmp_path / "a.mcap", kit.states(20)), span(0, 5))
+    data = path.read_bytes()
+    path.write_bytes(data[: data.index(b"start_ns")])
+    (item,) = items(path)
+    assert item.load().episode.num_steps == 20
+    path.write_bytes(b"nothing")
+    (item,) = items(path)
+    with pytest.raises(SourceError, match="no MCAP"):
+        item.load()
