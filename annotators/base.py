@@ -68,15 +68,17 @@ class FrameVectors:
 
     Attributes:
         episode_id: The episode.
-        camera: Camera name.
+        camera: Camera name; "" for what is no picture.
         seconds: (N,) float64 seconds from the start of the episode.
         vectors: (N, D) float32 of unit length.
+        space: Name of the space that they belong to, or "" for the annotator's.
     """
 
     episode_id: str
     camera: str
     seconds: NDArray[np.float64]
     vectors: NDArray[np.float32]
+    space: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,7 @@ class Annotator:
         signals: Whether it needs the trajectory.
         batch: Most Works in one call.
         workers: Calls at the same time (several only for remote models).
-        space: Name of the embedding space that its vectors belong to, or "".
+        space: Name of the embedding space that its vectors belong to, or "" when each says its own.
         estimate: Expected cost of one Work, for the quote.
     """
 

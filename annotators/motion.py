@@ -1,4 +1,4 @@
-"""Motion: how the robot moved, from its recorded signals alone: no model, no pixel."""
+"""Motion: how the robot moved, and like which others, from its recorded signals alone: no model, no pixel."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from annotators.base import Annotator, Options, Result, Work
+from annotators.courses import Courses
 from annotators.facts import fact
 from ares.annotation import Column, Maker
 from ares.errors import AresError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ares.episode import Json, Signal, Trajectory
     from ares.workspace import Workspace
 
-_VERSION = "1"
+_VERSION = "2"
 _BATCH = 64
 # A step is idle when the position moves at less than this share of the episode's own 95th percentile of speed.
 _IDLE_SHARE_OF_SPEED = 0.05
@@ -59,7 +60,10 @@ COLUMNS = (
 
 
 def motion(options: Options, ws: Workspace) -> Annotator:
-    """An annotator that measures motion; an episode without signals is done with the status "no signals"."""
+    """An annotator that measures motion and makes the vectors of `ares search --by state,action`.
+
+    An episode without signals is done with the status "no signals".
+    """
     settings: dict[str, Json] = {
         "idle": _IDLE_SHARE_OF_SPEED,
         "saturation": _SATURATION_MARGIN,
@@ -67,8 +71,13 @@ def motion(options: Options, ws: Workspace) -> Annotator:
     }
     maker = Maker(annotator="motion", version=_VERSION, settings=settings, columns=COLUMNS)
 
+    courses = Courses(ws)
+
     def process(works: Sequence[Work]) -> list[Result | AresError]:
-        return [Result(annotations=[fact(work, maker, measure(work.trajectory))]) for work in works]
+        return [
+            Result(annotations=[fact(work, maker, measure(work.trajectory))], vectors=tuple(courses.of(work)))
+            for work in works
+        ]
 
     return Annotator(maker=maker, process=process, signals=True, batch=_BATCH)
 

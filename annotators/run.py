@@ -101,7 +101,7 @@ def annotate(
         ws.sync()
         running = start(ws, names, options, budget_usd, strict, engine)
         decoders = hire_decoders(engine, readers)
-        mend_spaces(ws, running)
+        mend_spaces(ws)
         total = limit if limit is not None else ws.tables.episodes.count(where)
         progress = Progress(f"annotate {' '.join(names)}", total, None if quiet else sys.stderr)
         _run(ws, running, islice(_lacking(ws, running, where, progress), limit), decoders, progress)

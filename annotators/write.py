@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from annotators.base import Bundle, FrameVectors, Result
 from annotators.stage import Running
-from ares.annotation import Annotation, Cost
+from ares.annotation import Annotation, Cost, Maker
+from ares.episode import Json
 from ares.errors import StoreError
 from ares.jobs.ledger import Ledger
 from ares.store.codec import Refused
@@ -67,9 +68,11 @@ class Writer:
         self._ws.annotations.drop(UNFINISHED, self._marked)
 
     def _store(self, running: Running, results: list[Result]) -> None:
-        vectors = [rows for result in results for rows in result.vectors]
-        if vectors:
-            self._add_vectors(running.annotator.space, vectors)
+        spaces: dict[str, list[FrameVectors]] = {}
+        for rows in (rows for result in results for rows in result.vectors):
+            spaces.setdefault(rows.space or running.annotator.space, []).append(rows)
+        for space, vectors in spaces.items():
+            self._add_vectors(space, running.annotator.maker, vectors)
         refused = self._append(results)
         for at, result in enumerate(results):
             if at in refused:
@@ -87,9 +90,10 @@ class Writer:
             return {owners[int(at)]: why for at, why in error.cases.items()}
         return {}
 
-    def _add_vectors(self, space: str, vectors: list[FrameVectors]) -> None:
+    def _add_vectors(self, space: str, maker: Maker, vectors: list[FrameVectors]) -> None:
         if space not in self._marked:
-            self._ws.annotations.put(UNFINISHED, {space: True})
+            owner = {"annotator": maker.annotator, "model": maker.model}
+            self._ws.annotations.put(UNFINISHED, {space: owner})
             self._marked.add(space)
         self._ws.tables.vectors(space).add(vectors)
 
@@ -98,18 +102,16 @@ def _facts(results: Sequence[Result]) -> list[Annotation]:
     return [fact for result in results for fact in result.annotations]
 
 
-def mend_spaces(ws: Workspace, running: Sequence[Running]) -> int:
+def mend_spaces(ws: Workspace) -> int:
     """Delete vectors that a killed run wrote without their facts. Returns how many rows went."""
-    unfinished = {space for space, _ in ws.annotations.find(UNFINISHED)}
-    lost = [one for one in running if one.annotator.space in unfinished]
-    gone = sum(ws.tables.vectors(one.annotator.space).keep_only(_embedded(ws, one)) for one in lost)
-    ws.annotations.drop(UNFINISHED, [one.annotator.space for one in lost])
+    unfinished = dict(ws.annotations.find(UNFINISHED))
+    gone = sum(ws.tables.vectors(space).keep_only(_made(ws, owner)) for space, owner in unfinished.items())
+    ws.annotations.drop(UNFINISHED, unfinished)
     return gone
 
 
-def _embedded(ws: Workspace, running: Running) -> set[str]:
-    """Episodes that any maker has embedded with this model: they share the table."""
-    mine = running.annotator.maker
+def _made(ws: Workspace, owner: Json) -> set[str]:
+    """Episodes that any maker of this annotator and model has done: they share the table."""
     makers = ws.annotations.makers().values()
-    alike = [one for one in makers if (one.annotator, one.model) == (mine.annotator, mine.model)]
+    alike = [one for one in makers if {"annotator": one.annotator, "model": one.model} == owner]
     return set().union(*(ws.annotations.done(one.maker_id) for one in alike))

@@ -10,10 +10,18 @@ from app.cli.common import add_common, answer, open_workspace, table
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("text", nargs="?", default="", metavar="TEXT", help="words that describe the moment")
-    parser.add_argument("--image", default="", metavar="FILE", help="find moments that look like this image")
+    parser.add_argument(
+        "--image",
+        default="",
+        metavar="FILE",
+        help="find moments that look like this image, or like EPISODE_ID/CAMERA@SECONDS",
+    )
     parser.add_argument("--like", default="", metavar="EPISODE_ID", help="find episodes like this one")
     parser.add_argument(
-        "--by", default="", choices=("frames", "captions"), help="compare looks or words (default: both)"
+        "--by",
+        default="",
+        metavar="WAY[=WEIGHT],...",
+        help="compare frames, captions, state or action (default: frames,captions)",
     )
     parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
     parser.add_argument(

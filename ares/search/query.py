@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from ares.episode import Json
 from ares.errors import RequestError
 
-By = Literal["", "frames", "captions"]
+Way = Literal["frames", "captions", "state", "action"]
+WAYS: tuple[Way, ...] = get_args(Way)
+_ALL = "|".join(WAYS)
+# What each kind of question can be compared by.
+_COMPARES: Mapping[str, tuple[Way, ...]] = {
+    "text": ("frames", "captions"),
+    "image": ("frames",),
+    "like": WAYS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A question; exactly one of text, image and like.
+    """A question: a text, an image or an episode, or several of them together.
 
     Attributes:
         text: Words that describe a moment.
-        image: Path of an image file that looks like it.
+        image: Path of an image file that looks like it, or "EPISODE_ID/CAMERA@SECONDS" for a frame that is there.
         like: episode_id of an episode to find the like of.
-        by: "frames" compares looks, "captions" compares words, "" does both where both can be done and fuses the ranks.
+        by: How to compare, with commas and weights: "frames" looks, "captions" words, "state" and "action" motion;
+            "frames=2,state" counts looks twice. "" is frames and captions where they can be done. The ranks of
+            several are fused.
         where: SQL filter over the episode columns, applied before the search.
         limit: Most episodes in the answer.
         space: Embedding space, or "" for the newest.
@@ -28,23 +40,50 @@ class Query:
     text: str = ""
     image: str = ""
     like: str = ""
-    by: By = ""
+    by: str = ""
     where: str = ""
     limit: int = 20
     space: str = ""
 
     def __post_init__(self) -> None:
-        given = [name for name in ("text", "image", "like") if getattr(self, name).strip()]
-        if len(given) != 1:
+        if not self.given:
             raise RequestError(
-                "a search needs one of text, image and like", f"got {' and '.join(given) or 'none'}"
+                "a search needs a text, an image or an episode", "give one of text, image, like"
             )
-        if self.by not in ("", "frames", "captions"):
-            raise RequestError("a search goes by frames or captions", f"got {self.by!r}")
-        if self.image and self.by == "captions":
-            raise RequestError("an image has no words to compare", "leave out --by captions")
+        for way in self.weights if self.by else ():
+            if not any(way in _COMPARES[name] for name in self.given):
+                raise RequestError(
+                    f"{' and '.join(self.given)} cannot be compared by {way}",
+                    f"there are {', '.join(sorted({one for name in self.given for one in _COMPARES[name]}))}",
+                )
         if self.limit < 1:
             raise RequestError("the limit must be at least 1", f"got {self.limit}")
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Which of text, image and like are asked."""
+        return tuple(name for name in ("text", "image", "like") if getattr(self, name).strip())
+
+    @property
+    def weights(self) -> dict[Way, float]:
+        """How much each way of comparing counts. Raises RequestError for a way or weight that is none."""
+        if not self.by.strip():
+            return {"frames": 1.0, "captions": 1.0}
+        return dict(_weight(part.strip()) for part in self.by.split(","))
+
+
+def _weight(part: str) -> tuple[Way, float]:
+    name, _, number = part.partition("=")
+    known = next((way for way in WAYS if way == name.strip()), None)
+    if known is None:
+        raise RequestError(f"a search goes by {_ALL}", f"got {name!r}")
+    try:
+        weight = float(number) if number else 1.0
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise RequestError("a weight is a number above 0", f"got {part!r}")
+    return known, weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +93,10 @@ class Hit:
     Attributes:
         episode_id: The episode.
         dataset: Its dataset.
-        camera: Camera of the moment; "" when only words matched.
+        camera: Camera of the moment; "" when only words or motion matched.
         seconds: The moment, from the start of the episode.
-        score: Higher is better: cosine similarity by frames, BM25 by captions, reciprocal-rank fusion of both.
+        score: Higher is better: cosine similarity by frames, state or action, BM25 by captions, reciprocal-rank
+            fusion of several.
         instruction: What the robot was told.
         caption: What a captioner saw, or None.
         acceptable: Whether the caption passed its rubric; None when it is not graded or not decided.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ares.store.vectors import Moment
 
@@ -19,14 +19,30 @@ def best_per_episode(moments: Iterable[Moment]) -> list[Moment]:
     return list(best.values())
 
 
-def fuse(rankings: Sequence[Sequence[Moment]]) -> list[Moment]:
-    """Reciprocal-rank fusion: score = sum over rankings of 1 / (60 + rank); a moment with a camera is preferred."""
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """One answer among several.
+
+    Attributes:
+        moments: Best first, one per episode.
+        weight: How much it counts.
+    """
+
+    moments: Sequence[Moment]
+    weight: float = 1.0
+
+
+def fuse(rankings: Sequence[Ranking]) -> list[Moment]:
+    """Reciprocal-rank fusion: score = sum over rankings of weight / (60 + rank).
+
+    Of the moments of an episode that with a camera is shown, the first of them.
+    """
     scores: dict[str, float] = {}
     shown: dict[str, Moment] = {}
     for ranking in rankings:
-        for rank, moment in enumerate(ranking, start=1):
-            scores[moment.episode_id] = scores.get(moment.episode_id, 0.0) + 1.0 / (_RRF_K + rank)
-            if not shown.get(moment.episode_id, moment).camera or moment.episode_id not in shown:
+        for rank, moment in enumerate(ranking.moments, start=1):
+            scores[moment.episode_id] = scores.get(moment.episode_id, 0.0) + ranking.weight / (_RRF_K + rank)
+            if not shown.setdefault(moment.episode_id, moment).camera:
                 shown[moment.episode_id] = moment
     fused = [replace(moment, score=scores[episode_id]) for episode_id, moment in shown.items()]
     return sorted(fused, key=_order)

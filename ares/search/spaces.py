@@ -16,9 +16,13 @@ SPACES = "spaces"
 
 
 def spaces(ws: Workspace) -> dict[str, Space]:
-    """Embedding spaces by name, oldest first; those whose first vectors are still to be written left out."""
+    """Embedding spaces by name, oldest first.
+
+    Those whose first vectors are still to be written are left out, and those without an encoder, made of signals.
+    """
     written = set(ws.tables.spaces())
     found = [(name, document) for name, document in ws.annotations.find(SPACES) if name in written]
+    found = [(name, document) for name, document in found if document["encoder"]]  # type: ignore[call-overload,index]
     dated = sorted(found, key=lambda pair: str(pair[1].get("created", "")))  # type: ignore[union-attr]
     return {name: _space(name, document) for name, document in dated}  # type: ignore[arg-type]
 

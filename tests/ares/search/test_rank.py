@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ares.search.rank import best_per_episode, fuse
+from ares.search.rank import Ranking, best_per_episode, fuse
 from ares.store.vectors import Moment
 
 moments = st.lists(
@@ -36,9 +36,15 @@ def test_the_best_moment_of_each_episode_whatever_the_order(
 def test_an_episode_in_both_rankings_comes_first_and_shows_the_moment_with_a_camera() -> None:
     looks = [_moment("a", "front", 1.0, 0.9), _moment("b", "wrist", 2.0, 0.8)]
     words = [_moment("b", "", 0.0, 7.0), _moment("c", "", 0.0, 6.0)]
-    fused = fuse([words, looks])
+    fused = fuse([Ranking(words), Ranking(looks)])
     assert fused[0] == _moment("b", "wrist", 2.0, 1 / 61 + 1 / 62)
     assert [moment.episode_id for moment in fused] == ["b", "a", "c"]
+
+
+def test_a_weight_decides_between_rankings_that_disagree() -> None:
+    looks, words = [_moment("a", "front", 1.0, 0.9)], [_moment("b", "", 0.0, 7.0)]
+    assert [moment.episode_id for moment in fuse([Ranking(looks), Ranking(words, 2.0)])] == ["b", "a"]
+    assert [moment.episode_id for moment in fuse([Ranking(looks, 2.0), Ranking(words)])] == ["a", "b"]
 
 
 def _moment(episode_id: str, camera: str, seconds: float, score: float) -> Moment:

@@ -1,0 +1,160 @@
+"""Ways: how the parts of a question are compared with what there is: by looks, by words, by motion."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ares.errors import MediaError, RequestError
+from ares.search.motion import Kind, layout_of, space_name
+from ares.search.query import Query, Way
+from ares.search.rank import Ranking, best_per_episode, fuse
+from ares.search.spaces import choose_space, encoder, spaces
+from ares.store.vectors import Moment
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.store.space import Space
+    from ares.workspace import Workspace
+
+# Moments asked for per episode wanted: neighbouring frames of one episode crowd the top of a ranking.
+_MOMENTS_PER_EPISODE = 20
+_FRAME = re.compile(r"(?P<episode>[0-9a-f]{16})/(?P<camera>.+)@(?P<seconds>\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question on its way.
+
+    Attributes:
+        ws: Where to search.
+        query: What is asked.
+        among: Episodes that its filter leaves, or None for all.
+    """
+
+    ws: Workspace
+    query: Query
+    among: set[str] | None
+
+
+def episode_of(image: str) -> str:
+    """The episode whose frame is asked as an image, or ""."""
+    found = _FRAME.fullmatch(image)
+    return found["episode"] if found else ""
+
+
+def _by_frames(asked: Asked) -> Iterator[list[Moment]]:
+    ws, query = asked.ws, asked.query
+    if not query.by and not query.image and not spaces(ws):
+        return
+    space = choose_space(ws, query.space)
+    for vector in _looks(ws, query, space):
+        found = ws.tables.vectors(space.name).search(vector, query.limit * _MOMENTS_PER_EPISODE, asked.among)
+        yield best_per_episode(found)
+
+
+def _looks(ws: Workspace, query: Query, space: Space) -> Iterator[NDArray[np.float32]]:
+    """(D,) unit vector of each part of a question."""
+    if query.text.strip():
+        yield encoder(space).encode_texts([query.text])[0]
+    if query.image.strip():
+        yield encoder(space).encode_images([_image(ws, query.image)])[0]
+    if query.like.strip():
+        yield _mean_look(ws, query.like, space)
+
+
+def _mean_look(ws: Workspace, episode_id: str, space: Space) -> NDArray[np.float32]:
+    import numpy as np
+
+    vectors = ws.tables.vectors(space.name).of(episode_id)[2]
+    if not len(vectors):
+        raise RequestError("the episode has no frame vectors", f"{episode_id!r}; run `ares annotate embed`")
+    mean = vectors.mean(axis=0, dtype=np.float32)
+    unit: NDArray[np.float32] = (mean / np.linalg.norm(mean)).astype(np.float32)
+    return unit
+
+
+def _image(ws: Workspace, image: str) -> NDArray[np.uint8]:
+    """(H, W, 3) of an image file, or of a frame of an episode."""
+    import numpy as np
+    from PIL import Image, UnidentifiedImageError
+
+    frame = _FRAME.fullmatch(image)
+    if frame:
+        return _frame(ws, frame["episode"], frame["camera"], float(frame["seconds"]))
+    try:
+        with Image.open(image) as opened:
+            return np.asarray(opened.convert("RGB"))
+    except (OSError, UnidentifiedImageError) as error:
+        raise RequestError("the image cannot be read", f"{image!r}: {error}") from None
+
+
+def _frame(ws: Workspace, episode_id: str, camera: str, second: float) -> NDArray[np.uint8]:
+    from ares.media.frames import frames_at
+
+    try:
+        shown: NDArray[np.uint8] = frames_at(ws.episode(episode_id).camera(camera).media, [second])[0]
+    except MediaError as error:
+        raise RequestError("the frame cannot be read", str(error)) from None
+    return shown
+
+
+def _by_captions(asked: Asked) -> Iterator[list[Moment]]:
+    query = asked.query
+    if query.text.strip():
+        yield _said(asked, query.text)
+    if query.like.strip():
+        yield _said(asked, asked.ws.episode(query.like).instruction)
+
+
+def _said(asked: Asked, text: str) -> list[Moment]:
+    """Episodes whose captions or instructions share words with a text."""
+    if not text.strip():
+        return []
+    tables, wanted = asked.ws.tables, asked.query.limit * 2
+    captions = [
+        _wordy(hit.episode_id, hit.start_seconds, hit.score)
+        for hit in tables.segments.search_text(text, wanted, asked.among)
+    ]
+    instructions = [
+        _wordy(episode_id, 0.0, score)
+        for episode_id, score in tables.episodes.search_instruction(text, wanted, asked.among)
+    ]
+    both = [Ranking(best_per_episode(found)) for found in (captions, instructions) if found]
+    return fuse(both) if len(both) > 1 else [moment for ranking in both for moment in ranking.moments]
+
+
+def _wordy(episode_id: str, seconds: float, score: float) -> Moment:
+    """What matched by words, as a moment of no camera: the words are of the span, not of a frame."""
+    return Moment(episode_id=episode_id, camera="", seconds=seconds, score=score)
+
+
+def _by_motion(kind: Kind) -> Callable[[Asked], Iterator[list[Moment]]]:
+    def rank(asked: Asked) -> Iterator[list[Moment]]:
+        episode = asked.ws.episode(asked.query.like)
+        names = episode.state_names if kind == "state" else episode.action_names
+        layout = layout_of(names)
+        if layout is None:
+            raise RequestError(f"the episode has no {kind}", f"{episode.episode_id!r} of {episode.dataset}")
+        table = asked.ws.tables.vectors(space_name(kind, layout, episode))
+        vectors = table.of(episode.episode_id).vectors
+        if not len(vectors):
+            raise RequestError(
+                f"the {kind} of the episode cannot be compared",
+                f"{episode.episode_id!r}; run `ares annotate motion`, which leaves out signals that are not finite",
+            )
+        yield table.search(vectors[0], asked.query.limit + 1, asked.among)
+
+    return rank
+
+
+RANKINGS: Mapping[Way, Callable[[Asked], Iterator[list[Moment]]]] = {
+    "frames": _by_frames,
+    "captions": _by_captions,
+    "state": _by_motion("state"),
+    "action": _by_motion("action"),
+}
