@@ -49,6 +49,23 @@ def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
     return open_at(path, settings)
 
 
+def add_question(parser: argparse.ArgumentParser) -> None:
+    """Declare what a search is asked beside its text."""
+    parser.add_argument(
+        "--image",
+        default="",
+        metavar="FILE",
+        help="find moments that look like this image, or like EPISODE_ID/CAMERA@SECONDS",
+    )
+    parser.add_argument("--like", default="", metavar="EPISODE_ID", help="find episodes like this one")
+    parser.add_argument(
+        "--by",
+        default="",
+        metavar="WAY[=WEIGHT],...",
+        help="compare frames, captions, state or action (default: frames,captions)",
+    )
+
+
 def answer(args: argparse.Namespace, document: Json, text: Callable[[], str]) -> None:
     """Print the document as JSON when asked for, else the text for people."""
     print(json.dumps(document, indent=1, ensure_ascii=False) if args.json else text())

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from app.cli.common import add_common, answer, open_workspace, table
+from app.cli.common import add_common, add_question, answer, open_workspace, table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("text", nargs="?", default="", metavar="TEXT", help="words that describe the moment")
-    parser.add_argument(
-        "--image",
-        default="",
-        metavar="FILE",
-        help="find moments that look like this image, or like EPISODE_ID/CAMERA@SECONDS",
-    )
-    parser.add_argument("--like", default="", metavar="EPISODE_ID", help="find episodes like this one")
-    parser.add_argument(
-        "--by",
-        default="",
-        metavar="WAY[=WEIGHT],...",
-        help="compare frames, captions, state or action (default: frames,captions)",
-    )
+    add_question(parser)
     parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
     parser.add_argument(
         "--limit", type=int, default=20, metavar="N", help="most episodes in the answer (default 20)"

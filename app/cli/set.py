@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.common import add_common, answer, open_workspace, table
+from app.cli.common import add_common, add_question, answer, open_workspace, table
 from ares.episode import Json
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create.add_argument(
         "--search", default="", metavar="TEXT", help="the best --limit episodes for this text"
     )
+    add_question(create)
     create.add_argument("--ids", default="", metavar="FILE", help="episode ids, one a line")
     create.add_argument("--limit", type=int, metavar="N", help="at most N episodes (of a search: 100)")
     shown = actions.add_parser("show", help="one set with its episodes")
@@ -47,7 +48,16 @@ def _create(ws: Workspace, args: argparse.Namespace) -> None:
     from ares.curate.choose import choose
 
     listed = _lines(args.ids) if args.ids else []
-    ids, recipe = choose(ws, where=args.where, search=args.search, ids=listed, limit=args.limit)
+    ids, recipe = choose(
+        ws,
+        where=args.where,
+        search=args.search,
+        like=args.like,
+        image=args.image,
+        by=args.by,
+        ids=listed,
+        limit=args.limit,
+    )
     made = ws.sets.create(args.name, ids, recipe)
     answer(args, made.to_json(), lambda: f"set {made.label}: {made.episodes} episodes")
 

@@ -74,9 +74,11 @@ def facets(where: str) -> list[Facet]:
 
 
 @st.cache_data(ttl=_FRESH_SECONDS, max_entries=64, show_spinner=False)
-def ranked(text: str, like: str, where: str, limit: int) -> list[Hit]:
-    """The best moments for a text, or the look-alikes of an episode."""
-    return workspace().search(text, like=like, where=where, limit=limit)
+def ranked(
+    where: str, limit: int, *, text: str = "", like: str = "", image: str = "", by: str = ""
+) -> list[Hit]:
+    """The best moments for a text, an image or an episode."""
+    return workspace().search(text, like=like, image=image, by=by, where=where, limit=limit)
 
 
 @st.cache_data(ttl=_FRESH_SECONDS, max_entries=256, show_spinner=False)

@@ -31,7 +31,9 @@ def command(workspace: str, name: str, view: View) -> str:
     where = where_sql(view, handles.columns())
     parts = ["ares", "set", "create", name]
     parts += ["--where", where] if where else []
-    parts += ["--search", view.text, "--limit", str(RANKED)] if view.text else []
+    named = [("--search", view.text), ("--like", view.like), ("--image", view.image), ("--by", view.by)]
+    parts += [part for option, text in named if text for part in (option, text)]
+    parts += ["--limit", str(RANKED)] if view.ranked else []
     return shlex.join([*parts, "--workspace", workspace])
 
 
@@ -41,12 +43,9 @@ def _make(view: View, name: str) -> None:
     ws = handles.workspace()
     where = where_sql(view, handles.columns())
     try:
-        if view.like and not view.text:
-            ids = [hit.episode_id for hit in handles.ranked("", view.like, where, RANKED)]
-            made = ws.sets.create(name, ids, {"where": where, "like": view.like, "limit": RANKED})
-        else:
-            chosen, recipe = choose(ws, where=where, search=view.text, limit=RANKED if view.text else None)
-            made = ws.sets.create(name, chosen, recipe)
+        asked = {"search": view.text, "like": view.like, "image": view.image, "by": view.by}
+        chosen, recipe = choose(ws, where=where, **asked, limit=RANKED if view.ranked else None)
+        made = ws.sets.create(name, chosen, recipe)
     except AresError as error:
         pages.say(error)
         return

@@ -43,7 +43,7 @@ def results(view: View) -> Results:
     """The page of a view; a page past the end is the last one. Raises RequestError for a filter that cannot be read."""
     where = where_sql(view, handles.columns())
     matching = handles.count(where)
-    hits = handles.ranked(view.text, view.like, where, RANKED) if view.ranked and matching else []
+    hits = handles.ranked(where, RANKED, **view.asked) if view.ranked and matching else []
     shown = len(hits) if view.ranked else matching
     first = PAGE * (min(view.page, max(1, -(-shown // PAGE))) - 1)
     if view.ranked:
@@ -67,7 +67,7 @@ def neighbour(view: View, at: int, step: int) -> tuple[str, float | None] | None
         return None
     where = where_sql(view, handles.columns())
     if view.ranked:
-        hits = handles.ranked(view.text, view.like, where, RANKED)
+        hits = handles.ranked(where, RANKED, **view.asked)
         return (hits[wanted].episode_id, hits[wanted].seconds) if wanted < len(hits) else None
     ids = handles.ids_between(where, _order(view), wanted, 1)
     return (ids[0], None) if ids else None

@@ -43,7 +43,9 @@ class View:
 
     Attributes:
         text: What is searched for, or "".
-        like: Episode whose look-alikes are wanted, or "".
+        like: Episode whose like is wanted, or "".
+        image: Frame that is searched for ("EPISODE_ID/CAMERA@SECONDS"), or "".
+        by: Ways to compare, or "" for the usual ones.
         where: SQL typed by an expert, or "".
         filters: By column.
         sort: Column to order by, or "" for the order of ingestion.
@@ -53,6 +55,8 @@ class View:
 
     text: str = ""
     like: str = ""
+    image: str = ""
+    by: str = ""
     where: str = ""
     filters: Mapping[str, Filter] = field(default_factory=dict)
     sort: str = ""
@@ -62,7 +66,12 @@ class View:
     @property
     def ranked(self) -> bool:
         """Whether a search orders the episodes."""
-        return bool(self.text or self.like)
+        return bool(self.text or self.like or self.image)
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """What is searched for, by the names of `ares.search.query.Query`."""
+        return {"text": self.text, "like": self.like, "image": self.image, "by": self.by}
 
     def with_filter(self, changed: Filter) -> View:
         """The view with this filter in place of the column's old one, back on its first page."""
@@ -83,6 +92,8 @@ def from_params(params: Mapping[str, Sequence[str]]) -> View:
     return View(
         text=_one(params, "q"),
         like=_one(params, "like"),
+        image=_one(params, "image"),
+        by=_one(params, "by"),
         where=_one(params, "where"),
         filters=filters,
         sort=sort.removeprefix("-"),
@@ -93,7 +104,13 @@ def from_params(params: Mapping[str, Sequence[str]]) -> View:
 
 def to_params(view: View) -> dict[str, list[str]]:
     """Write a view as query parameters, without what is as usual."""
-    params = {"q": view.text, "like": view.like, "where": view.where}
+    params = {
+        "q": view.text,
+        "like": view.like,
+        "image": view.image,
+        "by": view.by,
+        "where": view.where,
+    }
     params["sort"] = ("-" if view.descending else "") + view.sort if view.sort else ""
     params["page"] = str(view.page) if view.page > 1 else ""
     written = {name: [text] for name, text in params.items() if text}

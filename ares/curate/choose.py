@@ -18,7 +18,15 @@ _SEARCH_LIMIT = 100
 
 
 def choose(
-    ws: Workspace, *, where: str = "", search: str = "", ids: Sequence[str] = (), limit: int | None = None
+    ws: Workspace,
+    *,
+    where: str = "",
+    search: str = "",
+    like: str = "",
+    image: str = "",
+    by: str = "",
+    ids: Sequence[str] = (),
+    limit: int | None = None,
 ) -> tuple[Iterator[str], dict[str, Json]]:
     """Episode ids in a fixed order, and the recipe to keep with the set.
 
@@ -26,6 +34,9 @@ def choose(
         ws: The workspace.
         where: SQL filter; applies to a search and to a list of ids too.
         search: Text; the best `limit` episodes for it (100 without a limit), best first.
+        like: Episode whose like is searched for; with `image` and `by` as of `ares.search.query.Query`.
+        image: Image to search by.
+        by: Ways to compare, with weights.
         ids: Episode ids, instead of a search.
         limit: Most episodes.
 
@@ -33,8 +44,10 @@ def choose(
         RequestError: The filter cannot be read, or an id is not among the episodes that it leaves.
     """
     recipe: dict[str, Json] = {"where": where, "search": search, "ids": len(ids), "limit": limit}
-    if search:
-        hits = ws.search(search, where=where, limit=limit or _SEARCH_LIMIT)
+    asked = {"like": like, "image": image, "by": by}
+    if search or like or image:
+        recipe.update((name, text) for name, text in asked.items() if text)
+        hits = ws.search(search, **asked, where=where, limit=limit or _SEARCH_LIMIT)
         return iter([hit.episode_id for hit in hits]), recipe
     if ids:
         return iter(_known(ws, ids, where)[:limit]), recipe

@@ -64,7 +64,7 @@ def _bar(view: View) -> None:
             descending=st.session_state["browse.way"] == _DOWN,
             page=1,
         )
-        _show(changed if changed.text == view.text else replace(changed, like=""))
+        _show(changed if changed.text == view.text else replace(changed, like="", image="", by=""))
 
     there = sort_columns(handles.columns())
     st.session_state["browse.text"] = view.text
@@ -145,7 +145,9 @@ def _chips(view: View) -> None:
     if view.text:
         changes[f"“{plain(view.text)}”"] = replace(view, text="", page=1)
     if view.like:
-        changes[f"like {plain(view.like)}"] = replace(view, like="", page=1)
+        changes[f"like {plain(view.like)}{_by(view)}"] = replace(view, like="", by="", page=1)
+    if view.image:
+        changes[f"like the frame {plain(view.image)}"] = replace(view, image="", by="", page=1)
     if view.where:
         changes[plain(view.where)] = replace(view, where="", page=1)
     for number, (text, without) in enumerate(changes.items()):
@@ -155,6 +157,10 @@ def _chips(view: View) -> None:
         )  # fmt: skip
     if len(changes) > 1:
         st.button("Clear all", key="browse.clear", type="tertiary", on_click=_show, args=(View(),))
+
+
+def _by(view: View) -> str:
+    return f" by {plain(view.by)}" if view.by else ""
 
 
 def _line(view: View, found: Results) -> None:

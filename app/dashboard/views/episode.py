@@ -36,7 +36,12 @@ def render() -> None:
     said = facts.about(handles.workspace(), episode)
     _head(view, episode)
     data = _player_data(episode, said.marks)
-    player(data, key=f"episode.player.{episode_id}", moved=lambda step: _move(view, step))
+    player(
+        data,
+        key=f"episode.player.{episode_id}",
+        moved=lambda step: _move(view, step),
+        framed=lambda frame: pages.go("browse", {"image": [f"{episode_id}/{frame}"]}),
+    )
     left, right = st.columns([3, 2], gap="large")
     with left:
         _captions(said)
@@ -159,18 +164,32 @@ def _annotations(said: facts.Said) -> None:
 
 
 def _similar(episode: Episode) -> None:
+    st.subheader("Similar episodes")
+    ways = {text: by for text, by in _WAYS.items() if _can(episode, by)}
+    chosen = st.segmented_control(
+        "Similar by", list(ways), default=next(iter(ways)), key="episode.ways", label_visibility="collapsed"
+    )
+    by = ways.get(str(chosen), "")
     try:
-        hits = handles.ranked("", episode.episode_id, "", _LIKE)
+        hits = handles.ranked("", _LIKE, like=episode.episode_id, by=by)
     except AresError as error:
         st.caption(f"No similar episodes: {plain(error)}")
         return
     if not hits:
+        st.caption("Nothing to compare yet: run `ares annotate embed motion`.")
         return
-    st.subheader("Similar episodes")
     ids = [hit.episode_id for hit in hits]
     found = handles.workspace().tables.episodes.get(ids)
-    params: dict[str, Any] = {"like": [episode.episode_id]}
+    params: dict[str, Any] = {"like": [episode.episode_id], **({"by": [by]} if by else {})}
     by_id = {hit.episode_id: hit for hit in hits}
     opened = grid(cards(found, handles.rows(ids), by_id, params), key="episode.similar", compact=True)
     if opened:
         pages.go("episode", episode_params(params, *opened))
+
+
+_WAYS = {"Look and words": "", "Look": "frames", "Words": "captions", "State": "state", "Action": "action"}
+
+
+def _can(episode: Episode, by: str) -> bool:
+    names = {"state": episode.state_names, "action": episode.action_names}
+    return bool(names.get(by, True))

@@ -59,6 +59,8 @@ def _say(ws: Workspace) -> None:
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    from annotators.base import Options as AnnotateOptions
+    from annotators.run import annotate
     from ingest.base import Options
     from ingest.load import load
 
@@ -66,6 +68,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> I
     load(ws, [str(demo_samples / "rlds"), str(demo_samples / "video")], Options(rate_hz=10.0))
     _hostile_instruction(ws)
     _say(ws)
+    annotate(ws, ["motion"], AnnotateOptions(settings=ws.settings), quiet=True)
     yield ws
     ws.close()
 

@@ -96,6 +96,20 @@ def test_find_watch_step_and_freeze(page: Page, address: str) -> None:
     _freeze(page)
 
 
+def test_similar_by_motion_and_by_the_frame_that_is_shown(page: Page, address: str) -> None:
+    page.goto(f"{address}?q=drawer")
+    page.locator(".card", has_text="pull the green drawer open").first.click()
+    page.locator(".player .camera video").first.wait_for()
+    page.get_by_role("radio", name="State", exact=True).click()
+    page.locator(".compact .card").first.wait_for()
+    page.locator(".timeline").click()
+    page.get_by_role("button", name="Find like this").first.click()
+    page.get_by_role("button", name="like the frame").wait_for()
+    assert re.search(r"image=[0-9a-f]{16}%2F\w+%40[1-9]", page.url)
+    # No frame has a vector here: the page says what to run.
+    page.get_by_text("annotate embed").wait_for()
+
+
 def _find(page: Page) -> None:
     page.locator(".card").first.wait_for()
     search = page.get_by_placeholder("Search by meaning")

@@ -14,6 +14,7 @@ from ares.errors import RequestError
 from ares.search.facets import facets
 from ares.settings import from_environment
 from ares.workspace import Workspace, open_workspace
+from ingest.base import Options as IngestOptions
 from ingest.load import load
 
 
@@ -73,6 +74,59 @@ def test_like_an_episode_comes_the_other_of_its_task_and_never_itself(ws: Worksp
     hits = ws.search(like=asked, limit=5)
     assert ws.episode(hits[0].episode_id).key == "drawer-close_009"
     assert asked not in {hit.episode_id for hit in hits}
+
+
+def test_a_frame_of_an_episode_finds_others_and_never_itself(ws: Workspace) -> None:
+    (asked,) = ws.frame(["episode_id"], "key = 'shelf-place_000'")["episode_id"].to_pylist()
+    hits = ws.search(image=f"{asked}/front@2.0", limit=3)
+    assert ws.episode(hits[0].episode_id).key == "shelf-place_009"
+    assert asked not in {hit.episode_id for hit in hits}
+    with pytest.raises(RequestError, match="no camera 'back'"):
+        ws.search(image=f"{asked}/back@2.0")
+
+
+def test_a_text_and_an_episode_are_answered_together(ws: Workspace) -> None:
+    (drawer,) = ws.frame(["episode_id"], "key = 'drawer-close_000'")["episode_id"].to_pylist()
+    hits = ws.search("basketball into the hoop", like=drawer, limit=4)
+    tasks = {ws.episode(hit.episode_id).key.rsplit("_", 1)[0] for hit in hits}
+    assert {"basketball", "drawer-close"} <= tasks
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "a text, an image or an episode"),
+        ({"text": "a", "by": "looks"}, "frames|captions|state|action"),
+        ({"text": "a", "by": "frames=0"}, "above 0"),
+        ({"text": "a", "by": "frames=much"}, "above 0"),
+        ({"text": "a", "by": "state"}, "text cannot be compared by state"),
+        ({"image": "a.png", "by": "captions"}, "image cannot be compared by captions"),
+        ({"text": "a", "limit": 0}, "limit must be at least 1"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_is_refused(
+    ws: Workspace, asked: dict[str, object], message: str
+) -> None:
+    with pytest.raises(RequestError, match=message.replace("|", r"\|")):
+        ws.search(**asked)  # type: ignore[arg-type]
+
+
+def test_motion_finds_the_same_task_across_what_was_recorded_of_one_robot(
+    demo_samples: Path, tmp_path: Path
+) -> None:
+    ws = open_workspace(str(tmp_path / "w"), from_environment({}))
+    load(ws, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
+    load(ws, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0, dataset="again"), quiet=True)
+    first = next(ws.episodes("dataset <> 'again'"))
+    with pytest.raises(RequestError, match="annotate motion"):
+        ws.search(like=first.episode_id, by="state")
+    annotate(ws, ["motion"], Options(settings=ws.settings), quiet=True)
+    for by in ("state", "action", "state=2,action"):
+        best = ws.search(like=first.episode_id, by=by, limit=3)
+        assert (best[0].dataset, best[0].instruction) == ("again", first.instruction)
+        assert best[0].score > best[1].score
+    kept = ws.search(like=first.episode_id, by="state", where="success", limit=30)
+    assert all(ws.episode(hit.episode_id).success for hit in kept) and len(kept) < 23
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@ const HELP = [["Space", "play or pause"], [", .", "one step back or on"], ["← 
   ["Home End", "start or end"], ["Shift ← →", "previous or next episode"], ["L", "loop"], ["?", "this help"]];
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 
-function buildCamera(camera, clock) {
+function buildCamera(camera, clock, send) {
   const video = h("video", { muted: true, playsInline: true, preload: "auto", poster: camera.poster, "aria-label": `camera ${camera.name}` });
   const note = h("div", { class: "note" });
   video.addEventListener("error", () => { note.textContent = "this video cannot be played"; });
   const node = h("figure", { class: "camera", "data-camera": camera.name }, video, note);
   node.append(h("figcaption", {}, h("b", {}, camera.name), h("span", { class: "muted" }, ` ${camera.about}`),
-    camera.flags.map((flag) => h("span", { class: "badge bad" }, flag))));
+    camera.flags.map((flag) => h("span", { class: "badge bad" }, flag)), h("span", { class: "space" }),
+    h("button", { class: "alike", title: "Find moments that look like this frame", onclick: (event) => { event.stopPropagation(); send("frame", `${camera.name}@${clock.time.toFixed(3)}`); } }, "Find like this")));
   const start = () => { if (!video.src) video.src = camera.video; clock.follow(video); };
   const open = camera.flags.length === 0;
   node.classList.toggle("collapsed", !open);
@@ -83,7 +84,7 @@ function buildPlayer(root, data, send) {
   const plots = data.signals.map((signal) => buildPlot(signal, data.duration, (time) => clock.seek(time), hover));
   const timeline = buildTimeline(data, clock, hover), transport = buildTransport(clock, help);
   const parts = [timeline, transport, ...plots];
-  const cameras = h("div", { class: `cameras n${Math.min(4, data.cameras.filter((camera) => !camera.flags.length).length)}` }, data.cameras.map((camera) => buildCamera(camera, clock)));
+  const cameras = h("div", { class: `cameras n${Math.min(4, data.cameras.filter((camera) => !camera.flags.length).length)}` }, data.cameras.map((camera) => buildCamera(camera, clock, send)));
   const stage = h("div", { class: plots.length ? "stage" : "stage alone" }, cameras, plots.length ? h("div", { class: "plots" }, plots.map((plot) => plot.node)) : null);
   root.append(h("div", { class: "player" }, stage, timeline.node, transport.node, help));
   clock.seek(data.start);
