@@ -22,8 +22,8 @@ def declare(path: Path, *records: dict[str, str]) -> Path:
     """The recording again, with Metadata records named "episode" behind its messages."""
     made = path.with_name("declared.mcap")
     with path.open("rb") as source, made.open("wb") as file:
-        writer = Writer(file)
-        writer.start()  # type: ignore[no-untyped-call]
+        writer = Writer(file, chunk_size=512)
+        writer.start()
         known: dict[str, int] = {}
         for schema, channel, message in make_reader(source).iter_messages():
             assert schema is not None
@@ -106,7 +106,7 @@ def test_a_damaged_declaration_leaves_the_recording_one_episode(kit: Any, tmp_pa
     data = path.read_bytes()
     path.write_bytes(data[: data.index(b"start_ns")])
     (item,) = items(path)
-    assert item.load().episode.num_steps == 20
+    assert 10 < item.load().episode.num_steps <= 20
     path.write_bytes(b"nothing")
     (item,) = items(path)
     with pytest.raises(SourceError, match="no MCAP"):
