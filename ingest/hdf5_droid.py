@@ -11,6 +11,7 @@ from ares.errors import SourceError
 from ares.media.hdf5 import opened
 from ares.media.probe import VideoInfo, probe
 from ares.media.ref import MediaRef
+from ares.media.still import still_flags
 from ingest.hdf5_record import About, Entry, Layout, count_steps, make_record, rate
 from ingest.hdf5_values import Reader, arrays, document, notes
 from ingest.video_record import content_hash
@@ -143,4 +144,12 @@ def _camera(name: str, role: Role, path: str, info: VideoInfo, reader: Reader) -
         num_frames=info.num_frames,
         rate_hz=rate_hz,
     )
-    return Camera(name=name, role=role, width=info.width, height=info.height, codec=info.codec, media=media)
+    return Camera(
+        name=name,
+        role=role,
+        width=info.width,
+        height=info.height,
+        codec=info.codec,
+        media=media,
+        flags=still_flags(media, info.quiet, 0),
+    )

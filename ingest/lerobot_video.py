@@ -11,6 +11,7 @@ from ares.episode import Camera
 from ares.errors import SourceError
 from ares.media.probe import VideoInfo, probe
 from ares.media.ref import MediaRef
+from ares.media.still import still_flags
 from ingest.lerobot_data import Stamp, stamp
 from ingest.lerobot_meta import whole_number
 from ingest.lerobot_plan import View
@@ -114,6 +115,7 @@ def _camera(view: View, span: Span, info: VideoInfo, fps: float, rate_hz: float)
         height=info.height,
         codec=info.codec,
         media=media,
+        flags=still_flags(media, info.quiet, round(start * video_rate)),
     )
 
 

@@ -10,6 +10,7 @@ from ares.episode import Camera, Episode, RateSource, Record, Trajectory
 from ares.media import stamp
 from ares.media.probe import VideoInfo, probe
 from ares.media.ref import MediaRef
+from ares.media.still import still_flags
 from ingest.roles import camera_role, distinct
 from ingest.video_files import Clip
 
@@ -87,7 +88,13 @@ def _camera(name: str, path: str, info: VideoInfo, speed: float) -> Camera:
         rate_hz=info.rate_hz * speed,
     )
     return Camera(
-        name=name, role=camera_role(name), width=info.width, height=info.height, codec=info.codec, media=media
+        name=name,
+        role=camera_role(name),
+        width=info.width,
+        height=info.height,
+        codec=info.codec,
+        media=media,
+        flags=still_flags(media, info.quiet, 0),
     )
 
 

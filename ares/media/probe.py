@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.errors import SourceError
+from ares.media.still import Spans, quiet_spans
 from ares.media.turn import UPRIGHT, Turn, of_stream
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class VideoInfo:
         is_cut: Whether the video ends before its container says.
         seconds: (num_frames,) when each frame is shown after the first; None where that is number / rate_hz
             within the rounding of the container.
+        quiet: Where packets hold next to nothing, see `ares.media.still.quiet_spans`.
     """
 
     width: int
@@ -60,13 +62,19 @@ class VideoInfo:
     square_pixels: bool = True
     is_cut: bool = False
     seconds: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    quiet: Spans = ()
 
 
 class _Shown(NamedTuple):
-    """When the frames are shown: ticks in rising order, and whether the first packet is a keyframe."""
+    """When the frames are shown: ticks in rising order, and whether the first packet is a keyframe.
+
+    Then of each packet its bytes, and whether it is a keyframe.
+    """
 
     ticks: NDArray[np.int64]
     starts_with_keyframe: bool
+    sizes: list[int]
+    keys: list[bool]
 
 
 @contextmanager
@@ -141,6 +149,7 @@ def _info(path: str | Path, container: InputContainer, stream: VideoStream, show
         square_pixels=(stream.sample_aspect_ratio or 1) == 1,
         is_cut=_told_seconds(container, stream) - num_frames / rate_hz > _CUT_SECONDS + 1 / rate_hz,
         seconds=seconds,
+        quiet=quiet_spans(shown.sizes, shown.keys, width * height),
     )
 
 
@@ -168,7 +177,8 @@ def _shown(container: InputContainer, stream: VideoStream, size: int) -> _Shown:
     even = not len(steps) or float(np.ptp(steps) * (stream.time_base or 0)) <= _ROUNDING_SECONDS
     if not even and stream.codec_context.has_b_frames:
         return _demuxed(container, stream)
-    return _Shown(ticks, entries[0].is_keyframe)
+    told = [(entry.size, entry.is_keyframe) for entry in entries if not entry.is_discard]
+    return _Shown(ticks, entries[0].is_keyframe, [size for size, _ in told], [key for _, key in told])
 
 
 def _demuxed(container: InputContainer, stream: VideoStream) -> _Shown:
@@ -176,6 +186,8 @@ def _demuxed(container: InputContainer, stream: VideoStream) -> _Shown:
     import numpy as np
 
     ticks, starts = [], None
+    sizes: list[int] = []
+    keys: list[bool] = []
     for packet in container.demux(stream):
         tick = packet.dts if packet.pts is None else packet.pts
         if tick is None or not packet.size:
@@ -183,7 +195,9 @@ def _demuxed(container: InputContainer, stream: VideoStream) -> _Shown:
         starts = packet.is_keyframe if starts is None else starts
         if not packet.is_discard:
             ticks.append(tick)
-    return _Shown(np.sort(np.array(ticks, np.int64)), bool(starts))
+            sizes.append(packet.size)
+            keys.append(packet.is_keyframe)
+    return _Shown(np.sort(np.array(ticks, np.int64)), bool(starts), sizes, keys)
 
 
 def _clock(stream: VideoStream, seconds: NDArray[np.float64]) -> tuple[float, NDArray[np.float64] | None]:
