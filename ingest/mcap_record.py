@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.episode import ASSUMED_RATE_HZ, Camera, Episode, Json, RateSource, Record, Signal, Trajectory
+from ares.episode import Camera, Episode, Json, Record, Signal, Trajectory
 from ares.errors import SourceError
 from ares.media.mcap import first_shown
 from ares.media.mcap_file import files_of
-from ares.media.mcap_index import Images
 from ares.media.ref import MediaRef
+from ingest.mcap_clock import NEAR_WHOLE, at_of, inside_of, odd, steps_of
 from ingest.mcap_spans import Span
 from ingest.mcap_topics import Heardings, Track, listen, track
 from ingest.roles import camera_role, distinct
@@ -28,9 +28,6 @@ FORMAT = "mcap"
 
 _USES = (("state_topics", ("joints",)), ("action_topics", ("action", "array")))
 ROUNDED = "float64 numbers are stored as float32"
-_JITTER = 0.2
-_DROPPED = 1.8
-_NEAR_WHOLE = 0.005
 _PLAIN = frozenset(
     {"camera", "cameras", "image", "images", "compressed", "image_raw", "image_rect", "image_color", "video"}
 )
@@ -55,11 +52,7 @@ def load_recording(
             "no topic can be read" if found.skipped and not found.unused else "holds no camera and no signal"
         )
         raise SourceError(nothing, f"{uri}: {_contents(found)}")
-    clock = _within(_clock(found, tracks), span, uri)
-    rate_hz, rate_source = _rate(clock, user_rate_hz)
-    measured = _measured(clock)
-    if len(clock) > 1 and user_rate_hz is not None:
-        clock = _evenly(clock, user_rate_hz)
+    clock, rate_hz, rate_source, measured = steps_of(found, tracks, span, user_rate_hz, uri)
     trajectory = _trajectory(found, tracks, clock)
     names = _camera_names(sorted(found.images))
     instructions = distinct(_texts(found, span))
@@ -120,20 +113,6 @@ def _listened(files: tuple[tuple[str, int, int], ...]) -> Heardings:
     return listen([path for path, _, _ in files])
 
 
-def _within(clock: NDArray[np.int64], span: Span | None, uri: str) -> NDArray[np.int64]:
-    """The steps in a span. Raises SourceError when there are none."""
-    if span is None:
-        return clock
-    inside = _inside(clock, span)
-    if not len(inside):
-        raise SourceError("no message lies in the span of the episode", f"{uri}: episode {span.key}")
-    return inside
-
-
-def _inside(at: NDArray[np.int64], span: Span | None) -> NDArray[np.int64]:
-    return at if span is None else at[(at >= span.start) & (at < span.stop)]
-
-
 def _texts(found: Heardings, span: Span | None) -> list[str]:
     """What was to be done: what the span says, and what was said in it (or last before it)."""
     texts = sorted(found.texts, key=lambda each: each[0])
@@ -155,52 +134,6 @@ def _contents(found: Heardings) -> str:
 def _tracks(found: Heardings, topic: str) -> dict[str, Track]:
     """The fields of a signal topic that hold values, the first one being what it is about."""
     return {name: track(found.signals[topic], name) for name in found.signals[topic].fields()}
-
-
-def _clock(found: Heardings, tracks: Mapping[str, Mapping[str, Track]]) -> NDArray[np.int64]:
-    """(T,) nanoseconds of the steps, rising, each once."""
-    import numpy as np
-
-    clocks = [_at(found.images[topic]) for topic in sorted(found.images)]
-    order = sorted(tracks, key=lambda topic: (found.uses[topic] != "joints", topic))
-    clocks += [next(iter(tracks[topic].values())).at for topic in order]
-    return np.unique(next((clock for clock in clocks if len(clock) > 1), clocks[0]))
-
-
-def _at(images: Images) -> NDArray[np.int64]:
-    import numpy as np
-
-    return images.start + np.round(np.array(images.seconds) * 1e9).astype(np.int64)
-
-
-def _rate(clock: NDArray[np.int64], user_rate_hz: float | None) -> tuple[float, RateSource]:
-    """Steps per second: what the user says, else the whole number that the stamps keep to, else their mean."""
-    if user_rate_hz is not None:
-        return user_rate_hz, "user"
-    if len(clock) < 2:
-        return ASSUMED_RATE_HZ, "assumed"
-    span = float(clock[-1] - clock[0]) / 1e9
-    mean = (len(clock) - 1) / span
-    whole = float(max(round(mean), 1))
-    # Over the whole episode the nominal clock and the stamps may part by half a step, no more.
-    kept = abs(mean - whole) <= _NEAR_WHOLE * whole and abs((len(clock) - 1) / whole - span) <= 0.5 / whole
-    return (whole if kept else mean), "source"
-
-
-def _measured(clock: NDArray[np.int64]) -> dict[str, Json]:
-    """The mean rate of the stamps."""
-    if len(clock) < 2:
-        return {}
-    return {"measured_rate_hz": round((len(clock) - 1) * 1e9 / float(clock[-1] - clock[0]), 4)}
-
-
-def _evenly(clock: NDArray[np.int64], rate_hz: float) -> NDArray[np.int64]:
-    """Steps at a rate over the time of others."""
-    import numpy as np
-
-    count = int(float(clock[-1] - clock[0]) / 1e9 * rate_hz + 1e-6) + 1
-    made: NDArray[np.int64] = clock[0] + np.round(np.arange(count) * (1e9 / rate_hz)).astype(np.int64)
-    return made
 
 
 def _trajectory(
@@ -267,7 +200,7 @@ def _camera(
         stop_seconds=start + duration,
         num_frames=count,
         # Of images that are the steps, the rate is that of the steps.
-        rate_hz=rate_hz if count == len(clock) and abs(own - rate_hz) <= _NEAR_WHOLE * rate_hz else own,
+        rate_hz=rate_hz if count == len(clock) and abs(own - rate_hz) <= NEAR_WHOLE * rate_hz else own,
         key=topic,
     )
     return Camera(
@@ -295,11 +228,11 @@ def _check(
     """Say what is odd about the stamps of every topic that is used."""
     for topic in sorted(found.images):
         images = found.images[topic]
-        for text in _odd(_inside(_at(images), span), clock, images.stamped, images.sorted):
+        for text in odd(inside_of(at_of(images), span), clock, images.stamped, images.sorted):
             found.warn(f"topic {topic} {text}")
     for topic, fields in tracks.items():
         held = next(iter(fields.values()))
-        for text in _odd(_inside(held.at, span), clock, held.stamped, held.sorted):
+        for text in odd(inside_of(held.at, span), clock, held.stamped, held.sorted):
             found.warn(f"topic {topic} {text}")
         if any(field.rounded for field in fields.values()):
             found.warn(ROUNDED)
@@ -307,27 +240,3 @@ def _check(
             found.warn(f"topic {topic} has values beyond float32; they are infinite")
         if not held.complete:
             found.warn(f"topic {topic} lacks some joints in some messages; they keep their last value")
-
-
-def _odd(at: NDArray[np.int64], clock: NDArray[np.int64], stamped: bool, rising: bool) -> Iterator[str]:
-    import numpy as np
-
-    if not stamped:
-        yield "has messages without header stamps; their times of publishing are taken"
-    if not rising:
-        yield "has stamps that run backwards; its messages were sorted"
-    gaps = np.diff(at)
-    if not (gaps > 0).all():
-        yield "has stamps that repeat"
-    gaps = gaps[gaps > 0]
-    if len(gaps) < 2:
-        return
-    usual = float(np.median(gaps))
-    dropped = gaps > _DROPPED * usual
-    if dropped.any():
-        yield "dropped messages"
-    if (np.abs(gaps[~dropped] - usual) > _JITTER * usual).any():
-        yield "is not evenly spaced (jitter above 20 %)"
-    margin = 2 * max(usual, float(np.median(np.diff(clock))) if len(clock) > 1 else 0.0)
-    if at[0] > clock[0] + margin or at[-1] < clock[-1] - margin:
-        yield "does not cover the whole episode"
