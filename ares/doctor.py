@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ares.copies import broken, remove, unnamed
-from ares.episode import Json
+from ares.checks.copies import check_copies
+from ares.checks.documents import check_ledger, check_sets
+from ares.checks.files import check_files, check_indexes
+from ares.checks.finding import Finding
+from ares.checks.log import check_applied, check_segments, check_values, gather
+from ares.checks.rows import check_rows, check_vectors
 from ares.sources import examined, relocate
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One promise that is broken.
-
-    Attributes:
-        check: Which promise.
-        count: How often.
-        example: The first case.
-        repaired: Whether it is mended now.
-        remedy: What to do where `--repair` cannot.
-    """
-
-    check: str
-    count: int
-    example: str
-    repaired: bool
-    remedy: str
-
-    def to_json(self) -> dict[str, Json]:
-        """One element of `ares doctor --json`."""
-        return asdict(self)
 
 
 _REMEDIES = {
@@ -43,60 +22,44 @@ _REMEDIES = {
     "file has changed since it was ingested": "put the old one back, or ingest the new one with --dataset NAME",
 }
 
-Check = Callable[["Workspace", bool], Finding | None]
-
 
 def examine(ws: Workspace, repair: bool = False) -> list[Finding]:
-    """All findings; with `repair`, what can be mended is mended first and said to be."""
-    checks: list[Check] = [_log_applied, _no_orphans, _spaces_finished, _copies_whole, _copies_named]
-    with ws.writing("ares doctor --repair") if repair else nullcontext():
-        found = [finding for check in checks if (finding := check(ws, repair))]
+    """All findings; with `repair`, what can be mended is mended and said to be. A job that writes is waited for."""
+    with ws.writing("ares doctor"):
+        found = list(_between_stores(ws, repair))
     return found + _sources_as_they_were(ws)
 
 
-def _log_applied(ws: Workspace, repair: bool) -> Finding | None:
-    from ares.store.index import applied_sequence
+def _between_stores(ws: Workspace, repair: bool) -> Iterator[Finding]:
+    from ares.checks.scratch import Scratch
 
-    behind = ws.annotations.last_sequence() - applied_sequence(ws.tables)
-    if behind <= 0:
-        return None
-    if repair:
-        ws.sync()
-    return Finding(
-        check="the index has applied every annotation",
-        count=behind,
-        example=f"sequence {ws.annotations.last_sequence()} of the log",
-        repaired=repair,
-        remedy="ares doctor --repair",
-    )
-
-
-def _no_orphans(ws: Workspace, repair: bool) -> Finding | None:
-    orphans = ws.tables.trajectories.count() - ws.tables.episodes.count()
-    if orphans == 0:
-        return None
-    if repair:
-        ws.tables.episodes.drop_orphans()
-    return Finding(
-        check="each episode has one trajectory",
-        count=abs(orphans),
-        example=f"{ws.tables.trajectories.count()} trajectories, {ws.tables.episodes.count()} episodes",
-        repaired=repair and orphans > 0,
-        remedy="ares doctor --repair" if orphans > 0 else "ingest the source again into a new workspace",
-    )
+    yield from check_indexes(ws, repair)
+    yield from check_files(ws, repair)
+    behind = list(check_applied(ws, repair))
+    yield from behind
+    with Scratch() as scratch:
+        yield from check_rows(ws, scratch, repair)
+        yield from gather(ws, scratch)
+        yield from check_vectors(ws, scratch, repair)
+        if repair or not behind:  # values that are known to be old say nothing
+            yield from check_values(ws, scratch, repair)
+            yield from check_segments(ws, scratch, repair)
+        yield from check_sets(ws, scratch, repair)
+    yield from check_ledger(ws, repair)
+    yield from _spaces_finished(ws)
+    yield from check_copies(ws, repair)
 
 
-def _spaces_finished(ws: Workspace, repair: bool) -> Finding | None:
+def _spaces_finished(ws: Workspace) -> Iterator[Finding]:
     unfinished = [space for space, _ in ws.annotations.find("unfinished_spaces")]
-    if not unfinished:
-        return None
-    return Finding(
-        check="each vector has the fact that it was made",
-        count=len(unfinished),
-        example=unfinished[0],
-        repaired=False,
-        remedy="run `ares annotate embed` again; it removes what a killed run left and goes on",
-    )
+    if unfinished:
+        yield Finding(
+            check="each vector has the fact that it was made",
+            count=len(unfinished),
+            example=unfinished[0],
+            repaired=False,
+            remedy="run `ares annotate embed` again; it removes what a killed run left and goes on",
+        )
 
 
 def _sources_as_they_were(ws: Workspace) -> list[Finding]:
@@ -138,31 +101,3 @@ def follow(ws: Workspace, moves: Sequence[tuple[str, str]]) -> list[Finding]:
         for error in list(done.refused.values())[:1]
     ]
     return [found, *refused] if done.moved or not refused else refused
-
-
-def _copies_whole(ws: Workspace, repair: bool) -> Finding | None:
-    bad = list(broken(ws))
-    if not bad:
-        return None
-    return Finding(
-        check="each copied video is there and whole",
-        count=len(bad),
-        example=bad[0],
-        repaired=False,
-        remedy="put it back from a backup, or ingest the source again into a new workspace",
-    )
-
-
-def _copies_named(ws: Workspace, repair: bool) -> Finding | None:
-    left = list(unnamed(ws))
-    if not left:
-        return None
-    for folder in left if repair else ():
-        remove(folder)
-    return Finding(
-        check="each folder of copied videos belongs to an episode",
-        count=len(left),
-        example=str(left[0]),
-        repaired=repair,
-        remedy="a killed ingestion left them, or one is running now; ares doctor --repair removes them",
-    )

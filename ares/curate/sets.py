@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ares.store.annotations import AnnotationStore
 
 _HEADS = "sets"
-_MEMBERS = "set_members"
+MEMBERS = "set_members"
 # Ids per document: 160 kB, far below MongoDB's 16 MB, and a million ids are a hundred documents.
 _BLOCK = 10_000
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -148,7 +148,7 @@ class Sets:
 
     def ids(self, chosen: CurationSet) -> Iterator[str]:
         """The members, sorted, streamed."""
-        for _, block in self._store.find(_MEMBERS, f"{_key(chosen)}/"):
+        for _, block in self._store.find(MEMBERS, f"{_key(chosen)}/"):
             yield from cast("list[str]", block)
 
     def diff(self, a: CurationSet, b: CurationSet) -> Diff:
@@ -186,7 +186,7 @@ class Sets:
     def _write(self, made: CurationSet, ids: list[str]) -> None:
         for number, start in enumerate(range(0, len(ids), _BLOCK)):
             block = cast("list[Json]", ids[start : start + _BLOCK])
-            self._store.put(_MEMBERS, {f"{_key(made)}/{number:06d}": block})
+            self._store.put(MEMBERS, {f"{_key(made)}/{number:06d}": block})
         # The head is written last: a set that can be found is whole.
         self._store.put(_HEADS, {_key(made): made.to_json()})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ _CAPTION = ("annotation_id", "episode_id", "start_seconds", "stop_seconds", "cam
 
 
 @dataclass(slots=True)
-class _Changes:
+class Changes:
     """What a batch of facts changes; a later fact overwrites an earlier one.
 
     Attributes:
@@ -38,12 +38,18 @@ class _Changes:
         captions: Segment rows by annotation_id.
         grades: Grade columns by the annotation_id of the caption.
         faults: Facts that cannot be applied, in words.
+        strangers: A fact in words by the maker_id that was never stored.
+        embedded: Frames with a vector by space and episode, as facts tell them.
+        types: Column types of `values`.
     """
 
     values: dict[str, dict[str, Json]] = field(default_factory=dict)
     captions: dict[str, dict[str, Json]] = field(default_factory=dict)
     grades: dict[str, dict[str, Json]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    strangers: dict[str, str] = field(default_factory=dict)
+    embedded: dict[tuple[str, str], int] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
@@ -59,6 +65,8 @@ def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
         StoreError: Facts whose values are not of the declared type; all others have been applied by then.
     """
     state = _State(tables)
+    # Numbers of facts that were there already stay unused: the end of the log may lie behind its last fact.
+    end = annotations.last_sequence()
     columns = _Columns(annotations, tables.episodes.columns())
     applied, faults = 0, list[str]()
     while batch := annotations.read(after=state.sequence(), limit=_BATCH):
@@ -67,9 +75,20 @@ def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
         state.remember(batch[-1].sequence)
         applied += len(batch)
         faults += changes.faults
+    if state.sequence() < end:
+        state.remember(end)
     if faults:
         raise StoreError(f"{len(faults)} values of the annotation log cannot be shown as columns", faults[0])
     return applied
+
+
+def changes_until(tables: Tables, annotations: AnnotationStore, sequence: int) -> Iterator[Changes]:
+    """What the log changes from its first fact to a sequence number, batch by batch, without applying it."""
+    columns = _Columns(annotations, tables.episodes.columns())
+    after = 0
+    while batch := [one for one in annotations.read(after=after, limit=_BATCH) if one.sequence <= sequence]:
+        yield _changes(batch, columns)
+        after = batch[-1].sequence
 
 
 def applied_sequence(tables: Tables) -> int:
@@ -140,10 +159,13 @@ def _wrong(value: Json, kind: str, what: str) -> str:
     return "" if fits else f"{what} is {kind}, but got {value!r}"
 
 
-def _changes(batch: Sequence[Logged], columns: _Columns) -> _Changes:
-    changes = _Changes()
+def _changes(batch: Sequence[Logged], columns: _Columns) -> Changes:
+    changes = Changes(types=columns.types)
     for _, fact in batch:
         _take_values(fact, columns, changes)
+        if isinstance(space := fact.value.get("space"), str):
+            frames = fact.value.get("frames")
+            changes.embedded[space, fact.episode_id] = frames if isinstance(frames, int) else 0
         if fact.name == "caption":
             _take_caption(fact, changes)
         elif fact.name == "grade":
@@ -151,10 +173,11 @@ def _changes(batch: Sequence[Logged], columns: _Columns) -> _Changes:
     return changes
 
 
-def _take_values(fact: Annotation, columns: _Columns, changes: _Changes) -> None:
+def _take_values(fact: Annotation, columns: _Columns, changes: Changes) -> None:
     declared = columns.of(fact)
     if declared is None:
         changes.faults.append(f"maker {fact.maker_id} is unknown in {_told(fact)}")
+        changes.strangers.setdefault(fact.maker_id, _told(fact))
     for column in declared or ():
         if column.name not in fact.value:
             continue
@@ -166,7 +189,7 @@ def _take_values(fact: Annotation, columns: _Columns, changes: _Changes) -> None
             changes.values.setdefault(fact.episode_id, {})[column.name] = _sendable(value, column.type)
 
 
-def _take_caption(fact: Annotation, changes: _Changes) -> None:
+def _take_caption(fact: Annotation, changes: Changes) -> None:
     text = fact.value.get("text")
     if not isinstance(text, str):
         changes.faults.append(f"'text' is string, but got {text!r} in {_told(fact)}")
@@ -175,7 +198,7 @@ def _take_caption(fact: Annotation, changes: _Changes) -> None:
     changes.captions[fact.annotation_id] = {**row, "text": _sendable(text, "string")}
 
 
-def _take_grade(fact: Annotation, changes: _Changes) -> None:
+def _take_grade(fact: Annotation, changes: Changes) -> None:
     row = {name: fact.value.get(name) for name in _GRADE}
     faults = [_wrong(row[name], kind, repr(name)) for name, kind in _GRADE.items()]
     if any(faults):
@@ -196,7 +219,7 @@ def _sendable(value: Json, kind: str) -> Json:
     return sendable
 
 
-def _apply(tables: Tables, changes: _Changes, types: Mapping[str, str]) -> None:
+def _apply(tables: Tables, changes: Changes, types: Mapping[str, str]) -> None:
     import pyarrow as pa
 
     alike: dict[tuple[str, ...], list[dict[str, Json]]] = {}
@@ -205,7 +228,7 @@ def _apply(tables: Tables, changes: _Changes, types: Mapping[str, str]) -> None:
     for names, rows in alike.items():
         fields = [("episode_id", "string"), *((name, types[name]) for name in names)]
         tables.episodes.set_values(
-            _table(rows, pa.schema([(name, _arrow_type(kind)) for name, kind in fields]))
+            _table(rows, pa.schema([(name, arrow_type(kind)) for name, kind in fields]))
         )
     schema = segment_schema()
     if changes.captions:
@@ -216,7 +239,8 @@ def _apply(tables: Tables, changes: _Changes, types: Mapping[str, str]) -> None:
         tables.segments.grade(_table(changes.grades.values(), graded))
 
 
-def _arrow_type(kind: str) -> pa.DataType:
+def arrow_type(kind: str) -> pa.DataType:
+    """Arrow type of a column of an annotator."""
     import pyarrow as pa
 
     return {"bool": pa.bool_(), "int64": pa.int64(), "float64": pa.float64(), "string": pa.string()}[kind]

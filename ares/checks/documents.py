@@ -1,0 +1,102 @@
+"""Documents: sets have the members that they were frozen with, and the ledger of failures is up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from ares.checks.finding import REPAIR, Finding
+from ares.curate.sets import MEMBERS, CurationSet, Sets, hash_ids
+from ares.jobs.ledger import FAILURES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ares.checks.scratch import Scratch
+    from ares.workspace import Workspace
+
+_CHUNK = 50_000
+
+
+def check_sets(ws: Workspace, scratch: Scratch, repair: bool) -> Iterator[Finding]:
+    """Members of every set: as many and the same as were frozen, each an episode of the workspace."""
+    every = list(chain.from_iterable(ws.sets.versions(name) for name in ws.sets))
+    for chosen in every:
+        yield from _check_set(ws.sets, chosen, scratch)
+    known = {f"{one.name}@{one.version:06d}" for one in every}
+    members = (key for key, _ in ws.annotations.find(MEMBERS))
+    left = [key for key in members if key.rpartition("/")[0] not in known]
+    if left:
+        # A set is there once its head is; members without one are what a killed command left.
+        if repair:
+            ws.annotations.drop(MEMBERS, left)
+        yield Finding(
+            check="no members without a set", count=len(left), example=left[0], repaired=repair, remedy=REPAIR
+        )
+
+
+def check_ledger(ws: Workspace, repair: bool) -> Iterator[Finding]:
+    """Failures of subjects that were done since."""
+    done: dict[str, set[str]] = {"ingest": set()}
+    stale: list[str] = []
+    for key, _ in ws.annotations.find(FAILURES):
+        scope, _, subject = key.rpartition("/")
+        if scope not in done:
+            done[scope] = ws.annotations.done(scope.partition("/")[2])
+        if subject in done[scope] or (scope == "ingest" and ws.tables.episodes.get([subject])):
+            stale.append(key)
+    if stale:
+        if repair:
+            ws.annotations.drop(FAILURES, stale)
+        yield Finding(
+            check="no failure of what was done since",
+            count=len(stale),
+            example=stale[0],
+            repaired=repair,
+            remedy=REPAIR,
+        )
+
+
+def _check_set(sets: Sets, chosen: CurationSet, scratch: Scratch) -> Iterator[Finding]:
+    import pyarrow as pa
+
+    counted = 0
+
+    def ids() -> Iterator[str]:
+        nonlocal counted
+        for one in sets.ids(chosen):
+            counted += 1
+            yield one
+
+    hashed = hash_ids(ids())
+    if (counted, hashed) != (chosen.episodes, chosen.ids_hash):
+        yield Finding(
+            check=f"set {chosen.label} has the members that it was frozen with",
+            count=abs(chosen.episodes - counted) or 1,
+            example=f"{counted} members with hash {hashed}, frozen were {chosen.episodes} with {chosen.ids_hash}",
+            repaired=False,
+            remedy="restore the annotations from a backup, or the set from its lock file",
+        )
+    name, schema = f"set {chosen.label}", pa.schema([("episode_id", pa.string())])
+    scratch.put(name, schema, _batches(sets.ids(chosen), schema))
+    gone = scratch.ask(
+        f'SELECT m.episode_id FROM "{name}" m ANTI JOIN episodes USING (episode_id) ORDER BY 1'
+    )
+    if gone.num_rows:
+        yield Finding(
+            check=f"each member of set {chosen.label} is an episode of the workspace",
+            count=gone.num_rows,
+            example=f"episode {gone['episode_id'][0].as_py()}",
+            repaired=False,
+            remedy="ingest its source again: it gets the same id",
+        )
+
+
+def _batches(ids: Iterator[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    from itertools import islice
+
+    import pyarrow as pa
+
+    while chunk := list(islice(ids, _CHUNK)):
+        yield pa.record_batch([pa.array(chunk, pa.string())], schema=schema)
