@@ -20,6 +20,7 @@ from ares.store.words import has_word_index, has_words, index_words
 if TYPE_CHECKING:
     import lance
     import pyarrow as pa
+    from lance.lance import _Session as Session
     from lancedb.db import DBConnection
     from lancedb.table import Table
 
@@ -63,11 +64,11 @@ class Tables:
             return lancedb.connect(self.uri, read_consistency_interval=timedelta(0))
 
     @cached_property
-    def _session(self) -> lance.Session:
+    def _session(self) -> Session:
         """What was read of indexes and file headers, shared by every reader of these tables."""
-        import lance
+        from lance.lance import _Session as Session
 
-        return lance.Session()
+        return Session()
 
     @cached_property
     def episodes(self) -> EpisodeTable:
