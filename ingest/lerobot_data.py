@@ -7,7 +7,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ def of_shared_file(path: str, episode: int, columns: tuple[str, ...]) -> Rows | 
             first = file.starts[groups.start]
             block = decoded(_read(path, file.parquet, groups, columns))
             parts = [cut(block, columns, start - first, stop - first)]
-    return parts[0] if len(parts) == 1 else joined(parts)
+    return replace(parts[0] if len(parts) == 1 else joined(parts), first=start)
 
 
 def _cut_block(file: _Shared, number: int, columns: tuple[str, ...], start: int, stop: int) -> Rows:

@@ -76,6 +76,7 @@ class Plan:
         texts: Columns of text.
         annotations: Columns that hold numbers of tasks.
         cameras: The cameras whose frames are in videos.
+        pictures: The cameras whose images are in the data files.
         columns: All that is read of a data file.
     """
 
@@ -87,6 +88,7 @@ class Plan:
     texts: tuple[str, ...]
     annotations: tuple[str, ...]
     cameras: tuple[View, ...]
+    pictures: tuple[View, ...]
     columns: tuple[str, ...]
 
 
@@ -128,6 +130,7 @@ def make_plan(
     texts = tuple(key for key, kind in kinds.items() if _is_text(kind))
     annotations = tuple(key for key in texts_of if key in numbers)
     single = tuple(key for key in (reward, outcome) if key)
+    cameras, pictures = _views(features, kinds, camera_names(modality))
     plan = Plan(
         state=signals[0],
         action=signals[1],
@@ -136,26 +139,17 @@ def make_plan(
         outcome=outcome,
         texts=texts,
         annotations=annotations,
-        cameras=tuple(_views(features, camera_names(modality))),
+        cameras=cameras,
+        pictures=pictures,
         columns=tuple(dict.fromkeys((*INDICES, *state, *action, *extra, *single, *texts, *annotations))),
     )
-    odd += _left_out(kinds, {*numbers, *texts, *INDICES}, features)
+    odd += _left_out(kinds, {*numbers, *texts, *INDICES, *(view.key for view in pictures)})
     return plan, odd
 
 
-def _left_out(
-    kinds: Mapping[str, pa.DataType], known: set[str], features: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
+def _left_out(kinds: Mapping[str, pa.DataType], known: set[str]) -> list[str]:
     """Columns of which nothing is stored, each with its reason."""
-    pictures = {
-        key for key in kinds if features.get(key, {}).get("dtype") == "image" or _is_picture(kinds[key])
-    }
-    images = [
-        f"camera {short_name(key)} has its images in the data files, left out" for key in sorted(pictures)
-    ]
-    return images + [
-        f"column {key} is of type {kinds[key]}, left out" for key in kinds if key not in known | pictures
-    ]
+    return [f"column {key} is of type {kinds[key]}, left out" for key in kinds if key not in known]
 
 
 def _oddities(
@@ -184,6 +178,8 @@ def _odd_feature(
     if feature.get("dtype") in ("video", "image"):
         if _leads_out(key):
             yield f"camera {key!r} leads out of the dataset, left out"
+        if feature.get("dtype") == "image" and kinds and key not in kinds:
+            yield f"feature {key} of info.json has no column"
         return
     if nested_too_deep(names):
         yield f"names of {key} are nested too deep"
@@ -221,18 +217,27 @@ def _column(
     return Column(key, part_names(modality, key, told, _width(kinds[key], feature)) or told)
 
 
-def _views(features: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]) -> Iterator[View]:
+def _views(
+    features: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, pa.DataType], names: Mapping[str, str]
+) -> tuple[tuple[View, ...], tuple[View, ...]]:
+    """The cameras with videos, and those with images in the data files."""
+    videos = [
+        key for key, feature in features.items() if feature.get("dtype") == "video" and not _leads_out(key)
+    ]
+    pictures = [
+        key for key, kind in kinds.items() if key not in videos and _is_picture(kind) and not _leads_out(key)
+    ]
     seen: set[str] = set()
-    for key, feature in features.items():
-        if feature.get("dtype") != "video" or _leads_out(key):
-            continue
+    made = []
+    for key in (*videos, *pictures):
+        feature = features.get(key, {})
         told = feature.get("info") or feature.get("video_info") or {}
+        codec = str(told.get("video.codec") or "") if isinstance(told, dict) else ""
         name = names.get(key) or short_name(key)
         name = key if name in seen else name
         seen.add(name)
-        yield View(
-            key, name, str(told.get("video.codec") or "") if isinstance(told, dict) else "", _size(feature)
-        )
+        made.append(View(key, name, codec, _size(feature)))
+    return tuple(made[: len(videos)]), tuple(made[len(videos) :])
 
 
 def _leads_out(key: str) -> bool:

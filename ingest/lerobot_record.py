@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ares.episode import Camera, Episode, RateSource, Record, Signal, Trajectory, episode_id
 from ares.errors import SourceError
 from ingest.lerobot_data import Stamp, file_of_episode, of_shared_file, stamp, whole_file
+from ingest.lerobot_image import image_cameras
 from ingest.lerobot_meta import Info, Row, whole_number
 from ingest.lerobot_names import dimension_names, short_name
 from ingest.lerobot_plan import INDICES, Column, Plan, View
@@ -67,6 +68,8 @@ def load_episode(dataset: Dataset, row: Row) -> Record:
     steps = rows.count if rows else told
     spans = _spans(dataset, index, row)
     made = tuple(cameras(spans, steps, dataset.fps, dataset.rate_hz, warnings))
+    if rows and rows.count:
+        made += tuple(image_cameras(dataset.plan.pictures, source, rows, dataset.rate_hz, warnings))
     if rows is None and not made:
         raise SourceError(
             "episode has neither data nor video",

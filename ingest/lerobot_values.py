@@ -53,12 +53,14 @@ class Rows:
         numbers: (T, D) by column, in the source's own dtype.
         texts: Different texts by column, in order of appearance.
         odd: What is wrong with columns that are left out.
+        first: Number of the first row in its file.
     """
 
     count: int
     numbers: Mapping[str, NDArray[Any]]
     texts: Mapping[str, tuple[str, ...]]
     odd: tuple[str, ...] = ()
+    first: int = 0
 
 
 def decoded(table: pa.Table) -> dict[str, Values]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ares.errors import MediaError
-from ares.media import hdf5, mcap, mp4, tfrecord
+from ares.media import hdf5, mcap, mp4, parquet, tfrecord
 from ares.media.stamp import check
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ def encoded_frames(ref: MediaRef) -> list[bytes]:
         return tfrecord.encoded_frames(ref)
     if ref.kind == "hdf5":
         return hdf5.encoded_frames(ref)
+    if ref.kind == "parquet":
+        return list(parquet.encoded(ref, range(ref.num_frames)))
     raise _unknown(ref)
 
 
@@ -89,6 +91,8 @@ def _pictures(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[np.uint
         return tfrecord.frames(ref, numbers)
     if ref.kind == "hdf5":
         return hdf5.frames(ref, numbers)
+    if ref.kind == "parquet":
+        return parquet.frames(ref, numbers)
     raise _unknown(ref)
 
 

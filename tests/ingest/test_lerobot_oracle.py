@@ -37,7 +37,7 @@ for number, row in enumerate(dataset.meta.episodes):
     for index in sorted({start, (start + stop) // 2, stop - 1}):
         item = dataset[index]
         made[f"task|{number}"] = np.array(item["task"])
-        for key in dataset.meta.video_keys:
+        for key in dataset.meta.camera_keys:
             picture = (item[key].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
             made[f"frame|{number}|{key}|{index - start}"] = picture
 np.savez(sys.argv[2], **made)
@@ -78,6 +78,34 @@ def shown(record: Record, key: str, step: int) -> NDArray[np.uint8]:
 
 def test_real_sample(shared_data: Path, tmp_path: Path) -> None:
     compare(shared_data / "g1_bottle_lerobot_v30", tmp_path)
+
+
+_IMAGES = """
+import sys
+import numpy as np
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+numbers = {"dtype": "float32", "shape": (2,), "names": ["x", "y"]}
+image = {"dtype": "image", "shape": (24, 32, 3), "names": ["height", "width", "channels"]}
+features = {"observation.state": numbers, "action": numbers, "observation.images.front": image}
+dataset = LeRobotDataset.create("local/made", fps=10, features=features, root=sys.argv[1], use_videos=False)
+chance = np.random.default_rng(0)
+for length in (5, 1, 9):
+    for _ in range(length):
+        frame = {"observation.state": chance.random(2, np.float32), "action": chance.random(2, np.float32)}
+        frame["observation.images.front"] = chance.integers(0, 256, (24, 32, 3), np.uint8)
+        dataset.add_frame(frame | {"task": "push"})
+    dataset.save_episode()
+dataset.finalize()
+"""
+
+
+def test_images_that_lerobot_itself_wrote(tmp_path: Path) -> None:
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HOME": str(tmp_path)}
+    command = [_PYTHON, "-c", _IMAGES, str(tmp_path / "made")]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **offline})
+    assert done.returncode == 0, done.stderr[-4000:]
+    compare(tmp_path / "made", tmp_path)
 
 
 def test_our_export(demo_samples: Path, tmp_path: Path) -> None:
