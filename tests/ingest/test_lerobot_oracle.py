@@ -90,7 +90,7 @@ image = {"dtype": "image", "shape": (24, 32, 3), "names": ["height", "width", "c
 features = {"observation.state": numbers, "action": numbers, "observation.images.front": image}
 dataset = LeRobotDataset.create("local/made", fps=10, features=features, root=sys.argv[1], use_videos=False)
 chance = np.random.default_rng(0)
-for length in (5, 1, 9):
+for length in (5, 4, 9):
     for _ in range(length):
         frame = {"observation.state": chance.random(2, np.float32), "action": chance.random(2, np.float32)}
         frame["observation.images.front"] = chance.integers(0, 256, (24, 32, 3), np.uint8)
