@@ -90,6 +90,12 @@ def write(folder: Path, version: str, images: Any = None, group_rows: int | None
         for number, one in enumerate(rows):
             pq.write_table(one, folder / f"data/chunk-000/episode_{number:06d}.parquet")
         return folder
+    write_shared(folder, rows, group_rows)
+    return folder
+
+
+def write_shared(folder: Path, rows: list[pa.Table], group_rows: int | None) -> None:
+    """One data file for all episodes; a row group for each, as lerobot writes them, or groups of so many rows."""
     listed = {
         "episode_index": range(3),
         "length": LENGTHS,
@@ -104,11 +110,10 @@ def write(folder: Path, version: str, images: Any = None, group_rows: int | None
     path = folder / "data/chunk-000/file-000.parquet"
     if group_rows:
         pq.write_table(pa.concat_tables(rows), path, row_group_size=group_rows)
-        return folder
+        return
     with pq.ParquetWriter(path, rows[0].schema) as writer:
         for one in rows:
             writer.write_table(one)
-    return folder
 
 
 def opened(path: Path) -> Workspace:
