@@ -16,11 +16,13 @@ class Options:
         dataset: Name to use instead of the source's own, or "".
         rate_hz: Recording rate given by the user, or None.
         spec: File that says what the dataset does not say of itself, or "".
+        cameras: How names of video files tell episode and camera, "{episode}_{camera}.mp4", or "".
     """
 
     dataset: str = ""
     rate_hz: float | None = None
     spec: str = ""
+    cameras: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

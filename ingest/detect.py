@@ -40,6 +40,8 @@ def show_specs(paths: Sequence[str], options: Options, format: str = "auto") -> 
 
 def _open(path: str, options: Options, format: str) -> list[Source]:
     first, *others = _recognising(path, format)
+    if options.cameras and first.name != "video":
+        raise RequestError(f"{path!r} takes no --cameras", f"{first.name} names its cameras itself")
     held = _HOLDS.get(first.name, set())
     left = [one.name for one in others if one.name not in held]
     warnings = tuple(f"{name} lies beside {first.name} and is not read: ingest it by itself" for name in left)

@@ -1,4 +1,4 @@
-"""Ingest a folder of video files, with or without a metadata.jsonl that says what they show."""
+"""Ingest a folder of video files, with or without tables that say what they show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from ares.episode import Record, episode_id
 from ares.errors import SourceError
 from ingest.base import Ingester, Item, Options, Source
-from ingest.video_files import METADATA, SUFFIXES, Clip, clips_of_folder, count_lines, rows, video_files
+from ingest.video_files import SUFFIXES, holds_videos, is_video
+from ingest.video_plan import Plan, Planned, plan
 from ingest.video_record import FORMAT, load_clip
 
 
@@ -18,54 +19,65 @@ def recognises(path: str) -> bool:
     """Whether a folder holds videos (and is not a LeRobot dataset, which does too), or a file is one."""
     folder = Path(path)
     if folder.is_file():
-        return folder.suffix.lower() in SUFFIXES
+        return is_video(folder)
     if (folder / "meta" / "info.json").exists():
         return False
-    return (folder / METADATA).is_file() or next(video_files(folder), None) is not None
+    return (folder / "metadata.jsonl").is_file() or holds_videos(folder)
 
 
 def open_video(path: str, options: Options) -> list[Source]:
-    """The folder (or the one file) as a dataset. Raises SourceError when there is no video."""
+    """The folder (or the one file) as a dataset.
+
+    Raises SourceError when there is no video or none matches the pattern, RequestError for a pattern that is none.
+    """
     asked = Path(os.path.normpath(Path(path).absolute()))
     folder = asked.parent if asked.is_file() else asked
     dataset = options.dataset or folder.name
-    listed = asked.is_dir() and (folder / METADATA).is_file()
-    if listed:
-        total, items = count_lines(folder), _listed(folder, dataset, options)
-    else:
-        clips = clips_of_folder(folder, [asked] if asked.is_file() else list(video_files(folder)))
-        total, items = len(clips), (_item(clip, dataset, options, str(folder / clip.key)) for clip in clips)
-    if not total:
+    found = plan(folder, options.cameras, asked.name if asked.is_file() else "")
+    if not found.total:
+        raise SourceError("folder holds no video", f"{path}: no {', '.join(sorted(SUFFIXES))}")
+    if options.cameras and not found.cameras.groups:
         raise SourceError(
-            "folder holds no video", f"{path}: no {METADATA} and no {', '.join(sorted(SUFFIXES))}"
+            "no file matches --cameras", f"{options.cameras!r}: {found.cameras.unmatched[0]!r} does not"
         )
-    return [Source(format=FORMAT, dataset=dataset, version="", total=total, items=items)]
+    return [
+        Source(
+            format=FORMAT,
+            dataset=dataset,
+            version="",
+            total=found.total,
+            items=_items(found, dataset, options),
+            warnings=tuple(found.warnings),
+        )
+    ]
 
 
-def _listed(folder: Path, dataset: str, options: Options) -> Iterator[Item]:
-    """One item for each line of metadata.jsonl; a line that is no episode is one whose load raises."""
-    seen: set[str] = set()
-    for number, row in rows(folder):
-        where = f"{folder / METADATA}, line {number}"
-        if isinstance(row, Clip) and row.key in seen:
-            row = SourceError("episode is listed twice", f"{where}: {row.key!r}")
-        if isinstance(row, SourceError):
-            identity = episode_id(format=FORMAT, dataset=dataset, version="", split="", key=f"line {number}")
-            yield Item(
-                episode_id=identity, where=where, load=functools.partial(_fail, row.reason, row.detail)
-            )
-            continue
-        seen.add(row.key)
-        yield _item(row, dataset, options, f"{where}: {row.key}")
+def _items(found: Plan, dataset: str, options: Options) -> Iterator[Item]:
+    return (_item(one, dataset, options) for one in found.planned())
 
 
-def _item(clip: Clip, dataset: str, options: Options, where: str) -> Item:
-    identity = episode_id(format=FORMAT, dataset=dataset, version="", split=clip.split, key=clip.key)
+def _item(one: Planned, dataset: str, options: Options) -> Item:
+    clip = one.clip
+    if not isinstance(clip, SourceError) and not _writable(clip.key):
+        clip = SourceError("file name is not UTF-8", clip.key)
+    split, key = ("", one.name) if isinstance(clip, SourceError) else (clip.split, clip.key)
+    identity = episode_id(format=FORMAT, dataset=dataset, version="", split=split, key=_readable(key))
     return Item(
         episode_id=identity,
-        where=where,
-        load=functools.partial(load_clip, clip, dataset, identity, options.rate_hz),
+        where=_readable(one.where),
+        load=functools.partial(_fail, clip.reason, _readable(clip.detail))
+        if isinstance(clip, SourceError)
+        else functools.partial(load_clip, clip, dataset, identity, options.rate_hz),
     )
+
+
+def _writable(text: str) -> bool:
+    return _readable(text) == text
+
+
+def _readable(text: str) -> str:
+    """The text with the bytes that are no UTF-8 spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _fail(reason: str, detail: str) -> Record:

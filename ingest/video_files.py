@@ -1,29 +1,25 @@
-"""Which videos of a folder make an episode: as metadata.jsonl lists them, or as their names tell."""
+"""What lies in a folder of videos: the videos, the tables that tell of them, and the JSON beside each."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+import posixpath
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Self
-
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
 from ares.episode import Json
-from ares.errors import SourceError
 
-METADATA = "metadata.jsonl"
-SUFFIXES = frozenset({".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v"})
-
-# "pick_up_003_front.mp4" and "pick_up_003_wrist.mp4" are two cameras of one episode.
-_CAMERA = re.compile(
-    r"(?P<stem>.+?)[_.-](?P<camera>(?:(?:left|right)_)?(?:wrist|hand|gripper)|front|back|rear|left|right|top|side"
-    r"|head|ego|overhead|exterior(?:_\d)?|cam(?:era)?_?\d+|cam_(?:high|low|left_wrist|right_wrist))",
-    re.IGNORECASE,
+SUFFIXES = frozenset(
+    {
+        *(".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v", ".mpg", ".mpeg", ".mts", ".m2ts"),
+        *(".3gp", ".wmv", ".flv", ".ogv"),
+    }
 )
+# Tables of rows, by the place of their folder: JSON lines only under these names, CSV and TSV under any.
+JSON_LINES = frozenset({"metadata.jsonl", "labels.jsonl", "annotations.jsonl"})
+_TABLES = frozenset({".csv", ".tsv"})
+_NOT_ENTERED = frozenset({"__MACOSX", "@eaDir", "$RECYCLE.BIN"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +32,14 @@ class Clip:
         split: "train" or the like, or "".
         instruction: What was to be done, as written, or "".
         success: Whether it was, or None.
+        success_source: The column that says so, or "".
         robot: Which robot, or "".
-        fps: What metadata.jsonl says of the rate, or None.
-        metadata: What else it says.
+        fps: What the table says of the rate, or None.
+        start_seconds: Where the episode begins in its videos, or None for all of them.
+        stop_seconds: Where it ends, half open, or None.
+        metadata: What else the table says.
+        sidecar: A JSON file of this episode alone, to be read with it, or "".
+        warnings: What is odd about what was told.
     """
 
     key: str
@@ -46,123 +47,70 @@ class Clip:
     split: str = ""
     instruction: str = ""
     success: bool | None = None
+    success_source: str = ""
     robot: str = ""
     fps: float | None = None
+    start_seconds: float | None = None
+    stop_seconds: float | None = None
     metadata: Mapping[str, Json] = field(default_factory=dict)
+    sidecar: str = ""
+    warnings: tuple[str, ...] = ()
 
 
-class Row(BaseModel):
-    """A line of metadata.jsonl; fields that are not named here go into the episode's metadata."""
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What lies in a folder; every path is relative to it, with "/".
 
-    model_config = ConfigDict(extra="allow")
+    Attributes:
+        folder: Absolute.
+        videos: In the order of their names, folder by folder.
+        tables: Files of rows.
+        notes: JSON files that have a video beside them of the same name, or that name a group of cameras.
+    """
 
-    episode_id: str | int | None = None
-    videos: dict[str, str] | None = None
-    video: str | None = None
-    file_name: str | None = None
-    split: str | None = None
-    instruction: str | None = None
-    success: StrictBool | None = None
-    robot: str | None = None
-    fps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-
-    @model_validator(mode="after")
-    def _names_a_video(self) -> Self:
-        if not self.paths():
-            raise ValueError("give videos, video or file_name")
-        return self
-
-    def paths(self) -> dict[str, str]:
-        """Path by camera, as written."""
-        if self.videos:
-            return self.videos
-        single = self.video or self.file_name
-        return {"video": single} if single else {}
+    folder: Path
+    videos: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    notes: set[str] = field(default_factory=set)
 
 
-def video_files(folder: Path) -> Iterator[Path]:
-    """Every video file in or below a folder, in the order of their names."""
-    for place, below, files in os.walk(folder):
-        below.sort()
-        yield from (Path(place, name) for name in sorted(files) if Path(name).suffix.lower() in SUFFIXES)
+def holds_videos(folder: Path) -> bool:
+    """Whether a video lies in or below a folder."""
+    return any(_is_video(name) for _, names in _walk(folder) for name in names)
 
 
-def clips_of_folder(folder: Path, files: Sequence[Path]) -> list[Clip]:
-    """Episodes by file name: those whose names differ in a camera's name at the end are one episode's cameras."""
-    groups: dict[str, dict[str, Path]] = {}
-    for path in files:
-        match = _CAMERA.fullmatch(path.stem)
-        stem, camera = (match["stem"], match["camera"]) if match else (path.stem, "video")
-        cameras = groups.setdefault(str(path.parent / stem), {})
-        cameras[path.name if camera in cameras else camera] = path
-    made = []
-    for stem, cameras in groups.items():
-        if len(cameras) > 1:
-            key = Path(stem).relative_to(folder).as_posix()
-            made.append(Clip(key=key, videos={name: str(path) for name, path in cameras.items()}))
-        else:
-            (path,) = cameras.values()
-            made.append(Clip(key=path.relative_to(folder).as_posix(), videos={"video": str(path)}))
-    return made
+def listing(folder: Path) -> Listing:
+    """Everything of use in or below a folder: links are followed, once each; hidden files are passed over."""
+    found = Listing(folder)
+    for place, names in _walk(folder):
+        prefix = "" if place == str(folder) else os.path.relpath(place, folder) + "/"
+        found.videos.extend(prefix + name for name in names if _is_video(name))
+        found.tables.extend(prefix + name for name in names if _is_table(name))
+        found.notes.update(prefix + name for name in names if name.lower().endswith(".json"))
+    return found
 
 
-def count_lines(folder: Path) -> int:
-    """Lines of metadata.jsonl that are not blank."""
-    with _lines(folder) as file:
-        return sum(1 for line in file if line.strip())
+def is_video(path: Path) -> bool:
+    """Whether a file's name is that of a video."""
+    return _is_video(path.name)
 
 
-def rows(folder: Path) -> Iterator[tuple[int, Clip | SourceError]]:
-    """Each line of metadata.jsonl that is not blank: its number from 1, and the episode or what is wrong with it."""
-    with _lines(folder) as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield number, _clip(folder, line, f"{folder / METADATA}, line {number}")
+def _is_video(name: str) -> bool:
+    return posixpath.splitext(name)[1].lower() in SUFFIXES
 
 
-def _lines(folder: Path) -> Any:
-    path = folder / METADATA
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise SourceError("metadata.jsonl cannot be read", f"{path}: {error.strerror}") from None
+def _is_table(name: str) -> bool:
+    return name in JSON_LINES or posixpath.splitext(name)[1].lower() in _TABLES
 
 
-def _clip(folder: Path, line: bytes, where: str) -> Clip | SourceError:
-    try:
-        document = json.loads(line, parse_constant=_no_constant)
-    except ValueError as error:
-        return SourceError("metadata line is not JSON", f"{where}: {error}")
-    try:
-        row = Row.model_validate(document)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        return SourceError(
-            "metadata line has a wrong form", f"{where}: {place + ': ' if place else ''}{first['msg']}"
-        )
-    paths = {camera: _inside(folder, path) for camera, path in row.paths().items()}
-    outside = [path for camera, path in row.paths().items() if paths[camera] is None]
-    if outside:
-        return SourceError("video lies outside the folder", f"{where}: {outside[0]!r}")
-    return Clip(
-        key=str(row.episode_id) if row.episode_id is not None else next(iter(row.paths().values())),
-        videos={camera: path for camera, path in paths.items() if path is not None},
-        split=row.split or "",
-        instruction=row.instruction or "",
-        success=row.success,
-        robot=row.robot or "",
-        fps=row.fps,
-        metadata=dict(row.model_extra or {}),
-    )
-
-
-def _no_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _inside(folder: Path, path: str) -> str | None:
-    """Absolute path of a file named in metadata.jsonl, or None when it would leave the folder."""
-    whole = Path(os.path.normpath(folder / path))
-    inside = not Path(path).is_absolute() and "\x00" not in path and folder in whole.parents
-    return str(whole) if inside else None
+def _walk(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each folder with the names of its files, sorted; none is entered twice, whatever links lead to it."""
+    entered: set[tuple[int, int]] = set()
+    for place, below, names in os.walk(folder, followlinks=True):
+        state = Path(place).stat()
+        if (state.st_dev, state.st_ino) in entered:
+            below.clear()
+            continue
+        entered.add((state.st_dev, state.st_ino))
+        below[:] = sorted(name for name in below if name[0] != "." and name not in _NOT_ENTERED)
+        yield place, sorted(name for name in names if name[0] != ".")

@@ -28,6 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="reference",
         help="reference (default): pixels stay where they are; copy: they become videos in the workspace",
     )
+    parser.add_argument(
+        "--cameras",
+        default="",
+        metavar="PATTERN",
+        help="how names of video files tell episode and camera: '{episode}_{camera}.mp4', '{camera}/{episode}.mp4'",
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="read at most N episodes")
     parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
     parser.add_argument(
@@ -57,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from ingest.detect import open_sources, show_specs
     from ingest.load import load
 
-    options = Options(dataset=args.dataset, rate_hz=args.rate, spec=args.spec)
+    options = Options(dataset=args.dataset, rate_hz=args.rate, spec=args.spec, cameras=args.cameras)
     if args.show_spec:
         spec = show_specs(args.source, options, args.format)
         answer(args, {"spec": spec}, lambda: spec.rstrip())

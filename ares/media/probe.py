@@ -96,6 +96,8 @@ def opened(path: str | Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         raise SourceError("video file is cut or no video", f"{path}: {words(error)}") from None
     with container:
         stream = video_stream(container)
+        if not container.streams:
+            raise SourceError("video file is cut or no video", f"{path}: it holds no stream at all")
         if stream is None:
             raise SourceError("file holds no video stream", str(path))
         if stream.codec_context is None:

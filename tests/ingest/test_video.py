@@ -66,12 +66,18 @@ def test_demo_sample(demo_samples: Path) -> None:
     assert all(record.warnings == () for record in records)
 
 
-def test_folder_of_real_videos_without_metadata(shared_data: Path) -> None:
+def test_labels_of_real_videos_are_read_and_partial_is_neither(shared_data: Path) -> None:
     source = opened(shared_data / "openvla_rollout_videos")
     records = [item.load() for item in source.items]
-    assert source.total == len(records) == 39
+    assert source.total == len(records) == 39 and source.warnings == ()
     assert len({record.episode.episode_id for record in records}) == 39
-    assert all(len(record.episode.cameras) == 1 and not record.episode.instruction for record in records)
+    episodes = [record.episode for record in records]
+    assert all(len(one.cameras) == 1 and one.instruction and one.metadata["policy"] for one in episodes)
+    assert Counter(one.success for one in episodes) == {None: 16, True: 14, False: 9}
+    partial = [record for record in records if record.episode.metadata.get("outcome") == "partial"]
+    assert len(partial) == 4 and all(
+        record.warnings == ("outcome is neither success nor failure: kept as metadata",) for record in partial
+    )
 
 
 def test_cameras_are_put_together_by_name(tmp_path: Path) -> None:
@@ -88,8 +94,8 @@ def test_cameras_are_put_together_by_name(tmp_path: Path) -> None:
     episodes = [item.load().episode for item in opened(tmp_path).items]
     assert {episode.key: [camera.name for camera in episode.cameras] for episode in episodes} == {
         "a/pour_1": ["front", "left_wrist"],
-        "a/pour_2_front.mp4": ["video"],
-        "b/cam0.mp4": ["video"],
+        "a/pour_2_front.mp4": ["front"],
+        "b/cam0.mp4": ["cam0"],
         "b/x": ["cam0", "cam1"],
     }
     assert episodes[0].dataset == tmp_path.name and episodes[0].cameras[1].role == "wrist"
@@ -117,7 +123,7 @@ def test_each_bad_line_fails_alone_and_says_where(tmp_path: Path) -> None:
         {"episode_id": "five", "video": "v/gone.mp4"},
         {"episode_id": "six", "video": "v/empty.mp4"},
         {"episode_id": "one", "video": "v/a.mp4"},
-        {"episode_id": "seven", "video": "v/a.mp4", "success": "maybe"},
+        {"episode_id": "seven", "video": "v/a.mp4", "success": "maybe"},  # kept as metadata
         '{"episode_id": "eight", "video": "v/a.mp4", "fps": NaN}',
         [1, 2],
         {"episode_id": "nine", "file_name": "v/a.mp4"},
@@ -134,13 +140,13 @@ def test_each_bad_line_fails_alone_and_says_where(tmp_path: Path) -> None:
         "video file is missing",
         "video file is empty",
         "episode is listed twice",
-        "metadata line has a wrong form",
+        "good",
         "metadata line is not JSON",
         "metadata line has a wrong form",
         "good",
     ]
     assert [text.split(":")[0] for text in texts] == expected and source.total == len(expected)
-    assert "metadata.jsonl, line 2" in texts[1] and "success" in texts[8] and "empty.mp4" in texts[6]
+    assert "metadata.jsonl, line 2" in texts[1] and "empty.mp4" in texts[6]
 
 
 def test_what_the_metadata_says_is_kept_as_it_is(tmp_path: Path) -> None:
@@ -159,7 +165,7 @@ def test_what_the_metadata_says_is_kept_as_it_is(tmp_path: Path) -> None:
     assert first.episode.instruction == html and first.episode.instructions == (html,)
     assert (first.episode.split, first.episode.success, first.episode.key) == ("val", False, "a.mp4")
     assert first.episode.metadata == {"operator": {"name": "Kim"}}
-    assert first.warnings == ("fps in metadata.jsonl is not that of the video",)
+    assert first.warnings == ("told fps is not that of the video",)
     assert second.episode.instructions == () and second.episode.success is None and second.episode.key == "7"
     assert first.episode.content_hash == second.episode.content_hash
 
