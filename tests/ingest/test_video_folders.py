@@ -298,7 +298,7 @@ def test_odd_names_hidden_files_and_links_in_a_circle(folder: Any, tmp_path: Pat
     elsewhere.mkdir()
     (root / "UPPER.MP4").rename(elsewhere / "far.mp4")
     (root / "linked").symlink_to(elsewhere)
-    (root / "cut.mp4").write_bytes((root / long).read_bytes()[:300])
+    (root / "cut.mp4").write_bytes((root / long).read_bytes()[:-300])
     (root / "zero.mp4").touch()
     ws = open_workspace(str(tmp_path / "ws"), from_environment({}))
     report = load(ws, [str(root)], quiet=True).report
@@ -307,7 +307,7 @@ def test_odd_names_hidden_files_and_links_in_a_circle(folder: Any, tmp_path: Pat
     reasons = {one["reason"]: one["count"] for one in cast("Any", report.to_json()["failures"])}
     assert reasons == {
         "video file is missing": 1,
-        "video file is cut or no video": 1,
+        "video file is cut": 1,
         "video file is empty": 1,
     }
     for episode in ws.episodes():
