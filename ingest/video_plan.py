@@ -45,6 +45,7 @@ class Plan:
     Attributes:
         total: Episodes and failures that `planned` will give.
         warnings: What is odd about the folder as a whole.
+        left_out: Tables with rows that cannot be read: videos that they do not tell of may be of those rows.
     """
 
     files: Listing
@@ -52,6 +53,8 @@ class Plan:
     tables: list[str]
     total: int = 0
     warnings: list[str] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
+    _broken: set[str] = field(default_factory=set)
     _by_name: dict[str, str | None] = field(default_factory=dict)
     _by_file: dict[str, str] | None = None
 
@@ -83,7 +86,11 @@ class Plan:
                 {key: left} if len(left) == len(cameras) else {path: {n: path} for n, path in left.items()}
             )
             for name, group in groups.items():
-                missed = tuple(f"video has no row in {table}" for table in self._over(group))
+                tables = self._over(group)
+                if self._broken.intersection(tables):
+                    self.left_out.update(tables)
+                    continue
+                missed = tuple(f"video has no row in {posixpath.basename(table)}" for table in tables)
                 videos = {camera: self._whole(path) for camera, path in group.items()}
                 clip = Clip(key=name, videos=videos, sidecar=self._note(name, group), warnings=missed)
                 yield Planned(self._whole(name), clip, name)
@@ -94,8 +101,8 @@ class Plan:
     def _over(self, cameras: Mapping[str, str]) -> list[str]:
         """The tables that could tell of some files: they lie in the same folder or above it."""
         path = next(iter(cameras.values()))
-        folders = ((posixpath.dirname(table), posixpath.basename(table)) for table in self.tables)
-        return [name for folder, name in folders if not folder or path.startswith(f"{folder}/")][:1]
+        folders = ((posixpath.dirname(table), table) for table in self.tables)
+        return [table for folder, table in folders if not folder or path.startswith(f"{folder}/")][:1]
 
     def _note(self, key: str, cameras: Mapping[str, str]) -> str:
         names = (key, f"{key}/metadata", *(posixpath.splitext(path)[0] for path in cameras.values()))
@@ -115,6 +122,7 @@ class Plan:
             # The name that failed lines had before there was any other table.
             name = name.removeprefix("metadata.jsonl ")
             if isinstance(row, SourceError):
+                self._broken.add(os.path.relpath(path, self.files.folder))
                 yield Planned(where, row, name)
                 continue
             videos = {camera: self._found(path.parent, video) for camera, video in row.videos.items()}
@@ -197,6 +205,10 @@ def plan(folder: Path, pattern: str, only: str = "") -> Plan:
         warnings.append(_SAYS_UNSURE)
     made = Plan(files, cameras, tables, warnings=warnings)
     made.total = sum(1 for _ in made.planned()) if tables else len(cameras.groups) + len(cameras.unmatched)
+    made.warnings += [
+        f"videos without a row are left out: {posixpath.basename(table)} has rows that cannot be read"
+        for table in sorted(made.left_out)
+    ]
     return made
 
 

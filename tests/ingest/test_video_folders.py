@@ -163,7 +163,6 @@ def test_a_table_tells_of_its_videos_whatever_its_columns_are_called(folder: Any
         {"Path": "b/c.mp4", "Task": "stir", "outcome": "partial"},
         {"Path": "gone.mp4", "Task": "stir", "outcome": "0"},
         {"Path": "a.mp4", "Task": "again"},
-        {"Path": "", "Task": "nothing"},
     )
     source = opened(root)
     good, failed = {}, Counter[str]()
@@ -173,18 +172,24 @@ def test_a_table_tells_of_its_videos_whatever_its_columns_are_called(folder: Any
             good[record.episode.key] = record
         except SourceError as error:
             failed[error.reason] += 1
-    assert source.total == 6
-    assert failed == {
-        "video file is missing": 1,
-        "episode is listed twice": 1,
-        "metadata line has a wrong form": 1,
-    }
+    assert source.total == 5
+    assert failed == {"video file is missing": 1, "episode is listed twice": 1}
     first, second, third = (good[key].episode for key in ("a.mp4", "b/c.mp4", "d.mp4"))
     assert (first.instruction, first.success, first.success_source) == ("pour, then wait", True, "outcome")
     assert (first.robot, dict(first.metadata)) == ("human", {"who": "Åsa"})
     assert (second.success, second.metadata["outcome"]) == (None, "partial")
     assert good["b/c.mp4"].warnings == (NO_OUTCOME,)
     assert third.instruction == "" and good["d.mp4"].warnings == (f"video has no row in {name}",)
+
+
+def test_videos_wait_for_a_row_that_cannot_be_read(folder: Any) -> None:
+    root = folder("a.mp4", "b.mp4")
+    (root / "metadata.jsonl").write_text('{"video": "a.mp4"}\n{"video": "b.mp4", "success"\n')
+    source = opened(root)
+    assert source.total == 2 and failures(source) == {"metadata line is not JSON": 1}
+    assert source.warnings == (
+        "videos without a row are left out: metadata.jsonl has rows that cannot be read",
+    )
 
 
 def test_a_table_that_names_no_video_or_is_not_needed_is_told(folder: Any) -> None:
