@@ -17,22 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
     )
     parser.add_argument(
-        "--dataset", default="", metavar="NAME", help="name to store instead of the source's own"
-    )
-    parser.add_argument(
-        "--rate", type=_positive, metavar="HZ", help="recording rate, where the source does not store it"
-    )
-    parser.add_argument(
         "--media",
         choices=("reference", "copy"),
         default="reference",
         help="reference (default): pixels stay where they are; copy: they become videos in the workspace",
-    )
-    parser.add_argument(
-        "--cameras",
-        default="",
-        metavar="PATTERN",
-        help="how names of video files tell episode and camera: '{episode}_{camera}.mp4', '{camera}/{episode}.mp4'",
     )
     parser.add_argument("--limit", type=int, metavar="N", help="read at most N episodes")
     parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
@@ -41,6 +29,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="local",
         metavar="E",
         help="local (default), or ray: read on the cluster of $RAY_ADDRESS, or on this machine's own",
+    )
+    _add_told(parser)
+    add_common(parser)
+
+
+def _add_told(parser: argparse.ArgumentParser) -> None:
+    """What the user knows of a dataset that it does not say itself."""
+    parser.add_argument(
+        "--dataset", default="", metavar="NAME", help="name to store instead of the source's own"
+    )
+    parser.add_argument(
+        "--rate", type=_positive, metavar="HZ", help="recording rate, where the source does not store it"
+    )
+    parser.add_argument(
+        "--cameras",
+        default="",
+        metavar="PATTERN",
+        help="how names of video files tell episode and camera: '{episode}_{camera}.mp4', '{camera}/{episode}.mp4'",
     )
     parser.add_argument(
         "--spec",
@@ -53,7 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only print the spec that would be used, to be saved and edited",
     )
-    add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
