@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 # What a job changes in the meantime is seen after this long at the latest.
 _FRESH_SECONDS = 20
+# Columns with a value of its own for nearly every episode: there is nothing to choose from.
+_NOT_DRAWN = frozenset(
+    ("episode_id", "key", "source", "content_hash", "duplicate_of", "instruction", "instructions", "caption")
+)
 _opened: list[Workspace] = []
 
 
@@ -36,7 +40,7 @@ def workspace() -> Workspace:
 
 def refresh() -> None:
     """Forget what was cached, so that the next page shows what is there now."""
-    for reader in (columns, count, facets, ranked, ids_between, rows):
+    for reader in (columns, count, _facets, ranked, ids_between, rows):
         reader.clear()
 
 
@@ -65,12 +69,17 @@ def count(where: str) -> int:
     return workspace().tables.episodes.count(where)
 
 
-@st.cache_data(ttl=_FRESH_SECONDS, max_entries=64, show_spinner=False)
-def facets(where: str) -> list[Facet]:
-    """Counts and histograms of the episodes that a filter leaves."""
+def facets(where: str, only: str = "") -> list[Facet]:
+    """Counts and histograms of the episodes that a filter leaves, of one column or of all that are drawn."""
+    return _facets(where, only, workspace().tables.episodes.version())
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _facets(where: str, only: str, version: int) -> list[Facet]:
     from ares.search.facets import facets as count_facets
 
-    return count_facets(workspace(), where)
+    drawn = [name for name in columns() if name not in _NOT_DRAWN]
+    return count_facets(workspace(), where, [only] if only else drawn)
 
 
 @st.cache_data(ttl=_FRESH_SECONDS, max_entries=64, show_spinner=False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ares.errors import RequestError
+from ares.store.filters import among, literal
 
 PAGE = 24
 # A value that cannot be one: "~" doubled stands for itself.
@@ -155,16 +156,26 @@ def _condition(chosen: Filter, kind: str) -> str:
     parts: list[str] = []
     if chosen.values and kind == "bool":
         parts += [f"{column} IS {'TRUE' if value == 'true' else 'FALSE'}" for value in chosen.values]
+    elif chosen.values and kind.startswith("list"):
+        parts += [f"array_has({column}, {literal(value)})" for value in chosen.values]
     elif chosen.values:
-        quoted = ", ".join("'" + value.replace("'", "''") + "'" for value in chosen.values)
-        parts.append(f"{column} IN ({quoted})")
-    bounds = [(">=", chosen.low), ("<=", chosen.high)]
-    within = [f"{column} {sign} {bound!r}" for sign, bound in bounds if bound is not None]
+        parts.append(among(column, chosen.values))
+    bounds = [(">=", chosen.low, math.ceil), ("<=", chosen.high, math.floor)]
+    within = [
+        f"{column} {sign} {_bound(bound, kind, whole)}" for sign, bound, whole in bounds if bound is not None
+    ]
     if within:
         parts.append(" AND ".join(within))
     if chosen.missing:
         parts.append(f"{column} IS NULL")
     return f"({' OR '.join(f'({part})' for part in parts)})"
+
+
+def _bound(bound: float, kind: str, whole: Callable[[float], int]) -> str:
+    """A bound in SQL; that of a time is given in seconds since 1970. Whole numbers are not compared with others."""
+    if kind == "timestamp":
+        return f"to_timestamp_micros({round(bound * 1e6)})"
+    return str(whole(bound)) if kind == "int64" else repr(bound)
 
 
 def _read_filter(column: str, texts: Sequence[str]) -> Filter:

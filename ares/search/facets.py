@@ -1,22 +1,26 @@
-"""Facets: how often each value of each column occurs after a filter, in one pass over the columns."""
+"""Facets: how often each value of each column occurs after a filter, counted by DuckDB as Lance streams the columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from ares.search import counts
+from ares.search.counts import Counted, Scale
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from ares.annotation import Column
+    from ares.store.episodes import EpisodeTable
     from ares.workspace import Workspace
 
-_TOP_VALUES = 50
-_BINS = 20
 # Columns that identify or locate an episode: every value is different, nobody filters by counting them.
-_IDENTITY = ("episode_id", "key", "source", "content_hash", "duplicate_of", "ingested")
-_NESTED = ("metadata", "cameras", "instructions", "state_names", "action_names")
-_NOT_FACETS = frozenset(_IDENTITY + _NESTED)
+_IDENTITY = frozenset(("episode_id", "key", "source", "content_hash", "duplicate_of"))
+
+# What was measured of the whole table, by its version: the bars of a histogram stay where they are when a filter
+# changes, and only a change of the table is measured again.
+_measured: WeakKeyDictionary[EpisodeTable, tuple[int, dict[str, Scale]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +29,19 @@ class Facet:
 
     Attributes:
         column: Column name.
-        type: "string", "bool", "int64" or "float64".
+        type: "string", "bool", "list<string>", "int64", "float64" or "timestamp".
         meaning: One line, from the annotator that declared it; "" for the columns that every episode has.
         unit: Physical unit, or "".
-        counts: (value, number of episodes), most frequent first, at most 50; for text and bool columns.
-        edges: Bin edges of the histogram, length B + 1; empty for text and bool columns.
+        counts: (value, number of episodes), most frequent first, at most 50; for text, bool and lists of text, of
+            which every item counts. Of a column with thousands of values the most frequent are found by
+            approximation, and then counted exactly.
+        distinct: Number of different values; approximate where there are thousands.
+        edges: Bin edges of the histogram, length B + 1, the same whatever the filter; seconds since 1970 for a
+            timestamp; empty for other types and for a column without values.
         histogram: Episodes per bin, length B.
+        below: Episodes below the first edge: outliers would leave one bar for all the others.
+        above: Episodes above the last edge.
+        unreal: Episodes whose value is NaN or infinite.
         missing: Episodes without a value.
     """
 
@@ -39,57 +50,66 @@ class Facet:
     meaning: str = ""
     unit: str = ""
     counts: tuple[tuple[str | bool, int], ...] = ()
+    distinct: int = 0
     edges: tuple[float, ...] = ()
     histogram: tuple[int, ...] = ()
+    below: int = 0
+    above: int = 0
+    unreal: int = 0
     missing: int = 0
 
 
-def facets(ws: Workspace, where: str = "") -> list[Facet]:
-    """Counts of text and bool columns and histograms of numbers, of the episodes that `where` leaves.
+def facets(ws: Workspace, where: str = "", columns: Sequence[str] = ()) -> list[Facet]:
+    """Counts of text, bool and list columns and histograms of numbers and times.
 
-    Raises RequestError for a filter that cannot be read.
+    Args:
+        ws: The workspace.
+        where: SQL filter over the episode columns; "" is all.
+        columns: The columns wanted; by default all but those that identify or locate an episode.
+
+    Raises:
+        RequestError: The filter cannot be read, or there is no such column.
     """
-    columns = {name: kind for name, kind in ws.tables.episodes.columns().items() if name not in _NOT_FACETS}
-    texts = [name for name, kind in columns.items() if kind in ("string", "bool")]
-    numbers = [name for name, kind in columns.items() if kind in ("int64", "float64")]
-    rows = ws.frame([*texts, *numbers], where)
+    episodes = ws.tables.episodes
+    kinds = _kinds(episodes, columns)
+    scales = _scales(episodes, kinds)
+    found = counts.count(episodes, where, scales)
     declared = {column.name: column for maker in ws.annotations.makers().values() for column in maker.columns}
-    found = {**_counted(rows, texts), **_histograms(rows, numbers)}
-    return [
-        Facet(
-            column=name,
-            type=kind,
-            meaning=declared[name].meaning if name in declared else "",
-            unit=declared[name].unit if name in declared else "",
-            **found[name],
-        )
-        for name, kind in columns.items()
-    ]
+    return [_facet(scales[name], found[name], declared) for name in kinds]
 
 
-def _counted(rows: pa.Table, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    import pyarrow.compute as pc
-
-    found: dict[str, dict[str, Any]] = {}
-    for name in names:
-        pairs = [(pair["values"], pair["counts"]) for pair in pc.value_counts(rows[name]).to_pylist()]
-        known = sorted(
-            (pair for pair in pairs if pair[0] is not None), key=lambda pair: (-pair[1], str(pair[0]))
-        )
-        found[name] = {"counts": tuple(known[:_TOP_VALUES]), "missing": rows[name].null_count}
-    return found
+def _kinds(episodes: EpisodeTable, columns: Sequence[str]) -> dict[str, str]:
+    there = episodes.columns()
+    episodes.schema(columns)  # says which there are, when one is not
+    wanted = columns or [name for name in there if name not in _IDENTITY]
+    return {name: there[name] for name in wanted if there.get(name) in counts.KINDS}
 
 
-def _histograms(rows: pa.Table, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    import numpy as np
+def _scales(episodes: EpisodeTable, kinds: Mapping[str, str]) -> dict[str, Scale]:
+    version = episodes.version()
+    known, scales = _measured.get(episodes, (0, {}))
+    if known != version:
+        scales = {}
+    new = {name: kind for name, kind in kinds.items() if name not in scales}
+    if new:
+        scales = {**scales, **counts.measure(episodes, new)}
+        _measured[episodes] = (version, scales)
+    return {name: scales[name] for name in kinds}
 
-    found: dict[str, dict[str, Any]] = {}
-    for name in names:
-        values = rows[name].drop_null().to_numpy()
-        histogram, edges = np.histogram(values, bins=_BINS) if len(values) else (np.array([]), np.array([]))
-        found[name] = {
-            "edges": tuple(float(edge) for edge in edges),
-            "histogram": tuple(int(count) for count in histogram),
-            "missing": rows[name].null_count,
-        }
-    return found
+
+def _facet(scale: Scale, found: Counted, declared: Mapping[str, Column]) -> Facet:
+    told = declared.get(scale.column)
+    return Facet(
+        column=scale.column,
+        type=scale.kind,
+        meaning=told.meaning if told else "",
+        unit=told.unit if told else "s since 1970" if scale.kind == "timestamp" else "",
+        counts=found.values,
+        distinct=found.distinct,
+        edges=scale.bins.edges if scale.bins else (),
+        histogram=found.histogram,
+        below=found.below,
+        above=found.above,
+        unreal=found.unreal,
+        missing=found.missing,
+    )

@@ -131,6 +131,17 @@ class EpisodeTable:
         }
         return self._batches(dataset, list(columns), where, scanner)
 
+    def reader(self, columns: Sequence[str], where: str = "") -> pa.RecordBatchReader:
+        """Columns of the episodes that fulfil a filter, as a stream for DuckDB. Raises RequestError like `scan`."""
+        dataset = self._checked(where)
+        self._known(columns, dataset.schema.names)
+        with filters.failures("episodes", where, dataset.schema.names):
+            return dataset.scanner(columns=list(columns), filter=where.strip() or None).to_reader()
+
+    def version(self) -> int:
+        """Number of the newest version: what was computed of it holds until this changes."""
+        return int(self._dataset().version)
+
     def read(self, where: str = "", limit: int | None = None) -> Iterator[Episode]:
         """Episodes that fulfil a filter, streamed. Raises RequestError for a filter that cannot be read."""
         there = set(self._dataset().schema.names)
@@ -170,7 +181,7 @@ class EpisodeTable:
 
         columns = ["episode_id", "content_hash", "dataset", "version", "split", "key", "duplicate_of"]
         with duckdb.connect() as connection:
-            connection.register("episodes", self._reader(columns))
+            connection.register("episodes", self.reader(columns))
             found: pa.Table = connection.sql(_FIRST_OF_SAME_CONTENT).to_arrow_table()
         changed = [
             each != other
@@ -230,10 +241,6 @@ class EpisodeTable:
         with filters.failures("episodes", where, dataset.schema.names):
             for batch in dataset.scanner(columns=columns, **scanner).to_batches():
                 yield batch.select(columns)
-
-    def _reader(self, columns: list[str]) -> pa.RecordBatchReader:
-        with filters.failures("episodes"):
-            return self._dataset().scanner(columns=columns).to_reader()
 
     def _add_columns(self, wanted: pa.Schema) -> None:
         import pyarrow as pa

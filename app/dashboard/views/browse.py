@@ -102,9 +102,8 @@ def _filters(view: View) -> None:
         found = {facet.column: facet for facet in handles.facets(where_sql(view, columns))}
         for column in view.filters:
             # The counts beside a column's values are those without its own filter: they say what a click would add.
-            alone = handles.facets(where_sql(view, columns, leave_out=column))
-            found[column] = next((facet for facet in alone if facet.column == column), found[column])
-    except (AresError, KeyError):
+            (found[column],) = handles.facets(where_sql(view, columns, leave_out=column), column)
+    except AresError:
         return  # the main part of the page says what is wrong with the filter
     ordered = sorted(found.values(), key=lambda one: (_place(one.column), one.column))
     shown = [_facet(one, view) for one in ordered if _tells(one)]
@@ -116,7 +115,8 @@ def _place(column: str) -> int:
 
 
 def _tells(facet: Facet) -> bool:
-    return bool(facet.counts or facet.histogram) and facet.column not in ("instruction", "caption")
+    # A column that an annotator declares is shown before it has a value; one of the source may never have any.
+    return bool(facet.counts or facet.histogram or facet.meaning)
 
 
 def _facet(facet: Facet, view: View) -> dict[str, Json]:

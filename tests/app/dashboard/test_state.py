@@ -46,6 +46,19 @@ def test_the_sql_of_filters() -> None:
     assert "dataset" not in where_sql(view, _COLUMNS, leave_out="dataset")
 
 
+def test_the_sql_of_ranges_fits_the_type_of_the_column() -> None:
+    kinds = {"num_steps": "int64", "rate_hz": "float64", "ingested": "timestamp", "tags": "list<string>"}
+    wanted = {
+        "num_steps": "(num_steps >= 4 AND num_steps <= 20)",
+        "rate_hz": "(rate_hz >= 3.5 AND rate_hz <= 20.0)",
+        "ingested": "(ingested >= to_timestamp_micros(3500000) AND ingested <= to_timestamp_micros(20000000))",
+    }
+    for column, sql in wanted.items():
+        assert sql in where_sql(View(filters={column: Filter(column=column, low=3.5, high=20.0)}), kinds)
+    listed = View(filters={"tags": Filter(column="tags", values=("it's",))})
+    assert where_sql(listed, kinds) == "((array_has(tags, 'it''s')))"
+
+
 def test_a_column_that_is_not_there_is_refused() -> None:
     with pytest.raises(RequestError, match="no column 'evil'"):
         where_sql(View(filters={"evil": Filter(column="evil", values=("1",))}), _COLUMNS)
