@@ -13,7 +13,9 @@ from ares.episode import Camera, Episode, Json, Record, Signal, Trajectory
 from ares.errors import SourceError
 from ares.media.mcap import first_shown
 from ares.media.mcap_file import files_of
+from ares.media.mcap_index import Images
 from ares.media.ref import MediaRef
+from ares.media.still import Spans, quiet_spans, still_flags
 from ingest.mcap_clock import NEAR_WHOLE, at_of, inside_of, odd, steps_of
 from ingest.mcap_spans import Span
 from ingest.mcap_topics import Heardings, Track, listen, track
@@ -204,8 +206,22 @@ def _camera(
         key=topic,
     )
     return Camera(
-        name=name, role=camera_role(name), width=info.width, height=info.height, codec=info.codec, media=media
+        name=name,
+        role=camera_role(name),
+        width=info.width,
+        height=info.height,
+        codec=info.codec,
+        media=media,
+        flags=still_flags(media, _quiet(images, info.width * info.height), first),
     )
+
+
+def _quiet(images: Images, pixels: int) -> Spans:
+    """Where the images of a topic seem not to change."""
+    if images.kind == "video":
+        keys = set(images.keys)
+        return quiet_spans(images.sizes, [number in keys for number in range(len(images.sizes))], pixels)
+    return ((0, len(images.sizes)),) if images.same and len(images.sizes) > 2 else ()
 
 
 def _metadata(

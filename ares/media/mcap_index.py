@@ -29,6 +29,8 @@ class Images:
         seconds: When each is shown, rising, from the first on.
         stamped: Whether the messages' own stamps say so.
         sorted: Whether they stand in the file in that order.
+        sizes: Bytes of each.
+        same: Whether all of them are the same bytes.
     """
 
     kind: ImageKind
@@ -41,6 +43,8 @@ class Images:
     seconds: list[float] = field(default_factory=list)
     stamped: bool = True
     sorted: bool = True
+    sizes: list[int] = field(default_factory=list)
+    same: bool = True
 
 
 @dataclass(slots=True)
@@ -48,6 +52,7 @@ class _Topic:
     """Images that are being collected."""
 
     images: Images
+    first: bytes
     stamps: list[int | None] = field(default_factory=list)
     published: list[int] = field(default_factory=list)
 
@@ -71,10 +76,12 @@ class Collector:
             if not key:
                 return False
             codec = video_codec(message) if kind == "video" else ""
-            topic = self._topics[name] = _Topic(Images(kind, codec))
+            topic = self._topics[name] = _Topic(Images(kind, codec), message.data)
         images = topic.images
         if key:
             images.keys.append(len(images.places))
+        images.sizes.append(len(message.data))
+        images.same = images.same and message.data == topic.first
         images.decoders[file] = decoder
         images.places.append((file, heard.offset, heard.number))
         topic.stamps.append(header_stamp(message))
