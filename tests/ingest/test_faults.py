@@ -137,7 +137,8 @@ def mp4(path: Path, frames: NDArray[np.uint8]) -> None:
 def changed(of: str, where: Any, value: Any) -> Made:
     values = np.array(getattr(good(), of))
     values[where] = value
-    return replace(good(), **{of: values})
+    part: dict[str, Any] = {of: values}
+    return replace(good(), **part)
 
 
 FORMATS: dict[str, Callable[[Path, list[Made], Any], None]] = {
