@@ -7,7 +7,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from ares.errors import DiskFull, MediaError, SourceError
 from ares.media import mcap, mp4
 from ares.media.encode import Encoding, encode_mp4
 from ares.media.frames import all_frames
+from ares.media.mcap_copy import copy_packets
 from ares.media.packets import NotCopyable
 from ares.media.probe import probe
 from ares.media.ref import MediaRef
@@ -31,6 +32,7 @@ MEDIA = "media"
 _EVEN = ("h264", Encoding("libx264", {"preset": "veryfast", "crf": "18", "sc_threshold": "0", "mbtree": "0"}))
 _ODD = ("av1", Encoding("libsvtav1", {"preset": "10", "crf": "20", "svtav1-params": "lp=1"}, even=False))
 _SMALLEST = 16
+_ROUNDING_SECONDS = 3e-3
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _LONGEST_NAME = 80
 
@@ -128,17 +130,35 @@ def _encoded(camera: Camera, path: Path) -> tuple[MediaRef, str]:
     odd = camera.width % 2 or camera.height % 2 or min(camera.width, camera.height) < _SMALLEST
     codec, encoding = _ODD if odd else _EVEN
     seconds = mcap.seconds_of(ref) if ref.kind == "mcap" else None
+    if seconds is not None:
+        with suppress(NotCopyable):
+            return _told(ref, path, copy_packets(ref, path)), camera.codec
     written = encode_mp4(_frames(ref), path, ref.rate_hz, encoding, seconds)
     if written != ref.num_frames:
         raise MediaError(
             "the source has fewer frames than it should", f"{ref.uri}: {written}, not {ref.num_frames}"
         )
-    whole = MediaRef(
+    return _told(ref, path, seconds), codec
+
+
+def _told(ref: MediaRef, path: Path, seconds: list[float] | None) -> MediaRef:
+    """All of a span in a file of its own.
+
+    Args:
+        ref: Where it is in the source.
+        path: The file.
+        seconds: When each frame of the file is shown, in seconds of the episode; below 0 before the span.
+    """
+    length, count = ref.num_frames / ref.rate_hz, ref.num_frames
+    if seconds is not None:
+        # The span must reach to its last frame, also of a camera that began after the episode did.
+        length = max(length, (seconds[-1] + _ROUNDING_SECONDS) * count / (count - 0.5))
+    start = -seconds[0] if seconds else 0.0
+    return MediaRef(
         kind="mp4",
         uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=written / ref.rate_hz,
-        num_frames=written,
-        rate_hz=ref.rate_hz,
+        start_seconds=start,
+        stop_seconds=start + length,
+        num_frames=count,
+        rate_hz=count / length if seconds is not None else ref.rate_hz,
     )
-    return whole, codec

@@ -30,7 +30,7 @@ def frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8
     That is the last one whose stamp is not later. The very same array is given for the same image again.
     Raises MediaError.
     """
-    images, first = _find(ref)
+    images, first = find(ref)
     slack = min(_ROUNDING_SECONDS, 0.5 / ref.rate_hz)
     last = first + ref.num_frames - 1
     asked = (bisect_right(images.seconds, ref.start_seconds + second + slack) - 1 for second in seconds)
@@ -39,7 +39,7 @@ def frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8
 
 def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     """Every image of the span in the order of the stamps; (H, W, 3) uint8 RGB. Raises MediaError."""
-    images, first = _find(ref)
+    images, first = find(ref)
     yield from _pictures(ref, images, range(first, first + ref.num_frames))
 
 
@@ -48,7 +48,7 @@ def seconds_of(ref: MediaRef) -> list[float]:
 
     Raises MediaError.
     """
-    images, first = _find(ref)
+    images, first = find(ref)
     made = [0.0]
     for stamp in images.seconds[first + 1 : first + ref.num_frames]:
         # Of images with one stamp the last is shown: the others get no time that anybody could ask for.
@@ -61,8 +61,8 @@ def first_shown(seconds: Sequence[float], start: float) -> int:
     return max(bisect_right(seconds, start + _ROUNDING_SECONDS) - 1, 0)
 
 
-def _find(ref: MediaRef) -> tuple[Images, int]:
-    """The images of a topic and which is the first of the episode."""
+def find(ref: MediaRef) -> tuple[Images, int]:
+    """The images of a topic and which is the first of the episode. Raises MediaError."""
     try:
         states = []
         for path in files_of(ref.uri):
@@ -80,6 +80,13 @@ def _find(ref: MediaRef) -> tuple[Images, int]:
         found = f"{len(images.order)}, not {first + ref.num_frames}"
         raise MediaError("recording has fewer images", f"{ref.key!r} in {ref.uri}: {found}")
     return images, first
+
+
+def units(ref: MediaRef, images: Images, numbers: Sequence[int]) -> list[bytes]:
+    """The access units of those numbers of a video topic. Raises MediaError."""
+    with ExitStack() as stack:
+        tape = _Tape(ref, images, stack)
+        return [tape.unit(number) for number in numbers]
 
 
 def _pictures(ref: MediaRef, images: Images, shown: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
@@ -110,6 +117,10 @@ class _Tape:
     def still(self, number: int) -> NDArray[np.uint8]:
         """The image of that number."""
         return picture(self._images.kind, self._message(number), self._where(number))
+
+    def unit(self, number: int) -> bytes:
+        """The access unit of that number."""
+        return bytes(self._message(number).data)
 
     def video(self, number: int) -> NDArray[np.uint8]:
         """The frame of that number, decoded from the keyframe before or on from the last one that was asked for."""
