@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,15 +101,29 @@ def reached(path: str) -> Path:
     return found
 
 
+def title(folder: Path) -> str:
+    """Name of a folder; of a whole bucket the bucket's."""
+    return folder.name or str(folder).rstrip("/").rpartition("/")[2]
+
+
 def walk(folder: Path, follow: bool = False) -> Iterator[tuple[Path, list[str], list[str]]]:
     """Like os.walk, also of a URL: each folder with the names of its folders, which may be changed, and files."""
-    if isinstance(folder, os.PathLike) and isinstance(folder, Path):
+    if isinstance(folder, Path):
         yield from (
             (Path(where), below, files) for where, below, files in os.walk(folder, followlinks=follow)
         )
         return
     with failing_as_os_error(str(folder)):
-        yield from folder.walk()
+        entries = folder.fs.ls(folder.path, detail=True)
+    here = folder.path.rstrip("/")
+    # A "folder" of an object store may be an empty object of its own.
+    inside = sorted(
+        (one["name"].rstrip("/"), one["type"]) for one in entries if one["name"].rstrip("/") != here
+    )
+    below = [name.rpartition("/")[2] for name, kind in inside if kind == "directory"]
+    yield folder, below, [name.rpartition("/")[2] for name, kind in inside if kind != "directory"]
+    for name in below:
+        yield from walk(folder / name)
 
 
 def opened(path: str, *, records: bool = False) -> BinaryIO:
@@ -127,6 +142,15 @@ def opened(path: str, *, records: bool = False) -> BinaryIO:
         at = place(path)
         file = at.fs.open(at.path, "rb", cache_type=kind[0], block_size=kind[1])  # type: ignore[attr-defined]
     return cast("BinaryIO", _Remote(file, path))
+
+
+def copy(path: str, to: Path) -> None:
+    """Copy a file, or what is at a URL, to this machine. Raises OSError."""
+    if not is_url(path):
+        shutil.copyfile(path, to)
+        return
+    with opened(path, records=True) as source, to.open("wb") as made:
+        shutil.copyfileobj(source, made, _REMOTE_BLOCK_BYTES)
 
 
 def state(path: str) -> State:
@@ -177,6 +201,9 @@ class _Remote(io.RawIOBase):
 
     def __init__(self, file: Any, path: str) -> None:
         self._file, self.name = file, path
+
+    def __repr__(self) -> str:
+        return self.name  # h5py names a file by this
 
     def readable(self) -> bool:
         return True

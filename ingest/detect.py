@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
+from ares import files
 from ares.errors import RequestError
 from ares.registry import ingesters
 from ingest.base import Ingester, Options, Source
@@ -50,8 +50,7 @@ def _open(path: str, options: Options, format: str) -> list[Source]:
 
 
 def _recognising(path: str, format: str) -> list[Ingester]:
-    if not Path(path).exists():
-        raise RequestError("there is no such file or folder", repr(path))
+    path = str(files.reached(path))
     names = ingesters.names() if format == "auto" else [format]
     asked: list[Ingester] = [ingesters.get(name) for name in names]  # type: ignore[misc]
     found = [ingester for ingester in asked if ingester.recognises(path)]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ares import files
 from ares.episode import ASSUMED_RATE_HZ, Record
 from ares.errors import SourceError
 from ares.media.hdf5 import opened, reading
@@ -48,7 +48,7 @@ class Found:
 
 def recognises(path: str) -> bool:
     """Whether a path is an HDF5 file, or a folder with one (or an episode of DROID) in it or below it."""
-    place = Path(path)
+    place = files.absolute(path)
     if place.is_file():
         return place.suffix.lower() in SUFFIXES
     if (place / "meta" / "info.json").exists():
@@ -58,14 +58,14 @@ def recognises(path: str) -> bool:
 
 def open_hdf5(path: str, options: Options) -> list[Source]:
     """The folder (or the one file) as a dataset. Raises SourceError when there is no HDF5 file."""
-    asked = Path(os.path.normpath(Path(path).absolute()))
+    asked = files.absolute(path)
     folder = asked.parent if asked.is_file() else asked
     found = [look(file) for file in ([asked] if asked.is_file() else _files(folder))]
     if not found:
         raise SourceError(
             "folder holds no HDF5 file", f"{path}: no {' or '.join(sorted(SUFFIXES))} in it or below"
         )
-    dataset = options.dataset or folder.name
+    dataset = options.dataset or files.title(folder)
     warnings = dict.fromkeys(warning for one in found for warning in one.warnings)
     if options.rate_hz is None and not all(one.rated for one in found):
         warnings[f"rate is not known, {ASSUMED_RATE_HZ:g} Hz assumed (give --rate)"] = None
@@ -83,12 +83,12 @@ def open_hdf5(path: str, options: Options) -> list[Source]:
 
 def _files(folder: Path) -> Iterator[Path]:
     """Every HDF5 file in or below a folder, sorted by number, and the one that a DROID folder should have."""
-    for place, below, files in os.walk(folder):
+    for place, below, names in files.walk(folder):
         below.sort(key=natural)
-        found = [name for name in files if Path(name).suffix.lower() in SUFFIXES]
-        if not found and hdf5_droid.RECORDINGS in below and hdf5_droid.is_folder(Path(place)):
+        found = [name for name in names if Path(name).suffix.lower() in SUFFIXES]
+        if not found and hdf5_droid.RECORDINGS in below and hdf5_droid.is_folder(place):
             found = [hdf5_droid.FILE]
-        yield from (Path(place, name) for name in sorted(found, key=natural))
+        yield from (place / name for name in sorted(found, key=natural))
 
 
 def look(path: Path) -> Found:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ares import files
 from ares.episode import Camera, Record, Role
 from ares.errors import SourceError
 from ares.media.hdf5 import opened
@@ -49,7 +50,7 @@ def load_droid(entry: Entry) -> Record:
 
     Raises SourceError when its trajectory.h5 is missing or broken, or has no action.
     """
-    folder = Path(entry.path).parent
+    folder = files.place(entry.path).parent
     with opened(entry.path) as file:
         named = arrays(file)
         steps = count_steps(named, ACTION[:1], entry.path)
@@ -122,7 +123,7 @@ def _cameras(folder: Path, said: Mapping[str, Any], reader: Reader) -> Iterator[
     for serial in order:
         name, role = known.get(serial, (serial, "other"))
         try:
-            info = probe(plain[serial])
+            info = probe(str(plain[serial]))
         except SourceError as error:
             reader.warnings.append(f"camera {name} is not stored ({error.reason})")
             continue

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from ares import files
 from ares.episode import ASSUMED_RATE_HZ, Camera, Episode, Json, RateSource, Record, Signal, Trajectory
 from ares.episode import episode_id as identity
 from ares.errors import SourceError
@@ -109,7 +109,7 @@ def count_steps(named: Mapping[str, Any], action: Sequence[str], where: str) -> 
         raise SourceError("episode holds no action", f"{where}: there are {', '.join(named) or 'no arrays'}")
     if not len(found[0]):
         raise SourceError("episode holds no step", where)
-    if found[0].nbytes > max(_MOST_PACKED * Path(found[0].file.filename).stat().st_size, _SMALL_BYTES):
+    if found[0].nbytes > max(_MOST_PACKED * files.state(found[0].file.filename).size, _SMALL_BYTES):
         raise SourceError(
             "HDF5 file is cut or damaged", f"{where}: {len(found[0])} steps are more than it can hold"
         )

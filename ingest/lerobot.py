@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ares import files
 from ares.episode import ASSUMED_RATE_HZ, RateSource, Record
 from ares.errors import SourceError
 from ingest.base import Ingester, Item, Options, Source
@@ -20,6 +20,7 @@ from ingest.lerobot_meta import (
     episode_rows,
     read_info,
     read_json,
+    seekable,
     whole_number,
 )
 from ingest.lerobot_plan import Plan, make_plan
@@ -31,7 +32,7 @@ _DEPTH = 2
 
 def recognises(path: str) -> bool:
     """Whether there is a LeRobot dataset in a folder or up to two levels below it."""
-    return next(_folders(Path(path), _DEPTH), None) is not None
+    return next(_folders(files.absolute(path), _DEPTH), None) is not None
 
 
 def open_lerobot(path: str, options: Options) -> list[Source]:
@@ -40,7 +41,7 @@ def open_lerobot(path: str, options: Options) -> list[Source]:
     Raises:
         SourceError: There is none, or one has an info.json that cannot be understood.
     """
-    asked = Path(os.path.normpath(Path(path).absolute()))
+    asked = files.absolute(path)
     folders = list(_folders(asked, _DEPTH))
     if not folders:
         raise SourceError(
@@ -59,8 +60,7 @@ def open_lerobot(path: str, options: Options) -> list[Source]:
 
 
 def _folders(path: Path, depth: int) -> Iterator[Path]:
-    for folder, below, _ in os.walk(path, followlinks=True):
-        here = Path(folder)
+    for here, below, _ in files.walk(path, follow=True):
         below.sort()
         if (here / INFO).is_file():
             yield here
@@ -121,12 +121,12 @@ def _plan(info: Info, warnings: list[str]) -> tuple[Plan, bool]:
     schema, path = None, None
     for path in info.data_files():
         try:
-            schema = pq.read_schema(path)
+            schema = pq.read_schema(seekable(path))
             break
         except (pa.ArrowException, OSError):
             continue  # told by the episodes that are in it
     try:
-        modality = read_json(Path(info.root) / "meta" / "modality.json")
+        modality = read_json(files.place(info.root) / "meta" / "modality.json")
     except SourceError as error:
         warnings.append(f"{error.reason}, its names are not used")
         modality = None
@@ -164,8 +164,8 @@ def _rows_of_files(info: Info, plan: Plan) -> Iterator[tuple[str, Row]]:
     """Episodes by the names of their files, where no metadata lists them."""
     if info.shared:
         return
-    files = [*info.data_files(), *(path for view in plan.cameras for path in info.video_files(view.key))]
-    numbers = {int(match[1]): path for path in reversed(files) if (match := re.search(r"_(\d+)\.\w+$", path))}
+    found = [*info.data_files(), *(path for view in plan.cameras for path in info.video_files(view.key))]
+    numbers = {int(match[1]): path for path in reversed(found) if (match := re.search(r"_(\d+)\.\w+$", path))}
     yield from ((numbers[number], {"episode_index": number}) for number in sorted(numbers))
 
 

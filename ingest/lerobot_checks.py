@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
+from ares import files
 from ares.errors import SourceError
 from ingest.lerobot_meta import Info, json_lines, tasks
 from ingest.lerobot_plan import Plan
@@ -35,7 +35,9 @@ def check_dataset(dataset: Dataset, episodes: int, frames: int | None) -> Iterat
     last = max((stop for _, _, stop in dataset.splits), default=0)
     if last > episodes:
         yield "splits in info.json name more episodes than there are"
-    if any(isinstance(row, SourceError) for _, row in json_lines(Path(info.root) / "meta" / "tasks.jsonl")):
+    if any(
+        isinstance(row, SourceError) for _, row in json_lines(files.place(info.root) / "meta" / "tasks.jsonl")
+    ):
         yield "tasks.jsonl has lines that are not JSON objects"
     if not tasks(info.root):
         yield "there is no list of tasks"

@@ -9,10 +9,12 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ares import files
 from ares.errors import SourceError
+from ares.files import State
+from ingest.lerobot_meta import seekable
 from ingest.lerobot_values import Rows, Values, cut, decoded, joined
 
 if TYPE_CHECKING:
@@ -24,17 +26,15 @@ _BLOCK_ROWS = 16_384
 # Decoded blocks that are kept for the episodes that follow; at least one is, however large.
 _KEPT_BYTES = 128 * 2**20
 
-Stamp = tuple[int, int]
 _lock = threading.Lock()
 
 
-def stamp(path: str) -> Stamp | None:
+def stamp(path: str) -> State | None:
     """What changes when a file does, or None when there is none."""
     try:
-        found = Path(path).stat()
+        return files.state(path)
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns
 
 
 def whole_file(path: str, columns: tuple[str, ...]) -> Rows | None:
@@ -108,7 +108,7 @@ class _Shared:
     """
 
     path: str
-    stamp: Stamp
+    stamp: State
     parquet: pq.ParquetFile
     spans: Mapping[int, tuple[int, int]]
     scattered: frozenset[int]
@@ -162,7 +162,7 @@ def _opened(path: str) -> pq.ParquetFile:
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(seekable(path))
     except (pa.ArrowException, OSError) as error:
         raise SourceError("data file cannot be read", f"{path}: {error}") from None
 
@@ -179,7 +179,7 @@ def _read(path: str, file: pq.ParquetFile, groups: range | None, columns: tuple[
 
 
 @functools.lru_cache(maxsize=4)  # the footer of a file with thousands of row groups takes 20 MB
-def _shared(path: str, stamp: Stamp) -> _Shared:
+def _shared(path: str, stamp: State) -> _Shared:
     import numpy as np
 
     file = _opened(path)

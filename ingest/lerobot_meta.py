@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ares import files
 from ares.errors import SourceError
 
 INFO = "meta/info.json"
@@ -85,7 +86,7 @@ class Info:
             glob.escape(text) + ("" if name is None else glob.escape(key) if name == "video_key" else "*")
             for text, name, _, _ in parts
         )
-        return Path(self.root).glob(pattern)
+        return files.place(self.root).glob(pattern)
 
 
 def whole_number(value: object) -> int | None:
@@ -165,11 +166,11 @@ def read_json(path: Path) -> Mapping[str, Any] | None:
 @functools.lru_cache(maxsize=64)
 def tasks(root: str) -> Mapping[int, str]:
     """Text of each task by its number; empty where there is no list of tasks. Raises SourceError."""
-    listed = Path(root) / "meta" / "tasks.parquet"
+    listed = files.place(root) / "meta" / "tasks.parquet"
     if listed.is_file():
         return _tasks_of_parquet(listed)
     made: dict[int, str] = {}
-    for _, row in json_lines(Path(root) / "meta" / "tasks.jsonl"):
+    for _, row in json_lines(files.place(root) / "meta" / "tasks.jsonl"):
         if not isinstance(row, SourceError):
             number, text = whole_number(row.get("task_index")), row.get("task")
             if number is not None and isinstance(text, str):
@@ -192,13 +193,18 @@ def _tasks_of_parquet(path: Path) -> Mapping[int, str]:
     }
 
 
+def seekable(path: str) -> Any:
+    """What pyarrow reads a Parquet file from: a path of this machine as it is, a URL opened. Raises OSError."""
+    return files.opened(path) if files.is_url(path) else path
+
+
 def read_table(path: Path, columns: list[str] | None = None) -> Any:
     """A small parquet file as pyarrow.Table. Raises SourceError when it cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(seekable(str(path))) as file:
             return file.read(columns)
     except (pa.ArrowException, OSError) as error:
         raise SourceError("parquet file cannot be read", f"{path}: {error}") from None
@@ -225,7 +231,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, Row | SourceError]]:
 
 def episode_files(info: Info) -> list[Path]:
     """The files that list the episodes, in the order of their names."""
-    meta = Path(info.root) / "meta"
+    meta = files.place(info.root) / "meta"
     return sorted((meta / "episodes").rglob("*.parquet")) if info.shared else [meta / "episodes.jsonl"]
 
 
@@ -248,7 +254,7 @@ def _light_rows(path: Path) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     try:
-        names = pq.read_schema(path).names
+        names = pq.read_schema(seekable(str(path))).names
         table = read_table(path, [name for name in names if not name.startswith("stats/")])
     except (pa.ArrowException, OSError) as error:
         raise SourceError("parquet file cannot be read", f"{path}: {error}") from None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Episode, RateSource, Record, Signal, Trajectory, episode_id
 from ares.errors import SourceError
-from ingest.lerobot_data import Stamp, file_of_episode, of_shared_file, stamp, whole_file
+from ares.files import State
+from ingest.lerobot_data import file_of_episode, of_shared_file, stamp, whole_file
 from ingest.lerobot_image import image_cameras
 from ingest.lerobot_meta import Info, Row, whole_number
 from ingest.lerobot_names import dimension_names, short_name
@@ -262,10 +263,10 @@ def _content_hash(rows: Rows, made: Sequence[Camera], signals: Sequence[Column])
         if not telling:
             found_stamp = stamp(camera.media.uri)
             total.update(f"{camera.media.start_seconds:.6f}".encode())
-            total.update(_video_hash(camera.media.uri, found_stamp or (0, 0)).encode())
+            total.update(_video_hash(camera.media.uri, found_stamp or State(0, "")).encode())
     return total.hexdigest()
 
 
 @functools.lru_cache(maxsize=256)
-def _video_hash(path: str, stamp: Stamp) -> str:
+def _video_hash(path: str, stamp: State) -> str:
     return content_hash([path])

@@ -9,10 +9,11 @@ from typing import Any
 
 from ares.episode import Camera
 from ares.errors import SourceError
+from ares.files import State
 from ares.media.probe import VideoInfo, probe
 from ares.media.ref import MediaRef
 from ares.media.still import still_flags
-from ingest.lerobot_data import Stamp, stamp
+from ingest.lerobot_data import stamp
 from ingest.lerobot_meta import whole_number
 from ingest.lerobot_plan import View
 from ingest.roles import camera_role
@@ -87,7 +88,7 @@ def _looked_at(path: str) -> VideoInfo:
 
 
 @functools.lru_cache(maxsize=512)
-def _probed(path: str, stamp: Stamp) -> VideoInfo:
+def _probed(path: str, stamp: State) -> VideoInfo:
     return probe(path)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Json, Record
 from ares.errors import AresError, DiskFull, SourceError
+from ares.files import words
 from ares.jobs.engine import Engine, Hired, at_work
 from ares.jobs.flow import Stage, flow
 from ares.jobs.ledger import Ledger, enter_job
@@ -174,6 +175,8 @@ def _load(load: _Load) -> Record | AresError:
         return stamped(load())
     except AresError as error:
         return error
+    except OSError as error:  # a disk or a server that fails in the middle costs what it was asked for
+        return SourceError("file cannot be read", f"{error.filename or ''}: {words(error)}")
 
 
 def _missing(

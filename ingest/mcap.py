@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ares import files
 from ares.episode import Record, episode_id
 from ares.errors import SourceError
 from ares.media.mcap_file import ROSBAG, files_of
@@ -20,7 +20,7 @@ _Part = tuple[str, "Span | SourceError | None"]
 
 def recognises(path: str) -> bool:
     """Whether a file is an MCAP, or a folder holds some (and is no LeRobot dataset)."""
-    asked = Path(path)
+    asked = files.absolute(path)
     if asked.is_file():
         return asked.suffix.lower() == SUFFIX
     if (asked / "meta" / "info.json").exists():
@@ -30,9 +30,9 @@ def recognises(path: str) -> bool:
 
 def open_mcap(path: str, options: Options) -> list[Source]:
     """The folder (or the one file) as a dataset. Raises SourceError when there is no MCAP file."""
-    asked = Path(os.path.normpath(Path(path).absolute()))
+    asked = files.absolute(path)
     folder = asked.parent if asked.is_file() else asked
-    dataset = options.dataset or folder.name
+    dataset = options.dataset or files.title(folder)
     warnings: dict[str, None] = {}
     parts: list[_Part] = []
     for place, names in [(folder, [asked.name])] if asked.is_file() else _folders(folder):
@@ -55,11 +55,11 @@ def open_mcap(path: str, options: Options) -> list[Source]:
 
 def _folders(folder: Path) -> Iterator[tuple[Path, list[str]]]:
     """Folders at or below one that hold MCAP files, and the names of these."""
-    for place, below, files in os.walk(folder):
+    for place, below, found in files.walk(folder):
         below.sort()
-        names = sorted(name for name in files if Path(name).suffix.lower() == SUFFIX)
+        names = sorted(name for name in found if Path(name).suffix.lower() == SUFFIX)
         if names:
-            yield Path(place), names
+            yield place, names
 
 
 def _recordings(place: Path, names: list[str], warnings: dict[str, None], *, alone: bool) -> list[str]:
@@ -84,9 +84,9 @@ def _spans(uri: str) -> list[Span | SourceError | None]:
 
 
 def _item(uri: str, span: Span | SourceError | None, folder: Path, dataset: str, options: Options) -> Item:
-    path = Path(uri)
+    path = files.place(uri)
     place = path.parent if path.name == ROSBAG else path
-    key = place.relative_to(folder).as_posix() if place != folder else folder.name
+    key = place.relative_to(folder).as_posix() if place != folder else files.title(folder)
     where = str(place)
     if isinstance(span, SourceError):
         key, where = f"{key}#{span.detail}", f"{where}, its metadata"

@@ -6,11 +6,11 @@ import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.episode import Camera, Episode, Json, Record, Signal, Trajectory
 from ares.errors import SourceError
+from ares.files import State, state, words
 from ares.media.mcap import first_shown
 from ares.media.mcap_file import files_of
 from ares.media.mcap_index import Images
@@ -89,7 +89,7 @@ def _hash(files: list[str], span: Span | None) -> str:
     try:
         whole = content_hash(files)
     except OSError as error:
-        raise SourceError("file cannot be read", f"{error.filename}: {error.strerror}") from None
+        raise SourceError("file cannot be read", f"{error.filename}: {words(error)}") from None
     if span is None:
         return whole
     return hashlib.blake2b(f"{whole} {span.start} {span.stop}".encode(), digest_size=16).hexdigest()
@@ -102,16 +102,15 @@ def _heard(files: list[str]) -> Heardings:
     return replace(found, warnings=dict(found.warnings))
 
 
-def _state(path: str) -> tuple[int, int]:
+def _state(path: str) -> State:
     try:
-        state = Path(path).stat()
+        return state(path)
     except OSError as error:
-        raise SourceError("file cannot be read", f"{path}: {error.strerror}") from None
-    return state.st_size, state.st_mtime_ns
+        raise SourceError("file cannot be read", f"{path}: {words(error)}") from None
 
 
 @functools.lru_cache(maxsize=2)
-def _listened(files: tuple[tuple[str, int, int], ...]) -> Heardings:
+def _listened(files: tuple[tuple[str, int, str], ...]) -> Heardings:
     return listen([path for path, _, _ in files])
 
 

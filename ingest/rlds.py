@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ares import files
 from ares.episode import ASSUMED_RATE_HZ, RateSource, Record
 from ares.errors import SourceError
 from ares.media.tfrecord import Place, places
@@ -44,7 +44,7 @@ class Shard:
 
 def recognises(path: str) -> bool:
     """Whether there is a TFDS dataset at or under a folder."""
-    return next(_folders(Path(path)), None) is not None
+    return next(_folders(files.absolute(path)), None) is not None
 
 
 def open_rlds(path: str, options: Options) -> list[Source]:
@@ -66,7 +66,7 @@ def show(path: str, options: Options) -> str:
 
 
 def _chosen(path: str, options: Options) -> list[Path]:
-    folders = list(_folders(Path(path)))
+    folders = list(_folders(files.absolute(path)))
     if not folders:
         raise SourceError(
             "folder holds no RLDS dataset", f"{path}: no {_FEATURES} with {_INFO} in it or below it"
@@ -81,11 +81,11 @@ def _chosen(path: str, options: Options) -> list[Path]:
 
 
 def _folders(path: Path) -> Iterator[Path]:
-    for folder, below, files in os.walk(path):
+    for folder, below, names in files.walk(path):
         below.sort()
-        if _INFO in files and _FEATURES in files:
+        if _INFO in names and _FEATURES in names:
             below.clear()
-            yield Path(os.path.normpath(Path(folder).absolute()))
+            yield folder
 
 
 def _source(folder: Path, options: Options) -> Source:
@@ -144,6 +144,8 @@ def _source_warnings(dataset: Dataset) -> Iterator[str]:
 def _read_info(path: Path) -> Mapping[str, Any]:
     try:
         info = json.loads(path.read_bytes())
+    except OSError as error:
+        raise SourceError("dataset_info.json cannot be read", f"{path}: {files.words(error)}") from None
     except ValueError as error:
         raise SourceError("dataset_info.json is not JSON", f"{path}: {error}") from None
     if not isinstance(info, dict):
@@ -223,6 +225,8 @@ def _items(dataset: Dataset, shard: Shard) -> Iterator[Item]:
                 yield _item(entry, functools.partial(load_record, entry))
     except SourceError as error:
         last = error
+    except OSError as error:
+        last = SourceError("file cannot be read", f"{shard.path}: {files.words(error)}")
     for missing in range(number, shard.records):
         yield _item(_entry(dataset, shard, missing), functools.partial(_fail, last.reason, last.detail))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ares import files
 from ares.errors import SourceError
 
 Kind = Literal["image", "text", "number", "other"]
@@ -60,6 +61,8 @@ def read_features(path: Path) -> tuple[Feature, ...]:
     """
     try:
         tree = json.loads(path.read_bytes())
+    except OSError as error:
+        raise SourceError("features.json cannot be read", f"{path}: {files.words(error)}") from None
     except ValueError as error:
         raise SourceError("features.json is not JSON", f"{path}: {error}") from None
     try:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ares import files
 from ares.episode import Camera
 from ares.errors import DiskFull, MediaError, SourceError
 from ares.media import mcap, mp4
@@ -100,7 +101,7 @@ def _copy(camera: Camera, stem: Path) -> Camera:
         made, codec = _encoded(camera, stem.with_suffix(".mp4"))
     elif _is_whole(ref):
         path = stem.with_suffix(Path(ref.uri).suffix.lower() or ".mp4")
-        shutil.copyfile(ref.uri, path)
+        files.copy(ref.uri, path)
         made = replace(ref, uri=str(path))
     else:
         try:

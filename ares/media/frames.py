@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ares.errors import MediaError
+from ares.files import words
 from ares.media import hdf5, mcap, mp4, parquet, tfrecord
 from ares.media.stamp import check
 
@@ -66,6 +67,13 @@ def encoded_frames(ref: MediaRef) -> list[bytes]:
     Raises MediaError.
     """
     check(ref)
+    try:
+        return _encoded(ref)
+    except OSError as error:
+        raise _unreadable(ref, error) from None
+
+
+def _encoded(ref: MediaRef) -> list[bytes]:
     if ref.kind == "tfrecord":
         return tfrecord.encoded_frames(ref)
     if ref.kind == "hdf5":
@@ -98,11 +106,24 @@ def _pictures(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[np.uint
 
 def _rgb(ref: MediaRef, pictures: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
     """The pictures with red first, however the source stored them."""
+    pictures = _read(ref, pictures)
     if ref.channels == "rgb":
         return pictures
     import numpy as np
 
     return (np.ascontiguousarray(picture[..., ::-1]) for picture in pictures)
+
+
+def _read(ref: MediaRef, pictures: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
+    """The pictures; a disk or a server that fails on the way is a MediaError."""
+    try:
+        yield from pictures
+    except OSError as error:
+        raise _unreadable(ref, error) from None
+
+
+def _unreadable(ref: MediaRef, error: OSError) -> MediaError:
+    return MediaError("file cannot be read", f"{ref.uri}: {words(error)}")
 
 
 def _unknown(ref: MediaRef) -> MediaError:

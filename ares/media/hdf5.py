@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ares import files
 from ares.errors import MediaError, SourceError
 from ares.media.tfrecord import decode_image
 
@@ -40,14 +40,21 @@ def opened(path: str) -> Iterator[Any]:
     """
     import h5py  # type: ignore[import-untyped]
 
-    file = Path(path)
-    if not file.is_file():
-        raise SourceError("file is missing", path)
-    if not file.stat().st_size:
+    try:
+        size = files.state(path).size
+    except FileNotFoundError:
+        raise SourceError("file is missing", path) from None
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{path}: {files.words(error)}") from None
+    if not size:
         raise SourceError("HDF5 file is empty", f"{path}: 0 bytes")
     with reading(path):
-        # "best-effort": network and read-only file systems that know no locks are read all the same.
-        handle = h5py.File(path, "r", locking="best-effort", rdcc_nbytes=_CHUNK_CACHE_BYTES)
+        told = {"rdcc_nbytes": _CHUNK_CACHE_BYTES}
+        if files.is_url(path):
+            handle = h5py.File(files.opened(path), "r", **told)
+        else:
+            # "best-effort": network and read-only file systems that know no locks are read all the same.
+            handle = h5py.File(path, "r", locking="best-effort", **told)
     try:
         yield handle
     finally:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ares import files
 from ares.errors import MediaError, SourceError
 from ares.media.mcap_file import decode, files_of, messages_at, opened
 from ares.media.mcap_image import picture, video_frames
@@ -66,11 +66,10 @@ def find(ref: MediaRef) -> tuple[Images, int]:
     try:
         states = []
         for path in files_of(ref.uri):
-            state = Path(path).stat()
-            states.append((path, state.st_size, state.st_mtime_ns))
+            states.append((path, *files.state(path)))
         images = find_images(tuple(states)).get(ref.key)
     except OSError as error:
-        raise MediaError("file is missing", f"{ref.uri}: {error.strerror}") from None
+        raise MediaError("file is missing", f"{ref.uri}: {files.words(error)}") from None
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None
     if images is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ares import files
 from ares.errors import SourceError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def files_of(uri: str) -> list[str]:
 
     Raises SourceError for a metadata.yaml that cannot be read, or lists a file outside its folder.
     """
-    path = Path(uri)
+    path = files.place(uri)
     if path.name != ROSBAG:
         return [uri]
     names = _listed(path)
@@ -54,7 +55,7 @@ def _listed(path: Path) -> list[str]:
     try:
         document = yaml.safe_load(path.read_text())
     except OSError as error:
-        raise SourceError("metadata.yaml cannot be read", f"{path}: {error.strerror}") from None
+        raise SourceError("metadata.yaml cannot be read", f"{path}: {files.words(error)}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SourceError("metadata.yaml is not YAML", f"{path}: {error}") from None
     facts = document.get("rosbag2_bagfile_information") if isinstance(document, dict) else None
@@ -149,11 +150,11 @@ def _groups(path: str, damage: list[str], wanted: Collection[int]) -> Iterator[t
 def opened(path: str) -> Any:
     """A file to read bytes from. Raises SourceError when it is missing or cannot be read."""
     try:
-        return Path(path).open("rb")
+        return files.opened(path)
     except FileNotFoundError:
         raise SourceError("file is missing", path) from None
     except OSError as error:
-        raise SourceError("file cannot be read", f"{path}: {error.strerror}") from None
+        raise SourceError("file cannot be read", f"{path}: {files.words(error)}") from None
 
 
 def _parsed(opcode: int, body: bytes) -> list[McapRecord]:

@@ -104,7 +104,7 @@ class Collector:
 
 
 @functools.lru_cache(maxsize=_RECORDINGS_KEPT)
-def find_images(files: tuple[tuple[str, int, int], ...]) -> dict[str, Images]:
+def find_images(files: tuple[tuple[str, int, str], ...]) -> dict[str, Images]:
     """The images of every topic of some files (path, bytes, time of change): one pass, kept while they stay so.
 
     Raises SourceError when a file cannot be read.

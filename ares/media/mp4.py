@@ -104,7 +104,7 @@ def _video(ref: MediaRef) -> Iterator[tuple[InputContainer, VideoStream]]:
             yield found
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None
-    except av.FFmpegError as error:
+    except (av.FFmpegError, OSError) as error:
         raise MediaError("video cannot be decoded", f"{ref.uri}: {words(error)}") from None
 
 

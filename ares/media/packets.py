@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import MediaError
+from ares.media.container import open_container
 from ares.media.mp4 import clock
 from ares.media.probe import video_stream
 from ares.media.ref import MediaRef
@@ -95,7 +96,7 @@ def open_video(uri: str) -> InputContainer:
     import av
 
     try:
-        container = av.open(uri)
+        container = open_container(uri)
     except FileNotFoundError:
         raise MediaError("the video is not there any more", uri) from None
     except (av.error.FFmpegError, OSError) as error:
@@ -160,7 +161,7 @@ def _read(
             if float(packet.dts * time_base) >= stop:
                 break
             found.append((packet, float(packet.pts * time_base)))
-    except av.error.FFmpegError as error:
+    except (av.error.FFmpegError, OSError) as error:
         raise MediaError("the video cannot be read", f"{ref.uri}: {error}") from None
     return found
 

@@ -40,7 +40,7 @@ def playable(ref: MediaRef, codec: VideoCodec, cache: Cache) -> Path:
     check(ref)
     info = _probe(ref) if ref.kind == "mp4" and ref.channels == "rgb" else None
     known = info is not None and info.codec in _PLAYED and info.pixel_format == "yuv420p"
-    if info and known and _whole(ref, info):
+    if info and known and _whole(ref, info) and not files.is_url(ref.uri):
         return Path(ref.uri)
 
     def make(path: Path) -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ares import files
 from ares.errors import SourceError
+from ares.media.container import open_container
 from ares.media.still import Spans, quiet_spans
 from ares.media.turn import UPRIGHT, Turn, of_stream
 
@@ -85,14 +87,13 @@ def opened(path: str | Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     """
     import av
 
-    file = Path(path)
-    if not file.is_file():
-        raise SourceError("video file is missing", str(path))
-    if file.stat().st_size == 0:
-        raise SourceError("video file is empty", f"{path}: 0 bytes")
     try:
-        container = av.open(str(path))
-    except (av.FFmpegError, ValueError) as error:
+        if files.state(str(path)).size == 0:
+            raise SourceError("video file is empty", f"{path}: 0 bytes")
+        container = open_container(str(path))
+    except (FileNotFoundError, IsADirectoryError):
+        raise SourceError("video file is missing", str(path)) from None
+    except (av.FFmpegError, OSError, ValueError) as error:
         raise SourceError("video file is cut or no video", f"{path}: {words(error)}") from None
     with container:
         stream = video_stream(container)
@@ -122,8 +123,8 @@ def probe(path: str | Path) -> VideoInfo:
 
     with opened(path) as (container, stream):
         try:
-            shown = _shown(container, stream, Path(path).stat().st_size)
-        except av.FFmpegError as error:
+            shown = _shown(container, stream, files.state(str(path)).size)
+        except (av.FFmpegError, OSError) as error:
             raise SourceError("video file is cut or no video", f"{path}: {words(error)}") from None
         if not len(shown.ticks):
             raise SourceError("video holds no frame", str(path))

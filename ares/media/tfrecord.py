@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ares import files
 from ares.errors import MediaError, SourceError
 
 if TYPE_CHECKING:
@@ -69,11 +70,11 @@ def places(path: str) -> Iterator[Place | SourceError]:
 
 def _open(path: str) -> Any:
     try:
-        return Path(path).open("rb")
+        return files.opened(path, records=True)
     except FileNotFoundError:
         raise SourceError("file is missing", path) from None
     except OSError as error:
-        raise SourceError("file cannot be read", f"{path}: {error.strerror}") from None
+        raise SourceError("file cannot be read", f"{path}: {files.words(error)}") from None
 
 
 def _header(file: Any, start: int, end: int) -> tuple[Place | None, bool]:

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from ares import files
+from ares.media.container import open_container
+
 if TYPE_CHECKING:
     import numpy as np
     from av.container import InputContainer
@@ -61,7 +64,7 @@ def of_frame(frame: VideoFrame) -> Turn:
 def of_stream(path: str | Path, container: InputContainer, stream: VideoStream) -> Turn:
     """The turn of a video, from the box of its track in an mp4 or mov, from the first frame of a Matroska file."""
     if "mp4" in container.format.name:
-        return _of_track(Path(path), stream.id)
+        return _of_track(str(path), stream.id)
     return _of_first_frame(path, stream.index) if "matroska" in container.format.name else UPRIGHT
 
 
@@ -69,16 +72,16 @@ def _of_first_frame(path: str | Path, index: int) -> Turn:
     import av
 
     try:
-        with av.open(str(path)) as container:
+        with open_container(str(path)) as container:
             frame = next(container.decode(container.streams[index]), None)
             return of_frame(frame) if isinstance(frame, av.VideoFrame) else UPRIGHT
-    except av.FFmpegError:
+    except (av.FFmpegError, OSError):
         return UPRIGHT
 
 
-def _of_track(path: Path, number: int) -> Turn:
-    with path.open("rb") as file:
-        size = path.stat().st_size
+def _of_track(path: str, number: int) -> Turn:
+    with files.opened(path) as file:
+        size = file.seek(0, 2)
         for moov in _boxes(file, b"moov", 0, size):
             for track in _boxes(file, b"trak", *moov):
                 for start, stop in _boxes(file, b"tkhd", *track):
