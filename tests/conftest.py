@@ -270,8 +270,12 @@ def s3() -> Iterator[S3]:
 @pytest.fixture
 def s3_environ(s3: S3, clean_environ: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
     """The server of `s3`, and the environment that makes every client use it; no request fails at first."""
+    from s3fs import S3FileSystem
+
+    S3FileSystem.clear_instance_cache()  # it was made in the environment of another test
     for name, value in s3.environ.items():
         monkeypatch.setenv(name, value)
     yield s3
+    S3FileSystem.clear_instance_cache()
     s3.broken.clear()
     s3.asked.clear()
