@@ -2,6 +2,7 @@
 
 AresError            becomes one line on the terminal, or one box on a page
   + RequestError     what was asked for cannot be: a name, an option, a filter, a folder
+      + FilterError  a filter that cannot be read, and the place in it
   + SourceError      source data that cannot be read: a record, a video, a line of metadata
   + MediaError       pixels that cannot be had: a missing file, a codec, a second past the end
   + ModelError       a model, or the server behind it, that did not answer as agreed
@@ -29,6 +30,31 @@ class AresError(Exception):
 
 class RequestError(AresError):
     """What was asked for cannot be done as asked."""
+
+
+class FilterError(RequestError):
+    """A filter that cannot be read.
+
+    Args:
+        reason: As of every error.
+        detail: As of every error.
+        where: The filter, as it was given.
+        place: Where in it the fault stands, in characters from 0, or None when that is not known.
+    """
+
+    def __init__(self, reason: str, detail: str = "", *, where: str = "", place: int | None = None) -> None:
+        super().__init__(reason, detail)
+        self.where = where
+        self.place = place
+
+    @property
+    def pointer(self) -> str:
+        """The line of the filter with a caret under the fault, two lines; "" when its place is not known."""
+        if self.place is None:
+            return ""
+        before = self.where[: self.place].rpartition("\n")[2]
+        line = before + self.where[self.place :].partition("\n")[0]
+        return f"  {line}\n  {' ' * len(before)}^"
 
 
 class SourceError(AresError):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from ares.errors import AresError
+from ares.errors import AresError, FilterError
 
 COMMANDS = {
     "ingest": "read datasets into the workspace",
@@ -49,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(args.run(args))
     except AresError as error:
         print(f"ares {args.command}: {_one_line(error)}", file=sys.stderr)
+        if isinstance(error, FilterError) and error.pointer:
+            print(error.pointer, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"ares {args.command}: interrupted; run the same command again to go on", file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app.dashboard.words import plain
-from ares.errors import AresError
+from ares.errors import AresError, FilterError
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
@@ -40,6 +40,8 @@ def say(error: AresError) -> None:
     """Show an error in one box."""
     detail = f"\n\n{plain(error.detail)}" if error.detail else ""
     st.error(f"**{plain(error.reason)}**{detail}", icon=":material/error:")
+    if isinstance(error, FilterError) and error.pointer:
+        st.code(error.pointer, language=None)
 
 
 def _drawing(name: str) -> Callable[[], None]:

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ares.errors import RequestError, StoreError
+from ares.errors import StoreError
+from ares.store import faults
 
 if TYPE_CHECKING:
     import lance
-
-# What Lance adds around the cause: kinds of error, the statement it made up, places in its source.
-_NOISE = (
-    re.compile(r"(Invalid user input|Invalid input|LanceError\(\w+\)|Error during planning|Schema error): ?"),
-    re.compile(r",? ?\S*\.(rs|cargo)\S*:\d+:\d+"),
-    re.compile(r"SELECT 1 FROM t WHERE "),
-    re.compile(r"\. Valid fields are .*"),
-    re.compile(r"Error (parsing|tokenizing) statement: "),
-)
-
-# Lance reads a condition up to its first ';' and forgets the rest, and panics at a placeholder.
-_FORBIDDEN = re.compile(r"[;?$]")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 
 
 def literal(text: str) -> str:
@@ -51,25 +38,17 @@ def check(dataset: lance.LanceDataset, where: str, columns: Collection[str]) -> 
         columns: Columns to name in the message.
 
     Raises:
-        RequestError: The filter has an unknown column or bad syntax.
+        FilterError: The filter has an unknown column, bad syntax or a comparison of unlike things.
     """
     if not where.strip():
         return
+    if wrong := faults.forbidden(where):
+        raise wrong
     try:
-        if _FORBIDDEN.search(_QUOTED.sub("", where)):
-            raise ValueError("a filter is one condition without ';', '?' and '$'")
-        dataset.scanner(columns=[], filter=where, with_row_id=True).explain_plan()
-    except (ValueError, RuntimeError) as error:
-        raise unreadable(where, error, columns) from error
-
-
-def unreadable(where: str, error: Exception, columns: Collection[str]) -> RequestError:
-    """The error for a filter that cannot be planned or run."""
-    cause = str(error).splitlines()[0]
-    for noise in _NOISE:
-        cause = noise.sub("", cause)
-    detail = f"{where!r}: {cause.strip(' .,')[:200]}; there are the columns {', '.join(sorted(columns))}"
-    return RequestError("the filter cannot be read", detail)
+        # In parentheses, so that nothing can follow the condition; a line end, so that nothing can hide their end.
+        dataset.scanner(columns=[], filter=f"({where}\n)", with_row_id=True).explain_plan()
+    except (ValueError, RuntimeError, OSError) as error:
+        raise faults.explain(where, error, columns) from error
 
 
 @contextmanager
@@ -85,7 +64,7 @@ def failures(what: str, where: str = "", columns: Collection[str] = ()) -> Itera
         yield
     except (OSError, ValueError, RuntimeError) as error:
         if where and _fault_of_filter(str(error)):
-            raise unreadable(where, error, columns) from error
+            raise faults.explain(where, error, columns) from error
         raise StoreError(f"the table {what} cannot be used", str(error).splitlines()[0][:500]) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ares.episode import Record
-from ares.errors import RequestError
+from ares.errors import FilterError, RequestError
 from ares.store.tables import Tables, open_tables
 
 Make = Callable[..., Record]
@@ -25,8 +26,18 @@ Make = Callable[..., Record]
         ("dataset = ", "Expected: an expression"),
         ("dataset = 'set1' AND", "Expected: an expression"),
         ("dataset = 'set1", "Unterminated string"),
-        ("num_steps > 'many'", "'many'|many"),
-        ("key > 5", "Int64"),
+        ("num_steps > 'many'", "'many' does not fit: num_steps is int64, to be compared with a whole number"),
+        ("num_steps > 2.5", "2.5 does not fit: num_steps is int64"),
+        ("key > 5", "5 does not fit: key is string, to be compared with text"),
+        ("success = 'yes'", "success is bool, to be compared with true or false"),
+        ("ingested > '2026-01-01'", "a time such as TIMESTAMP"),
+        ("sleep(3)", "there is no function 'sleep'"),
+        ("random() > 0.5", "'random' cannot stand in a filter"),
+        ("_rowid > 5", "'_rowid' cannot stand in a filter"),
+        ("num_steps > 3) OR (true", "this ')' closes nothing"),
+        ("num_steps > 3 -- and so on", "comments"),
+        ("num_steps > 3 /* */", "comments"),
+        ("num_steps > 3 num_steps < 5", "found: num_steps"),
         ("num_steps", "does not return a boolean"),
         ("1 / (num_steps - num_steps) > 0", "Divide by zero"),
         ("CAST(instruction AS INT) > 0", "Cannot cast string"),
@@ -45,8 +56,9 @@ def test_a_filter_that_cannot_be_read(filled: Tables, where: str, cause: str) ->
         detail = caught.value.detail
         assert detail.startswith(repr(where))
         assert any(each in detail for each in cause.split("|"))
-        assert "there are the columns" in detail
-        assert "num_steps" in detail
+        if "cannot stand" not in detail and "one condition" not in detail and "closes nothing" not in detail:
+            assert "there are the columns" in detail
+            assert "num_steps" in detail
         assert ".rs:" not in detail
         assert "\n" not in detail
     assert filled.episodes.count() == 30
@@ -56,6 +68,50 @@ def test_a_filter_may_hold_signs_of_sql_inside_quotes(filled: Tables, make_recor
     filled.episodes.add([make_record(200, instruction="what; is it? $5 -- 'so'")])
     assert filled.episodes.count("instruction = 'what; is it? $5 -- ''so'''") == 1
     assert filled.episodes.count("array_has(instructions, 'pull the handle')") == 31
+
+
+@pytest.mark.parametrize(
+    ("where", "pointed"),
+    [
+        ("success AND datset = 'a'", "datset"),
+        ("num_steps > 'many'", "'many'"),
+        ("num_steps > 3 AND key = 5", "5"),
+        ("'datset' = dataset AND datset = 'x'", "datset = 'x'"),
+        ("success AND foo(num_steps) > 1", "foo"),
+        ("success AND dataset = 'open", "'open"),
+        ("dataset = ", ""),
+        ("num_steps > 3) OR (true", ")"),
+        ("instruction = 'it''s; -- ok' AND success; DROP", ";"),
+        ("success AND\n  datset = 'a'", "datset"),
+    ],
+)
+def test_the_fault_is_pointed_at(filled: Tables, where: str, pointed: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        filled.episodes.count(where)
+    assert caught.value.place is not None
+    assert where[caught.value.place :].startswith(pointed)
+    text, caret = caught.value.pointer.split("\n")
+    assert text[caret.index("^") :].startswith(pointed)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.pointer) == (str(caught.value), caught.value.pointer)
+
+
+def test_the_closest_column_comes_first(filled: Tables) -> None:
+    with pytest.raises(RequestError, match=r"did you mean 'num_steps'.*there are the columns num_steps,"):
+        filled.episodes.count("numsteps > 3")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(where=st.text(st.sampled_from("()'\"`;-/*?$ =<>aé5.,%_\n") | st.characters(), max_size=30))
+def test_no_text_is_more_than_a_condition(
+    module_tables: tuple[Tables, sqlite3.Connection], where: str
+) -> None:
+    """Whatever is typed either counts episodes or is refused in one line."""
+    tables, _ = module_tables
+    try:
+        assert 0 <= tables.episodes.count(where) <= 30
+    except RequestError as error:
+        assert error.reason == "the filter cannot be read"
 
 
 def test_a_blank_filter_is_none(filled: Tables) -> None:
