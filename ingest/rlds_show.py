@@ -38,6 +38,11 @@ def show_spec(
     )
     lines = [f"# {dataset}"]
     lines += [f"# rate_hz: {rate_hz:g}  # assumed; say it here, or with --rate"] if assumed else []
+    lines += (
+        ["# not held against records by ARES: it says what its reference says"]
+        if spec and not spec.verified
+        else []
+    )
     lines += [*_yaml(shown.model_dump(exclude_defaults=True, mode="json"))]
     lines += [f"# {each}" for each in (*plan.warnings, *plan.left_out)]
     lines += [f"# {key} is kept as a signal of its own" for key in plan.unknown]

@@ -62,6 +62,7 @@ class DatasetSpec(BaseModel):
         outcome_in_path: Whether a folder "success" or "failure" in the episode's file_path is its outcome.
         faults: What is known to be wrong with the dataset, said at each ingestion.
         reference: Where all this is written.
+        verified: What of it was seen in records themselves, and in how many; "" where nothing was.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -77,6 +78,7 @@ class DatasetSpec(BaseModel):
     outcome_in_path: bool = False
     faults: tuple[str, ...] = ()
     reference: str = Field(min_length=1)
+    verified: str = ""
 
 
 @functools.cache
