@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mcap.reader import make_reader
 from mcap.writer import Writer
 
@@ -14,6 +16,7 @@ from ares.errors import SourceError
 from ares.media.frames import frames_at
 from ingest.base import Item, Options
 from ingest.mcap import mcap
+from ingest.mcap_spans import Span, spans_of
 
 START, STEP = 1_760_000_000 * 10**9, 100_000_000
 
@@ -111,3 +114,27 @@ def test_a_damaged_declaration_leaves_the_recording_one_episode(kit: Any, tmp_pa
     (item,) = items(path)
     with pytest.raises(SourceError, match="no MCAP"):
         item.load()
+
+
+_NAMES = st.sampled_from(["start_ns", "stop_ns", "key", "instruction", "success", "robot", "note"])
+_TEXTS = st.text(max_size=9) | st.integers(-5, START + 30 * STEP).map(str)
+
+
+@settings(max_examples=60, deadline=None)
+@given(told=st.lists(st.dictionaries(_NAMES, _TEXTS), max_size=4))
+def test_declarations_of_any_kind_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, told: list[dict[str, str]]
+) -> None:
+    path = tmp_path_factory.mktemp("fuzz") / "a.mcap"
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.start()
+        for record in told:
+            writer.add_metadata("episode", record)
+        writer.finish()  # type: ignore[no-untyped-call]
+    made = spans_of([str(path)])
+    assert len(made) == len(told)
+    spans = [span for span in made if isinstance(span, Span)]
+    assert all(0 <= span.start < span.stop for span in spans)
+    assert len({span.key for span in spans}) == len(spans)
+    assert all(error.reason for error in made if isinstance(error, SourceError))
