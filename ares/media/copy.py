@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MEDIA = "media"
-# Chosen by measurement: docs/why/005-media-copy.md. The second is for odd sizes, which H.264 would have to pad.
+# Chosen by measurement: docs/why/007-media-copy.md. The second is for odd sizes, which H.264 would have to pad.
 _EVEN = ("h264", Encoding("libx264", {"preset": "veryfast", "crf": "18", "sc_threshold": "0", "mbtree": "0"}))
 _ODD = ("av1", Encoding("libsvtav1", {"preset": "10", "crf": "20", "svtav1-params": "lp=1"}, even=False))
 _SMALLEST = 16
