@@ -45,7 +45,7 @@ def test_a_damaged_dataset_costs_its_own_episode(tmp_path: Path) -> None:
     [
         ("robosuite_hdf5/door/panda/demo.hdf5", ("data/demo_1/states", "data/demo_1/actions")),
         ("aloha_hdf5/episode_0.hdf5", ("observations/qpos", "action")),
-        ("aloha_hdf5/episode_1.hdf5", ("observations/qpos", "action")),
+        ("aloha_hdf5/episode_1_uncompressed_40steps.hdf5", ("observations/qpos", "action")),
     ],
 )
 def test_values_of_the_samples_are_those_of_h5py(shared_data: Path, path: str, keys: tuple[str, str]) -> None:
