@@ -106,6 +106,11 @@ def title(folder: Path) -> str:
     return folder.name or str(folder).rstrip("/").rpartition("/")[2]
 
 
+def relative(path: Path, folder: Path) -> str:
+    """Path of what is in a folder, relative to it, with "/"; "." for the folder itself."""
+    return path.relative_to(folder).as_posix()
+
+
 def walk(folder: Path, follow: bool = False) -> Iterator[tuple[Path, list[str], list[str]]]:
     """Like os.walk, also of a URL: each folder with the names of its folders, which may be changed, and files."""
     if isinstance(folder, Path):

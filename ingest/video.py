@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
+from ares import files
 from ares.episode import Record, episode_id
 from ares.errors import SourceError
 from ingest.base import Ingester, Item, Options, Source
@@ -17,7 +16,7 @@ from ingest.video_record import FORMAT, load_clip
 
 def recognises(path: str) -> bool:
     """Whether a folder holds videos (and is not a LeRobot dataset, which does too), or a file is one."""
-    folder = Path(path)
+    folder = files.absolute(path)
     if folder.is_file():
         return is_video(folder)
     if (folder / "meta" / "info.json").exists():
@@ -30,9 +29,9 @@ def open_video(path: str, options: Options) -> list[Source]:
 
     Raises SourceError when there is no video or none matches the pattern, RequestError for a pattern that is none.
     """
-    asked = Path(os.path.normpath(Path(path).absolute()))
+    asked = files.absolute(path)
     folder = asked.parent if asked.is_file() else asked
-    dataset = options.dataset or folder.name
+    dataset = options.dataset or files.title(folder)
     found = plan(folder, options.cameras, asked.name if asked.is_file() else "")
     if not found.total:
         raise SourceError("folder holds no video", f"{path}: no {', '.join(sorted(SUFFIXES))}")

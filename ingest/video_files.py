@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ares import files
 from ares.episode import Json
 
 SUFFIXES = frozenset(
@@ -83,7 +83,8 @@ def listing(folder: Path) -> Listing:
     """Everything of use in or below a folder: links are followed, once each; hidden files are passed over."""
     found = Listing(folder)
     for place, names in _walk(folder):
-        prefix = "" if place == str(folder) else os.path.relpath(place, folder) + "/"
+        below = files.relative(place, folder)
+        prefix = "" if below == "." else below + "/"
         found.videos.extend(prefix + name for name in names if _is_video(name))
         found.tables.extend(prefix + name for name in names if _is_table(name))
         found.notes.update(prefix + name for name in names if name.lower().endswith(".json"))
@@ -103,14 +104,15 @@ def _is_table(name: str) -> bool:
     return name in JSON_LINES or posixpath.splitext(name)[1].lower() in _TABLES
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, list[str]]]:
+def _walk(folder: Path) -> Iterator[tuple[Path, list[str]]]:
     """Each folder with the names of its files, sorted; none is entered twice, whatever links lead to it."""
     entered: set[tuple[int, int]] = set()
-    for place, below, names in os.walk(folder, followlinks=True):
-        state = Path(place).stat()
-        if (state.st_dev, state.st_ino) in entered:
-            below.clear()
-            continue
-        entered.add((state.st_dev, state.st_ino))
+    for place, below, names in files.walk(folder, follow=True):
+        if isinstance(place, Path):  # in an object store there are no links
+            state = place.stat()
+            if (state.st_dev, state.st_ino) in entered:
+                below.clear()
+                continue
+            entered.add((state.st_dev, state.st_ino))
         below[:] = sorted(name for name in below if name[0] != "." and name not in _NOT_ENTERED)
         yield place, sorted(name for name in names if name[0] != ".")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ares.errors import SourceError
+from ares.files import relative
 from ingest.video_cameras import ONE_CAMERA, Cameras, by_names, by_pattern
 from ingest.video_columns import Row
 from ingest.video_files import JSON_LINES, Clip, Listing, listing
@@ -56,6 +56,7 @@ class Plan:
     left_out: set[str] = field(default_factory=set)
     _broken: set[str] = field(default_factory=set)
     _by_name: dict[str, str | None] = field(default_factory=dict)
+    _known: set[str] = field(default_factory=set)
     _by_file: dict[str, str] | None = None
 
     def planned(self) -> Iterator[Planned]:
@@ -118,11 +119,11 @@ class Plan:
     def _of_table(self, path: Path) -> Iterator[Planned]:
         for number, row in rows(path):
             where = f"{path}, line {number}"
-            name = f"{os.path.relpath(path, self.files.folder)} line {number}"
+            name = f"{relative(path, self.files.folder)} line {number}"
             # The name that failed lines had before there was any other table.
             name = name.removeprefix("metadata.jsonl ")
             if isinstance(row, SourceError):
-                self._broken.add(os.path.relpath(path, self.files.folder))
+                self._broken.add(relative(path, self.files.folder))
                 yield Planned(where, row, name)
                 continue
             videos = {camera: self._found(path.parent, video) for camera, video in row.videos.items()}
@@ -170,18 +171,25 @@ class Plan:
         return self._by_file
 
     def _key(self, folder: Path, path: str) -> str:
-        below = os.path.relpath(folder, self.files.folder)
+        below = relative(folder, self.files.folder)
         return path if below == "." else f"{below}/{path}"
 
     def _found(self, folder: Path, path: str) -> str | None:
         """Absolute path of a video that a row names, also by its name alone; None when it would leave the folder."""
-        whole = Path(os.path.normpath(folder / path))
-        if Path(path).is_absolute() or "\x00" in path or self.files.folder not in whole.parents:
+        inside = posixpath.normpath(posixpath.join(relative(folder, self.files.folder), path))
+        if Path(path).is_absolute() or "\x00" in path or inside.split("/")[0] in (".", ".."):
             return None
-        if whole.is_file():
+        whole = self.files.folder / inside
+        if inside in self._paths() or whole.is_file():
             return str(whole)
         named = self._names().get(posixpath.basename(path))
         return str(self.files.folder / named) if named else str(whole)
+
+    def _paths(self) -> set[str]:
+        """The videos of the folder: to ask a server for each would take longer than all else."""
+        if not self._known:
+            self._known = set(self.files.videos)
+        return self._known
 
     def _names(self) -> dict[str, str | None]:
         """The only file of each name, with and without its suffix."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from ares import files
 from ares.episode import Json
 from ares.errors import SourceError
 from ingest.video_columns import Row, WrongRowError, has_cameras, names_a_video, understood
@@ -49,9 +50,9 @@ def note(path: str) -> tuple[Row | None, dict[str, Json]]:
     Raises SourceError for a file that is no JSON.
     """
     try:
-        document = json.loads(Path(path).read_bytes(), parse_constant=_no_constant)
+        document = json.loads(files.place(path).read_bytes(), parse_constant=_no_constant)
     except OSError as error:
-        raise SourceError("JSON beside a video cannot be read", f"{path}: {error.strerror}") from None
+        raise SourceError("JSON beside a video cannot be read", f"{path}: {files.words(error)}") from None
     except ValueError as error:
         raise SourceError("JSON beside a video is no JSON", f"{path}: {error}") from None
     if not isinstance(document, dict):
@@ -124,9 +125,9 @@ def _row(names: list[str], values: list[str], where: str) -> dict[str, Json] | S
 
 def _opened(path: Path) -> BinaryIO:
     try:
-        return path.open("rb")
+        return files.opened(str(path))
     except OSError as error:
-        raise SourceError(f"{path.name} cannot be read", f"{path}: {error.strerror}") from None
+        raise SourceError(f"{path.name} cannot be read", f"{path}: {files.words(error)}") from None
 
 
 def _no_constant(name: str) -> Json:

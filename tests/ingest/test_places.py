@@ -43,12 +43,16 @@ def assert_equal(local: Workspace, remote: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    "sample", ["rlds", "gr1_sim_lerobot_v20", "g1_bottle_lerobot_v30", "aloha_hdf5", "mcap"]
+    "sample", ["rlds", "video", "gr1_sim_lerobot_v20", "g1_bottle_lerobot_v30", "aloha_hdf5", "mcap"]
 )
 def test_every_format_is_the_same_from_a_bucket(
     s3_environ: S3, tmp_path: Path, demo_samples: Path, request: pytest.FixtureRequest, sample: str
 ) -> None:
-    folder = demo_samples / sample if sample == "rlds" else request.getfixturevalue("shared_data") / sample
+    folder = (
+        demo_samples / sample
+        if sample in ("rlds", "video")
+        else request.getfixturevalue("shared_data") / sample
+    )
     bucket = s3_environ.bucket()
     s3_environ.upload(folder, f"{bucket}/lab/{sample}")
     local, remote = workspace(tmp_path / "local"), workspace(tmp_path / "remote")
