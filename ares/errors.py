@@ -54,7 +54,8 @@ class FilterError(RequestError):
             return ""
         before = self.where[: self.place].rpartition("\n")[2]
         line = before + self.where[self.place :].partition("\n")[0]
-        return f"  {line}\n  {' ' * len(before)}^"
+        shown = "".join(sign if sign.isprintable() else " " for sign in line)
+        return f"  {shown}\n  {' ' * len(before)}^"
 
 
 class SourceError(AresError):

@@ -26,11 +26,13 @@ def workspace(demo_samples: Path, tmp_path: Path, capsys: Capture) -> str:
 
 
 def refused(capsys: Capture, *words: str) -> str:
-    """The one line with which a request is refused."""
+    """The one line with which a request is refused, less the place in a filter that follows it."""
     assert main(words) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1 and "Traceback" not in err
-    return err
+    line, *place = err.splitlines()
+    assert out == "" and "Traceback" not in err
+    assert not place or (len(place) == 2 and place[1].strip() == "^")
+    return line
 
 
 def answered(capsys: Capture, status: int, *words: str) -> Any:
