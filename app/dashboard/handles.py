@@ -40,7 +40,7 @@ def workspace() -> Workspace:
 
 def refresh() -> None:
     """Forget what was cached, so that the next page shows what is there now."""
-    for reader in (columns, count, _facets, ranked, ids_between, rows):
+    for reader in (columns, count, _facets, ranked, ids_between, points, rows):
         reader.clear()
 
 
@@ -96,6 +96,16 @@ def ids_between(where: str, order_by: str, offset: int, limit: int) -> list[str]
     table = workspace().tables.episodes
     batches = table.scan(["episode_id"], where=where, limit=limit, offset=offset, order_by=order_by)
     return [str(one) for batch in batches for one in batch.column("episode_id").to_pylist()]
+
+
+@st.cache_data(ttl=_FRESH_SECONDS, max_entries=16, show_spinner=False)
+def points(where: str, wanted: Sequence[str], most: int, there: int) -> list[Mapping[str, Any]]:
+    """Some columns of the episodes that a filter leaves, or of a fair sample when there are more than `most`."""
+    if there > most:
+        # Ids are hashes: those below a bound are a fair sample of all.
+        where = f"({where}) AND episode_id < '{int(most / there * 2**64):016x}'"
+    found: list[Mapping[str, Any]] = workspace().frame(list(wanted), where).to_pylist()
+    return found
 
 
 @st.cache_data(ttl=_FRESH_SECONDS, max_entries=256, show_spinner=False)

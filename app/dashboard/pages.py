@@ -14,9 +14,10 @@ from ares.errors import AresError, FilterError
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
 
-_TITLES = {"browse": "Browse", "episode": "Episode", "sets": "Sets", "status": "Status"}
+_TITLES = {"browse": "Browse", "map": "Map", "episode": "Episode", "sets": "Sets", "status": "Status"}
 _ICONS = {
     "browse": ":material/grid_view:",
+    "map": ":material/scatter_plot:",
     "episode": ":material/play_circle:",
     "sets": ":material/inventory_2:",
     "status": ":material/monitoring:",

@@ -85,6 +85,22 @@ def _hostile_instruction(ws: Workspace) -> None:
     ws.tables.episodes.add([Record(episode=told, trajectory=ws.trajectory(first.episode_id))])
 
 
+@pytest.fixture
+def mapped(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+    """A few episodes with a place on a map."""
+    import pyarrow as pa
+
+    from ingest.load import load
+
+    ws = open_workspace(str(tmp_path / "mapped"), Settings())
+    load(ws, [str(demo_samples / "video")], limit=4, quiet=True)
+    ids = sorted(ws.tables.episodes.ids())
+    places = {"episode_id": ids, "map_x": [0.0, 0.1, 5.0, 5.1], "map_y": [0.0, 0.1, 5.0, 5.1]}
+    ws.tables.episodes.set_values(pa.table(places))
+    yield ws
+    ws.close()
+
+
 @pytest.fixture(scope="session")
 def hostile() -> str:
     return HOSTILE

@@ -42,6 +42,19 @@ def test_the_entry_script_opens_on_browse(shown: Workspace) -> None:
     assert "25 of 25 episodes" in _words(app)
 
 
+def test_the_map_says_what_to_run_until_it_is_drawn_and_then_shows_what_the_filters_leave(
+    shown: Workspace, mapped: Workspace
+) -> None:
+    handles.refresh()
+    assert "annotate map" in _view("map").code[0].value
+    handles.use(mapped)
+    app = _view("map", {"f.success": "true"})
+    assert "**2 episodes on the map**" in _words(app)
+    (chart,) = app.get("vega_lite_chart")
+    assert "map_x" in chart.proto.spec
+    handles.use(shown)
+
+
 def test_filters_of_the_url_select_and_show_as_chips(shown: Workspace) -> None:
     app = _view("browse", {"f.dataset": "metaworld_sawyer", "f.success": "true"})
     assert "6 of 25 episodes" in _words(app)
@@ -82,8 +95,8 @@ def test_an_episode_shows_its_grade_and_what_made_it(shown: Workspace) -> None:
     app = _view("episode", {"episode": chosen})
     assert "caption not acceptable" in _words(app)
     table = app.dataframe[0].value
-    assert list(table["name"]) == ["quality", "caption", "grade"]
-    assert list(table["model"])[1:] == ["hand", "hand"]
+    assert list(table["name"]) == ["quality", "caption", "grade", "motion"]
+    assert list(table["model"])[1:3] == ["hand", "hand"]
 
 
 def test_a_set_made_from_a_view_holds_its_episodes_and_is_listed(shown: Workspace) -> None:
@@ -112,4 +125,4 @@ def test_status_counts_episodes_and_annotations(shown: Workspace) -> None:
     tables = [table.value for table in app.dataframe]
     done = next(table for table in tables if "annotation" in table)
     counted = dict(zip(done["annotation"], done["done"], strict=True))
-    assert counted == {"caption": 12, "grade": 12, "quality": 24}
+    assert counted == {"caption": 12, "grade": 12, "motion": 25, "quality": 24}
