@@ -10,7 +10,7 @@ from typing import Literal
 
 from ares.episode import Json
 
-ColumnType = Literal["bool", "int64", "float64", "string"]
+ColumnType = Literal["bool", "int64", "float64", "string", "list<string>", "timestamp"]
 
 
 def canonical(value: Json) -> str:
@@ -29,15 +29,17 @@ class Column:
 
     Attributes:
         name: Column in the episodes table, and key in `Annotation.value`.
-        type: Arrow type name.
+        type: Arrow type name; a value of a timestamp is ISO 8601 text, in UTC when it has no offset.
         unit: Physical unit ("m", "s"), or "".
         meaning: One line for people.
+        choices: The values that a text, or an item of a list, can have; none is any.
     """
 
     name: str
     type: ColumnType
     meaning: str
     unit: str = ""
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ares.checks.finding import REPAIR, Finding
 from ares.checks.rows import EXTRA, lay_out, remove
-from ares.store.index import Changes, applied_sequence, arrow_type, changes_until, forget_log
+from ares.store.index import Changes, applied_sequence, changes_until, forget_log
 from ares.store.segments import segment_schema
+from ares.store.values import arrow_type
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -154,7 +154,9 @@ def maker_to_text(maker: Maker) -> str:
 def maker_from_text(text: str) -> Maker:
     """The maker of `maker_to_text`."""
     body = json.loads(text)
-    columns = tuple(Column(**column) for column in body.pop("columns"))
+    columns = tuple(
+        Column(**{**column, "choices": tuple(column.get("choices", ()))}) for column in body.pop("columns")
+    )
     return Maker(**body, columns=columns)
 
 

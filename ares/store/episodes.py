@@ -170,6 +170,15 @@ class EpisodeTable:
         with filters.failures("episodes"):
             self._table.merge_insert("episode_id").when_matched_update_all().execute(values)
 
+    def declare(self, columns: pa.Schema) -> None:
+        """Add the columns that are not there, without values; those that no filter could name are passed over."""
+        import pyarrow as pa
+
+        there = self._dataset().schema.names
+        new = [field for field in columns if field.name not in there and _NAME.fullmatch(field.name)]
+        if new:
+            self._add_columns(pa.schema(new))
+
     def mark_duplicates(self) -> int:
         """Set `duplicate_of` to the first episode of the same content, whatever the order of ingestion.
 

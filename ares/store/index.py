@@ -12,6 +12,7 @@ from ares.errors import StoreError
 from ares.store import arrow
 from ares.store.annotations import AnnotationStore, Logged
 from ares.store.segments import segment_schema
+from ares.store.values import arrow_type, misfit, sendable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
     from ares.store.tables import Tables
 
 _BATCH = 10_000
-_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
-    "bool": (bool,),
-    "int64": (int,),
-    "float64": (int, float),
-    "string": (str,),
-}
 _GRADE = {"acceptable": "bool", "grade": "string", "score": "float64"}
 _CAPTION = ("annotation_id", "episode_id", "start_seconds", "stop_seconds", "camera", "text", "maker_id")
 
@@ -56,7 +51,8 @@ def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     """Apply the facts that the tables have not seen; doing it twice changes nothing.
 
     Values that are columns of their fact's maker go to the episodes, captions to the segments, grades to the
-    segment of their caption; the latest fact wins.
+    segment of their caption; the latest fact wins. A column that a maker declares is there from then on, also
+    before its first value.
 
     Returns:
         Number of facts applied.
@@ -68,6 +64,7 @@ def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     # Numbers of facts that were there already stay unused: the end of the log may lie behind its last fact.
     end = annotations.last_sequence()
     columns = _Columns(annotations, tables.episodes.columns())
+    tables.episodes.declare(columns.declared())
     applied, faults = 0, list[str]()
     while batch := annotations.read(after=state.sequence(), limit=_BATCH):
         changes = _changes(batch, columns)
@@ -140,6 +137,13 @@ class _Columns:
         maker = self._makers.get(fact.maker_id)
         return None if maker is None else maker.columns
 
+    def declared(self) -> pa.Schema:
+        """Every column that a maker declares, whether or not a fact has a value for it yet."""
+        import pyarrow as pa
+
+        declared = {column.name: column.type for maker in self._makers.values() for column in maker.columns}
+        return pa.schema([(name, arrow_type(kind)) for name, kind in declared.items()])
+
     def fault(self, column: Column, value: Json) -> str:
         """Why a value cannot stand in a column, or ""."""
         if column.name in self._reserved:
@@ -147,16 +151,7 @@ class _Columns:
         kind = self.types.setdefault(column.name, column.type)
         if kind != column.type:
             return f"column {column.name!r} is {kind}, but its maker declares {column.type}"
-        return _wrong(value, kind, f"column {column.name!r}")
-
-
-def _wrong(value: Json, kind: str, what: str) -> str:
-    if value is None:
-        return ""
-    fits = isinstance(value, _PYTHON_TYPES[kind]) and isinstance(value, bool) == (kind == "bool")
-    if fits and isinstance(value, int):
-        fits = -(2**63) <= value < 2**63
-    return "" if fits else f"{what} is {kind}, but got {value!r}"
+        return misfit(value, kind, f"column {column.name!r}", column.choices)
 
 
 def _changes(batch: Sequence[Logged], columns: _Columns) -> Changes:
@@ -186,7 +181,7 @@ def _take_values(fact: Annotation, columns: _Columns, changes: Changes) -> None:
         if fault:
             changes.faults.append(f"{fault} in {_told(fact)}")
         else:
-            changes.values.setdefault(fact.episode_id, {})[column.name] = _sendable(value, column.type)
+            changes.values.setdefault(fact.episode_id, {})[column.name] = sendable(value, column.type)
 
 
 def _take_caption(fact: Annotation, changes: Changes) -> None:
@@ -195,28 +190,23 @@ def _take_caption(fact: Annotation, changes: Changes) -> None:
         changes.faults.append(f"'text' is string, but got {text!r} in {_told(fact)}")
         return
     row = {name: getattr(fact, name) for name in _CAPTION if name != "text"}
-    changes.captions[fact.annotation_id] = {**row, "text": _sendable(text, "string")}
+    changes.captions[fact.annotation_id] = {**row, "text": sendable(text, "string")}
 
 
 def _take_grade(fact: Annotation, changes: Changes) -> None:
     row = {name: fact.value.get(name) for name in _GRADE}
-    faults = [_wrong(row[name], kind, repr(name)) for name, kind in _GRADE.items()]
+    faults = [misfit(row[name], kind, repr(name)) for name, kind in _GRADE.items()]
     if any(faults):
         changes.faults.append(
             f"{next(filter(None, faults))} in grade {fact.annotation_id} ({fact.episode_id})"
         )
         return
-    sendable = {name: _sendable(row[name], kind) for name, kind in _GRADE.items()}
-    changes.grades[fact.subject] = {"annotation_id": fact.subject, **sendable}
+    graded = {name: sendable(row[name], kind) for name, kind in _GRADE.items()}
+    changes.grades[fact.subject] = {"annotation_id": fact.subject, **graded}
 
 
 def _told(fact: Annotation) -> str:
     return f"fact {fact.annotation_id} ({fact.name} of episode {fact.episode_id})"
-
-
-def _sendable(value: Json, kind: str) -> Json:
-    sendable: Json = float(value) if kind == "float64" and isinstance(value, int) else arrow.utf8(value)
-    return sendable
 
 
 def _apply(tables: Tables, changes: Changes, types: Mapping[str, str]) -> None:
@@ -237,13 +227,6 @@ def _apply(tables: Tables, changes: Changes, types: Mapping[str, str]) -> None:
     if changes.grades:
         graded = pa.schema([schema.field(name) for name in ("annotation_id", *_GRADE)])
         tables.segments.grade(_table(changes.grades.values(), graded))
-
-
-def arrow_type(kind: str) -> pa.DataType:
-    """Arrow type of a column of an annotator."""
-    import pyarrow as pa
-
-    return {"bool": pa.bool_(), "int64": pa.int64(), "float64": pa.float64(), "string": pa.string()}[kind]
 
 
 def _table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
