@@ -40,7 +40,7 @@ def staffed(engine: Engine, factory: Factory, options: Options, ws: Workspace, g
         workers=annotator.workers,
         lost=ModelError,
         build=partial(
-            _process, factory, options, str(ws.folder), socket.gethostname(), annotator.maker.maker_id
+            _process, factory, options, ws.location, socket.gethostname(), annotator.maker.maker_id
         ),
         together=annotator.workers > 1,
         gpu=0.0 if options.device == "cpu" else gpu,
@@ -49,10 +49,11 @@ def staffed(engine: Engine, factory: Factory, options: Options, ws: Workspace, g
 
 
 def _process(factory: Factory, options: Options, folder: str, host: str, maker_id: str) -> Run[Work, Result]:
+    from ares.manifest import exists
     from ares.workspace import open_workspace
 
     here = socket.gethostname()
-    if not (Path(folder) / "workspace.json").exists():
+    if not exists(folder):
         raise RequestError("a worker does not see the workspace", f"no {folder} on {here}; share the folder")
     if here != host and (Path(folder) / "annotations.sqlite").exists():
         # SQLite's log is shared memory: through a network file system it is damaged.

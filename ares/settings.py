@@ -30,6 +30,7 @@ class Settings:
             (ARES_JUDGE_MODEL).
         price: Price of the remote models, or None when unknown (ARES_PRICE, "IN,OUT" in USD per million tokens).
         openai_api_key: Key sent to an OpenAI-compatible server (OPENAI_API_KEY); servers without keys ignore it.
+        cache: Folder of the caches of workspaces on object stores (ARES_CACHE).
         media_cache_bytes: Bound of the cache of playable videos and thumbnails (ARES_MEDIA_CACHE_GB).
         app_password: Login that the dashboard asks for when it listens beyond loopback (ARES_APP_PASSWORD).
     """
@@ -41,6 +42,7 @@ class Settings:
     judge_model: str = "hf:OpenGVLab/InternVL3-8B-hf"
     price: Price | None = None
     openai_api_key: str = ""
+    cache: str = "~/.cache/ares"
     media_cache_bytes: int = 10 * 2**30
     app_password: str = ""
 
@@ -54,6 +56,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     texts = {
         "workspace": env.get("ARES_WORKSPACE"),
         "mongo_uri": env.get("ARES_MONGO_URI"),
+        "cache": env.get("ARES_CACHE"),
         "embed_model": env.get("ARES_EMBED_MODEL"),
         "caption_model": env.get("ARES_CAPTION_MODEL"),
         "judge_model": env.get("ARES_JUDGE_MODEL"),

@@ -1,18 +1,16 @@
-"""Workspace: a folder with its index, its annotations and its cache; the one handle that is passed about."""
+"""Workspace: index, annotations and cache, in a folder or on an object store; the one handle that is passed about."""
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.episode import Episode, Trajectory
 from ares.errors import RequestError, StoreError
+from ares.files import is_url
 from ares.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,9 +20,9 @@ if TYPE_CHECKING:
     from ares.media.cache import Cache
     from ares.search.query import Hit, Query
     from ares.store.annotations import AnnotationStore
+    from ares.store.mongo import MongoStore
     from ares.store.tables import Tables
 
-_FORMAT = 1
 # A job waits this long for a database server that went away; a page does not.
 _PATIENCE_SECONDS = 120.0
 
@@ -49,8 +47,20 @@ class Workspace:
         return f"Workspace({self.path!r})"
 
     @property
+    def location(self) -> str:
+        """Where it is, for another process: the absolute folder, or the URI on an object store."""
+        return self.path.rstrip("/") if self.remote else str(self.folder)
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is on an object store."""
+        return is_url(self.path)
+
+    @property
     def folder(self) -> Path:
-        """The local folder (of the workspace, or of its caches when it is on an object store)."""
+        """The local folder: of the workspace, or of its caches alone when it is on an object store."""
+        if self.remote:
+            return Path(self.settings.cache).expanduser() / self.workspace_id
         return Path(self.path).resolve()
 
     @cached_property
@@ -58,7 +68,7 @@ class Workspace:
         """The LanceDB index."""
         from ares.store.tables import open_tables
 
-        return open_tables(str(self.folder / "lance"))
+        return open_tables(f"{self.location}/lance")
 
     @cached_property
     def annotations(self) -> AnnotationStore:
@@ -70,6 +80,10 @@ class Workspace:
             from ares.store.sqlite import SqliteStore
 
             return SqliteStore(self.folder / "annotations.sqlite")
+        return self._mongo
+
+    @cached_property
+    def _mongo(self) -> MongoStore:
         from ares.store.mongo import MongoStore
 
         if not self.settings.mongo_uri:
@@ -158,13 +172,15 @@ class Workspace:
 
     def close(self) -> None:
         """Release the annotation store, if it was opened."""
-        if "annotations" in self.__dict__:
-            self.annotations.close()
+        for name in ("annotations", "_mongo"):
+            if name in self.__dict__:
+                self.__dict__.pop(name).close()
 
     def _hold(self, who: str, wait: bool = True) -> AbstractContextManager[None]:
         from ares.store.hold import hold_folder
 
-        return hold_folder(self.folder, who, wait)
+        # See docs/why/006: no lock of an object store outlives its holder as safely as a lease by one clock.
+        return self._mongo.hold(who, wait) if self.remote else hold_folder(self.folder, who, wait)
 
     def _apply(self) -> int:
         from ares.store.index import apply_log
@@ -176,45 +192,9 @@ def open_workspace(path: str, settings: Settings) -> Workspace:
     """Open a workspace, creating it when the folder is empty or not there.
 
     Raises:
-        RequestError: The folder holds something else.
-        StoreError: The workspace was written by a newer version.
+        RequestError: Something else lies there, or an object store is to be used without MongoDB.
+        StoreError: The workspace was written by a newer version, or its place cannot be reached.
     """
-    if "://" in path:
-        raise RequestError(
-            "a workspace on an object store cannot be opened", f"{path!r}; give a local folder"
-        )
-    folder = Path(path)
-    manifest = folder / "workspace.json"
-    if not manifest.exists():
-        _create(folder, manifest, settings)
-    return Workspace(path, settings, _read(manifest))
+    from ares.manifest import read_or_create
 
-
-def _create(folder: Path, manifest: Path, settings: Settings) -> None:
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise RequestError(
-            f"{str(folder)!r} is no workspace", "give an empty or a new folder, or a workspace"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    document = {
-        "format": _FORMAT,
-        "workspace_id": uuid.uuid4().hex,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "annotations": "mongo" if settings.mongo_uri else "sqlite",
-    }
-    partial = manifest.with_suffix(".json.tmp")
-    partial.write_text(json.dumps(document, indent=1) + "\n")
-    partial.rename(manifest)
-
-
-def _read(manifest: Path) -> dict[str, object]:
-    try:
-        document = json.loads(manifest.read_text())
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{str(manifest)!r} cannot be read", str(error)) from None
-    if document.get("format") != _FORMAT:
-        raise StoreError(
-            f"the workspace has format {document.get('format')!r}",
-            f"this version of ARES reads format {_FORMAT}",
-        )
-    return dict(document)
+    return Workspace(path, settings, read_or_create(path, settings))

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.episode import Json, Record
-from ares.errors import AresError, DiskFull, SourceError
+from ares.errors import AresError, DiskFull, RequestError, SourceError
 from ares.files import words
 from ares.jobs.engine import Engine, Hired, at_work
 from ares.jobs.flow import Stage, flow
@@ -105,6 +105,10 @@ def load(
         DiskFull: There is no room left for the copies; what is written is kept.
     """
     started = time.monotonic()
+    if media == "copy" and ws.remote:
+        raise RequestError(
+            "videos cannot be copied to an object store", "ingest by reference, or into a folder"
+        )
     sources = open_sources(paths, options or Options(), format)
     loaded = Loaded()
     with ws.writing("ares ingest"), at_work(engine) as engine:

@@ -19,13 +19,13 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         "-w",
         "--workspace",
         metavar="PATH",
-        help="workspace folder (default: $ARES_WORKSPACE or ./ares-workspace)",
+        help="workspace: a folder, or a URI such as s3://bucket/name (default: $ARES_WORKSPACE or ./ares-workspace)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
 def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
-    """The workspace that was asked for.
+    """The workspace that was asked for, open until the command ends.
 
     Args:
         args: Parsed arguments.
@@ -34,19 +34,20 @@ def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
     Raises:
         RequestError: There is no workspace, or the folder holds something else.
     """
-    from pathlib import Path
-
     from ares.errors import RequestError
+    from ares.manifest import exists
     from ares.settings import from_environment
     from ares.workspace import open_workspace as open_at
 
     settings = from_environment()
     path = args.workspace or settings.workspace
-    if not create and not (Path(path) / "workspace.json").exists():
+    if not create and not exists(path):
         raise RequestError(
             f"there is no workspace at {path!r}", "`ares ingest` makes one; -w chooses another"
         )
-    return open_at(path, settings)
+    opened = open_at(path, settings)
+    args.opened = opened  # `main` closes it
+    return opened
 
 
 def add_question(parser: argparse.ArgumentParser) -> None:

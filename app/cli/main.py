@@ -58,6 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    finally:
+        if "opened" in args:
+            args.opened.close()
 
 
 def _one_line(error: AresError) -> str:

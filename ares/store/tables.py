@@ -168,10 +168,20 @@ class Tables:
             # Another process may have made it while we waited for our turn.
             table = self.find(name)
             if table is None:
-                table = self._db.create_table(name, schema=schema)
+                table = self._create(name, schema)
             if words and not has_words(table):
                 index_words(table, words)
             return table
+
+    def _create(self, name: str, schema: pa.Schema) -> Table:
+        # On an object store another process may make it at the same time; the store lets one of them win.
+        try:
+            return self._db.create_table(name, schema=schema)
+        except (ValueError, OSError, RuntimeError):
+            there = self.find(name) if "://" in self.uri else None
+            if there is None:
+                raise
+            return there
 
     def find(self, name: str) -> Table | None:
         """A table, or None when it has not been made. Raises StoreError when it cannot be opened."""
@@ -191,7 +201,6 @@ class Tables:
     def _making(self) -> Iterator[None]:
         from filelock import FileLock
 
-        # On an object store two makers may collide; the one that fails says so and is run again.
         if "://" in self.uri:
             yield
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 
 import streamlit as st
 
@@ -75,7 +76,8 @@ def _one(chosen: CurationSet) -> None:
 def _export(chosen: CurationSet) -> None:
     st.markdown("**Export**")
     form = st.selectbox("Format", exporters.names(), key="sets.format")
-    folder = handles.workspace().folder.parent / f"{chosen.name}-v{chosen.version}-{form}"
+    ws = handles.workspace()
+    folder = (Path.cwd() if ws.remote else ws.folder.parent) / f"{chosen.name}-v{chosen.version}-{form}"
     dest = st.text_input(
         "Destination folder on this server", value=str(folder), key=f"sets.dest.{chosen.label}.{form}"
     )

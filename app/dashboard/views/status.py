@@ -21,7 +21,7 @@ def render() -> None:
         st.space("stretch")
         if st.button("Refresh", icon=":material/refresh:", key="status.refresh"):
             handles.refresh()
-    st.caption(plain(ws.folder))
+    st.caption(plain(ws.location))
     tiles = st.columns(4)
     tiles[0].metric("Episodes", f"{document['episodes']:,}", border=True)
     tiles[1].metric("Datasets", f"{len(document['datasets']):,}", border=True)
