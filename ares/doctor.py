@@ -11,16 +11,11 @@ from ares.checks.files import check_files, check_indexes
 from ares.checks.finding import Finding
 from ares.checks.log import check_applied, check_segments, check_values, gather
 from ares.checks.rows import check_rows, check_vectors
+from ares.media.stamp import REMEDIES
 from ares.sources import examined, relocate
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
-
-
-_REMEDIES = {
-    "file is missing": "put it back, or tell where it is now: ares doctor --relocate OLD=NEW",
-    "file has changed since it was ingested": "put the old one back, or ingest the new one with --dataset NAME",
-}
 
 
 def examine(ws: Workspace, repair: bool = False) -> list[Finding]:
@@ -68,9 +63,9 @@ def _sources_as_they_were(ws: Workspace) -> list[Finding]:
         Finding(
             check="each source file is where and what it was: " + reason,
             count=len(errors),
-            example=errors[0].detail,
+            example=errors[0].detail.removesuffix(f"; {REMEDIES.get(reason, '')}"),
             repaired=False,
-            remedy=_REMEDIES.get(reason, "see the example"),
+            remedy=REMEDIES.get(reason, "see to it that the file can be read"),
         )
         for reason, errors in sorted(examined(ws).items())
     ]

@@ -20,6 +20,12 @@ _BLOCKS = 16
 # Fingerprints that a process remembers: a shard is shared by thousands of episodes.
 _REMEMBERED = 100_000
 
+MISSING, CHANGED = "file is missing", "file has changed since it was ingested"
+REMEDIES = {
+    MISSING: "put it back, or tell where it is now: ares doctor --relocate OLD=NEW",
+    CHANGED: "put the old one back, or ingest the new one under a name of its own (--dataset NAME)",
+}
+
 _known: dict[tuple[str, State], str] = {}
 
 
@@ -113,10 +119,7 @@ def difference(uri: str, stamp: str) -> MediaError | None:
             if now.version != version and fingerprint(path, now) != mark:
                 return _changed(path, f"it still has {size} bytes, but other content")
     except FileNotFoundError as error:
-        return MediaError(
-            "file is missing",
-            f"{error.filename or uri}: put it back, or `ares doctor --relocate OLD=NEW` where it was moved",
-        )
+        return MediaError(MISSING, f"{error.filename or uri}; {REMEDIES[MISSING]}")
     except OSError as error:
         return MediaError("file cannot be read", f"{uri}: {files.words(error)}")
     except SourceError as error:
@@ -125,10 +128,7 @@ def difference(uri: str, stamp: str) -> MediaError | None:
 
 
 def _changed(path: str, how: str) -> MediaError:
-    return MediaError(
-        "file has changed since it was ingested",
-        f"{path}: {how}; put the old one back, or ingest the new one under a name of its own (--dataset NAME)",
-    )
+    return MediaError(CHANGED, f"{path}: {how}; {REMEDIES[CHANGED]}")
 
 
 def _stamp_or_none(uri: str) -> str:

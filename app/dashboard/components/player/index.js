@@ -6,7 +6,11 @@ const SPEEDS = [0.25, 0.5, 1, 2, 4];
 function buildCamera(camera, clock, send) {
   const video = h("video", { muted: true, playsInline: true, preload: "auto", poster: camera.poster, "aria-label": `camera ${camera.name}` });
   const note = h("div", { class: "note" });
-  video.addEventListener("error", () => { note.textContent = "this video cannot be played"; });
+  video.addEventListener("error", async () => {
+    note.textContent = "this video cannot be played";
+    const answer = await fetch(video.src).catch(() => null); // the server's reason is one line of text
+    if (answer && answer.status === 422) note.textContent = await answer.text();
+  });
   const node = h("figure", { class: "camera", "data-camera": camera.name }, video, note);
   node.append(h("figcaption", {}, h("b", {}, camera.name), h("span", { class: "muted" }, ` ${camera.about}`),
     camera.flags.map((flag) => h("span", { class: "badge bad" }, flag)), h("span", { class: "space" }),
