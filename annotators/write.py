@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _FACTS_PER_WRITE = 2_000
 _VECTORS_PER_WRITE = 50_000
 _SECONDS_PER_WRITE = 20.0
+# A day's run makes thousands of writes; in between, the tables are kept few files.
+_WRITES_PER_TIDYING = 50
 # Spaces whose table may hold vectors of a run that was killed between writing them and the facts.
 UNFINISHED = "unfinished_spaces"
 
@@ -41,6 +43,7 @@ class Writer:
         self._vectors = 0
         self._written = time.monotonic()
         self._marked: set[str] = set()
+        self._writes = 0
 
     def take(self, bundles: list[Bundle]) -> None:
         """Accept bundles that have passed every stage."""
@@ -61,6 +64,9 @@ class Writer:
             failed, running.failed = running.failed, {}
             subjects = {fact.subject for fact in _facts(mine)}
             self._ledgers[name].record(failed, subjects - failed.keys())
+        self._writes += 1
+        if self._writes % _WRITES_PER_TIDYING == 0:
+            self._ws.tables.optimize()
         self._written = time.monotonic()
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from ares.errors import RequestError
 from ares.store import arrow, filters
 from ares.store.episodes import EpisodeTable
 from ares.store.stored import Stored
+from ares.store.tidy import tidy
 from ares.store.trajectories import TrajectoryTable
 from ares.store.words import has_word_index, has_words, index_words
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 _VECTORS = "vectors_"
 _SPACE = re.compile(r"[A-Za-z0-9_-]+")
-# Old versions are kept this long, so that a reader of another process can finish.
-_KEEP_VERSIONS = timedelta(minutes=10)
 # Below this many rows a scan is as fast as an index of ids.
 _INDEX_ROWS = 10_000
 
@@ -213,16 +212,19 @@ class Tables:
             lock.release()
 
     def optimize(self) -> None:
-        """Compact every table, bring its indexes up to date and drop old versions; a job calls this at its end.
+        """Compact every table, bring its indexes up to date and drop old versions where that is due.
+
+        A job calls this at its end, and a long one in between; see `ares.store.tidy`.
 
         Raises:
             StoreError: A table cannot be written.
         """
         for name in self.names():
             with filters.failures(name):
-                table = self._db.open_table(name)
-                _index_ids(table)
-                table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+                _index_ids(self._db.open_table(name))
+                dataset = self.dataset(name)
+                assert dataset is not None  # it was just opened
+                tidy(dataset)
 
 
 def open_tables(uri: str) -> Tables:
