@@ -28,6 +28,36 @@ def grow(ws: Workspace, episodes: int, seed: int = 0) -> None:
         ws.tables.episodes.add(batch)
 
 
+def annotate(ws: Workspace, seed: int = 0) -> None:
+    """Give every episode what annotators would: a caption, a grade and numbers, a tenth of them missing.
+
+    Args:
+        ws: Where the episodes are.
+        seed: Of everything random.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    ids, chance = ws.frame(["episode_id"])["episode_id"], np.random.default_rng(seed)
+    many = len(ids)
+    missing = chance.random(many) < 0.1
+    grades = np.array(["acceptable", "not_acceptable", "unsure", "error"], object)
+    columns = {
+        "caption": np.char.add("take the thing number ", chance.integers(0, many, many).astype(str)).astype(
+            object
+        ),
+        "grade": chance.choice(grades, many, p=(0.7, 0.2, 0.08, 0.02)),
+        "acceptable": chance.random(many) < 0.7,
+        "path_length": chance.lognormal(0.0, 1.0, many),
+        "jerk_ldlj": chance.normal(-8.0, 2.0, many),
+        "idle_share": chance.random(many),
+        "gripper_events": chance.poisson(3.0, many),
+    }
+    made = {name: pa.array(values, mask=missing) for name, values in columns.items()}
+    ws.tables.episodes.set_values(pa.table({"episode_id": ids, **made}))
+    ws.tables.optimize()
+
+
 def _records(episodes: int, chance: random.Random) -> Iterator[Record]:
     import numpy as np
 

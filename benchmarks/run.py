@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from benchmarks.access import access
 from benchmarks.embed import random_vit
+from benchmarks.facets import facets, operations
 from benchmarks.ingest import rlds, video
 from benchmarks.startup import startup
 from benchmarks.timing import Row, table
@@ -19,8 +20,10 @@ BENCHMARKS: dict[int, Callable[[], Iterable[Row]]] = {
     1: rlds,
     3: video,
     6: access,
+    9: facets,
     10: random_vit,
     16: startup,
+    18: operations,
 }
 
 

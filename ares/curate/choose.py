@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Json
 from ares.errors import RequestError
+from ares.store import filters
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 ORDER = "dataset, version, split, key"
 # Episodes that a search contributes when no limit is given: a ranking has no natural end.
 _SEARCH_LIMIT = 100
+# Ids that one filter names, of a list that someone gave.
+_LOOK_UP = 10_000
 
 
 def choose(
@@ -56,7 +59,10 @@ def choose(
 
 
 def _known(ws: Workspace, ids: Sequence[str], where: str) -> list[str]:
-    known = ws.tables.episodes.ids(where)
+    known = set[str]()
+    for chunk in filters.chunks(ids, _LOOK_UP):
+        listed = filters.among("episode_id", chunk)
+        known |= ws.tables.episodes.ids(f"({where}) AND {listed}" if where.strip() else listed)
     unknown = [one for one in ids if one not in known]
     if unknown:
         raise RequestError(f"{len(unknown)} ids are not among the episodes", f"first: {unknown[0]!r}")

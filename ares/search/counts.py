@@ -136,7 +136,7 @@ def _scale(name: str, kind: str, parts: Iterator[Any]) -> Scale:
 def _count_few(episodes: EpisodeTable, where: str, sets: Sequence[Sequence[Scale]]) -> dict[str, Counted]:
     flat = [scale for members in sets for scale in members]
     place = {scale.column: f"g{number}" for number, scale in enumerate(flat)}
-    keys = ", ".join(f"{_key(scale)} AS {place[scale.column]}" for scale in flat)
+    keys = ", ".join(f"{group_key(scale)} AS {place[scale.column]}" for scale in flat)
     grouped = [f"({', '.join(place[scale.column] for scale in members)})" for members in sets]
     firsts = ", ".join(place[members[0].column] for members in sets)
     sql = (
@@ -154,7 +154,7 @@ def _count_few(episodes: EpisodeTable, where: str, sets: Sequence[Sequence[Scale
     return {scale.column: _counted(scale, groups[scale.column]) for scale in flat}
 
 
-def _key(scale: Scale) -> str:
+def group_key(scale: Scale) -> str:
     """What is grouped by: the value itself, or the place of its bin."""
     if scale.kind not in NUMBERS:
         return scale.real

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Record
 from ares.errors import RequestError, StoreError
-from ares.store import arrow, filters
+from ares.store import arrow, filters, paging
 from ares.store.stored import Stored
 from ares.store.trajectories import TrajectoryTable
 from ares.store.words import search_words
@@ -121,6 +121,8 @@ class EpisodeTable:
         dataset = self._checked(where)
         self._known(columns, dataset.schema.names)
         order = self._ordering(order_by, dataset.schema.names)
+        if order and offset >= paging.DEEP and limit is not None:
+            return self._stretch(columns, where, limit, offset, order)
         scanner = {
             "filter": where.strip() or None,
             "limit": limit,
@@ -241,6 +243,13 @@ class EpisodeTable:
         if wanted and "episode_id" not in (name for name, *_ in wanted):
             wanted.append(["episode_id"])
         return [ColumnOrdering(name, ascending=way != ["DESC"], nulls_first=False) for name, *way in wanted]
+
+    def _stretch(
+        self, columns: Sequence[str], where: str, limit: int, offset: int, order: list[Any]
+    ) -> Iterator[pa.RecordBatch]:
+        read = list(dict.fromkeys([*columns, *(one.column_name for one in order)]))
+        with filters.failures("episodes", where, self.columns()):
+            return iter(paging.stretch(self.reader(read, where), order, offset, limit, self.schema(columns)))
 
     def _batches(
         self, dataset: lance.LanceDataset, columns: list[str], where: str, scanner: dict[str, Any]

@@ -1,0 +1,59 @@
+"""Paging: deep stretches of an ordering are those that the whole ordering has there, and indexes change no answer."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ares.settings import Settings
+from ares.store import paging
+from ares.workspace import Workspace, open_workspace
+from benchmarks.grow import annotate, grow
+
+_MANY = 12_000
+
+
+@pytest.fixture(scope="module")
+def ws(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    made = open_workspace(str(tmp_path_factory.mktemp("paging") / "ws"), Settings())
+    grow(made, _MANY)
+    annotate(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    "order",
+    ["dataset, key", "grade", "path_length DESC", "acceptable DESC, num_steps", "ingested, caption DESC"],
+)
+@pytest.mark.parametrize("where", ["", "success"])
+def test_a_deep_stretch_is_that_of_the_whole_order(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch, order: str, where: str
+) -> None:
+    table, columns = ws.tables.episodes, ["episode_id", "instructions", "ingested", "grade"]
+    whole = pa.Table.from_batches(table.scan(columns, where, order_by=order)).to_pylist()
+    monkeypatch.setattr(paging, "DEEP", 1)
+    for offset in (1, len(whole) // 2, len(whole) - 5, len(whole) + 1):
+        found = table.scan(columns, where, limit=24, offset=offset, order_by=order)
+        assert [row for batch in found for row in batch.to_pylist()] == whole[offset : offset + 24]
+
+
+def test_an_index_changes_no_answer_also_of_rows_written_after_it(ws: Workspace, tmp_path: Path) -> None:
+    table = ws.tables.episodes
+    indexed = {name for index in table._dataset().describe_indices() for name in index.field_names}
+    assert {"episode_id", "dataset", "grade"} <= indexed
+    rows = ws.frame(["episode_id", "grade"]).to_pylist()
+    changed = random.Random(0).sample(rows, 500)
+    ids = [row["episode_id"] for row in changed]
+    grades = ["unsure" if number % 2 else None for number in range(500)]
+    table.set_values(pa.table({"episode_id": ids, "grade": pa.array(grades, pa.string())}))
+    now = {row["episode_id"]: row["grade"] for row in rows} | dict(zip(ids, grades, strict=True))
+    for where, wanted in (
+        ("grade = 'unsure'", "unsure"),
+        ("grade IS NULL", None),
+        ("grade = 'error'", "error"),
+    ):
+        assert table.ids(where) == {each for each, grade in now.items() if grade == wanted}
+        assert table.count(where) == sum(grade == wanted for grade in now.values())
