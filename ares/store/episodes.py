@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
 _CHUNK = 1000
+_READER_ROWS = 65_536
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 # No filter columns: a structure, and JSON text.
 _NO_FILTER = ("cameras", "metadata")
@@ -138,7 +139,14 @@ class EpisodeTable:
         dataset = self._checked(where)
         self._known(columns, dataset.schema.names)
         with filters.failures("episodes", where, dataset.schema.names):
-            return dataset.scanner(columns=list(columns), filter=where.strip() or None).to_reader()
+            # Light columns of many rows: to read them all is quicker than to pick those that a filter keeps.
+            scanner = dataset.scanner(
+                columns=list(columns),
+                filter=where.strip() or None,
+                batch_size=_READER_ROWS,
+                late_materialization=False,
+            )
+            return scanner.to_reader()
 
     def version(self) -> int:
         """Number of the newest version: what was computed of it holds until this changes."""
