@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ares.store.space import Space
     from ares.workspace import Workspace
 
-# Moments asked for per episode wanted: neighbouring frames of one episode crowd the top of a ranking.
-_MOMENTS_PER_EPISODE = 20
+# Episodes in a ranking per episode wanted: a fusion looks deeper than what is shown.
+_PER_RANKING = 2
 _FRAME = re.compile(r"(?P<episode>[0-9a-f]{16})/(?P<camera>.+)@(?P<seconds>\d+(?:\.\d+)?)")
 
 
@@ -53,8 +53,7 @@ def _by_frames(asked: Asked) -> Iterator[list[Moment]]:
         return
     space = choose_space(ws, query.space)
     for vector in _looks(ws, query, space):
-        found = ws.tables.vectors(space.name).search(vector, query.limit * _MOMENTS_PER_EPISODE, asked.among)
-        yield best_per_episode(found)
+        yield ws.tables.vectors(space.name).search_episodes(vector, query.limit * _PER_RANKING, asked.among)
 
 
 def _looks(ws: Workspace, query: Query, space: Space) -> Iterator[NDArray[np.float32]]:
@@ -115,7 +114,7 @@ def _said(asked: Asked, text: str) -> list[Moment]:
     """Episodes whose captions or instructions share words with a text."""
     if not text.strip():
         return []
-    tables, wanted = asked.ws.tables, asked.query.limit * 2
+    tables, wanted = asked.ws.tables, asked.query.limit * _PER_RANKING
     captions = [
         _wordy(hit.episode_id, hit.start_seconds, hit.score)
         for hit in tables.segments.search_text(text, wanted, asked.among)

@@ -32,6 +32,7 @@ _VECTORS = "vectors_"
 _SPACE = re.compile(r"[A-Za-z0-9_-]+")
 # Below this many rows a scan is as fast as an index of ids.
 _INDEX_ROWS = 10_000
+_INDEX_CACHE, _METADATA_CACHE = 2 << 30, 128 << 20
 
 
 class Tables:
@@ -46,6 +47,7 @@ class Tables:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
+        self._spaces: dict[str, VectorTable] = {}
         self._writers: dict[str, Table] = {}
         with filters.failures(uri):
             if "://" not in uri:
@@ -67,7 +69,8 @@ class Tables:
         """What was read of indexes and file headers, shared by every reader of these tables."""
         from lance.lance import _Session as Session
 
-        return Session()
+        # Bounded: the index of ten million frames is about a gigabyte.
+        return Session(index_cache_size_bytes=_INDEX_CACHE, metadata_cache_size_bytes=_METADATA_CACHE)
 
     @cached_property
     def episodes(self) -> EpisodeTable:
@@ -100,7 +103,8 @@ class Tables:
 
         if not _SPACE.fullmatch(space):
             raise RequestError(f"{space!r} is no name of a space", "use letters, digits, '_' and '-'")
-        return VectorTable(self, f"{_VECTORS}{space}")
+        # One handle per space: it keeps the version that it has open, and with it what was read of the index.
+        return self._spaces.setdefault(space, VectorTable(self, f"{_VECTORS}{space}"))
 
     def spaces(self) -> list[str]:
         """Embedding spaces that have vectors, sorted."""

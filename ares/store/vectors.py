@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ares.errors import StoreError
 from ares.store import filters
-from ares.store.words import Row, best
+from ares.store.nearest import PLACE, Asked, Nearest, matrix
+from ares.store.recall import TARGET
+from ares.store.refresh import FLAT_ROWS, refresh
+from ares.store.rows import Chosen
+from ares.store.tuning import Tuning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.store.tables import Tables
-
-_TIES = ("episode_id", "camera", "seconds")
 
 
 class Vectors(Protocol):
@@ -72,6 +75,20 @@ class Embedded(NamedTuple):
     vectors: NDArray[np.float32]
 
 
+class TableState(NamedTuple):
+    """What `ares status` says of a vector table.
+
+    Attributes:
+        rows: Frames.
+        indexed: Those that the index covers; all others are compared exactly.
+        tuning: What was measured of the index; None for a table that is too small for one.
+    """
+
+    rows: int
+    indexed: int
+    tuning: Tuning | None
+
+
 class VectorTable:
     """Frame vectors of one space; one row per frame.
 
@@ -83,6 +100,7 @@ class VectorTable:
     def __init__(self, tables: Tables, name: str) -> None:
         self._tables = tables
         self._name = name
+        self._near: Nearest | None = None
 
     def add(self, rows: Sequence[Vectors]) -> None:
         """Write vectors of frames, in place of those that the same episodes and cameras had.
@@ -97,10 +115,10 @@ class VectorTable:
         length = table.schema.field("vector").type.list_size
         for row in given:
             if row.vectors.shape[1] != length:
-                raise self._another_length(table, row.vectors.shape[1])
+                raise self._another_length(length, row.vectors.shape[1])
         with filters.failures(self._name):
             _forget(table, given)
-            table.add(_to_arrow(given, length))
+            table.add(_to_arrow(given, table.schema.field("vector").type))
 
     def count(self) -> int:
         """Number of frames with a vector."""
@@ -111,7 +129,9 @@ class VectorTable:
     def search(
         self, query: NDArray[np.float32], limit: int, episode_ids: Collection[str] | None = None
     ) -> list[Moment]:
-        """Frames nearest to a vector; exact, equal scores in order of episode, camera and second.
+        """Frames nearest to a vector, equal scores in order of episode, camera and second.
+
+        Exact, unless the table has an index: then as `Tuning` measured it, what is newer than the index exactly.
 
         Args:
             query: (D,) vector of any length but zero.
@@ -121,23 +141,74 @@ class VectorTable:
         Raises:
             StoreError: The query has another length than the vectors.
         """
-        table = self._table()
-        if table is None or limit <= 0 or (episode_ids is not None and not episode_ids):
+        return self._ranked(Nearest.best, query, limit, episode_ids)
+
+    def search_episodes(
+        self, query: NDArray[np.float32], limit: int, episode_ids: Collection[str] | None = None
+    ) -> list[Moment]:
+        """The best frame of each of the best episodes, however many frames of one episode are alike; see `search`."""
+        return self._ranked(Nearest.best_episodes, query, limit, episode_ids)
+
+    def _ranked(
+        self,
+        rank: Callable[[Nearest, NDArray[np.float32], int, Chosen | None, Asked | None], pa.Table],
+        query: NDArray[np.float32],
+        limit: int,
+        episode_ids: Collection[str] | None,
+    ) -> list[Moment]:
+        if limit <= 0 or (episode_ids is not None and not episode_ids):
             return []
-        where = None if episode_ids is None else filters.among("episode_id", episode_ids)
-
-        def fetch(count: int) -> list[Row]:
-            asked = table.search(query, query_type="vector")
-            asked = asked.distance_type("cosine").bypass_vector_index()  # type: ignore[attr-defined]
-            asked = asked.select([*_TIES, "_distance"]).limit(count)
-            rows: list[Row] = (asked if where is None else asked.where(where, prefilter=True)).to_list()
-            return rows
-
-        if len(query) != table.schema.field("vector").type.list_size:
-            raise self._another_length(table, len(query))
         with filters.failures(self._name):
-            rows = best(fetch, limit, "_distance", _TIES, sign=1)
-        return [Moment(**{name: row[name] for name in _TIES}, score=1.0 - row["_distance"]) for row in rows]
+            near = self._look()
+            if near is None or not near.rows:
+                return []
+            if len(query) != near.length:
+                raise self._another_length(near.length, len(query))
+            chosen = None if episode_ids is None else near.places.of(episode_ids)
+            if chosen is not None and not len(chosen.row_ids):
+                return []
+            found = rank(near, query, limit, chosen, near.asked(chosen))
+        return [Moment(**row) for row in found.to_pylist()]
+
+    def refresh(self, flat_rows: int = FLAT_ROWS, target: float = TARGET) -> Tuning | None:
+        """Build or extend the index and measure its recall; a job calls this at its end. See `ares.store.refresh`.
+
+        Raises:
+            StoreError: The table cannot be written.
+        """
+        table = self._table()
+        if table is None:
+            return None
+        with filters.failures(self._name):
+            return refresh(table, self._look_again, flat_rows, target)
+
+    def state(self) -> TableState:
+        """Rows, how many of them the index covers, and what was measured of it."""
+        with filters.failures(self._name):
+            near = self._look()
+            if near is None:
+                return TableState(0, 0, None)
+            tail = sum(fragment.count_rows() for fragment in near.tail(near.segments))
+            return TableState(near.rows, near.rows - tail, near.tuning)
+
+    def _look(self) -> Nearest | None:
+        """The newest version of the table, opened once and followed from there."""
+        if self._near is not None:
+            with suppress(OSError, ValueError):
+                now, latest = self._near.version, self._near.dataset.latest_version
+                if latest > now:
+                    self._near = Nearest(self._near.dataset.checkout_version(latest))
+                if latest >= now:
+                    return self._near
+        dataset = self._tables.dataset(self._name)
+        self._near = None if dataset is None else Nearest(dataset)
+        return self._near
+
+    def _look_again(self) -> Nearest:
+        near = self._look()
+        if near is None:
+            raise StoreError(f"the table {self._name} is gone", "another process removed it")
+        return near
 
     def of(self, episode_id: str) -> Embedded:
         """The vectors of one episode in order of camera and second; empty when it has none."""
@@ -147,7 +218,7 @@ class VectorTable:
         if found is None or not found.num_rows:
             return Embedded([], np.zeros(0), np.zeros((0, 0), np.float32))
         found = found.sort_by([("camera", "ascending"), ("seconds", "ascending")])
-        return Embedded(found["camera"].to_pylist(), found["seconds"].to_numpy(), _matrix(found))
+        return Embedded(found["camera"].to_pylist(), found["seconds"].to_numpy(), matrix(found["vector"]))
 
     def means(self, episode_ids: Collection[str]) -> dict[str, NDArray[np.float32]]:
         """The mean vector (D,) of each of some episodes, over all their frames; those without any are left out."""
@@ -160,7 +231,7 @@ class VectorTable:
         numbers = rows.indices.to_numpy()
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
-        sums = np.add.reduceat(_matrix(found)[order], starts, axis=0, dtype=np.float32)
+        sums = np.add.reduceat(matrix(found["vector"])[order], starts, axis=0, dtype=np.float32)
         means = sums / np.diff(starts, append=len(numbers))[:, None]
         return dict(zip(rows.dictionary.to_pylist(), means.astype(np.float32), strict=True))
 
@@ -181,9 +252,8 @@ class VectorTable:
                 table.delete(filters.among("episode_id", chunk))
             return int(before - table.count_rows())
 
-    def _another_length(self, table: Table, length: int) -> StoreError:
-        there = table.schema.field("vector").type.list_size
-        return StoreError("vectors have another length", f"{self._name} holds {there}, but got {length}")
+    def _another_length(self, there: int, given: int) -> StoreError:
+        return StoreError("vectors have another length", f"{self._name} holds {there}, but got {given}")
 
     def _table(self) -> Table | None:
         return self._tables.find(self._name)
@@ -193,17 +263,7 @@ class VectorTable:
         if table is None:
             return None
         with filters.failures(self._name):
-            return table.to_lance().to_table(columns=[*_TIES, "vector"], filter=where)
-
-
-def _matrix(rows: pa.Table) -> NDArray[np.float32]:
-    """(N, D) vectors of some rows."""
-    import pyarrow as pa
-
-    column = rows["vector"].combine_chunks()
-    values = column.flatten() if isinstance(column, pa.FixedSizeListArray) else column.values
-    matrix: NDArray[np.float32] = values.to_numpy().reshape(rows.num_rows, -1)
-    return matrix
+            return table.to_lance().to_table(columns=[*PLACE, "vector"], filter=where)
 
 
 def _schema(length: int) -> pa.Schema:
@@ -214,23 +274,26 @@ def _schema(length: int) -> pa.Schema:
             ("episode_id", pa.string()),
             ("camera", pa.string()),
             ("seconds", pa.float64()),
-            ("vector", pa.list_(pa.float32(), length)),
+            # Half precision costs no recall: docs/why/006-vector-index.md.
+            ("vector", pa.list_(pa.float16(), length)),
         ]
     )
 
 
-def _to_arrow(rows: Sequence[Vectors], length: int) -> pa.Table:
+def _to_arrow(rows: Sequence[Vectors], kind: pa.FixedSizeListType) -> pa.Table:
+    """Rows as the table keeps them; one made by an older version keeps float32."""
     import numpy as np
     import pyarrow as pa
 
-    flat = np.concatenate([np.ravel(row.vectors) for row in rows], dtype=np.float32)
+    number = kind.value_type.to_pandas_dtype()
+    flat = np.concatenate([np.ravel(row.vectors) for row in rows], dtype=number, casting="same_kind")
     columns = [
         pa.array(_repeated((row.episode_id, len(row.vectors)) for row in rows), pa.string()),
         pa.array(_repeated((row.camera, len(row.vectors)) for row in rows), pa.string()),
         pa.array(np.concatenate([row.seconds for row in rows]), pa.float64()),
-        pa.FixedSizeListArray.from_arrays(pa.array(flat), length),
+        pa.FixedSizeListArray.from_arrays(pa.array(flat), kind.list_size),
     ]
-    return pa.Table.from_arrays(columns, schema=_schema(length))
+    return pa.Table.from_arrays(columns, names=[*PLACE, "vector"])
 
 
 def _repeated(values: Iterable[tuple[str, int]]) -> list[str]:

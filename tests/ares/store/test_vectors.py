@@ -33,7 +33,10 @@ def _embedded(episodes: int, frames: int = 4, dim: int = 8) -> list[Rows]:
     rows = []
     for number, camera in itertools.product(range(episodes), ("front", "wrist")):
         vectors = rng.normal(size=(frames, dim)).astype(np.float32)
-        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        # As the table keeps them.
+        unit = (
+            (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16).astype(np.float32)
+        )
         rows.append(Rows(f"episode{number}", camera, [frame / 2 for frame in range(frames)], unit))
     return rows
 
