@@ -22,6 +22,7 @@ from ares.jobs.flow import Stage, flow
 from ares.jobs.ledger import enter_job
 from ares.jobs.progress import Progress
 from ares.registry import annotators as registry
+from ares.store.refresh import refresh_all
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -107,6 +108,7 @@ def annotate(
         _run(ws, running, islice(_lacking(ws, running, where, progress), limit), decoders, progress)
         if any(one.report.kept for one in running):
             ws.tables.optimize()
+            refresh_all(ws.tables, lambda line: None if quiet else print(line, file=sys.stderr))
         documents = [one.to_json(time.monotonic() - started) for one in running]
         for document in documents:
             enter_job(ws.annotations, f"annotate {document['annotator']}", document)

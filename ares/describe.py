@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ares.annotation import Annotation, Maker
@@ -11,6 +12,8 @@ from ares.episode import Camera, Json
 from ares.jobs.ledger import FAILURES
 
 if TYPE_CHECKING:
+    import lance
+
     from ares.workspace import Workspace
 
 
@@ -135,12 +138,51 @@ def failures_by_reason(ws: Workspace) -> list[dict[str, Json]]:
 
 
 def _tables(ws: Workspace) -> dict[str, Json]:
-    """Rows of each table; vectors are searched exactly, so their recall is 1."""
-    rows: dict[str, Json] = {
-        "episodes": {"rows": ws.tables.episodes.count(), "indexed": None, "recall": None},
-        "trajectories": {"rows": ws.tables.trajectories.count(), "indexed": None, "recall": None},
-        "segments": {"rows": ws.tables.segments.count(), "indexed": None, "recall": None},
+    """Each table with its indexes and, where it can be searched, how many rows an index covers."""
+    tables = {
+        "episodes": _worded(ws, "episodes", "instruction"),
+        "trajectories": _worded(ws, "trajectories", ""),
+        "segments": _worded(ws, "segments", "text"),
     }
-    for space in ws.tables.spaces():
-        rows[f"vectors/{space}"] = {"rows": ws.tables.vectors(space).count(), "indexed": 0, "recall": 1.0}
-    return rows
+    return {**tables, **{f"vectors/{space}": _vectors(ws, space) for space in ws.tables.spaces()}}
+
+
+def _worded(ws: Workspace, name: str, words: str) -> dict[str, Json]:
+    """A table whose column `words` can be searched by words, which is exact."""
+    dataset = ws.tables.dataset(name)
+    indices = [] if dataset is None else _indices(dataset)
+    return {
+        "rows": 0 if dataset is None else int(dataset.count_rows()),
+        "indexed": next((index["rows"] for index in indices if index["columns"] == [words]), None),
+        "recall": None,
+        "p50_ms": None,
+        "indices": [dict(index) for index in indices],
+    }
+
+
+def _vectors(ws: Workspace, space: str) -> dict[str, Json]:
+    """A vector table; without an index its search is exact, so its recall is 1."""
+    state = ws.tables.vectors(space).state()
+    dataset = ws.tables.dataset(f"vectors_{space}")
+    first = next(iter(state.tuning.settings), None) if state.tuning else None
+    return {
+        "rows": state.rows,
+        "indexed": state.indexed,
+        "recall": first.recall if first else 1.0,
+        "p50_ms": first.p50_ms if first else None,
+        "kind": state.tuning.kind if state.tuning else "flat",
+        "tuning": asdict(state.tuning) if state.tuning else None,
+        "indices": [] if dataset is None else [dict(index) for index in _indices(dataset)],
+    }
+
+
+def _indices(dataset: lance.LanceDataset) -> list[dict[str, Json]]:
+    return [
+        {
+            "name": index.name,
+            "kind": index.index_type,
+            "columns": list(index.field_names),
+            "rows": index.num_rows_indexed,
+        }
+        for index in dataset.describe_indices()
+    ]

@@ -29,7 +29,7 @@ def _text(document: dict[str, Any]) -> str:
         table(list(document["datasets"].items()), ("dataset", "episodes")),
         _counts("annotation", document["annotations"], ("done", "missing", "failed")),
         table(list(document["sets"].items()), ("set", "episodes")),
-        _counts("table", document["tables"], ("rows", "indexed", "recall")),
+        _counts("table", document["tables"], ("rows", "indexed", "recall", "p50_ms")),
         table([tuple(row.values()) for row in document["failures"]], ("work", "reason", "count", "example")),
     ]
     return "\n\n".join(part for part in parts if part.count("\n") or part is parts[0])

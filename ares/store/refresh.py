@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ares.errors import StoreError
 from ares.store import recall
 from ares.store.nearest import Nearest
 from ares.store.tuning import Setting, Tuning, keep_tuning
 
 if TYPE_CHECKING:
     from lancedb.table import Table
+
+    from ares.store.tables import Tables
 
 # Below so many rows exact search takes tens of milliseconds, and no index has to be waited for.
 FLAT_ROWS = 50_000
@@ -48,6 +51,27 @@ def refresh(
         return tuning
     _drop_others(table, near, tuning.index)
     return _extend(table, look, tuning, target)
+
+
+def refresh_all(tables: Tables, tell: Callable[[str], None]) -> None:
+    """Refresh the index of every vector table; one that fails is told of and searched as before.
+
+    Args:
+        tables: The tables of a workspace.
+        tell: Takes a line for a person.
+    """
+    for space in tables.spaces():
+        vectors = tables.vectors(space)
+        state = vectors.state()
+        if state.rows >= FLAT_ROWS and state.indexed < state.rows:
+            tell(f"indexing {state.rows - state.indexed} vectors of {space}; they can be searched meanwhile")
+        try:
+            tuned = vectors.refresh()
+        except StoreError as error:
+            tell(f"the index of {space} is as it was: {error}")
+            continue
+        if tuned and tuned.kind == "flat":
+            tell(f"no index finds enough in {space}: its search stays exact, and slow")
 
 
 def _extend(table: Table, look: Callable[[], Nearest], tuning: Tuning, target: float) -> Tuning:

@@ -32,7 +32,14 @@ def render() -> None:
         st.subheader("Datasets")
         _table([{"dataset": name, "episodes": n} for name, n in document["datasets"].items()], "none yet")
         st.subheader("Tables")
-        _table([{"table": name, **counts} for name, counts in document["tables"].items()], "none yet")
+        shown = ("rows", "indexed", "recall", "p50_ms")
+        _table(
+            [
+                {"table": name, **{key: counts[key] for key in shown}}
+                for name, counts in document["tables"].items()
+            ],
+            "none yet",
+        )
     with right:
         st.subheader("Annotations")
         _table(
