@@ -14,6 +14,7 @@ from benchmarks.facets import facets, operations
 from benchmarks.ingest import rlds, video
 from benchmarks.startup import startup
 from benchmarks.timing import Row, table
+from benchmarks.vectors import vectors
 
 # Number (as in benchmarks/README.md) -> what measures it.
 BENCHMARKS: dict[int, Callable[[], Iterable[Row]]] = {
@@ -21,6 +22,7 @@ BENCHMARKS: dict[int, Callable[[], Iterable[Row]]] = {
     3: video,
     6: access,
     9: facets,
+    7: vectors,
     10: random_vit,
     16: startup,
     18: operations,

@@ -1,0 +1,244 @@
+"""Vectors: search over frame vectors that look like those of real videos, against the exact product in NumPy."""
+
+from __future__ import annotations
+
+import math
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.timing import Row
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.store.vectors import Moment, VectorTable
+
+DIM = 512
+_FRAMES = 50
+_CAMERAS = ("front", "wrist")
+_PER_WRITE = 500
+_SIZES = (10_000, 100_000, 1_000_000)
+_QUERIES = 40
+_LIMIT = 20
+
+
+class World:
+    """Unit vectors as an image encoder makes them of episodes: all in one cone, few strong directions, scenes shared by
+    fifty episodes, cameras that differ, and frames that move slowly. Texts lie in another cone.
+
+    Args:
+        seed: Of everything random.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        import numpy as np
+
+        chance = np.random.default_rng(seed)
+        self._seed = seed
+        self._turn = np.linalg.qr(chance.normal(size=(DIM, DIM)))[0].astype(np.float32)
+        strength = np.arange(1, DIM + 1) ** -0.5
+        self._strength = (strength / np.linalg.norm(strength)).astype(np.float32)
+        self._images, self._texts = (_unit(chance.normal(size=DIM)).astype(np.float32) for _ in range(2))
+        self._datasets = self._draw(chance, 20)
+
+    def frames(self, episode: int) -> NDArray[np.float32]:
+        """(100, 512) vectors of one episode, its two cameras one after the other."""
+        moved = self._moved(episode)
+        return _unit(0.9 * self._images + moved @ self._turn.T)
+
+    def texts(self, episodes: Sequence[int]) -> NDArray[np.float32]:
+        """(N, 512) vectors of texts that are about a moment of these episodes, and as much about other things."""
+        import numpy as np
+
+        chance = np.random.default_rng((self._seed, 4))
+        about = np.stack([self._moved(each)[int(chance.integers(2 * _FRAMES))] for each in episodes])
+        meant = 0.35 * about + 0.35 * self._draw(chance, len(episodes))
+        return _unit(0.9 * self._texts + meant @ self._turn.T)
+
+    def _moved(self, episode: int) -> NDArray[np.float32]:
+        import numpy as np
+
+        scene = episode // 50
+        shared = np.random.default_rng((self._seed, 1, scene))
+        base = 0.6 * self._datasets[scene % 20] + 0.6 * self._draw(shared)
+        chance, views = np.random.default_rng((self._seed, 2, episode)), []
+        for _ in _CAMERAS:
+            start = base + 0.5 * self._draw(shared) + 0.45 * self._draw(chance)
+            walk = np.cumsum(0.08 * self._draw(chance, _FRAMES), axis=0)
+            views.append(start + walk + 0.08 * self._draw(chance, _FRAMES))
+        return np.concatenate(views)
+
+    def _draw(self, chance: np.random.Generator, *shape: int) -> NDArray[np.float32]:
+        import numpy as np
+
+        drawn: NDArray[np.float32] = chance.standard_normal((*shape, DIM), dtype=np.float32)
+        return drawn * self._strength
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """Vectors of one camera of one episode."""
+
+    episode_id: str
+    camera: str
+    seconds: NDArray[np.float64]
+    vectors: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Filled:
+    """A table with its vectors beside it, and what to ask of them."""
+
+    table: VectorTable
+    ids: list[str]
+    vectors: NDArray[np.float32]
+    queries: NDArray[np.float32]
+
+    def recall(self, ask: Callable[[NDArray[np.float32]], list[Moment]], kept: slice | None = None) -> float:
+        """Part of the true 20 best rows that is found, over all queries; `kept` leaves only these episodes."""
+        import numpy as np
+
+        found = []
+        for query in self.queries:
+            scores = self.vectors @ query
+            scores = scores if kept is None else scores.reshape(len(self.ids), -1)[kept].ravel()
+            last = np.partition(scores, -_LIMIT)[-_LIMIT]
+            found.append(sum(moment.score >= last - 1e-4 for moment in ask(query)) / _LIMIT)
+        return statistics.mean(found)
+
+
+def _fill(folder: str, rows: int, world: World) -> _Filled:
+    import numpy as np
+
+    from ares.store.tables import open_tables
+
+    episodes = rows // (_FRAMES * len(_CAMERAS))
+    table, ids = open_tables(folder).vectors("bench"), []
+    vectors = np.empty((rows, DIM), np.float32)
+    for start in range(0, episodes, _PER_WRITE):
+        views = []
+        for number in range(start, min(start + _PER_WRITE, episodes)):
+            made = world.frames(number).astype(np.float16)
+            vectors[number * len(made) : (number + 1) * len(made)] = made
+            ids.append(f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}")
+            views += _views(ids[-1], made)
+        table.add(views)
+    chance = np.random.default_rng(1)
+    about = chance.integers(0, episodes, _QUERIES // 2)
+    unseen = np.stack([world.frames(episodes + 7 * number)[25] for number in range(_QUERIES // 2)])
+    return _Filled(table, ids, vectors, np.concatenate([world.texts(about.tolist()), unseen]))
+
+
+def _views(episode_id: str, made: NDArray[np.float16]) -> list[_View]:
+    import numpy as np
+
+    parts = np.split(made.astype(np.float32), len(_CAMERAS))
+    return [
+        _View(episode_id, camera, np.arange(float(_FRAMES)), part)
+        for camera, part in zip(_CAMERAS, parts, strict=True)
+    ]
+
+
+def vectors(sizes: Sequence[int] = _SIZES) -> Iterator[Row]:
+    """Benchmarks 7 and 18: the best 20 frames for texts and frames that are not in the table, with and without a filter."""
+    world, before = World(), None
+    for rows in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            filled = _fill(folder, rows, world)
+            start = time.perf_counter()
+            tuned = filled.table.refresh()
+            built = time.perf_counter() - start
+            ours = yield from _measured(
+                filled, rows, f"{tuned.kind if tuned else 'flat'}, index {built:.0f} s"
+            )
+        if before:
+            yield _growth(before, (rows, ours))
+        before = (rows, ours)
+
+
+def _measured(filled: _Filled, rows: int, how: str) -> Generator[Row, None, float]:
+    from threadpoolctl import threadpool_limits
+
+    table = filled.table
+    step = min(100, len(filled.ids) // 2)
+    few = set(filled.ids[::step])
+
+    def search(query: NDArray[np.float32]) -> list[Moment]:
+        return table.search(query, _LIMIT)
+
+    def filtered(query: NDArray[np.float32]) -> list[Moment]:
+        return table.search(query, _LIMIT, few)
+
+    def product(query: NDArray[np.float32]) -> object:
+        import numpy as np
+
+        return np.argpartition(filled.vectors @ query, -_LIMIT)[-_LIMIT:]
+
+    def product_alone(query: NDArray[np.float32]) -> object:
+        with threadpool_limits(1):
+            return product(query)
+
+    asks = {"ours": search, "one": product_alone, "all": product, "filtered": filtered}
+    times = _in_turn(asks, filled.queries)
+    p50 = {name: statistics.median(one) for name, one in times.items()}
+    p95 = {name: statistics.quantiles(one, n=20)[-1] for name, one in times.items()}
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    said = f"{rows:,} vectors ({how}): recall@20 {filled.recall(search):.3f}, p95 {p95['ours'] * 1e3:.1f} ms"
+    narrow = filled.recall(filtered, slice(None, None, step))
+    peers = {"one": "exact NumPy, one thread", "all": "exact NumPy, all threads"}
+    for peer, called in peers.items():
+        yield Row(
+            number=7,
+            work=f"{said}, peak {memory:.1f} GB with the vectors of the peer",
+            ours_seconds=p50["ours"],
+            peer=called,
+            peer_seconds=p50[peer],
+            target="ratio <= 0.05 at 10^6" if peer == "one" else "none",
+        )
+    yield Row(
+        number=7,
+        work=f"{rows:,} vectors, a filter that keeps 1 %: recall@20 {narrow:.3f}, p95 {p95['filtered'] * 1e3:.1f} ms",
+        ours_seconds=p50["filtered"],
+        peer="ours without a filter",
+        peer_seconds=p50["ours"],
+        target="ratio <= 3, recall >= 0.95",
+    )
+    return p50["ours"]
+
+
+def _in_turn(
+    asks: dict[str, Callable[[NDArray[np.float32]], object]], queries: NDArray[np.float32]
+) -> dict[str, list[float]]:
+    """Seconds of each way to answer, query by query in turn, after one round that does not count."""
+    times: dict[str, list[float]] = {name: [] for name in asks}
+    for query in [*queries[:2], *queries]:
+        for name, ask in asks.items():
+            start = time.perf_counter()
+            ask(query)
+            times[name].append(time.perf_counter() - start)
+    return {name: one[2:] for name, one in times.items()}
+
+
+def _growth(before: tuple[int, float], after: tuple[int, float]) -> Row:
+    exponent = math.log(after[1] / before[1]) / math.log(after[0] / before[0])
+    return Row(
+        number=18,
+        work=f"search of {after[0]:,} vectors, exponent of growth {exponent:.2f}",
+        ours_seconds=after[1],
+        peer=f"of {before[0]:,}",
+        peer_seconds=before[1],
+        target="exponent < 1",
+    )
+
+
+def _unit(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+    import numpy as np
+
+    unit: NDArray[np.float32] = (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float32)
+    return unit
