@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PLACE = ("episode_id", "camera", "seconds")
 # So few rows are read one by one faster than any index is asked.
-FEW = 2_000
+FEW = 500
 # Rows asked for per episode wanted: neighbouring frames of one episode crowd the top.
 _ROWS_PER_EPISODE = 20
 
