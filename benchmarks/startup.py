@@ -16,9 +16,9 @@ _BARE = [sys.executable, "-c", "pass"]
 
 
 def startup() -> Iterator[Row]:
-    """`ares --help`, and `ares status` of an empty workspace and of one with a million episodes."""
+    """`ares --help`, and `ares status` of workspaces from empty to a million episodes."""
     yield _row("`ares --help`", [_ARES, "--help"], "+0.2 s")
-    for episodes in (0, 1_000_000):
+    for episodes in (0, 10_000, 100_000, 1_000_000):
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/workspace"
             ws = ares.open(path)
