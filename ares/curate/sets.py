@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ares.store.annotations import AnnotationStore
 
 _HEADS = "sets"
+_TAKEN = "set_versions"
 MEMBERS = "set_members"
 # Ids per document: 160 kB, far below MongoDB's 16 MB, and a million ids are a hundred documents.
 _BLOCK = 10_000
@@ -111,10 +112,11 @@ class Sets:
         hashed = hash_ids(ids)
         if versions and versions[-1].ids_hash == hashed:
             return versions[-1]
+        created = datetime.now(UTC).isoformat(timespec="seconds")
         made = CurationSet(
             name=name,
-            version=versions[-1].version + 1 if versions else 1,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            version=self._next(name, versions[-1].version if versions else 0, created),
+            created=created,
             recipe=dict(recipe),
             episodes=len(ids),
             ids_hash=hashed,
@@ -182,6 +184,13 @@ class Sets:
         partial = path.with_name(path.name + ".tmp")
         partial.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
         partial.replace(path)
+
+    def _next(self, name: str, version: int, created: str) -> int:
+        """A version number that nobody else gets, also of those who freeze a set of that name right now."""
+        while True:
+            version += 1
+            if self._store.claim(_TAKEN, f"{name}@{version:06d}", created):
+                return version
 
     def _write(self, made: CurationSet, ids: list[str]) -> None:
         for number, start in enumerate(range(0, len(ids), _BLOCK)):

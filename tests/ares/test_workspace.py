@@ -5,16 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from annotators.base import Options
+from annotators.base import Annotator, Options, Result, Work
+from annotators.facts import fact
 from annotators.run import annotate
-from ares.errors import RequestError
+from ares import registry
+from ares.annotation import Maker
+from ares.doctor import examine
+from ares.errors import AresError, RequestError
 from ares.settings import from_environment
+from ares.store import server
 from ares.store.index import applied_sequence, forget_log
 from ares.workspace import Workspace, open_workspace
 from ingest.load import load
@@ -70,3 +78,41 @@ def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(RequestError, match="is no workspace: give an empty or a new folder"):
         open_workspace(str(tmp_path), SETTINGS)
+
+
+def test_a_job_goes_on_when_its_database_is_killed_and_started_again(
+    mongod: Any, demo_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_WAIT_MS", 500)
+    monkeypatch.setattr("annotators.write._FACTS_PER_WRITE", 2)
+    maker, calls = Maker(annotator="mark", version="1"), list[str]()
+    crash, ended = threading.Event(), threading.Event()
+
+    def kill_and_start() -> None:
+        crash.wait()
+        mongod.kill()
+        time.sleep(1.5)
+        mongod.start()
+        ended.wait()  # the server dies with the thread that started it
+
+    crasher = threading.Thread(target=kill_and_start, daemon=True)
+    crasher.start()
+
+    def answer(works: Sequence[Work]) -> list[Result | AresError]:
+        calls.append("")
+        if len(calls) == 3:
+            crash.set()
+        return [Result(annotations=[fact(work, maker, value={"n": len(calls)})]) for work in works]
+
+    annotator = Annotator(maker=maker, process=answer, batch=1)
+    monkeypatch.setattr(registry.annotators, "get", lambda name: lambda options, ws: annotator)
+    with closing(
+        open_workspace(str(tmp_path / "mongo"), from_environment({"ARES_MONGO_URI": mongod.uri}))
+    ) as ws:
+        load(ws, [str(demo_samples / "video")], quiet=True)
+        (document,) = annotate(ws, ["mark"], Options(settings=SETTINGS), quiet=True)
+        assert [document[name] for name in ("planned", "kept", "failed")] == [12, 12, 0]
+        assert len(ws.annotations.about(sorted(ws.tables.episodes.ids()), ["mark"])) == 12
+        assert examine(ws) == []
+    ended.set()
+    crasher.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,3 +125,19 @@ def test_a_file_that_is_no_lock_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x").write_text(text)
     with pytest.raises(RequestError, match="cannot be read"):
         read_lock(tmp_path / "x")
+
+
+def test_those_who_freeze_at_once_get_versions_of_their_own(store: AnnotationStore) -> None:
+    sets, made = Sets(store), list[tuple[str, list[str]]]()
+
+    def freeze(me: int) -> None:
+        ids = [f"{me}/{number}" for number in range(20)]
+        made.append((sets.create("same", ids, {}).label, sorted(ids)))
+
+    threads = [threading.Thread(target=freeze, args=[me]) for me in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {label for label, _ in made} == {f"same@{version}" for version in range(1, 7)}
+    assert all(list(sets.ids(sets[label])) == ids for label, ids in made)
