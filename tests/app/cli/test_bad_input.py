@@ -120,7 +120,7 @@ def test_an_instruction_with_html_in_it_stays_text(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("annotate", "captoin"), "no annotator 'captoin': there are: caption, embed, grade, motion"),
+        (("annotate", "captoin"), "no annotator 'captoin': there are: caption, embed, grade, map, motion"),
         (
             ("ingest", ".", "--format", "rdls"),
             "no ingester 'rdls': there are: hdf5, lerobot, mcap, rlds, video",
