@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ares.store.vectors import Moment
+
+_T = TypeVar("_T")
 
 # Constant of reciprocal-rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009).
 _RRF_K = 60
@@ -50,3 +54,11 @@ def fuse(rankings: Sequence[Ranking]) -> list[Moment]:
 
 def _order(moment: Moment) -> tuple[float, str, float, str]:
     return (-moment.score, moment.episode_id, moment.seconds, moment.camera)
+
+
+def together(parts: Sequence[Callable[[], _T]]) -> list[_T]:
+    """What each part gives, in their order, all asked at once: a hybrid search takes as long as its slowest part."""
+    if len(parts) < 2:
+        return [part() for part in parts]
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return [future.result() for future in [pool.submit(part) for part in parts]]

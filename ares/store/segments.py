@@ -6,10 +6,12 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.store import filters
+from ares.store.rows import Rows
 from ares.store.stored import Stored
-from ares.store.words import search_words
+from ares.store.words import search_words_among
 
 if TYPE_CHECKING:
+    import lance
     import pyarrow as pa
     from lancedb.table import Table
 
@@ -41,6 +43,7 @@ class SegmentTable:
 
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
+        self._rows: tuple[int, Rows] | None = None
 
     @property
     def _table(self) -> Table:
@@ -92,12 +95,22 @@ class SegmentTable:
             limit: Most captions.
             episode_ids: Only captions of these, or None for all.
         """
-        where = None if episode_ids is None else filters.among("episode_id", episode_ids)
         columns = ["episode_id", "start_seconds", "annotation_id", "camera", "text"]
         with filters.failures("segments"):
-            found = search_words(self._table, "text", text, columns, limit, where)
+            dataset = self._stored.dataset()
+            chosen = None if episode_ids is None else self._places(dataset).of(episode_ids)
+            if chosen is not None and not len(chosen.row_ids):
+                return []
+            found = search_words_among(dataset, "text", text, columns, limit, chosen)
         taken = ("episode_id", "start_seconds", "camera", "text", "_score")
         return [SegmentHit(*(row[name] for name in taken)) for row in found]
+
+    def _places(self, dataset: lance.LanceDataset) -> Rows:
+        """Where the captions of each episode are, read once for each version of the table."""
+        version = int(dataset.version)
+        if self._rows is None or self._rows[0] != version:
+            self._rows = (version, Rows(dataset))
+        return self._rows[1]
 
 
 def segment_schema() -> pa.Schema:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import lance
     from lancedb.table import Table
 
+    from ares.store.rows import Chosen
+
 Row = dict[str, Any]
 
 
@@ -55,6 +57,30 @@ def search_words(
     def fetch(count: int) -> list[Row]:
         query = table.search(words, query_type="fts").select([*columns, "_score"]).limit(count)
         found: list[Row] = (query if where is None else query.where(where, prefilter=True)).to_list()
+        return found
+
+    return best(fetch, limit, "_score", columns)
+
+
+def search_words_among(
+    dataset: lance.LanceDataset,
+    column: str,
+    text: str,
+    columns: Sequence[str],
+    limit: int,
+    chosen: Chosen | None,
+) -> list[Row]:
+    """The same for rows of chosen episodes, or None for all; a hundred thousand of them cost little."""
+    from lance.query import MatchQuery
+
+    words = MatchQuery(text.encode("utf-8", "replace").decode(), column)
+    kept: dict[str, Any] = (
+        {} if chosen is None else {"row_addr_allowlist": chosen.allowlist, "prefilter": True}
+    )
+
+    def fetch(count: int) -> list[Row]:
+        scanner = dataset.scanner(columns=[*columns, "_score"], full_text_query=words, limit=count, **kept)
+        found: list[Row] = scanner.to_table().to_pylist()
         return found
 
     return best(fetch, limit, "_score", columns)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from threading import Barrier
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ares.search.rank import Ranking, best_per_episode, fuse
+from ares.search.rank import Ranking, best_per_episode, fuse, together
 from ares.store.vectors import Moment
 
 moments = st.lists(
@@ -49,3 +51,9 @@ def test_a_weight_decides_between_rankings_that_disagree() -> None:
 
 def _moment(episode_id: str, camera: str, seconds: float, score: float) -> Moment:
     return Moment(episode_id=episode_id, camera=camera, seconds=seconds, score=score)
+
+
+def test_parts_are_asked_at_once_and_answered_in_their_order() -> None:
+    meeting = Barrier(3, timeout=20)
+    assert together([lambda part=part: (meeting.wait(), part)[1] for part in "abc"]) == ["a", "b", "c"]  # type: ignore[misc]
+    assert together([]) == []

@@ -87,6 +87,11 @@ def test_new_captions_are_found_at_once(tables: Tables, segments: SegmentTable) 
     fresh = _rows([*_CAPTIONS, "fold the towel"]).slice(6)
     segments.upsert(fresh)
     assert [hit.episode_id for hit in segments.search_text("towel", 5)] == ["episode6"]
+    among = [f"episode{number}" for number in range(6)]
+    assert segments.search_text("towel", 5, among) == []
+    assert [hit.episode_id for hit in segments.search_text("fold the towel", 5, ["episode6", *among])] == [
+        "episode6"
+    ]
 
 
 def test_equal_scores_stand_in_one_order(tables: Tables) -> None:
