@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _FACTS_PER_WRITE = 2_000
 _VECTORS_PER_WRITE = 50_000
 _SECONDS_PER_WRITE = 20.0
-# A day's run makes thousands of writes; in between, the tables are kept few files.
+# A day's run makes thousands of writes; in between, the vectors are kept few files. What the run reads from is not
+# touched.
 _WRITES_PER_TIDYING = 50
 # Spaces whose table may hold vectors of a run that was killed between writing them and the facts.
 UNFINISHED = "unfinished_spaces"
@@ -65,8 +66,8 @@ class Writer:
             subjects = {fact.subject for fact in _facts(mine)}
             self._ledgers[name].record(failed, subjects - failed.keys())
         self._writes += 1
-        if self._writes % _WRITES_PER_TIDYING == 0:
-            self._ws.tables.optimize()
+        if self._marked and self._writes % _WRITES_PER_TIDYING == 0:
+            self._ws.tables.optimize([f"vectors_{space}" for space in self._marked])
         self._written = time.monotonic()
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
@@ -215,10 +215,13 @@ class Tables:
         finally:
             lock.release()
 
-    def optimize(self) -> None:
+    def optimize(self, names: Sequence[str] = ()) -> None:
         """Compact every table, bring its indexes up to date and drop old versions where that is due.
 
-        A job calls this at its end, and a long one in between; see `ares.store.tidy`.
+        A job calls this at its end; see `ares.store.tidy`.
+
+        Args:
+            names: Only these tables; a long job may name those that it only writes to, and calls this in between.
 
         Raises:
             StoreError: A table cannot be written.

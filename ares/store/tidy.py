@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import lance
 
-# Old versions are kept this long, so that a reader of another process can finish.
-KEEP_VERSIONS = timedelta(minutes=10)
+# A version is kept this long after a newer one took its place, so that whoever reads it can finish.
+KEEP_VERSIONS = timedelta(hours=1)
 # Fragments below their full size that a table may have; one more, and they become one.
 _SMALL = 8
 # Full size. Left to itself Lance makes fragments of a million rows: of signals that is fifty gigabytes rewritten.
@@ -20,13 +20,8 @@ _DELETED_SHARE = 0.1
 _UNINDEXED_SHARE = 0.02
 
 
-def tidy(dataset: lance.LanceDataset, keep: timedelta | None = None) -> None:
-    """Compact and index what is due, and drop old versions; almost free when little was written.
-
-    Args:
-        dataset: Newest version of the table.
-        keep: Age from which versions are dropped; `KEEP_VERSIONS` by default.
-    """
+def tidy(dataset: lance.LanceDataset) -> None:
+    """Compact and index what is due in the newest version, and drop old ones; almost free when little was written."""
     rows = _fragment_rows(dataset)
     if _scattered(dataset, rows):
         dataset.optimize.compact_files(
@@ -34,7 +29,18 @@ def tidy(dataset: lance.LanceDataset, keep: timedelta | None = None) -> None:
         )
     if _behind(dataset):
         dataset.optimize.optimize_indices()
-    dataset.cleanup_old_versions(older_than=KEEP_VERSIONS if keep is None else keep)
+    _drop_versions(dataset)
+
+
+def _drop_versions(dataset: lance.LanceDataset) -> None:
+    """Drop versions that nobody can have opened within the time they are kept."""
+    now = datetime.now()
+    made = [each["timestamp"] for each in dataset.versions()]
+    ages = [now - each.replace(tzinfo=None) for each in made if isinstance(each, datetime)]
+    settled = [age for age in ages if age >= KEEP_VERSIONS]
+    # Lance goes by the age of a version, but one of last year may have been the newest a second ago.
+    if len(settled) > 1:
+        dataset.cleanup_old_versions(older_than=settled[-1] + timedelta(milliseconds=1))
 
 
 def _fragment_rows(dataset: lance.LanceDataset) -> int:

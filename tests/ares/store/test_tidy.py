@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -40,17 +41,26 @@ def test_many_small_writes_stay_few_fragments_and_few_versions(
         assert tables.episodes.get([found[0][0]])[0].instruction == f"open drawer {number}"
 
 
-def test_a_reader_of_an_old_version_can_finish(tables: Tables, make_record: Make) -> None:
+def test_a_reader_of_an_old_version_can_finish(
+    tables: Tables, make_record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its version is old, but was the newest until a moment ago; it goes once a newer one is old too."""
+    monkeypatch.setattr(tidy, "KEEP_VERSIONS", timedelta(seconds=3))
     tables.episodes.add([make_record(number) for number in range(50)])
     batches = tables.episodes.scan(["episode_id"])
     old = tables.dataset("trajectories")
     assert old is not None
-    for number in range(50, 65):
-        tables.episodes.add([make_record(number)])
+    time.sleep(3)
+    tables.trajectories.keep_only(set(sorted(tables.episodes.ids())[:10]))
     tables.optimize()
-    assert len(tables.dataset("trajectories").get_fragments()) == 1  # type: ignore[union-attr]
+    (fragment,) = tables.dataset("trajectories").get_fragments()  # type: ignore[union-attr]
+    assert fragment.physical_rows == 10
     assert sum(batch.num_rows for batch in batches) == 50
     assert old.count_rows() == old.to_table().num_rows == 50
+
+    monkeypatch.setattr(tidy, "KEEP_VERSIONS", timedelta(0))
+    tables.optimize()
+    assert len(tables.dataset("trajectories").versions()) == 1  # type: ignore[union-attr]
 
 
 def test_a_full_fragment_is_never_written_again(
