@@ -22,6 +22,8 @@ from ares.jobs.flow import Stage, flow
 from ares.jobs.ledger import enter_job
 from ares.jobs.progress import Progress
 from ares.registry import annotators as registry
+from ares.search.meaning import embed_texts
+from ares.search.spaces import spaces
 from ares.store.refresh import refresh_all
 
 if TYPE_CHECKING:
@@ -106,6 +108,7 @@ def annotate(
         total = limit if limit is not None else ws.tables.episodes.count(where)
         progress = Progress(f"annotate {' '.join(names)}", total, None if quiet else sys.stderr)
         _run(ws, running, islice(_lacking(ws, running, where, progress), limit), decoders, progress)
+        _embed_texts(ws, running)
         if any(one.report.kept for one in running):
             ws.tables.optimize()
             refresh_all(ws.tables, lambda line: None if quiet else print(line, file=sys.stderr))
@@ -140,6 +143,14 @@ def start(
     share = 1 / max(len(names), 1)
     staff = [staffed(engine, factory, options, ws, share) for factory in factories]
     return [Running(ws, annotator, budget, strict) for annotator in staff]
+
+
+def _embed_texts(ws: Workspace, running: Sequence[Running]) -> None:
+    """Let what was said be searched by its meaning too, in the spaces whose model was at work."""
+    known = spaces(ws)
+    for one in running:
+        if one.annotator.space in known:
+            embed_texts(ws, known[one.annotator.space])
 
 
 def _run(

@@ -63,7 +63,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         "--by",
         default="",
         metavar="WAY[=WEIGHT],...",
-        help="compare frames, captions, state or action (default: frames,captions)",
+        help="compare frames, captions, meaning, state or action (default: the first three)",
     )
 
 

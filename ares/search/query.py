@@ -10,12 +10,13 @@ from typing import Literal, get_args
 from ares.episode import Json
 from ares.errors import RequestError
 
-Way = Literal["frames", "captions", "state", "action"]
+Way = Literal["frames", "captions", "meaning", "state", "action"]
 WAYS: tuple[Way, ...] = get_args(Way)
 _ALL = "|".join(WAYS)
+_USUAL: tuple[Way, ...] = ("frames", "captions", "meaning")
 # What each kind of question can be compared by.
 _COMPARES: Mapping[str, tuple[Way, ...]] = {
-    "text": ("frames", "captions"),
+    "text": ("frames", "captions", "meaning"),
     "image": ("frames",),
     "like": WAYS,
 }
@@ -29,9 +30,9 @@ class Query:
         text: Words that describe a moment.
         image: Path of an image file that looks like it, or "EPISODE_ID/CAMERA@SECONDS" for a frame that is there.
         like: episode_id of an episode to find the like of.
-        by: How to compare, with commas and weights: "frames" looks, "captions" words, "state" and "action" motion;
-            "frames=2,state" counts looks twice. "" is frames and captions where they can be done. The ranks of
-            several are fused.
+        by: How to compare, with commas and weights: "frames" looks, "captions" words, "meaning" what the words mean,
+            "state" and "action" motion; "frames=2,state" counts looks twice. "" is the first three where they can be
+            done. The ranks of several are fused.
         where: SQL filter over the episode columns, applied before the search.
         limit: Most episodes in the answer.
         space: Embedding space, or "" for the newest.
@@ -68,7 +69,7 @@ class Query:
     def weights(self) -> dict[Way, float]:
         """How much each way of comparing counts. Raises RequestError for a way or weight that is none."""
         if not self.by.strip():
-            return {"frames": 1.0, "captions": 1.0}
+            return dict.fromkeys(_USUAL, 1.0)
         return dict(_weight(part.strip()) for part in self.by.split(","))
 
 
@@ -95,8 +96,8 @@ class Hit:
         dataset: Its dataset.
         camera: Camera of the moment; "" when only words or motion matched.
         seconds: The moment, from the start of the episode.
-        score: Higher is better: cosine similarity by frames, state or action, BM25 by captions, reciprocal-rank
-            fusion of several.
+        score: Higher is better: cosine similarity by frames, meaning, state or action, BM25 by captions,
+            reciprocal-rank fusion of several.
         instruction: What the robot was told.
         caption: What a captioner saw, or None.
         acceptable: Whether the caption passed its rubric; None when it is not graded or not decided.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ares.errors import MediaError, RequestError
+from ares.search.meaning import said_like
 from ares.search.motion import Kind, layout_of, space_name
 from ares.search.query import Query, Way
 from ares.search.rank import Ranking, best_per_episode, fuse
@@ -132,6 +133,18 @@ def _wordy(episode_id: str, seconds: float, score: float) -> Moment:
     return Moment(episode_id=episode_id, camera="", seconds=seconds, score=score)
 
 
+def _by_meaning(asked: Asked) -> Iterator[list[Moment]]:
+    ws, query = asked.ws, asked.query
+    if not query.by and not spaces(ws):
+        return
+    space = choose_space(ws, query.space)
+    told = ws.episode(query.like).instruction if query.like.strip() else ""
+    for text in (query.text, told):
+        if text.strip():
+            vector = encoder(space).encode_texts([text])[0]
+            yield said_like(ws, space, vector, query.limit * _PER_RANKING, query.where, asked.among)
+
+
 def _by_motion(kind: Kind) -> Callable[[Asked], Iterator[list[Moment]]]:
     def rank(asked: Asked) -> Iterator[list[Moment]]:
         episode = asked.ws.episode(asked.query.like)
@@ -154,6 +167,7 @@ def _by_motion(kind: Kind) -> Callable[[Asked], Iterator[list[Moment]]]:
 RANKINGS: Mapping[Way, Callable[[Asked], Iterator[list[Moment]]]] = {
     "frames": _by_frames,
     "captions": _by_captions,
+    "meaning": _by_meaning,
     "state": _by_motion("state"),
     "action": _by_motion("action"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.store import filters
@@ -84,6 +84,14 @@ class SegmentTable:
         return found.sort_by(
             [(name, "ascending") for name in ("episode_id", "start_seconds", "annotation_id")]
         )
+
+    def spans(self, column: str, values: Sequence[str]) -> pa.Table:
+        """Where captions stand whose column is one of some values: columns episode_id, seconds and text."""
+        with filters.failures("segments"):
+            found = self._stored.dataset().to_table(
+                columns=["episode_id", "start_seconds", "text"], filter=filters.among(column, values)
+            )
+        return found.rename_columns(["episode_id", "seconds", "text"])
 
     def search_text(
         self, text: str, limit: int, episode_ids: Collection[str] | None = None

@@ -226,7 +226,7 @@ class Tables:
         Raises:
             StoreError: A table cannot be written.
         """
-        for name in self.names():
+        for name in names or self.names():
             with filters.failures(name):
                 _index_columns(self._db.open_table(name), name)
                 dataset = self.dataset(name)

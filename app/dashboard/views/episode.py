@@ -187,7 +187,14 @@ def _similar(episode: Episode) -> None:
         pages.go("episode", episode_params(params, *opened))
 
 
-_WAYS = {"Look and words": "", "Look": "frames", "Words": "captions", "State": "state", "Action": "action"}
+_WAYS = {
+    "Look and words": "",
+    "Look": "frames",
+    "Words": "captions",
+    "Meaning": "meaning",
+    "State": "state",
+    "Action": "action",
+}
 
 
 def _can(episode: Episode, by: str) -> bool:

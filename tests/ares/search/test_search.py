@@ -12,6 +12,7 @@ from annotators.base import Options
 from annotators.run import annotate
 from ares.errors import RequestError
 from ares.search.facets import facets
+from ares.search.spaces import choose_space, encoder
 from ares.settings import from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import Options as IngestOptions
@@ -85,9 +86,23 @@ def test_a_frame_of_an_episode_finds_others_and_never_itself(ws: Workspace) -> N
         ws.search(image=f"{asked}/back@2.0")
 
 
+def test_by_meaning_texts_are_ranked_as_their_vectors_and_a_filter_loses_none(ws: Workspace) -> None:
+    asked = "shut the tray of the cabinet"
+    hits = ws.search(asked, by="meaning", limit=12)
+    texts = sorted({episode.instruction for episode in ws.episodes()})
+    model = encoder(choose_space(ws))
+    scores = dict(zip(texts, model.encode_texts(texts) @ model.encode_texts([asked])[0], strict=True))
+    assert len(hits) == 12
+    assert [hit.score for hit in hits] == pytest.approx([scores[hit.instruction] for hit in hits], abs=1e-4)
+    assert hits[0].instruction == max(texts, key=lambda text: scores[text])
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    narrow = ws.search(asked, by="meaning", where="key LIKE 'basketball%'")
+    assert [hit for hit in hits if ws.episode(hit.episode_id).key.startswith("basketball")] == narrow
+
+
 def test_a_text_and_an_episode_are_answered_together(ws: Workspace) -> None:
     (drawer,) = ws.frame(["episode_id"], "key = 'drawer-close_000'")["episode_id"].to_pylist()
-    hits = ws.search("basketball into the hoop", like=drawer, limit=4)
+    hits = ws.search("basketball into the hoop", like=drawer, limit=6)
     tasks = {ws.episode(hit.episode_id).key.rsplit("_", 1)[0] for hit in hits}
     assert {"basketball", "drawer-close"} <= tasks
 
@@ -96,7 +111,7 @@ def test_a_text_and_an_episode_are_answered_together(ws: Workspace) -> None:
     ("asked", "message"),
     [
         ({}, "a text, an image or an episode"),
-        ({"text": "a", "by": "looks"}, "frames|captions|state|action"),
+        ({"text": "a", "by": "looks"}, "frames|captions|meaning|state|action"),
         ({"text": "a", "by": "frames=0"}, "above 0"),
         ({"text": "a", "by": "frames=much"}, "above 0"),
         ({"text": "a", "by": "state"}, "text cannot be compared by state"),
