@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ares.store.rows import Chosen, Rows
-from ares.store.tuning import Setting, Tuning, read_tuning
+from ares.store.tuning import Tuning, read_tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,21 +86,19 @@ class Nearest:
         covered = {each for _, uuid, fragments in self._segments if uuid in segments for each in fragments}
         return [one for one in self.dataset.get_fragments() if one.fragment_id not in covered]
 
-    def asked(self, chosen: Chosen | None) -> Asked | None:
-        """How the index has to be asked for rows of a filter; None when search is exact."""
+    def asked(self, chosen: Chosen | None, wide: bool = False) -> Asked | None:
+        """How the index has to be asked for rows of a filter, or `wide` for episodes; None when search is exact."""
         kept = self.rows if chosen is None else len(chosen.row_ids)
         if not self.segments or not self.tuning or (chosen is not None and kept <= FEW):
             return None
         setting = self.tuning.setting(kept / self.rows)
-        return None if setting is None else self.asking(self.segments, self.tuning.partitions, setting)
-
-    def asking(self, segments: tuple[str, ...], partitions: int, setting: Setting) -> Asked:
-        """What a setting means for an index of so many partitions."""
+        if setting is None:
+            return None
         return Asked(
-            segments=segments,
-            nprobes=setting.nprobes,
-            candidates=setting.candidates,
-            partitions=partitions,
+            segments=self.segments,
+            nprobes=setting.wide if wide else setting.nprobes,
+            candidates=setting.deep if wide else setting.candidates,
+            partitions=self.tuning.partitions,
         )
 
     def best(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -90,51 +90,42 @@ def tune(measured: Trial, target: float) -> tuple[Setting, ...]:
     """
     settings: list[Setting] = []
     for truth in measured.truths:
-        found = next((one for one in _ladder(measured, truth, target) if keeps(one, target)), None)
+        found = _cheapest(measured, truth, target)
         if found is None and truth.chosen is None:
             return ()
         settings += [found] if found else []
     return tuple(settings)
 
 
-def keeps(setting: Setting, target: float) -> bool:
-    """Whether what was measured is what is promised."""
-    return min(setting.recall, setting.episodes) >= target
-
-
-def measure(measured: Trial, truth: Filtered, setting: Setting) -> Setting:
-    """A setting with the recall that queries which did not choose it have."""
-    asked = measured.asked(setting.nprobes, setting.candidates)
-    recall, seconds = measured.frames(truth, asked, 1)
-    episodes = measured.episodes(truth, asked, 1)
-    return replace(
-        setting, recall=round(recall, 4), episodes=round(episodes, 4), p50_ms=round(seconds * 1e3, 2)
-    )
-
-
-def _ladder(measured: Trial, truth: Filtered, target: float) -> Iterator[Setting]:
-    """Settings as checked by the second half of the queries, from the cheapest that satisfies the first half."""
+def _cheapest(measured: Trial, truth: Filtered, target: float) -> Setting | None:
+    """What satisfies the first half of the queries, raised until the second half finds enough too."""
     probes = sorted({max(1, round(part * measured.partitions)) for part in _PROBED})
-    candidates = list(_CANDIDATES)
     rung = _first_rung(measured, truth, probes, min(target + _MARGIN, 1.0))
     depth = _fewest(measured, truth, probes[rung], min(target + _MARGIN, 1.0))
     while True:
-        blank = Setting(
-            share=truth.share,
-            nprobes=probes[rung],
-            candidates=candidates[depth],
-            recall=0,
-            episodes=0,
-            p50_ms=0,
-        )
-        checked = measure(measured, truth, blank)
-        yield checked
-        if rung == len(probes) - 1 and depth == len(candidates) - 1:
-            return
-        # More partitions help both; more candidates only the rows, or the episodes once every partition is seen.
-        if checked.recall < target or rung == len(probes) - 1:
-            depth = min(depth + 1, len(candidates) - 1)
-        rung = min(rung + 1, len(probes) - 1)
+        recall, seconds = measured.frames(truth, measured.asked(probes[rung], _CANDIDATES[depth]), 1)
+        if recall >= target:
+            break
+        if rung == len(probes) - 1 and depth == len(_CANDIDATES) - 1:
+            return None
+        rung, depth = min(rung + 1, len(probes) - 1), min(depth + 1, len(_CANDIDATES) - 1)
+    # Wider first; deeper only when every partition is looked into.
+    steps = [(wide, _CANDIDATES[depth]) for wide in probes[rung:]]
+    steps += [(probes[-1], deep) for deep in _CANDIDATES[depth + 1 :]]
+    for wide, deep in steps:
+        episodes = measured.episodes(truth, measured.asked(wide, deep), 1)
+        if episodes >= target:
+            return Setting(
+                share=truth.share,
+                nprobes=probes[rung],
+                candidates=_CANDIDATES[depth],
+                wide=wide,
+                deep=deep,
+                recall=round(recall, 4),
+                episodes=round(episodes, 4),
+                p50_ms=round(seconds * 1e3, 2),
+            )
+    return None
 
 
 def _first_rung(measured: Trial, truth: Filtered, probes: Sequence[int], wanted: float) -> int:

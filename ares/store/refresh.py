@@ -53,20 +53,21 @@ def refresh(
     return _extend(table, look, tuning, target)
 
 
-def refresh_all(tables: Tables, tell: Callable[[str], None]) -> None:
+def refresh_all(tables: Tables, tell: Callable[[str], None], flat_rows: int = FLAT_ROWS) -> None:
     """Refresh the index of every vector table; one that fails is told of and searched as before.
 
     Args:
         tables: The tables of a workspace.
         tell: Takes a line for a person.
+        flat_rows: Rows from which on a table has an index.
     """
     for space in tables.spaces():
         vectors = tables.vectors(space)
         state = vectors.state()
-        if state.rows >= FLAT_ROWS and state.indexed < state.rows:
+        if state.rows >= flat_rows and state.indexed < state.rows:
             tell(f"indexing {state.rows - state.indexed} vectors of {space}; they can be searched meanwhile")
         try:
-            tuned = vectors.refresh()
+            tuned = vectors.refresh(flat_rows)
         except StoreError as error:
             tell(f"the index of {space} is as it was: {error}")
             continue

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # As search promises it: the recall of the first 20.
 K = 20
 _BATCH = 16_384
+# Rows that tell how frames differ.
+_SAMPLED = 1_024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,15 +47,17 @@ def sample_queries(near: Nearest, count: int, seed: int) -> NDArray[np.float32]:
     import numpy as np
 
     chance = np.random.default_rng(seed)
-    offsets = np.sort(chance.choice(near.rows, min(near.rows, 3 * count), replace=False))
-    drawn = _unit(matrix(near.dataset.take(offsets.tolist(), columns=["vector"])["vector"]))
-    drawn = drawn[chance.permutation(len(drawn))[np.arange(3 * count) % len(drawn)]]
-    again, unseen, spoken = drawn[:count], drawn[count : 2 * count], drawn[2 * count :]
-    mean, noise = drawn.mean(axis=0), _unit(chance.normal(size=drawn.shape).astype(np.float32))
-    again = _unit(again + 0.1 * noise[:count])
-    unseen = _unit(unseen + 0.5 * (np.roll(unseen, 1, axis=0) - mean) + 0.2 * noise[count : 2 * count])
-    others = sum(np.roll(drawn, turn, axis=0)[: len(spoken)] - mean for turn in (1, 5, 11, 17))
-    texts = _unit(_unit(spoken - mean) + _unit(others) + 2 * noise[0])
+    offsets = np.sort(chance.choice(near.rows, min(near.rows, max(3 * count, _SAMPLED)), replace=False))
+    sample = _unit(matrix(near.dataset.take(offsets.tolist(), columns=["vector"])["vector"]))
+    mean = sample.mean(axis=0)
+    drawn = sample[chance.permutation(len(sample))[np.arange(3 * count) % len(sample)]]
+    noise = _unit(chance.normal(size=drawn.shape).astype(np.float32))
+    # Differences in the directions in which frames differ, as much as they do: what moves a query to other partitions.
+    mixed = chance.normal(size=(3 * count, len(sample))).astype(np.float32) @ (sample - mean)
+    mixed *= np.linalg.norm(drawn - mean, axis=1).mean() / np.linalg.norm(mixed, axis=1, keepdims=True)
+    again = _unit(drawn[:count] + 0.1 * noise[:count])
+    unseen = _unit(drawn[count : 2 * count] + 0.6 * mixed[count : 2 * count])
+    texts = _unit(drawn[2 * count :] - mean + mixed[2 * count :] + noise[0])
     return np.stack([again, unseen, texts], axis=1).reshape(-1, drawn.shape[1])
 
 

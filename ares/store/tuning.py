@@ -19,8 +19,10 @@ class Setting:
 
     Attributes:
         share: Smallest share of the rows, 0 to 1, that the setting was measured for.
-        nprobes: Partitions to look into.
+        nprobes: Partitions to look into for rows.
         candidates: Rows whose exact distance is looked at.
+        wide: Partitions to look into for episodes: the 20 best are further apart than the 20 best rows.
+        deep: Candidates for episodes.
         recall: Part of the true 20 nearest rows that was found, over queries that did not choose the setting.
         episodes: The same of the true 20 best episodes.
         p50_ms: Median milliseconds of one query for 20 rows.
@@ -29,6 +31,8 @@ class Setting:
     share: float
     nprobes: int
     candidates: int
+    wide: int
+    deep: int
     recall: float
     episodes: float
     p50_ms: float

@@ -167,7 +167,7 @@ class VectorTable:
             chosen = None if episode_ids is None else near.places.of(episode_ids)
             if chosen is not None and not len(chosen.row_ids):
                 return []
-            found = rank(near, query, limit, chosen, near.asked(chosen))
+            found = rank(near, query, limit, chosen, near.asked(chosen, rank is Nearest.best_episodes))
         return [Moment(**row) for row in found.to_pylist()]
 
     def refresh(self, flat_rows: int = FLAT_ROWS, target: float = TARGET) -> Tuning | None:

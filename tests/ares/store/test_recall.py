@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import ares
+from ares.describe import describe_workspace
 from ares.store import recall, refresh
 from ares.store.tables import open_tables
 from ares.store.vectors import Moment, VectorTable
+from ares.workspace import Workspace
 
 _DIM, _FRAMES, _EPISODES = 32, 20, 600
 _FLAT_ROWS = 1_000
@@ -183,6 +187,54 @@ def test_a_job_extends_the_index_and_trains_it_again_when_the_table_has_doubled(
     assert fourth.index != first.index
     assert fourth.built_rows == fourth.rows == 4_200
     assert made.table._look_again().vector_indices() == [fourth.index]
+
+
+def test_compaction_and_deletion_move_rows_but_lose_none(tmp_path: Path) -> None:
+    made = World(tmp_path, 150)
+    assert made.table.refresh(_FLAT_ROWS)
+    for _ in range(6):
+        made.grow(5, shift=0.2)
+    gone = set(range(0, 150, 3))
+    made.table.keep_only({made.ids[number] for number in range(len(made.ids)) if number not in gone})
+    left = set(range(len(made.ids))) - gone
+    for step in ("deleted", "compacted", "refreshed"):
+        if step == "compacted":
+            made.tables.optimize()
+        if step == "refreshed":
+            assert made.table.refresh(_FLAT_ROWS)
+        for among in (left, set(range(140, 170)) & left):
+            ids = None if among == left else {made.ids[number] for number in among}
+            found = [
+                _recall(made.table.search(query, 20, ids), made.found(query, among)[0])
+                for query in _queries(made, 12)
+            ]
+            assert np.mean(found) >= recall.TARGET, step
+
+
+def _status(ws: Workspace) -> dict[str, Any]:
+    document: Any = describe_workspace(ws)
+    shown: dict[str, Any] = document["tables"]["vectors/clip"]
+    return shown
+
+
+def test_a_job_tells_what_it_indexes_and_the_status_shows_what_was_measured(tmp_path: Path) -> None:
+    ws = ares.open(str(tmp_path / "ws"))
+    made = World(Path(ws.folder, "lance"), 100)
+    told: list[str] = []
+    refresh.refresh_all(ws.tables, told.append)
+    assert told == []
+    flat = _status(ws)
+    assert (flat["rows"], flat["indexed"], flat["recall"], flat["kind"]) == (2_000, 0, 1.0, "flat")
+    refresh.refresh_all(ws.tables, told.append, _FLAT_ROWS)
+    assert told == ["indexing 2000 vectors of clip; they can be searched meanwhile"]
+    made.grow(1)
+    shown = _status(ws)
+    assert (shown["rows"], shown["indexed"], shown["kind"]) == (2_020, 2_000, "IVF_RQ")
+    assert shown["recall"] >= recall.TARGET
+    assert shown["p50_ms"] > 0
+    assert shown["tuning"]["queries"] == 36
+    assert [index["rows"] for index in shown["indices"]] == [2_000]
+    ws.close()
 
 
 def test_small_tables_have_no_index(tmp_path: Path) -> None:
