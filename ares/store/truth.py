@@ -56,8 +56,8 @@ def sample_queries(near: Nearest, count: int, seed: int) -> NDArray[np.float32]:
     mixed = chance.normal(size=(3 * count, len(sample))).astype(np.float32) @ (sample - mean)
     mixed *= np.linalg.norm(drawn - mean, axis=1).mean() / np.linalg.norm(mixed, axis=1, keepdims=True)
     again = _unit(drawn[:count] + 0.1 * noise[:count])
-    unseen = _unit(drawn[count : 2 * count] + 0.6 * mixed[count : 2 * count])
-    texts = _unit(drawn[2 * count :] - mean + mixed[2 * count :] + noise[0])
+    unseen = _unit(drawn[count : 2 * count] + mixed[count : 2 * count])
+    texts = _unit(drawn[2 * count :] - mean + 1.5 * mixed[2 * count :] + noise[0])
     return np.stack([again, unseen, texts], axis=1).reshape(-1, drawn.shape[1])
 
 
