@@ -102,6 +102,8 @@ class Hit:
         caption: What a captioner saw, or None.
         acceptable: Whether the caption passed its rubric; None when it is not graded or not decided.
         grade: "acceptable", "not_acceptable", "unsure", "error", or None when it is not graded.
+        moments: (camera, seconds, cosine similarity) of its three best moments by looks, best first, more than a second
+            apart; empty when looks were not compared.
     """
 
     episode_id: str
@@ -113,6 +115,7 @@ class Hit:
     caption: str | None
     acceptable: bool | None
     grade: str | None
+    moments: tuple[tuple[str, float, float], ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """One element of `ares search --json`."""

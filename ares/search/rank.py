@@ -18,7 +18,7 @@ _RRF_K = 60
 def best_per_episode(moments: Iterable[Moment]) -> list[Moment]:
     """One moment per episode, best first; ties go to the earlier second, then the camera, then the id."""
     best: dict[str, Moment] = {}
-    for moment in sorted(moments, key=_order):
+    for moment in sorted(moments, key=order):
         best.setdefault(moment.episode_id, moment)
     return list(best.values())
 
@@ -49,10 +49,11 @@ def fuse(rankings: Sequence[Ranking]) -> list[Moment]:
             if not shown.setdefault(moment.episode_id, moment).camera:
                 shown[moment.episode_id] = moment
     fused = [replace(moment, score=scores[episode_id]) for episode_id, moment in shown.items()]
-    return sorted(fused, key=_order)
+    return sorted(fused, key=order)
 
 
-def _order(moment: Moment) -> tuple[float, str, float, str]:
+def order(moment: Moment) -> tuple[float, str, float, str]:
+    """Sort key: the best score first, ties by episode, second and camera."""
     return (-moment.score, moment.episode_id, moment.seconds, moment.camera)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ares.search import ways
 from ares.search.query import Hit, Query
-from ares.search.rank import Ranking, fuse
+from ares.search.rank import Ranking, fuse, together
 
 if TYPE_CHECKING:
     from ares.store.vectors import Moment
@@ -23,29 +23,32 @@ def search(ws: Workspace, query: Query) -> list[Hit]:
     """
     among = ws.tables.episodes.ids(query.where) if query.where.strip() else None
     asked = ways.Asked(ws=ws, query=query, among=among)
-    found = [
-        Ranking(moments, weight)
-        for way, weight in query.weights.items()
-        for moments in ways.RANKINGS[way](asked)
-        if moments
-    ]
+    parts = [(part, weight) for way, weight in query.weights.items() for part in ways.RANKINGS[way](asked)]
+    answers = zip(together([part for part, _ in parts]), parts, strict=True)
+    found = [Ranking(moments, weight) for moments, (_, weight) in answers if moments]
     moments = fuse(found) if len(found) > 1 else [moment for ranking in found for moment in ranking.moments]
     itself = {query.like, ways.episode_of(query.image)}
     others = [moment for moment in moments if moment.episode_id not in itself]
-    return _hits(ws, others[: query.limit])
+    return _hits(asked, others[: query.limit])
 
 
-def _hits(ws: Workspace, moments: Sequence[Moment]) -> list[Hit]:
+def _hits(asked: ways.Asked, moments: Sequence[Moment]) -> list[Hit]:
     if not moments:
         return []
+    ws = asked.ws
     wanted = ["episode_id", "dataset", "instruction", "caption", "acceptable", "grade"]
     there = [column for column in wanted if column in ws.tables.episodes.columns()]
     ids = ", ".join(f"'{moment.episode_id}'" for moment in moments)
     rows = {row["episode_id"]: row for row in ws.frame(there, f"episode_id IN ({ids})").to_pylist()}
-    return [_hit(moment, rows[moment.episode_id]) for moment in moments if moment.episode_id in rows]
+    shown = ways.moments_of(asked, [moment.episode_id for moment in moments])
+    return [
+        _hit(moment, rows[moment.episode_id], shown.get(moment.episode_id, ()))
+        for moment in moments
+        if moment.episode_id in rows
+    ]
 
 
-def _hit(moment: Moment, row: dict[str, object]) -> Hit:
+def _hit(moment: Moment, row: dict[str, object], moments: Sequence[Moment]) -> Hit:
     acceptable, caption, grade = row.get("acceptable"), row.get("caption"), row.get("grade")
     return Hit(
         episode_id=moment.episode_id,
@@ -57,4 +60,5 @@ def _hit(moment: Moment, row: dict[str, object]) -> Hit:
         caption=None if caption is None else str(caption),
         acceptable=None if acceptable is None else bool(acceptable),
         grade=None if grade is None else str(grade),
+        moments=tuple((one.camera, one.seconds, one.score) for one in moments),
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from ares.errors import MediaError, RequestError
 from ares.search.meaning import said_like
 from ares.search.motion import Kind, layout_of, space_name
 from ares.search.query import Query, Way
-from ares.search.rank import Ranking, best_per_episode, fuse
+from ares.search.rank import Ranking, best_per_episode, fuse, order
 from ares.search.spaces import choose_space, encoder, spaces
 from ares.store.vectors import Moment
 
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
 
 # Episodes in a ranking per episode wanted: a fusion looks deeper than what is shown.
 _PER_RANKING = 2
+# Moments shown of one episode, of the frames looked at for each, and what is apart enough to be another one.
+_MOMENTS, _FRAMES_PER_EPISODE, _ONE_MOMENT_SECONDS = 3, 20, 1.0
 _FRAME = re.compile(r"(?P<episode>[0-9a-f]{16})/(?P<camera>.+)@(?P<seconds>\d+(?:\.\d+)?)")
+
+
+Part = Callable[[], list[Moment]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,23 +54,53 @@ def episode_of(image: str) -> str:
     return found["episode"] if found else ""
 
 
-def _by_frames(asked: Asked) -> Iterator[list[Moment]]:
+def moments_of(asked: Asked, episode_ids: Sequence[str]) -> dict[str, list[Moment]]:
+    """The best few moments of some episodes by their looks, best first; none where looks were not asked."""
+    ws, query = asked.ws, asked.query
+    if "frames" not in query.weights or (not query.by and not query.image and not spaces(ws)):
+        return {}
+    table = ws.tables.vectors(choose_space(ws, query.space).name)
+    limit = _FRAMES_PER_EPISODE * len(episode_ids)
+    found: dict[str, list[Moment]] = {}
+    for vector in _looks(ws, query, choose_space(ws, query.space)):
+        for moment in table.search(vector, limit, episode_ids):
+            found.setdefault(moment.episode_id, []).append(moment)
+    return {one: _apart(sorted(moments, key=order)) for one, moments in found.items()}
+
+
+def _apart(moments: Sequence[Moment]) -> list[Moment]:
+    """The best moments that are not a second from a better one: neighbouring frames are one moment."""
+    kept: list[Moment] = []
+    for moment in moments:
+        if all(abs(moment.seconds - other.seconds) > _ONE_MOMENT_SECONDS for other in kept):
+            kept.append(moment)
+    return kept[:_MOMENTS]
+
+
+def _by_frames(asked: Asked) -> Iterator[Part]:
     ws, query = asked.ws, asked.query
     if not query.by and not query.image and not spaces(ws):
         return
     space = choose_space(ws, query.space)
     for vector in _looks(ws, query, space):
-        yield ws.tables.vectors(space.name).search_episodes(vector, query.limit * _PER_RANKING, asked.among)
+        table = ws.tables.vectors(space.name)
+        yield partial(table.search_episodes, vector, query.limit * _PER_RANKING, asked.among)
 
 
 def _looks(ws: Workspace, query: Query, space: Space) -> Iterator[NDArray[np.float32]]:
     """(D,) unit vector of each part of a question."""
     if query.text.strip():
-        yield encoder(space).encode_texts([query.text])[0]
+        yield _text_vector(space, query.text)
     if query.image.strip():
         yield encoder(space).encode_images([_image(ws, query.image)])[0]
     if query.like.strip():
         yield _mean_look(ws, query.like, space)
+
+
+@lru_cache(maxsize=64)
+def _text_vector(space: Space, text: str) -> NDArray[np.float32]:
+    vector: NDArray[np.float32] = encoder(space).encode_texts([text])[0]
+    return vector
 
 
 def _mean_look(ws: Workspace, episode_id: str, space: Space) -> NDArray[np.float32]:
@@ -103,12 +139,12 @@ def _frame(ws: Workspace, episode_id: str, camera: str, second: float) -> NDArra
     return shown
 
 
-def _by_captions(asked: Asked) -> Iterator[list[Moment]]:
+def _by_captions(asked: Asked) -> Iterator[Part]:
     query = asked.query
     if query.text.strip():
-        yield _said(asked, query.text)
+        yield partial(_said, asked, query.text)
     if query.like.strip():
-        yield _said(asked, asked.ws.episode(query.like).instruction)
+        yield partial(_said, asked, asked.ws.episode(query.like).instruction)
 
 
 def _said(asked: Asked, text: str) -> list[Moment]:
@@ -133,7 +169,7 @@ def _wordy(episode_id: str, seconds: float, score: float) -> Moment:
     return Moment(episode_id=episode_id, camera="", seconds=seconds, score=score)
 
 
-def _by_meaning(asked: Asked) -> Iterator[list[Moment]]:
+def _by_meaning(asked: Asked) -> Iterator[Part]:
     ws, query = asked.ws, asked.query
     if not query.by and not spaces(ws):
         return
@@ -141,12 +177,12 @@ def _by_meaning(asked: Asked) -> Iterator[list[Moment]]:
     told = ws.episode(query.like).instruction if query.like.strip() else ""
     for text in (query.text, told):
         if text.strip():
-            vector = encoder(space).encode_texts([text])[0]
-            yield said_like(ws, space, vector, query.limit * _PER_RANKING, query.where, asked.among)
+            vector = _text_vector(space, text)
+            yield partial(said_like, ws, space, vector, query.limit * _PER_RANKING, query.where, asked.among)
 
 
-def _by_motion(kind: Kind) -> Callable[[Asked], Iterator[list[Moment]]]:
-    def rank(asked: Asked) -> Iterator[list[Moment]]:
+def _by_motion(kind: Kind) -> Callable[[Asked], Iterator[Part]]:
+    def rank(asked: Asked) -> Iterator[Part]:
         episode = asked.ws.episode(asked.query.like)
         names = episode.state_names if kind == "state" else episode.action_names
         layout = layout_of(names)
@@ -159,12 +195,13 @@ def _by_motion(kind: Kind) -> Callable[[Asked], Iterator[list[Moment]]]:
                 f"the {kind} of the episode cannot be compared",
                 f"{episode.episode_id!r}; run `ares annotate motion`, which leaves out signals that are not finite",
             )
-        yield table.search(vectors[0], asked.query.limit + 1, asked.among)
+        yield partial(table.search, vectors[0], asked.query.limit + 1, asked.among)
 
     return rank
 
 
-RANKINGS: Mapping[Way, Callable[[Asked], Iterator[list[Moment]]]] = {
+# For each way what has to be asked: models have run by then, so that the parts can be asked at the same time.
+RANKINGS: Mapping[Way, Callable[[Asked], Iterator[Part]]] = {
     "frames": _by_frames,
     "captions": _by_captions,
     "meaning": _by_meaning,

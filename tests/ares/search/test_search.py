@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import av
@@ -52,6 +53,11 @@ def test_by_frames_gives_a_camera_and_a_second_inside_the_episode(ws: Workspace)
         episode = ws.episode(hit.episode_id)
         assert hit.camera in {camera.name for camera in episode.cameras}
         assert 0 <= hit.seconds < episode.duration_seconds
+        camera, second, score = hit.moments[0]
+        assert (camera, second) == (hit.camera, hit.seconds) and score == pytest.approx(hit.score, abs=1e-4)
+        assert [score for *_, score in hit.moments] == sorted((one[2] for one in hit.moments), reverse=True)
+        seconds = sorted(at for _, at, _ in hit.moments)
+        assert all(later - sooner > 1.0 for sooner, later in pairwise(seconds))
 
 
 def test_a_filter_is_applied_before_the_ranking(ws: Workspace) -> None:
