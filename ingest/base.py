@@ -51,6 +51,7 @@ class Source:
         total: How many items there will be.
         items: The items, lazily, in a fixed order; one that is missing or broken is an Item whose load raises.
         warnings: What is odd about the source as a whole.
+        fragile: Whether damaged bytes can crash its reader's library, so that it is only read in other processes.
     """
 
     format: str
@@ -59,6 +60,7 @@ class Source:
     total: int
     items: Iterator[Item]
     warnings: tuple[str, ...] = ()
+    fragile: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,17 +57,19 @@ def check(record: Record) -> tuple[Finding, ...]:
     )
 
 
-def annotation(episode: Episode, findings: tuple[Finding, ...], created: str) -> Annotation:
-    """The fact that an episode was checked, with what was found."""
+def annotation(
+    episode_id: str, duration_seconds: float, findings: tuple[Finding, ...], *, maker_id: str, created: str
+) -> Annotation:
+    """The fact that an episode was checked by the CHECKER, whose id is given, with what was found."""
     listed: list[Json] = [{"reason": one.reason, "seconds": one.seconds} for one in findings]
     return Annotation(
-        episode_id=episode.episode_id,
+        episode_id=episode_id,
         name=CHECKER.annotator,
         value={"findings": listed, "quality_findings": len(findings)},
-        maker_id=CHECKER.maker_id,
-        subject=episode.episode_id,
+        maker_id=maker_id,
+        subject=episode_id,
         start_seconds=0.0,
-        stop_seconds=episode.duration_seconds,
+        stop_seconds=duration_seconds,
         created=created,
     )
 

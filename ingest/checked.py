@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ares.episode import Record
 from ares.jobs.ledger import now
@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 _BATCH = 1_000
 
 
-def enter_checks(ws: Workspace, records: Sequence[Record]) -> list[tuple[Finding, ...]]:
-    """Check records whose episodes are written, and keep one fact for each. Returns the findings, in order."""
+class Checked(NamedTuple):
+    """An episode, its length in seconds, and what was found."""
+
+    episode_id: str
+    duration_seconds: float
+    findings: tuple[Finding, ...]
+
+
+def enter_checks(ws: Workspace, checked: Sequence[Checked]) -> None:
+    """Keep one fact for each episode that was checked; their rows are written."""
     ws.annotations.add_maker(CHECKER)
-    found, created = [check(record) for record in records], now()
-    ws.annotations.append(
-        [annotation(record.episode, one, created) for record, one in zip(records, found, strict=True)]
-    )
-    return found
+    maker_id, created = CHECKER.maker_id, now()
+    ws.annotations.append([annotation(*each, maker_id=maker_id, created=created) for each in checked])
 
 
 def mend_checks(ws: Workspace) -> int:
@@ -33,6 +38,10 @@ def mend_checks(ws: Workspace) -> int:
     while ids := list(islice(left, _BATCH)):
         trajectories = dict(ws.tables.trajectories.read(ids))
         episodes = [episode for episode in ws.tables.episodes.get(ids) if episode.episode_id in trajectories]
-        enter_checks(ws, [Record(episode=one, trajectory=trajectories[one.episode_id]) for one in episodes])
+        records = [Record(episode=one, trajectory=trajectories[one.episode_id]) for one in episodes]
+        enter_checks(
+            ws,
+            [Checked(one.episode.episode_id, one.episode.duration_seconds, check(one)) for one in records],
+        )
         count += len(episodes)
     return count

@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ares.episode import Json, Record
-from ares.errors import AresError, DiskFull, RequestError, SourceError
-from ares.files import words
+from ares.episode import Json
+from ares.errors import AresError, RequestError, SourceError
 from ares.jobs.engine import Engine, Hired, at_work
 from ares.jobs.flow import Stage, flow
-from ares.jobs.ledger import Ledger, enter_job
+from ares.jobs.ledger import enter_job
+from ares.jobs.pace import Pace
+from ares.jobs.process import usable_cores
 from ares.jobs.progress import Progress
 from ares.jobs.report import Report
-from ares.media.stamp import stamped
 from ingest.base import Item, Options, Source
-from ingest.check import Finding
-from ingest.checked import enter_checks, mend_checks
-from ingest.copied import Media, copied_bytes, copying
+from ingest.batch import Load, Row, read_all, reader
+from ingest.checked import mend_checks
+from ingest.copied import Media, copying
 from ingest.detect import open_sources
+from ingest.write import Reading, Writer
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
 
-# One write of the tables per this many steps: few and large, yet a killed run loses little.
-_STEPS_PER_WRITE = 200_000
-_EPISODES_PER_WRITE = 2_000
-_SECONDS_PER_WRITE = 30.0
-# Python parses one record at a time; a second thread reads ahead, more only wait for each other (measured).
-_READERS = 2
+# A reader's batch takes about this long, so that there is work for all until the end, yet few messages.
+_SECONDS_PER_BATCH = 0.2
+_MOST_PER_BATCH = 512
+# Processes are worth their start only for what takes longer; see `Source.fragile` for those that always are.
+_PATIENCE_SECONDS = 0.25
+_MOST_READERS = 16
+_BATCHES_PER_SINK = 4
 
-_Load = Callable[[], Record]
-_Readers = Hired[_Load, Record]
+_Readers = Hired[Load, Row]
 
 
 @dataclass(slots=True)
@@ -63,15 +63,6 @@ class Loaded:
         }
 
 
-@dataclass(slots=True)
-class _Reading:
-    """An item on its way in."""
-
-    item: Item
-    record: Record | None = None
-    error: AresError | None = None
-
-
 def load(
     ws: Workspace,
     paths: Sequence[str],
@@ -95,7 +86,7 @@ def load(
         limit: Most records to plan, over all paths.
         strict: Stop at the first record that fails.
         media: "reference" leaves pixels where they are; "copy" makes videos of them in the workspace.
-        workers: Threads that read on this machine; when left out, two, or one per core to copy.
+        workers: Processes that read on this machine; as many as there are cores by default.
         quiet: Show no progress.
         engine: Where records are read; here by default.
 
@@ -116,11 +107,11 @@ def load(
         ws.tables.episodes.drop_orphans()
         mend_checks(ws)
         left = limit
-        workers = workers or (_READERS if media == "reference" else os.cpu_count() or 1)
-        readers: _Readers = engine.hire(_load_all, workers=workers, lost=SourceError)
+        readers = _hire(engine, workers, any(source.fragile for source in sources))
         for source in sources:
-            writer = _Writer(ws, loaded, strict, media)
+            writer = Writer(ws, loaded.report, strict, media)
             left = _load_source(ws, source, writer, left, readers, quiet)
+            loaded.copied_bytes += writer.copied_bytes
         loaded.duplicates = ws.tables.episodes.mark_duplicates()
         ws.sync()
         if loaded.report.kept:
@@ -130,8 +121,16 @@ def load(
     return loaded
 
 
+def _hire(engine: Engine, workers: int | None, fragile: bool) -> _Readers:
+    cores = min(usable_cores(), _MOST_READERS)
+    patience = 0.0 if fragile else _PATIENCE_SECONDS if (workers or cores) > 1 else None
+    return engine.hire(
+        read_all, workers=workers or cores, lost=SourceError, build=reader, patience_seconds=patience
+    )
+
+
 def _load_source(
-    ws: Workspace, source: Source, writer: _Writer, left: int | None, readers: _Readers, quiet: bool
+    ws: Workspace, source: Source, writer: Writer, left: int | None, readers: _Readers, quiet: bool
 ) -> int | None:
     for warning in source.warnings:
         writer.report.warn(warning, source.dataset)
@@ -140,14 +139,17 @@ def _load_source(
     before = writer.report.planned
     # Counted as they come: a source may hold more records than it says.
     items = _planned(writer.report, islice(source.items, left))
+    pace = Pace(_SECONDS_PER_BATCH, _MOST_PER_BATCH)
 
-    def sink(batch: list[_Reading]) -> None:
-        progress.advance(len(batch))
-        writer.take(batch)
+    def sink(batches: list[list[Reading]]) -> None:
+        for batch in batches:
+            progress.advance(len(batch))
+            writer.take(batch)
 
     try:
-        reading = Stage("read", partial(_read, readers), batch=8, workers=readers.workers)
-        flow(_missing(ws, source, writer, progress, items), [reading], sink)
+        missing = _missing(ws, source, writer, progress, items)
+        reading = Stage("read", partial(_read, readers, pace), workers=readers.workers)
+        flow(pace.batches(missing), [reading], sink, sink_batch=_BATCHES_PER_SINK)
     finally:
         writer.flush()
         progress.close()
@@ -160,32 +162,22 @@ def _planned(report: Report, items: Iterator[Item]) -> Iterator[Item]:
         yield item
 
 
-def _read(readers: _Readers, batch: list[_Reading]) -> None:
-    due = [reading for reading in batch if reading.error is None]
-    found = readers.run([reading.item.load for reading in due]) if due else ()
-    for reading, one in zip(due, found, strict=True):
-        if isinstance(one, AresError):
-            reading.error = one
-        else:
-            reading.record = one
-
-
-def _load_all(loads: Sequence[_Load]) -> list[Record | AresError]:
-    return [_load(load) for load in loads]
-
-
-def _load(load: _Load) -> Record | AresError:
-    try:
-        return stamped(load())
-    except AresError as error:
-        return error
-    except OSError as error:  # a disk or a server that fails in the middle costs what it was asked for
-        return SourceError("file cannot be read", f"{error.filename or ''}: {words(error)}")
+def _read(readers: _Readers, pace: Pace, batches: list[list[Reading]]) -> None:
+    for batch in batches:
+        due = [reading for reading in batch if reading.error is None]
+        started = time.monotonic()
+        found = readers.run([reading.item.load for reading in due]) if due else ()
+        pace.took(len(due), time.monotonic() - started)
+        for reading, one in zip(due, found, strict=True):
+            if isinstance(one, AresError):
+                reading.error = one
+            else:
+                reading.row = one
 
 
 def _missing(
-    ws: Workspace, source: Source, writer: _Writer, progress: Progress, items: Iterator[Item]
-) -> Iterator[_Reading]:
+    ws: Workspace, source: Source, writer: Writer, progress: Progress, items: Iterator[Item]
+) -> Iterator[Reading]:
     """Items that the workspace lacks; the others are counted as already there, if they are the same records."""
     clauses = {"format": source.format, "dataset": source.dataset, "version": source.version}
     known = ws.tables.episodes.ids(
@@ -195,17 +187,17 @@ def _missing(
     seen: set[str] = set()
     for item in items:
         if item.episode_id in seen:
-            yield _Reading(item, error=SourceError("this identity stands twice in the source", item.where))
+            yield Reading(item, error=SourceError("this identity stands twice in the source", item.where))
             continue
         seen.add(item.episode_id)
         if item.episode_id not in known:
-            yield _Reading(copying(item, writer.media, ws.folder))
+            yield Reading(copying(item, writer.media, ws.folder))
             continue
         if same_place is None:
             same_place = _same_place(ws, item)
         clash = None if same_place else _clash(ws, item)
         if clash:
-            yield _Reading(item, error=clash)
+            yield Reading(item, error=clash)
         else:
             writer.report.already += 1
             progress.advance()
@@ -240,57 +232,3 @@ def _clash(ws: Workspace, item: Item) -> AresError | None:
         "another record has this identity already",
         f"{item.where} differs from {stored.source}; give it a name of its own with --dataset NAME",
     )
-
-
-class _Writer:
-    """Collects records and writes them in few large batches, counting what became of each."""
-
-    def __init__(self, ws: Workspace, loaded: Loaded, strict: bool, media: Media) -> None:
-        self.report = loaded.report
-        self.media = media
-        self._loaded = loaded
-        self._ws = ws
-        self._strict = strict
-        self._ledger = Ledger(ws.annotations, "ingest")
-        self._readings: list[_Reading] = []
-        self._failed: dict[str, AresError] = {}
-        self._steps = 0
-        self._written = time.monotonic()
-
-    def take(self, batch: list[_Reading]) -> None:
-        """Accept what was read. Raises the first failure when strict."""
-        for reading in batch:
-            if reading.record is not None:
-                self._readings.append(reading)
-                self._steps += reading.record.episode.num_steps
-            elif reading.error is not None:
-                self._fail(reading.item, reading.error)
-        waited = time.monotonic() - self._written > _SECONDS_PER_WRITE
-        if waited or self._steps > _STEPS_PER_WRITE or len(self._readings) >= _EPISODES_PER_WRITE:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what was collected: signals, episodes, then what was found suspicious about them."""
-        readings, self._readings, self._steps = self._readings, [], 0
-        records = [reading.record for reading in readings if reading.record]
-        if records:
-            self._ws.tables.episodes.add(records)
-            for reading, record, found in zip(
-                readings, records, enter_checks(self._ws, records), strict=True
-            ):
-                self._count(reading.item, record, found)
-        self._ledger.record(self._failed, [reading.item.episode_id for reading in readings])
-        self._failed = {}
-        self._written = time.monotonic()
-
-    def _count(self, item: Item, record: Record, found: tuple[Finding, ...]) -> None:
-        self.report.keep()
-        self._loaded.copied_bytes += copied_bytes(record.episode.cameras)
-        for reason in dict.fromkeys((*record.warnings, *(finding.reason for finding in found))):
-            self.report.warn(reason, item.where)
-
-    def _fail(self, item: Item, error: AresError) -> None:
-        self.report.fail(error, item.where)
-        self._failed[item.episode_id] = error
-        if self._strict or isinstance(error, DiskFull):
-            raise error

@@ -1,4 +1,4 @@
-"""Engine: where the batches of a stage are worked on, in place or by the workers of a ray cluster."""
+"""Engine: where the batches of a stage are worked on: in place, in processes, or by the workers of a ray cluster."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ares.errors import AresError, RequestError
+from ares.jobs.pool import Pool
+from ares.jobs.process import Process, can_be_sent
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,6 +46,7 @@ class Engine(Protocol):
         build: Callable[[], Run[T, R]] | None = None,
         together: bool = False,
         gpu: float = 0.0,
+        patience_seconds: float | None = None,
     ) -> Hired[T, R]:
         """Hands that do `run`, until they are dismissed.
 
@@ -54,6 +57,8 @@ class Engine(Protocol):
             build: Makes the work anew where it is to be done, when `run` holds what cannot be sent (a model).
             together: Whether those calls share one place: they only wait for a server.
             gpu: Share of a GPU that one place takes, where there is any.
+            patience_seconds: For work that keeps the interpreter busy: how long it is done in place on this
+                machine before it gets processes; None for never.
         """
 
     def keep(self, value: V) -> Callable[[], V | None]:
@@ -64,7 +69,10 @@ class Engine(Protocol):
 
 
 class Local:
-    """Works in place, in the thread that asks."""
+    """Works on this machine: in the thread that asks, or in processes of its own."""
+
+    def __init__(self) -> None:
+        self._pools: list[Pool[Any, Any]] = []
 
     def hire(
         self,
@@ -75,16 +83,26 @@ class Local:
         build: Callable[[], Run[T, R]] | None = None,
         together: bool = False,
         gpu: float = 0.0,
+        patience_seconds: float | None = None,
     ) -> Hired[T, R]:
-        """The work itself."""
-        return Hired(run, workers)
+        """The work itself, or processes that do it; see `Engine.hire`."""
+        if patience_seconds is None:
+            return Hired(run, workers)
+        build = build or partial(same, run)
+        here = run if patience_seconds else None
+        pool: Pool[T, R] = Pool(partial(Process, build), workers, 1, lost, here, patience_seconds)
+        self._pools.append(pool)
+        return Hired(partial(_sent_or_in_place, pool, run, build), workers)
 
     def keep(self, value: V) -> Callable[[], V | None]:
         """The value is where it was."""
         return partial(same, value)
 
     def dismiss(self) -> None:
-        """Nobody was hired."""
+        """End the processes."""
+        pools, self._pools = self._pools, []
+        for pool in pools:
+            pool.close()
 
 
 @contextmanager
@@ -95,6 +113,12 @@ def at_work(engine: Engine | None) -> Iterator[Engine]:
         yield engine
     finally:
         engine.dismiss()
+
+
+def _sent_or_in_place(
+    pool: Pool[T, R], run: Run[T, R], build: Callable[[], Run[T, R]], batch: Sequence[T]
+) -> Sequence[R | AresError]:
+    return pool.run(batch) if can_be_sent(build, batch[:1]) else run(batch)
 
 
 def same(value: V) -> V:

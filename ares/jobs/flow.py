@@ -85,21 +85,28 @@ class _Line(Generic[T]):
                 return items, False
 
 
-def flow(items: Iterable[T], stages: Sequence[Stage[T]], sink: Callable[[list[T]], None]) -> None:
+def flow(
+    items: Iterable[T],
+    stages: Sequence[Stage[T]],
+    sink: Callable[[list[T]], None],
+    sink_batch: int | None = None,
+) -> None:
     """Send every item through all stages in turn, then to `sink`, which runs in the caller's thread.
 
-    The order of items is not kept. Raises whatever `items`, a stage or `sink` raised.
+    The order of items is not kept, `sink` is given up to `sink_batch` at once. Raises whatever `items`, a stage or
+    `sink` raised.
     """
+    sink_batch = sink_batch or _SINK_BATCH
     crew = _Crew()
     sizes = [max(4, 2 * stage.batch * stage.workers) for stage in stages]
-    lines = [_Line[T](size, crew.stop) for size in [*sizes, _SINK_BATCH]]
+    lines = [_Line[T](size, crew.stop) for size in [*sizes, sink_batch]]
     crew.start("items", lambda: _feed(items, lines[0]))
     for stage, line, following in zip(stages, lines, lines[1:], strict=False):
         left = _Countdown(stage.workers)
         for number in range(stage.workers):
             crew.start(f"{stage.name}-{number}", _station(stage, line, following, left))
     try:
-        _drain(lines[-1], sink)
+        _drain(lines[-1], sink, sink_batch)
     except _Stopped:
         pass
     finally:
@@ -170,9 +177,9 @@ def _station(stage: Stage[T], line: _Line[T], following: _Line[T], left: _Countd
     return work
 
 
-def _drain(line: _Line[T], sink: Callable[[list[T]], None]) -> None:
+def _drain(line: _Line[T], sink: Callable[[list[T]], None], size: int) -> None:
     ended = False
     while not ended:
-        batch, ended = line.batch(_SINK_BATCH)
+        batch, ended = line.batch(size)
         if batch:
             sink(batch)

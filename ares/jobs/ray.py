@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 import socket
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from ares.errors import AresError, RequestError
 from ares.jobs.engine import Hired, Run, same
+from ares.jobs.pool import Died, Pool
 from ares.settings import ray_address
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Ray:
     def __init__(self, workers: int | None = None) -> None:
         ray = _ray()
         self._most = workers or _MOST_WORKERS
-        self._pools: list[_Pool[Any, Any]] = []
+        self._pools: list[Pool[Any, Any]] = []
         self._ours = not ray.is_initialized()
         if self._ours:
             address = ray_address()
@@ -61,6 +61,7 @@ class Ray:
         build: Callable[[], Run[T, R]] | None = None,
         together: bool = False,
         gpu: float = 0.0,
+        patience_seconds: float | None = None,
     ) -> Hired[T, R]:
         """Actors, started when there is work for them; see `ares.jobs.engine.Engine.hire`."""
         ray = _ray()
@@ -71,7 +72,7 @@ class Ray:
         threads = workers if together else 1
         share = int(gpu * _GPU_STEPS) / _GPU_STEPS if gpus else 0.0
         start = partial(_start, build or partial(same, run), threads, share)
-        pool: _Pool[T, R] = _Pool(start, places, threads, lost)
+        pool: Pool[T, R] = Pool(start, places, threads, lost)
         self._pools.append(pool)
         return Hired(pool.run, places * threads)
 
@@ -127,85 +128,35 @@ class _Worker:
         return list(self._run(batch))
 
 
-class _Lost(Exception):
-    """The worker died under a batch."""
+class _Actor:
+    """A worker of the pool on the cluster."""
 
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
 
-class _Place:
-    """Room for one actor, that of now or the one that replaces it."""
+    def ready(self) -> bool:
+        """Whether it is there; `_start` waits for that."""
+        return True
 
-    def __init__(self, start: Callable[[], Any]) -> None:
-        self._start = start
-        self._actor: Any = None
-        self._lock = threading.Lock()
-
-    def actor(self) -> Any:
-        with self._lock:
-            if self._actor is None:
-                self._actor = self._start()
-            return self._actor
-
-    def clear(self, actor: Any) -> None:
-        """End an actor, unless another thread has done so already."""
-        ray = _ray()
-
-        with self._lock:
-            if actor is not None and self._actor is actor:
-                self._actor = None
-                ray.kill(actor)
-
-    def close(self) -> None:
-        self.clear(self._actor)
-
-
-class _Pool(Generic[T, R]):
-    """Places that take batches from as many threads as they have room for."""
-
-    def __init__(self, start: Callable[[], Any], places: int, threads: int, lost: type[AresError]) -> None:
-        self._places = [_Place(start) for _ in range(places)]
-        self._lost = lost
-        # The last that came free goes first: with little work, few actors are started.
-        self._free: queue.LifoQueue[_Place] = queue.LifoQueue()
-        for place in self._places * threads:
-            self._free.put(place)
-
-    def run(self, batch: Sequence[T]) -> Sequence[R | AresError]:
-        try:
-            return self._ask(batch)
-        except _Lost:
-            # One by one, so that an item that kills its worker takes no other with it.
-            return [self._alone(item) for item in batch]
-
-    def close(self) -> None:
-        for place in self._places:
-            place.close()
-
-    def _alone(self, item: T) -> R | AresError:
-        try:
-            return self._ask([item])[0]
-        except _Lost as error:
-            return self._lost("the worker died twice", str(error))
-
-    def _ask(self, batch: Sequence[T]) -> Sequence[R | AresError]:
+    def ask(self, batch: Sequence[Any]) -> Sequence[Any]:
+        """One result per item. Raises Died, or what the work raised."""
         from ray.exceptions import RayTaskError
 
         ray = _ray()
-        place = self._free.get()
-        actor = None
         try:
-            actor = place.actor()
-            results: list[R | AresError] = ray.get(actor.run.remote(batch))
+            results: Sequence[Any] = ray.get(self._actor.run.remote(batch))
             return results
         except _deaths() as error:
-            place.clear(actor)
-            raise _Lost(_first_line(error)) from None
+            raise Died(_first_line(error)) from None
         except RayTaskError as error:
             raise _cause(error) from None
-        finally:
-            self._free.put(place)
+
+    def close(self) -> None:
+        """End it."""
+        _ray().kill(self._actor)
 
 
-def _start(build: Callable[[], Run[Any, Any]], threads: int, gpu: float) -> Any:
+def _start(build: Callable[[], Run[Any, Any]], threads: int, gpu: float) -> _Actor:
     """An actor that is there. Raises RequestError when the cluster has no place for it."""
     from ray.exceptions import GetTimeoutError
 
@@ -222,7 +173,7 @@ def _start(build: Callable[[], Run[Any, Any]], threads: int, gpu: float) -> Any:
             f"ray gave no worker within {_START_SECONDS:.0f} s",
             f"the cluster has {ray.available_resources()} free; end other jobs, or add machines",
         ) from None
-    return actor
+    return _Actor(actor)
 
 
 def _deaths() -> tuple[type[Exception], ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Record
 from ares.errors import RequestError, StoreError
 from ares.store import arrow, filters, paging
+from ares.store.packed import Packed, pack
 from ares.store.stored import Stored
 from ares.store.trajectories import TrajectoryTable
 from ares.store.words import search_words
@@ -25,6 +25,7 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 # No filter columns: a structure, and JSON text.
 _NO_FILTER = ("cameras", "metadata")
 _FIRST_OF_SAME_CONTENT = """
+CREATE TEMP TABLE marks AS
 SELECT episode_id, CASE WHEN first = episode_id THEN NULL ELSE first END AS now, duplicate_of AS before
 FROM (
     SELECT episode_id, duplicate_of, first_value(episode_id) OVER (
@@ -33,6 +34,7 @@ FROM (
     FROM episodes WHERE content_hash <> ''
 )
 """
+_CHANGED_MARKS = "SELECT episode_id, now AS duplicate_of FROM marks WHERE now IS DISTINCT FROM before"
 
 
 class EpisodeTable:
@@ -61,18 +63,29 @@ class EpisodeTable:
         Raises:
             StoreError: A table cannot be written.
         """
-        import pyarrow as pa
 
         given = {record.episode.episode_id: record for record in reversed(records)}
         there = self.ids(filters.among("episode_id", given))
         new = [record for record in reversed(given.values()) if record.episode.episode_id not in there]
         if not new:
             return
-        self._trajectories.add(new)
-        rows = arrow.episodes_to_arrow([record.episode for record in new], datetime.now(UTC))
-        self._add_columns(pa.schema([rows.schema.field(name) for name in arrow.STAMPS]))
+        self._trajectories.forget([record.episode.episode_id for record in new])
+        self.write([pack(new)])
+
+    def write(self, packed: Sequence[Packed]) -> None:
+        """Write episodes of which neither row nor signals are there, like `add`; the caller has seen to that.
+
+        Raises:
+            StoreError: A table cannot be written.
+        """
+        import pyarrow as pa
+
+        self._trajectories.write([each.trajectories for each in packed])
+        self._add_columns(pa.schema([arrow.episode_schema().field(name) for name in arrow.STAMPS]))
         with filters.failures("episodes"):
-            self._table.add(arrow.fit_cameras(rows, self._table.schema))
+            schema = self._table.schema
+            rows = [arrow.fit_cameras(each.episodes, schema) for each in packed]
+            self._table.add(pa.Table.from_batches(rows))
 
     def ids(self, where: str = "") -> set[str]:
         """Ids of the episodes that fulfil a filter. Raises RequestError for a filter that cannot be read."""
@@ -196,23 +209,21 @@ class EpisodeTable:
             How many episodes have the content of an earlier one (by dataset, version, split, key).
         """
         import duckdb
-        import pyarrow as pa
 
         columns = ["episode_id", "content_hash", "dataset", "version", "split", "key", "duplicate_of"]
         with duckdb.connect() as connection:
             connection.register("episodes", self.reader(columns))
-            found: pa.Table = connection.sql(_FIRST_OF_SAME_CONTENT).to_arrow_table()
-        changed = [
-            each != other
-            for each, other in zip(*(found[name].to_pylist() for name in ("now", "before")), strict=True)
-        ]
-        values = found.select(["episode_id", "now"]).filter(pa.array(changed, pa.bool_()))
+            connection.execute(_FIRST_OF_SAME_CONTENT)
+            values: pa.Table = connection.sql(_CHANGED_MARKS).to_arrow_table()
+            ((marked,),) = connection.sql("SELECT count(now) FROM marks").fetchall()
         if values.num_rows:
-            self.set_values(values.rename_columns(["episode_id", "duplicate_of"]))
-        return len(found) - int(found["now"].null_count)
+            self.set_values(values)
+        return int(marked)
 
     def drop_orphans(self) -> int:
         """Remove signals whose episode was never written, left by a crash between both. Returns how many."""
+        if self._trajectories.count() == self.count():
+            return 0  # every episode has its signals, so there are no others
         return self._trajectories.keep_only(self.ids())
 
     def search_instruction(

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ares.episode import Record, Trajectory
+from ares.episode import Trajectory
 from ares.errors import RequestError
 from ares.store import arrow, filters
 from ares.store.stored import Stored
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from lancedb.table import Table
 
 # Rows read at once: a hundred long trajectories are some tens of megabytes.
 _CHUNK = 100
-# Values written in one Arrow batch; far below the 2**31 that 32-bit offsets can address.
-_BATCH_VALUES = 2**24
 
 
 class TrajectoryTable:
@@ -33,22 +32,19 @@ class TrajectoryTable:
     def _table(self) -> Table:
         return self._stored.writer()
 
-    def add(self, records: Sequence[Record]) -> None:
-        """Write the signals of new episodes, in place of what an interrupted run may have left of them.
-
-        Raises:
-            StoreError: The table cannot be written.
-        """
+    def write(self, rows: Sequence[pa.Table]) -> None:
+        """Write rows of `ares.store.packed.Packed`. Raises StoreError when the table cannot be written."""
         import pyarrow as pa
 
-        if not records:
-            return
-        ids = filters.among("episode_id", [record.episode.episode_id for record in records])
-        batches = [arrow.trajectories_to_arrow(*part) for part in _parts(records)]
         with filters.failures("trajectories"):
-            if self._table.count_rows(ids):
-                self._table.delete(ids)
-            self._table.add(pa.Table.from_batches(batches))
+            self._table.add(pa.concat_tables(rows))
+
+    def forget(self, ids: Collection[str]) -> None:
+        """Remove what an interrupted run may have left of some episodes. Raises StoreError."""
+        where = filters.among("episode_id", ids)
+        with filters.failures("trajectories"):
+            if self._table.count_rows(where):
+                self._table.delete(where)
 
     def get(self, episode_id: str) -> Trajectory:
         """The signals of one episode. Raises RequestError for an unknown id."""
@@ -87,23 +83,3 @@ class TrajectoryTable:
             dataset = self._stored.dataset()
             for batch in dataset.scanner(filter=filters.among("episode_id", ids)).to_batches():
                 yield from arrow.trajectories_from_arrow(batch)
-
-
-def _parts(records: Sequence[Record]) -> Iterator[tuple[list[str], list[Trajectory]]]:
-    ids: list[str] = []
-    trajectories: list[Trajectory] = []
-    values = 0
-    for record in records:
-        size = _size(record.trajectory)
-        if ids and values + size > _BATCH_VALUES:
-            yield ids, trajectories
-            ids, trajectories, values = [], [], 0
-        ids.append(record.episode.episode_id)
-        trajectories.append(record.trajectory)
-        values += size
-    yield ids, trajectories
-
-
-def _size(trajectory: Trajectory) -> int:
-    signals = [trajectory.state, trajectory.action, *trajectory.extra.values()]
-    return len(trajectory.timestamps) + sum(signal.values.size for signal in signals if signal is not None)

@@ -17,10 +17,10 @@ from ares.workspace import open_workspace
 # Wraps a function so that the process kills itself just before or after its Nth call; then runs the command line.
 KILLER = """
 import importlib, os, signal, sys
-import annotators.write, ares.jobs.flow, ingest.load
+import annotators.write, ares.jobs.flow, ingest.load, ingest.write
 ares.jobs.flow._SINK_BATCH = 3
 annotators.write._FACTS_PER_WRITE = 5
-ingest.load._EPISODES_PER_WRITE = 3
+ingest.write._EPISODES_PER_WRITE = 3
 where, name, after, times = sys.argv[1], sys.argv[2], sys.argv[3] == "after", int(sys.argv[4])
 owner = importlib.import_module(where)
 *path, leaf = name.split(".")
@@ -80,10 +80,10 @@ def state(path: Path) -> dict[str, Any]:
 
 EPISODES = "ares.store.episodes"
 INGEST_POINTS = [
-    (EPISODES, "EpisodeTable.add", "before", 2),
-    (EPISODES, "EpisodeTable.add", "after", 1),
+    (EPISODES, "EpisodeTable.write", "before", 2),
+    (EPISODES, "EpisodeTable.write", "after", 1),
     (EPISODES, "EpisodeTable.mark_duplicates", "before", 1),
-    ("ares.store.trajectories", "TrajectoryTable.add", "after", 2),
+    ("ares.store.trajectories", "TrajectoryTable.write", "after", 2),
 ]
 
 

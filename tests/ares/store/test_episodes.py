@@ -12,6 +12,7 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import RequestError, StoreError
+from ares.store.packed import pack
 from ares.store.tables import Tables, open_tables
 from ares.store.trajectories import TrajectoryTable
 
@@ -62,7 +63,7 @@ def test_an_unknown_trajectory(filled: Tables) -> None:
 def test_a_large_batch_is_written_in_parts(
     tables: Tables, records: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.store.trajectories._BATCH_VALUES", 50)
+    monkeypatch.setattr("ares.store.packed._BATCH_VALUES", 50)
     tables.episodes.add(records)
     found = dict(tables.trajectories.read(_ids(records)))
     assert [_parts(found[each.episode.episode_id]) for each in records] == [
@@ -90,7 +91,7 @@ def test_a_crash_between_signals_and_rows(
 ) -> None:
     lost = [make_record(number) for number in (100, 101)]
     with monkeypatch.context() as patch:
-        patch.setattr("ares.store.arrow.episodes_to_arrow", _crash)
+        patch.setattr("ares.store.arrow.fit_cameras", _crash)
         with pytest.raises(KeyboardInterrupt):
             filled.episodes.add(lost)
     assert (filled.episodes.count(), filled.trajectories.count()) == (30, 32)
@@ -286,7 +287,7 @@ def test_a_damaged_table(filled: Tables) -> None:
 
 def test_only_whole_rows_of_signals_are_kept(tables: Tables, records: list[Record]) -> None:
     assert isinstance(tables.trajectories, TrajectoryTable)
-    tables.trajectories.add(records[:3])
+    tables.trajectories.write([pack(records[:3]).trajectories])
     assert tables.episodes.drop_orphans() == 3
     assert tables.trajectories.count() == 0
 
