@@ -77,6 +77,7 @@ def open_hdf5(path: str, options: Options) -> list[Source]:
             total=sum(one.count for one in found),
             items=(item for one in found for item in _items(one, folder, dataset, options.rate_hz)),
             warnings=tuple(warnings),
+            fragile=True,
         )
     ]
 
