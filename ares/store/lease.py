@@ -1,4 +1,4 @@
-"""Lease: one writer of a workspace at a time, by a document of MongoDB that its holder renews; see docs/why/005."""
+"""Lease: one writer of a workspace at a time, by a document of MongoDB that its holder renews; see docs/why/006."""
 
 from __future__ import annotations
 

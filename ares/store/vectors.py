@@ -274,7 +274,7 @@ def _schema(length: int) -> pa.Schema:
             ("episode_id", pa.string()),
             ("camera", pa.string()),
             ("seconds", pa.float64()),
-            # Half precision costs no recall: docs/why/006-vector-index.md.
+            # Half precision costs no recall: docs/why/009-vector-index.md.
             ("vector", pa.list_(pa.float16(), length)),
         ]
     )

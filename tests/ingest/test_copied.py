@@ -165,7 +165,7 @@ def test_what_is_there_by_reference_stays_so(images: Path, tmp_path: Path) -> No
 KILLED = """
 import os, signal, sys
 import ares.store.episodes as episodes
-episodes.EpisodeTable.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+episodes.EpisodeTable.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 from app.cli.main import main
 main(sys.argv[1:])
 """
