@@ -25,7 +25,10 @@ def tidy(dataset: lance.LanceDataset) -> None:
     rows = _fragment_rows(dataset)
     if _scattered(dataset, rows):
         dataset.optimize.compact_files(
-            target_rows_per_fragment=rows, materialize_deletions_threshold=_DELETED_SHARE
+            target_rows_per_fragment=rows,
+            materialize_deletions_threshold=_DELETED_SHARE,
+            # Every thread holds fragments in memory; one keeps the end of a job as small as the rest of it.
+            num_threads=1,
         )
     if _behind(dataset):
         dataset.optimize.optimize_indices()
