@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from benchmarks.access import access
 from benchmarks.embed import random_vit
 from benchmarks.facets import facets, operations
-from benchmarks.ingest import rlds, video
+from benchmarks.ingest import lerobot, rlds, video
 from benchmarks.startup import startup
 from benchmarks.timing import Row, table
 from benchmarks.vectors import vectors
@@ -19,6 +19,7 @@ from benchmarks.vectors import vectors
 # Number (as in benchmarks/README.md) -> what measures it.
 BENCHMARKS: dict[int, Callable[[], Iterable[Row]]] = {
     1: rlds,
+    2: lerobot,
     3: video,
     6: access,
     7: vectors,

@@ -27,12 +27,14 @@ class Batch:
         warnings: What is odd about each, from its reader.
         findings: What is suspicious about the data of each.
         copied_bytes: Size of the copies of each one's cameras.
+        nbytes: Of the rows, in memory; known where they were made, as Arrow takes long to count them.
     """
 
     packed: Packed
     warnings: tuple[tuple[str, ...], ...]
     findings: tuple[tuple[Finding, ...], ...]
     copied_bytes: tuple[int, ...]
+    nbytes: int
 
 
 class Row(NamedTuple):
@@ -83,8 +85,10 @@ def _read(load: Load) -> Record | AresError:
 
 
 def _batch(records: Sequence[Record]) -> Batch:
+    packed = pack(records)
     return Batch(
-        packed=pack(records),
+        packed=packed,
+        nbytes=packed.nbytes,
         warnings=tuple(record.warnings for record in records),
         findings=tuple(check(record) for record in records),
         copied_bytes=tuple(copied_bytes(record.episode.cameras) for record in records),

@@ -183,7 +183,7 @@ def _missing(
     known = ws.tables.episodes.ids(
         " AND ".join(f"{name} = {_quoted(value)}" for name, value in clauses.items())
     )
-    same_place: bool | None = None
+    folder, same_place = ws.folder, None
     seen: set[str] = set()
     for item in items:
         if item.episode_id in seen:
@@ -191,7 +191,7 @@ def _missing(
             continue
         seen.add(item.episode_id)
         if item.episode_id not in known:
-            yield Reading(copying(item, writer.media, ws.folder))
+            yield Reading(copying(item, writer.media, folder))
             continue
         if same_place is None:
             same_place = _same_place(ws, item)

@@ -61,7 +61,7 @@ class Writer:
         for reading in readings:
             if reading.row is not None:
                 self._rows.append((reading.item, reading.row))
-                self._bytes += reading.row.batch.packed.nbytes if reading.row.number == 0 else 0
+                self._bytes += reading.row.batch.nbytes if reading.row.number == 0 else 0
             elif reading.error is not None:
                 self._fail(reading.item, reading.error)
         waited = time.monotonic() - self._written > _SECONDS_PER_WRITE
