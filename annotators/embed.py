@@ -96,8 +96,10 @@ def _process(
 
 def _frames(work: Work, camera: str) -> list[tuple[str, Sequence[float], NDArray[np.uint8]]] | AresError:
     seconds = sampled(work.episode, camera)
+    if not work.episode.cameras:
+        return MediaError("episode has no camera", f"{work.episode.key} of {work.episode.dataset}")
     if not seconds:
-        return MediaError("episode has no such camera", f"{camera or 'any'!r}")
+        return MediaError("episode has no such camera", repr(camera))
     try:
         return [(name, instants, work.frames.at(name, instants)) for name, instants in seconds.items()]
     except MediaError as error:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Maker
 from ares.episode import Camera, Json
 from ares.jobs.ledger import FAILURES
+from ares.search.motion import MOTION
 
 if TYPE_CHECKING:
     import lance
@@ -144,7 +145,26 @@ def _tables(ws: Workspace) -> dict[str, Json]:
         "trajectories": _worded(ws, "trajectories", ""),
         "segments": _worded(ws, "segments", "text"),
     }
-    return {**tables, **{f"vectors/{space}": _vectors(ws, space) for space in ws.tables.spaces()}}
+    spaces = ws.tables.spaces()
+    moving = [space for space in spaces if space.startswith(MOTION)]
+    looks = {f"vectors/{space}": _vectors(ws, space) for space in spaces if space not in moving}
+    texts = {f"texts/{space}": _worded(ws, f"texts_{space}", "") for space in spaces if space not in moving}
+    return {**tables, **looks, **texts, **_motion([_vectors(ws, space) for space in moving])}
+
+
+def _motion(spaces: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
+    """The vectors of signals in one line: every robot and layout has a table, most of them small."""
+    if not spaces:
+        return {}
+    slowest = [one["p50_ms"] for one in spaces if one["p50_ms"] is not None]
+    line: dict[str, Json] = {
+        "rows": sum(one["rows"] for one in spaces),
+        "indexed": sum(one["indexed"] for one in spaces),
+        "recall": min(one["recall"] for one in spaces),
+        "p50_ms": max(slowest, default=None),
+        "spaces": len(spaces),
+    }
+    return {"vectors/motion": line}
 
 
 def _worded(ws: Workspace, name: str, words: str) -> dict[str, Json]:

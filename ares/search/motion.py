@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["state", "action"]
 KINDS: tuple[Kind, ...] = ("state", "action")
+MOTION = "motion-"
 
 # Moments at which a course is looked at, evenly over its duration: slow and quick ways of doing the same are alike.
 _STEPS = 32
@@ -55,7 +56,7 @@ class Layout:
 def space_name(kind: Kind, layout: Layout, episode: Episode) -> str:
     """Name of the vector table of comparable signals: those of one robot, or of one dataset that names none."""
     who = re.sub(r"[^a-z0-9]+", "_", (episode.robot or episode.dataset).lower()).strip("_")
-    return f"motion-{kind}-{layout.name}-{who or short_hash(episode.robot or episode.dataset)}"
+    return f"{MOTION}{kind}-{layout.name}-{who or short_hash(episode.robot or episode.dataset)}"
 
 
 def layout_of(names: Sequence[str]) -> Layout | None:
