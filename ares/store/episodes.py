@@ -10,6 +10,7 @@ from ares.episode import Episode, Record
 from ares.errors import RequestError, StoreError
 from ares.store import arrow, filters, paging
 from ares.store.packed import Packed, pack
+from ares.store.rows import Places
 from ares.store.stored import Stored
 from ares.store.trajectories import TrajectoryTable
 from ares.store.words import search_words
@@ -50,6 +51,7 @@ class EpisodeTable:
         self._stored = stored
         self._trajectories = trajectories
         self._root = root
+        self._places = Places()
 
     @property
     def _table(self) -> Table:
@@ -230,9 +232,10 @@ class EpisodeTable:
         self, text: str, limit: int, episode_ids: Collection[str] | None = None
     ) -> list[tuple[str, float]]:
         """Episodes whose instruction has words of the text: (episode_id, BM25 score), best first, ties by id."""
-        where = None if episode_ids is None else filters.among("episode_id", episode_ids)
         with filters.failures("episodes"):
-            found = search_words(self._table, "instruction", text, ["episode_id"], limit, where)
+            dataset = self._dataset()
+            chosen = self._places.of(dataset, episode_ids)
+            found = search_words(dataset, "instruction", text, ["episode_id"], limit, chosen)
         return [(row["episode_id"], row["_score"]) for row in found]
 
     def _dataset(self) -> lance.LanceDataset:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ares.store.rows import Chosen, Rows
+from ares.store.rows import Chosen, Places, Rows
 from ares.store.tuning import Tuning, read_tuning
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Nearest:
         self.rows = int(dataset.count_rows())
         self.tuning: Tuning | None = read_tuning(dataset)
         self.length = int(dataset.schema.field("vector").type.list_size)
+        self._places = Places()
         self._segments = [
             (index.name, str(segment.uuid), frozenset(segment.fragment_ids))
             for index in dataset.describe_indices()
@@ -63,10 +64,10 @@ class Nearest:
         """Another handle on this version, for what changes the table: a handle moves on with what it wrote."""
         return self.dataset.checkout_version(self.version)
 
-    @cached_property
+    @property
     def places(self) -> Rows:
         """Where the rows of each episode are."""
-        return Rows(self.dataset)
+        return self._places.rows(self.dataset)
 
     @cached_property
     def segments(self) -> tuple[str, ...]:

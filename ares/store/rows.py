@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -73,6 +74,27 @@ class Rows:
         inside = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         row_ids = np.repeat(self.starts[runs], lengths) + inside.astype(np.uint64)
         return Chosen(row_ids, np.repeat(self.offsets[runs], lengths) + inside)
+
+
+class Places:
+    """The rows of a table as its newest version has them, read once for each version, whatever threads ask."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._read: tuple[int, Rows] | None = None
+
+    def of(self, dataset: lance.LanceDataset, episode_ids: Collection[str] | None) -> Chosen | None:
+        """The rows of some episodes in this very version; None, which is all, for None."""
+        return None if episode_ids is None else self.rows(dataset).of(episode_ids)
+
+    def rows(self, dataset: lance.LanceDataset) -> Rows:
+        """Where the rows of each episode lie in this very version."""
+        version = int(dataset.version)
+        # Threads that meet here wait for one reading instead of each doing its own.
+        with self._lock:
+            if self._read is None or self._read[0] != version:
+                self._read = (version, Rows(dataset))
+            return self._read[1]
 
 
 def _runs(batch: pa.RecordBatch) -> tuple[pa.Array, NDArray[np.uint64], NDArray[np.int64]]:

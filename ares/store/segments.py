@@ -6,12 +6,11 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.store import filters
-from ares.store.rows import Rows
+from ares.store.rows import Places
 from ares.store.stored import Stored
-from ares.store.words import search_words_among
+from ares.store.words import search_words
 
 if TYPE_CHECKING:
-    import lance
     import pyarrow as pa
     from lancedb.table import Table
 
@@ -43,7 +42,7 @@ class SegmentTable:
 
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
-        self._rows: tuple[int, Rows] | None = None
+        self._places = Places()
 
     @property
     def _table(self) -> Table:
@@ -106,19 +105,10 @@ class SegmentTable:
         columns = ["episode_id", "start_seconds", "annotation_id", "camera", "text"]
         with filters.failures("segments"):
             dataset = self._stored.dataset()
-            chosen = None if episode_ids is None else self._places(dataset).of(episode_ids)
-            if chosen is not None and not len(chosen.row_ids):
-                return []
-            found = search_words_among(dataset, "text", text, columns, limit, chosen)
+            chosen = self._places.of(dataset, episode_ids)
+            found = search_words(dataset, "text", text, columns, limit, chosen)
         taken = ("episode_id", "start_seconds", "camera", "text", "_score")
         return [SegmentHit(*(row[name] for name in taken)) for row in found]
-
-    def _places(self, dataset: lance.LanceDataset) -> Rows:
-        """Where the captions of each episode are, read once for each version of the table."""
-        version = int(dataset.version)
-        if self._rows is None or self._rows[0] != version:
-            self._rows = (version, Rows(dataset))
-        return self._rows[1]
 
 
 def segment_schema() -> pa.Schema:

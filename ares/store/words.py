@@ -34,35 +34,6 @@ def has_word_index(dataset: lance.LanceDataset) -> bool:
 
 
 def search_words(
-    table: Table, column: str, text: str, columns: Sequence[str], limit: int, where: str | None
-) -> list[Row]:
-    """Rows whose column shares words with a text.
-
-    Args:
-        table: A table whose column has a word index; rows newer than the index are searched too.
-        column: The column.
-        text: Any text; nothing in it is an operator.
-        columns: Columns to return; rows with equal scores stand in the order of these.
-        limit: Most rows.
-        where: SQL condition that rows must fulfil, or None.
-
-    Returns:
-        Rows with these columns and "_score" (BM25), best first.
-    """
-    from lancedb.query import MatchQuery
-
-    # A lone surrogate is no word and cannot be sent.
-    words = MatchQuery(text.encode("utf-8", "replace").decode(), column)  # type: ignore[call-arg]
-
-    def fetch(count: int) -> list[Row]:
-        query = table.search(words, query_type="fts").select([*columns, "_score"]).limit(count)
-        found: list[Row] = (query if where is None else query.where(where, prefilter=True)).to_list()
-        return found
-
-    return best(fetch, limit, "_score", columns)
-
-
-def search_words_among(
     dataset: lance.LanceDataset,
     column: str,
     text: str,
@@ -70,9 +41,24 @@ def search_words_among(
     limit: int,
     chosen: Chosen | None,
 ) -> list[Row]:
-    """The same for rows of chosen episodes, or None for all; a hundred thousand of them cost little."""
+    """Rows whose column shares words with a text.
+
+    Args:
+        dataset: A table whose column has a word index; rows newer than the index are searched too.
+        column: The column.
+        text: Any text; nothing in it is an operator.
+        columns: Columns to return; rows with equal scores stand in the order of these.
+        limit: Most rows.
+        chosen: Only these rows, or None for all; a hundred thousand of them cost little.
+
+    Returns:
+        Rows with these columns and "_score" (BM25), best first.
+    """
     from lance.query import MatchQuery
 
+    if chosen is not None and not len(chosen.row_ids):
+        return []
+    # A lone surrogate is no word and cannot be sent.
     words = MatchQuery(text.encode("utf-8", "replace").decode(), column)
     kept: dict[str, Any] = (
         {} if chosen is None else {"row_addr_allowlist": chosen.allowlist, "prefilter": True}
