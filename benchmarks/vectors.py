@@ -11,14 +11,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import ares
+from benchmarks.hybrid import Asked, fused
 from benchmarks.timing import Row
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.store.tables import Tables
     from ares.store.vectors import Moment, VectorTable
+    from ares.workspace import Workspace
 
 DIM = 512
 _FRAMES = 50
@@ -96,7 +98,7 @@ class _View:
 class _Filled:
     """A table with its vectors beside it, and what to ask of them."""
 
-    tables: Tables
+    ws: Workspace
     table: VectorTable
     ids: list[str]
     vectors: NDArray[np.float32]
@@ -118,11 +120,9 @@ class _Filled:
 def _fill(folder: str, rows: int, world: World) -> _Filled:
     import numpy as np
 
-    from ares.store.tables import open_tables
-
     episodes = rows // (_FRAMES * len(_CAMERAS))
-    tables, ids = open_tables(folder), list[str]()
-    table = tables.vectors("bench")
+    ws, ids = ares.open(f"{folder}/workspace"), list[str]()
+    table = ws.tables.vectors("bench")
     vectors = np.empty((rows, DIM), np.float32)
     for start in range(0, episodes, _PER_WRITE):
         views = []
@@ -135,7 +135,7 @@ def _fill(folder: str, rows: int, world: World) -> _Filled:
     chance = np.random.default_rng(1)
     about = chance.integers(0, episodes, _QUERIES // 2)
     unseen = np.stack([world.frames(episodes + 7 * number)[25] for number in range(_QUERIES // 2)])
-    return _Filled(tables, table, ids, vectors, np.concatenate([world.texts(about.tolist()), unseen]))
+    return _Filled(ws, table, ids, vectors, np.concatenate([world.texts(about.tolist()), unseen]))
 
 
 def _views(episode_id: str, made: NDArray[np.float16]) -> list[_View]:
@@ -149,7 +149,7 @@ def _views(episode_id: str, made: NDArray[np.float16]) -> list[_View]:
 
 
 def vectors(sizes: Sequence[int] = _SIZES) -> Iterator[Row]:
-    """Benchmarks 7 and 18: the best 20 frames for unseen texts and frames, with and without a filter."""
+    """Benchmarks 7, 8 and 18: the best 20 frames for unseen texts and frames, with and without a filter, and fused."""
     world, before = World(), None
     for rows in sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -160,6 +160,8 @@ def vectors(sizes: Sequence[int] = _SIZES) -> Iterator[Row]:
             ours = yield from _measured(
                 filled, rows, f"{tuned.kind if tuned else 'flat'}, index {built:.0f} s"
             )
+            yield from fused(Asked(filled.ws, filled.table, filled.ids, filled.queries))
+            filled.ws.close()
         if before:
             yield _growth(before, (rows, ours))
         before = (rows, ours)
@@ -196,74 +198,6 @@ def _measured(filled: _Filled, rows: int, how: str) -> Generator[Row, None, floa
     target = "ratio <= 3, recall >= 0.95"
     yield _row(said, statistics.median(narrow), "ours without a filter", plain, target)
     return median
-
-
-def _hybrid(filled: _Filled, rows: int) -> Row:
-    """Benchmark 8: looks and captions at once, among a tenth of the episodes."""
-    from ares.search.rank import Ranking, fuse, together
-    from ares.store.vectors import Moment
-
-    segments = filled.tables.segments
-    few = set(filled.ids[::10])
-    texts = _captions(filled, rows)
-
-    def looks(number: int) -> list[Moment]:
-        return filled.table.search_episodes(filled.queries[number], 2 * _LIMIT, few)
-
-    def words(number: int) -> list[Moment]:
-        hits = segments.search_text(texts[number], 2 * _LIMIT, few)
-        return [
-            Moment(episode_id=h.episode_id, camera="", seconds=h.start_seconds, score=h.score) for h in hits
-        ]
-
-    def hybrid(number: int) -> object:
-        return fuse([Ranking(found) for found in together([lambda: looks(number), lambda: words(number)])])
-
-    asks = [hybrid, looks, words]
-    seconds: list[list[float]] = [[] for _ in asks]
-    for number in [0, 1, *range(_QUERIES)]:
-        for ask, one in zip(asks, seconds, strict=True):
-            start = time.perf_counter()
-            ask(number)
-            one.append(time.perf_counter() - start)
-    both, look, word = (statistics.median(one[2:]) for one in seconds)
-    return Row(
-        number=8,
-        work=f"captions by words and frames by looks among 10 % of the episodes, {rows:,} of each, fused",
-        ours_seconds=both,
-        peer=f"the slower part alone (looks {look * 1e3:.0f} ms, words {word * 1e3:.0f} ms)",
-        peer_seconds=max(look, word),
-        target="ratio <= 1.5",
-    )
-
-
-def _captions(filled: _Filled, rows: int) -> list[str]:
-    """Write a caption for every second of every episode; returns texts to ask for."""
-    import numpy as np
-    import pyarrow as pa
-
-    chance, each = np.random.default_rng(2), rows // len(filled.ids)
-    verbs, things = (
-        [f"{word}{number}" for number in range(count)] for word, count in (("do", 40), ("it", 400))
-    )
-    drawn = chance.integers(0, (40, 400, 400), (rows, 3))
-    texts = [f"{verbs[a]} the {things[b]} in the {things[c]}" for a, b, c in drawn.tolist()]
-    for start in range(0, len(filled.ids), 1_000):
-        ids = filled.ids[start : start + 1_000]
-        first, count = start * each, len(ids) * each
-        begin = np.tile(np.arange(float(each)), len(ids))
-        columns = {
-            "annotation_id": [f"c{number}" for number in range(first, first + count)],
-            "episode_id": np.repeat(ids, each),
-            "start_seconds": begin,
-            "stop_seconds": begin + 1,
-            "camera": ["front"] * count,
-            "text": texts[first : first + count],
-            "maker_id": ["bench"] * count,
-        }
-        filled.tables.segments.upsert(pa.table(columns))
-    filled.tables.optimize()
-    return texts[:: rows // _QUERIES][:_QUERIES]
 
 
 def _p95(seconds: Sequence[float]) -> str:
