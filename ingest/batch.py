@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ares.files import words
 from ares.media.stamp import stamped
+from ares.store.lean import without_pandas
 from ares.store.packed import Packed, pack
 from ingest.check import Finding, check
 from ingest.copied import copied_bytes
@@ -44,25 +44,9 @@ class Row(NamedTuple):
     number: int
 
 
-class _NoPandas:
-    """An import finder that says there is no pandas."""
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
-
-
 def reader() -> Callable[[Sequence[Load]], list[Row | AresError]]:
     """`read_all` for a process that does nothing else."""
-    import pyarrow as pa
-
-    # pyarrow looks for pandas at its first array, which costs every reader a second for nothing.
-    sys.meta_path.insert(0, _NoPandas)
-    try:
-        pa.array([])
-    finally:
-        sys.meta_path.remove(_NoPandas)
+    without_pandas()
     return read_all
 
 

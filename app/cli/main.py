@@ -23,6 +23,9 @@ COMMANDS = {
     "demo": "the whole job on the sample episodes",
 }
 
+# They make no DataFrame, so that as programs they need not wait a second for pandas.
+_WITHOUT_PANDAS = ("status",)
+
 
 def build(chosen: str = "") -> argparse.ArgumentParser:
     """The parser; only the chosen command's arguments are filled in, so that the others cost no import."""
@@ -45,6 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), "")
     args = build(chosen).parse_args(words)
+    if argv is None and args.command in _WITHOUT_PANDAS:
+        from ares.store.lean import without_pandas
+
+        without_pandas()
     try:
         return int(args.run(args))
     except AresError as error:
