@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
+from ares.errors import RequestError
 from ares.jobs.pool import Died
 
 # Not multiprocessing: that runs the user's main script again, which may have no guard against it.
@@ -64,11 +65,13 @@ class Process:
         return self._ready or self._line.poll()
 
     def ask(self, batch: Sequence[Any]) -> Sequence[Any]:
-        """One result per item. Raises Died, or what the work raised, with the traceback of there as a note."""
+        """One result per item. Raises Died, or what the work raised, with the traceback of there as a note.
+
+        Raises RequestError when it ended before there was any work: the next one would, too.
+        """
+        if not self._ready:
+            self._begin()
         try:
-            if not self._ready:
-                self._line.recv_bytes()
-                self._ready = True
             self._line.send_bytes(pickle.dumps(list(batch), pickle.HIGHEST_PROTOCOL))
             good, answer = pickle.loads(self._line.recv_bytes())
         except (EOFError, OSError):
@@ -77,6 +80,14 @@ class Process:
             raise answer
         results: Sequence[Any] = answer
         return results
+
+    def _begin(self) -> None:
+        try:
+            self._line.recv_bytes()
+        except (EOFError, OSError):
+            ended = f"{self._end()}; what it said stands above"
+            raise RequestError("a worker process cannot start", ended) from None
+        self._ready = True
 
     def close(self) -> None:
         """End it, in the middle of its work too."""

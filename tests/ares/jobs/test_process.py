@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ares.errors import SourceError
+from ares.errors import RequestError, SourceError
 from ares.jobs.engine import Hired, Local, at_work
 from ares.jobs.pace import Pace
 
@@ -45,6 +45,10 @@ def five_kills(batch: Sequence[int]) -> list[int]:
     if 5 in batch:
         os.kill(os.getpid(), signal.SIGSEGV)
     return list(batch)
+
+
+def no_start() -> Callable[[Sequence[int]], list[int]]:
+    os._exit(3)
 
 
 def no_work() -> Callable[[Sequence[int]], list[int]]:
@@ -92,6 +96,13 @@ def test_a_bug_is_raised_as_itself_with_the_traceback_of_the_worker() -> None:
         assert "in breaks" in "".join(caught.value.__notes__)
         with pytest.raises(ValueError, match="nothing to work with"):
             engine.hire(double, workers=1, lost=SourceError, build=no_work, patience_seconds=0.0).run([0])
+
+
+def test_a_worker_that_cannot_start_is_one_error_not_one_for_each_item() -> None:
+    with at_work(Local()) as engine:
+        hired = engine.hire(double, workers=1, lost=SourceError, build=no_start, patience_seconds=0.0)
+        with pytest.raises(RequestError, match="cannot start: exit status 3"):
+            hired.run([1, 2, 3])
 
 
 @pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
