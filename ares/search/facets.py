@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from ares.workspace import Workspace
 
 # Columns that identify or locate an episode: every value is different, nobody filters by counting them.
-_IDENTITY = frozenset(("episode_id", "key", "source", "content_hash", "duplicate_of"))
+_IDENTITY = frozenset(
+    ("episode_id", "key", "source", "source_stamp", "camera_stamps", "content_hash", "duplicate_of")
+)
 
 # What was measured of the whole table, by its version: the bars of a histogram stay where they are when a filter
 # changes, and only a change of the table is measured again.
