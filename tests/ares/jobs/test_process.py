@@ -19,9 +19,10 @@ from ares.jobs.pace import Pace
 
 # A parent whose worker has begun an endless batch; it says who they are.
 PARENT = """
-import sys, threading, time
+import signal, sys
 from ares.errors import SourceError
 from ares.jobs.engine import Local
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what they run in the background
 sys.path.insert(0, sys.argv[1])
 from test_process import says_and_sleeps
 hired = Local().hire(says_and_sleeps, workers=1, lost=SourceError, patience_seconds=0.0)
@@ -114,6 +115,7 @@ def test_a_worker_ends_with_its_parent_in_the_middle_of_its_work(
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as parent:
         worker = int(_soon(lambda: told.exists() and told.read_text()))
         parent.send_signal(ended)
+        parent.wait(20)
     _soon(lambda: not Path(f"/proc/{worker}").exists() or _is_dead(worker))
 
 
