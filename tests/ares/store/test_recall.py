@@ -206,10 +206,9 @@ def test_compaction_and_deletion_move_rows_but_lose_none(tmp_path: Path) -> None
             ids = None if among == left else {made.ids[number] for number in among}
             found = [
                 _recall(made.table.search(query, 20, ids), made.found(query, among)[0])
-                for query in _queries(made, 12)
+                for query in _queries(made, 60)  # the mean of a dozen is off by a twentieth at times
             ]
-            # Twelve queries are few, and an index is trained by chance: lost rows would cost far more than this.
-            assert np.mean(found) >= recall.TARGET - 0.05, step
+            assert np.mean(found) >= recall.TARGET, step
 
 
 def _status(ws: Workspace) -> dict[str, Any]:
