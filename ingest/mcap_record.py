@@ -14,8 +14,9 @@ from ares.files import State, state, words
 from ares.media.mcap import first_shown
 from ares.media.mcap_file import files_of
 from ares.media.mcap_index import Images
+from ares.media.quiet import Spans, quiet_spans
 from ares.media.ref import MediaRef
-from ares.media.still import Spans, quiet_spans, still_flags
+from ares.media.still import still_flags
 from ingest.mcap_clock import NEAR_WHOLE, at_of, inside_of, odd, steps_of
 from ingest.mcap_spans import Span
 from ingest.mcap_topics import Heardings, Track, listen, track

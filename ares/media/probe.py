@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ares import files
 from ares.errors import SourceError
 from ares.media.container import open_container
-from ares.media.still import Spans, quiet_spans
+from ares.media.quiet import Spans, quiet_spans
 from ares.media.turn import UPRIGHT, Turn, of_stream
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class VideoInfo:
         is_cut: Whether the video ends before its container says.
         seconds: (num_frames,) when each frame is shown after the first; None where that is number / rate_hz
             within the rounding of the container.
-        quiet: Where packets hold next to nothing, see `ares.media.still.quiet_spans`.
+        quiet: Where packets hold next to nothing, see `ares.media.quiet.quiet_spans`.
     """
 
     width: int

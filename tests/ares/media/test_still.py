@@ -12,8 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from ares.media.probe import probe
+from ares.media.quiet import quiet_spans
 from ares.media.ref import MediaRef
-from ares.media.still import quiet_spans, still_flags
+from ares.media.still import still_flags
 
 FRAMES, HEIGHT, WIDTH = 30, 144, 192
 Picture = Callable[[int], NDArray[np.uint8]]
