@@ -26,7 +26,7 @@ def examine(ws: Workspace, repair: bool = False) -> list[Finding]:
 
 
 def _between_stores(ws: Workspace, repair: bool) -> Iterator[Finding]:
-    from ares.checks.scratch import Scratch
+    from ares.store.scratch import Scratch
 
     yield from check_indexes(ws, repair)
     yield from check_files(ws, repair)

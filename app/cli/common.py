@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ares.episode import Json
+from ares.longjson import pieces
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -67,9 +70,24 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def answer(args: argparse.Namespace, document: Json, text: Callable[[], str]) -> None:
-    """Print the document as JSON when asked for, else the text for people."""
-    print(json.dumps(document, indent=1, ensure_ascii=False) if args.json else text())
+def answer(
+    args: argparse.Namespace, document: Json | Mapping[str, object], text: Callable[[], str | Iterator[str]]
+) -> None:
+    """Print the document as JSON when asked for, else the text for people.
+
+    Args:
+        args: Parsed arguments.
+        document: What `--json` prints; an iterator among its values is printed as a list while it is read.
+        text: Gives the text for people, or its lines.
+    """
+    if not args.json:
+        said = text()
+        for line in [said] if isinstance(said, str) else said:
+            print(line)
+    elif isinstance(document, Mapping):
+        sys.stdout.writelines(chain(pieces(document), "\n"))
+    else:
+        print(json.dumps(document, indent=1, ensure_ascii=False))
 
 
 def table(rows: Sequence[Sequence[object]], head: Sequence[str] = ()) -> str:

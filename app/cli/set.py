@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.common import add_common, add_question, answer, open_workspace, table
-from ares.episode import Json
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -47,7 +47,6 @@ def run(args: argparse.Namespace) -> int:
 def _create(ws: Workspace, args: argparse.Namespace) -> None:
     from ares.curate.choose import choose
 
-    listed = _lines(args.ids) if args.ids else []
     ids, recipe = choose(
         ws,
         where=args.where,
@@ -55,20 +54,34 @@ def _create(ws: Workspace, args: argparse.Namespace) -> None:
         like=args.like,
         image=args.image,
         by=args.by,
-        ids=listed,
+        ids=_Listed(Path(args.ids)) if args.ids else (),
         limit=args.limit,
     )
     made = ws.sets.create(args.name, ids, recipe)
     answer(args, made.to_json(), lambda: f"set {made.label}: {made.episodes} episodes")
 
 
-def _lines(file: str) -> list[str]:
-    from ares.errors import RequestError
+class _Listed(Collection[str]):
+    """The words of a text file, read anew each time. Raises RequestError when it cannot be read."""
 
-    try:
-        return Path(file).read_text().split()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError("the list of ids cannot be read", f"{file!r}: {error}") from None
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._count = sum(1 for _ in self)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, word: object) -> bool:
+        return any(one == word for one in self)
+
+    def __iter__(self) -> Iterator[str]:
+        from ares.errors import RequestError
+
+        try:
+            with self._path.open() as lines:
+                yield from (word for line in lines for word in line.split())
+        except (OSError, UnicodeDecodeError) as error:
+            raise RequestError("the list of ids cannot be read", f"{str(self._path)!r}: {error}") from None
 
 
 def _list(ws: Workspace, args: argparse.Namespace) -> None:
@@ -81,21 +94,12 @@ def _list(ws: Workspace, args: argparse.Namespace) -> None:
 
 def _show(ws: Workspace, args: argparse.Namespace) -> None:
     chosen = ws.sets[args.name]
-    ids: list[Json] = list(ws.sets.ids(chosen))
-    answer(
-        args,
-        {**chosen.to_json(), "episode_ids": ids},
-        lambda: "\n".join(map(str, ids)),
-    )
+    answer(args, {**chosen.to_json(), "episode_ids": ws.sets.ids(chosen)}, lambda: ws.sets.ids(chosen))
 
 
 def _diff(ws: Workspace, args: argparse.Namespace) -> None:
     found = ws.sets.diff(ws.sets[args.a], ws.sets[args.b])
-    document: dict[str, Json] = {
-        "added": list(found.added_ids()),
-        "removed": list(found.removed_ids()),
-        "common": found.common,
-    }
+    document = {"added": found.added_ids(), "removed": found.removed_ids(), "common": found.common}
     text = f"{found.added} only in {args.b}, {found.removed} only in {args.a}, {found.common} in both"
     answer(args, document, lambda: text)
 

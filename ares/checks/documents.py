@@ -13,7 +13,7 @@ from ares.jobs.ledger import FAILURES
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.checks.scratch import Scratch
+    from ares.store.scratch import Scratch
     from ares.workspace import Workspace
 
 _CHUNK = 50_000
@@ -61,15 +61,7 @@ def check_ledger(ws: Workspace, repair: bool) -> Iterator[Finding]:
 def _check_set(sets: Sets, chosen: CurationSet, scratch: Scratch) -> Iterator[Finding]:
     import pyarrow as pa
 
-    counted = 0
-
-    def ids() -> Iterator[str]:
-        nonlocal counted
-        for one in sets.ids(chosen):
-            counted += 1
-            yield one
-
-    hashed = hash_ids(ids())
+    hashed, counted = hash_ids(sets.ids(chosen))
     if (counted, hashed) != (chosen.episodes, chosen.ids_hash):
         yield Finding(
             check=f"set {chosen.label} has the members that it was frozen with",

@@ -14,7 +14,7 @@ from ares.store.values import arrow_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.checks.scratch import Scratch
+    from ares.store.scratch import Scratch
     from ares.workspace import Workspace
 
 _CHUNK = 10_000

@@ -11,7 +11,7 @@ from ares.store import filters
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.checks.scratch import Scratch
+    from ares.store.scratch import Scratch
     from ares.workspace import Workspace
 
 _CHUNK = 10_000

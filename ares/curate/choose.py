@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from ares.episode import Json
@@ -28,10 +28,13 @@ def choose(
     like: str = "",
     image: str = "",
     by: str = "",
-    ids: Sequence[str] = (),
+    ids: Collection[str] = (),
     limit: int | None = None,
 ) -> tuple[Iterator[str], dict[str, Json]]:
-    """Episode ids in a fixed order, and the recipe to keep with the set.
+    """Episode ids, and the recipe to keep with the set.
+
+    Ids of a search come best first, those that a `limit` takes of a filter are the first by place in the source, and
+    those of a list come as listed. Nothing is read before the ids are taken.
 
     Args:
         ws: The workspace.
@@ -44,7 +47,8 @@ def choose(
         limit: Most episodes.
 
     Raises:
-        RequestError: The filter cannot be read, or an id is not among the episodes that it leaves.
+        RequestError: The filter cannot be read, or an id is not among the episodes that it leaves; that is known when
+            all ids were taken.
     """
     recipe: dict[str, Json] = {"where": where, "search": search, "ids": len(ids), "limit": limit}
     asked = {"like": like, "image": image, "by": by}
@@ -53,17 +57,26 @@ def choose(
         hits = ws.search(search, **asked, where=where, limit=limit or _SEARCH_LIMIT)
         return iter([hit.episode_id for hit in hits]), recipe
     if ids:
-        return iter(_known(ws, ids, where)[:limit]), recipe
-    batches = ws.tables.episodes.scan(["episode_id"], where=where, limit=limit, order_by=ORDER)
+        return _known(ws, ids, where, limit), recipe
+    # Which they are depends on the order only where a limit cuts it off.
+    order = ORDER if limit is not None else ""
+    batches = ws.tables.episodes.scan(["episode_id"], where=where, limit=limit, order_by=order)
     return (str(value) for batch in batches for value in batch.column("episode_id").to_pylist()), recipe
 
 
-def _known(ws: Workspace, ids: Sequence[str], where: str) -> list[str]:
-    known = set[str]()
+def _known(ws: Workspace, ids: Collection[str], where: str, limit: int | None) -> Iterator[str]:
+    """The first ids, as listed; raises RequestError at the end when any is not among the episodes of a filter."""
+    taken, unknown = set[str](), list[str]()
     for chunk in filters.chunks(ids, _LOOK_UP):
         listed = filters.among("episode_id", chunk)
-        known |= ws.tables.episodes.ids(f"({where}) AND {listed}" if where.strip() else listed)
-    unknown = [one for one in ids if one not in known]
+        known = ws.tables.episodes.ids(f"({where}) AND {listed}" if where.strip() else listed)
+        unknown += [one for one in chunk if one not in known]
+        if limit is None:
+            yield from (one for one in chunk if one in known)
+            continue
+        for one in chunk:
+            if one in known and one not in taken and len(taken) < limit:
+                taken.add(one)
+                yield one
     if unknown:
         raise RequestError(f"{len(unknown)} ids are not among the episodes", f"first: {unknown[0]!r}")
-    return list(dict.fromkeys(ids))

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, cast
 from ares.annotation import canonical
 from ares.episode import Json
 from ares.errors import RequestError
+from ares.longjson import pieces
+from ares.store.filters import chunks
+from ares.store.scratch import Scratch
 
 if TYPE_CHECKING:
     from ares.store.annotations import AnnotationStore
@@ -105,11 +108,14 @@ class Sets:
         """
         if not _NAME.fullmatch(name):
             raise RequestError("a set needs a plain name", f"{name!r}; use letters, digits, '-', '_' and '.'")
-        ids = sorted(set(episode_ids))
-        if not ids:
-            raise RequestError("the set would be empty", f"nothing matched {canonical(dict(recipe))}")
+        with Scratch() as scratch:
+            if not _sort(episode_ids, scratch):
+                raise RequestError("the set would be empty", f"nothing matched {canonical(dict(recipe))}")
+            return self._create(name, scratch, recipe)
+
+    def _create(self, name: str, scratch: Scratch, recipe: Mapping[str, Json]) -> CurationSet:
+        hashed, counted = hash_ids(_sorted(scratch))
         versions = self.versions(name)
-        hashed = hash_ids(ids)
         if versions and versions[-1].ids_hash == hashed:
             return versions[-1]
         created = datetime.now(UTC).isoformat(timespec="seconds")
@@ -118,10 +124,10 @@ class Sets:
             version=self._next(name, versions[-1].version if versions else 0, created),
             created=created,
             recipe=dict(recipe),
-            episodes=len(ids),
+            episodes=counted,
             ids_hash=hashed,
         )
-        self._write(made, ids)
+        self._write(made, _sorted(scratch))
         return made
 
     def __getitem__(self, name: str) -> CurationSet:
@@ -180,9 +186,10 @@ class Sets:
     def lock(self, chosen: CurationSet, path: Path) -> None:
         """Write the set with its ids as a JSON file, to be kept in a training repository; see `read_lock`."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        document = {**chosen.to_json(), "ids": list(self.ids(chosen))}
         partial = path.with_name(path.name + ".tmp")
-        partial.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        with partial.open("w") as file:
+            file.writelines(pieces({**chosen.to_json(), "ids": self.ids(chosen)}))
+            file.write("\n")
         partial.replace(path)
 
     def _next(self, name: str, version: int, created: str) -> int:
@@ -192,10 +199,9 @@ class Sets:
             if self._store.claim(_TAKEN, f"{name}@{version:06d}", created):
                 return version
 
-    def _write(self, made: CurationSet, ids: list[str]) -> None:
-        for number, start in enumerate(range(0, len(ids), _BLOCK)):
-            block = cast("list[Json]", ids[start : start + _BLOCK])
-            self._store.put(MEMBERS, {f"{_key(made)}/{number:06d}": block})
+    def _write(self, made: CurationSet, ids: Iterator[str]) -> None:
+        for number, block in enumerate(chunks(ids, _BLOCK)):
+            self._store.put(MEMBERS, {f"{_key(made)}/{number:06d}": list[Json](block)})
         # The head is written last: a set that can be found is whole.
         self._store.put(_HEADS, {_key(made): made.to_json()})
 
@@ -207,20 +213,39 @@ def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
         chosen, ids = _head(document), [str(id) for id in document["ids"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RequestError("the lock file cannot be read", f"{path}: {error!r}") from None
-    if len(ids) != chosen.episodes or hash_ids(ids) != chosen.ids_hash:
+    hashed, counted = hash_ids(ids)
+    if (hashed, counted) != (chosen.ids_hash, chosen.episodes):
         raise RequestError(
             "the lock file was changed after it was written",
-            f"{path}: {len(ids)} ids with hash {hash_ids(ids)}, expected {chosen.episodes} with {chosen.ids_hash}",
+            f"{path}: {counted} ids with hash {hashed}, expected {chosen.episodes} with {chosen.ids_hash}",
         )
     return chosen, ids
 
 
-def hash_ids(ids: Iterable[str]) -> str:
-    """16 hex digits over sorted ids."""
-    digest = hashlib.blake2b(digest_size=8)
+def hash_ids(ids: Iterable[str]) -> tuple[str, int]:
+    """16 hex digits over sorted ids, and how many they are."""
+    digest, counted = hashlib.blake2b(digest_size=8), 0
     for id in ids:
         digest.update(f"{id}\n".encode())
-    return digest.hexdigest()
+        counted += 1
+    return digest.hexdigest(), counted
+
+
+def _sort(ids: Iterable[str], scratch: Scratch) -> int:
+    """Put ids into the scratch, each once. Returns how many they are."""
+    import pyarrow as pa
+
+    schema = pa.schema([("id", pa.string())])
+    batches = (
+        pa.record_batch([pa.array(chunk, pa.string())], schema=schema) for chunk in chunks(ids, _BLOCK)
+    )
+    scratch.put("given_ids", schema, batches)
+    return scratch.make("ids", "SELECT DISTINCT id FROM given_ids")
+
+
+def _sorted(scratch: Scratch) -> Iterator[str]:
+    for batch in scratch.stream("SELECT id FROM ids ORDER BY id"):
+        yield from batch["id"].to_pylist()
 
 
 def _key(chosen: CurationSet) -> str:

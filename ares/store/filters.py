@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.errors import StoreError
@@ -23,10 +24,10 @@ def among(column: str, values: Collection[str]) -> str:
     return f"{column} IN ({','.join(map(literal, values))})" if values else "false"
 
 
-def chunks(values: Collection[str], size: int) -> Iterator[list[str]]:
+def chunks(values: Iterable[str], size: int) -> Iterator[list[str]]:
     """The values in their order, `size` at a time."""
-    ordered = list(values)
-    return (ordered[at : at + size] for at in range(0, len(ordered), size))
+    left = iter(values)
+    return iter(lambda: list(islice(left, size)), [])
 
 
 def check(dataset: lance.LanceDataset, where: str, columns: Collection[str]) -> None:
