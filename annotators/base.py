@@ -144,6 +144,7 @@ class Bundle:
         captions: The captions it has already.
         trajectory: Its signals, or None when nobody asked.
         made: Results so far, by annotator name.
+        done: Subjects of it that were done before the run, by annotator name.
     """
 
     episode: Episode
@@ -151,3 +152,4 @@ class Bundle:
     captions: Sequence[Annotation] = ()
     trajectory: Trajectory | None = None
     made: dict[str, list[Result]] = field(default_factory=dict)
+    done: dict[str, set[str]] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from annotators.base import FrameVectors, Work
@@ -83,7 +84,7 @@ class Courses:
     def _measure(self, dataset: str, kind: Kind, layout: Layout) -> Scale:
         import numpy as np
 
-        ids = self._ws.tables.episodes.ids(f"dataset = {literal(dataset)}")
+        ids = chain.from_iterable(self._ws.tables.episodes.stretches(f"dataset = {literal(dataset)}"))
         # Ids are hashes: the smallest are a fair sample.
         found = self._ws.tables.trajectories.read(heapq.nsmallest(_SAMPLE, ids))
         rows = [_features(trajectory, kind, layout) for _, trajectory in found]

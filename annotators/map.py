@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import Annotator, Options, Result, Work
@@ -113,7 +114,7 @@ def _sample(ws: Workspace, space: str) -> tuple[str, ...]:
     if isinstance(known, dict) and now < _GROWTH * known["episodes"]:
         return tuple(known["sample"])
     # Ids are hashes: the smallest are a fair sample, and the same one every time.
-    chosen = heapq.nsmallest(_SAMPLE, ws.tables.episodes.ids())
+    chosen = heapq.nsmallest(_SAMPLE, chain.from_iterable(ws.tables.episodes.stretches()))
     ws.annotations.put(_MAPS, {space: {"episodes": now, "sample": list[Json](chosen)}})
     return tuple(chosen)
 

@@ -122,9 +122,9 @@ def quote(ws: Workspace, names: Sequence[str], options: Options, where: str = ""
     """What `annotate` would do, without doing it. Raises as `annotate` does."""
     ws.sync()
     running = start(ws, names, options, None, False, Local())
-    ids = ws.tables.episodes.ids(where)
+    counts = _counts(ws, running, where)
     sample = list(islice(ws.episodes(where), _QUOTE_SAMPLE))
-    return [_quote(ws, one, ids, sample) for one in running]
+    return [_quote(one, *count, sample) for one, count in zip(running, counts, strict=True)]
 
 
 def start(
@@ -200,8 +200,14 @@ def _lacking(ws: Workspace, running: Sequence[Running], where: str, progress: Pr
     episodes = ws.episodes(where)
     while batch := list(islice(episodes, _PLAN_BATCH)):
         known = _captions(ws, batch) if captions else {}
-        for episode in batch:
-            bundle = _bundle(episode, known.get(episode.episode_id, ()), running)
+        bundles = [
+            Bundle(episode, Frames(episode, ()), captions=known.get(episode.episode_id, ()))
+            for episode in batch
+        ]
+        for one in running:
+            one.look(bundles)
+        for bundle in bundles:
+            bundle.frames = _wanted(bundle, running)
             if any(one.lacks(bundle) for one in running):
                 yield bundle
                 continue
@@ -210,15 +216,13 @@ def _lacking(ws: Workspace, running: Sequence[Running], where: str, progress: Pr
             progress.advance()
 
 
-def _bundle(episode: Episode, captions: Sequence[Annotation], running: Sequence[Running]) -> Bundle:
-    bundle = Bundle(episode, Frames(episode, ()), captions=captions)
+def _wanted(bundle: Bundle, running: Sequence[Running]) -> Frames:
     wanted = [
-        one.annotator.wants(episode)
+        one.annotator.wants(bundle.episode)
         for one in running
         if one.lacks(bundle) or one.annotator.about == "caption"
     ]
-    bundle.frames = Frames(episode, wanted)
-    return bundle
+    return Frames(bundle.episode, wanted)
 
 
 def _captions(ws: Workspace, episodes: Sequence[Episode]) -> dict[str, list[Annotation]]:
@@ -228,16 +232,28 @@ def _captions(ws: Workspace, episodes: Sequence[Episode]) -> dict[str, list[Anno
     return found
 
 
-def _quote(ws: Workspace, running: Running, ids: set[str], sample: Sequence[Episode]) -> Quote:
+def _counts(ws: Workspace, running: Sequence[Running], where: str) -> list[tuple[int, int]]:
+    """Subjects of the episodes that a filter leaves, and those of them that are done, for each annotator."""
+    counts = [(0, 0)] * len(running)
+    captions = any(one.annotator.about == "caption" for one in running)
+    for ids in ws.tables.episodes.stretches(where):
+        subjects = {"episode": ids, "caption": ws.annotations.made(ids, "caption") if captions else []}
+        for at, one in enumerate(running):
+            mine = subjects[one.annotator.about]
+            planned, already = counts[at]
+            done = ws.annotations.done(one.annotator.maker.maker_id, mine)
+            counts[at] = planned + len(mine), already + len(done)
+    return counts
+
+
+def _quote(running: Running, planned: int, already: int, sample: Sequence[Episode]) -> Quote:
     annotator: Annotator = running.annotator
-    subjects = ids if annotator.about == "episode" else _caption_ids(ws, ids)
-    already = len(subjects & running.done)
-    scale = (len(subjects) - already) / max(len(sample), 1)
+    scale = (planned - already) / max(len(sample), 1)
     frames = sum(len(seconds) for episode in sample for seconds in annotator.wants(episode).values())
     cost = sum((annotator.estimate(episode) for episode in sample), Cost())
     return Quote(
         annotator=running.name,
-        planned=len(subjects),
+        planned=planned,
         already=already,
         frames=round(frames * scale),
         cost=Cost(
@@ -247,10 +263,3 @@ def _quote(ws: Workspace, running: Running, ids: set[str], sample: Sequence[Epis
             usd=None if cost.usd is None else cost.usd * scale,
         ),
     )
-
-
-def _caption_ids(ws: Workspace, episode_ids: set[str]) -> set[str]:
-    left, found = iter(sorted(episode_ids)), set[str]()
-    while chunk := list(islice(left, _PLAN_BATCH)):
-        found.update(fact.annotation_id for fact in ws.annotations.about(chunk, ["caption"]))
-    return found

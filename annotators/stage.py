@@ -63,21 +63,24 @@ class Running:
         self.name = annotator.maker.annotator
         self.report = Report()
         self.failed: dict[str, AresError] = {}
-        self._done = ws.annotations.done(annotator.maker.maker_id)
+        self._annotations = ws.annotations
         self._budget = budget
         self._strict = strict
         self._in_a_row: tuple[str, int] = ("", 0)
         self._given_up = ""
         ws.annotations.add_maker(annotator.maker)
 
-    @property
-    def done(self) -> set[str]:
-        """Subjects that this maker had done before the run."""
-        return self._done
+    def look(self, bundles: Sequence[Bundle]) -> None:
+        """Note in each bundle what of it this maker had done before the run; some hundreds are asked for at once."""
+        subjects = {id(bundle): [subject for subject, _ in self._subjects(bundle)] for bundle in bundles}
+        every = [subject for of_one in subjects.values() for subject in of_one]
+        done = self._annotations.done(self.annotator.maker.maker_id, every)
+        for bundle in bundles:
+            bundle.done[self.name] = done.intersection(subjects[id(bundle)])
 
     def lacks(self, bundle: Bundle) -> bool:
         """Whether an episode has a subject that this annotator has not done."""
-        return any(subject not in self._done for subject, _ in self._subjects(bundle))
+        return any(subject not in bundle.done[self.name] for subject, _ in self._subjects(bundle))
 
     def skip(self, bundle: Bundle) -> None:
         """Count an episode that nobody has to work on."""
@@ -124,7 +127,8 @@ class Running:
 
     def _works(self, bundle: Bundle) -> list[Work]:
         subjects = self._subjects(bundle)
-        lacking = [(subject, about) for subject, about in subjects if subject not in self._done]
+        done = bundle.done[self.name]
+        lacking = [(subject, about) for subject, about in subjects if subject not in done]
         self.report.plan(len(subjects), already=len(subjects) - len(lacking))
         return [
             Work(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from annotators.base import Bundle, FrameVectors, Result
@@ -112,13 +113,15 @@ def _facts(results: Sequence[Result]) -> list[Annotation]:
 def mend_spaces(ws: Workspace) -> int:
     """Delete vectors that a killed run wrote without their facts. Returns how many rows went."""
     unfinished = dict(ws.annotations.find(UNFINISHED))
-    gone = sum(ws.tables.vectors(space).keep_only(_made(ws, owner)) for space, owner in unfinished.items())
+    gone = sum(
+        ws.tables.vectors(space).keep_only(partial(_made, ws, owner)) for space, owner in unfinished.items()
+    )
     ws.annotations.drop(UNFINISHED, unfinished)
     return gone
 
 
-def _made(ws: Workspace, owner: Json) -> set[str]:
-    """Episodes that any maker of this annotator and model has done: they share the table."""
+def _made(ws: Workspace, owner: Json, ids: Sequence[str]) -> set[str]:
+    """Of these episodes, those that any maker of this annotator and model has done: they share the table."""
     makers = ws.annotations.makers().values()
     alike = [one for one in makers if {"annotator": one.annotator, "model": one.model} == owner]
-    return set().union(*(ws.annotations.done(one.maker_id) for one in alike))
+    return set().union(*(ws.annotations.done(one.maker_id, ids) for one in alike))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.episode import Record
 from ares.jobs.ledger import now
+from ares.store.filters import chunks
 from ingest.check import CHECKER, Finding, annotation, check
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ def enter_checks(ws: Workspace, checked: Sequence[Checked]) -> None:
 
 def mend_checks(ws: Workspace) -> int:
     """Check episodes that have no fact: a run was killed after writing them. Returns how many there were."""
-    left = iter(sorted(ws.tables.episodes.ids() - ws.annotations.done(CHECKER.maker_id)))
     count = 0
-    while ids := list(islice(left, _BATCH)):
+    for ids in chunks(_unchecked(ws), _BATCH):
         trajectories = dict(ws.tables.trajectories.read(ids))
         episodes = [episode for episode in ws.tables.episodes.get(ids) if episode.episode_id in trajectories]
         records = [Record(episode=one, trajectory=trajectories[one.episode_id]) for one in episodes]
@@ -45,3 +44,9 @@ def mend_checks(ws: Workspace) -> int:
         )
         count += len(episodes)
     return count
+
+
+def _unchecked(ws: Workspace) -> Iterator[str]:
+    for ids in ws.tables.episodes.stretches():
+        done = ws.annotations.done(CHECKER.maker_id, ids)
+        yield from (each for each in ids if each not in done)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from ares.checks.finding import REPAIR, Finding
 from ares.curate.sets import MEMBERS, CurationSet, Sets, hash_ids
 from ares.jobs.ledger import FAILURES
+from ares.store.filters import among, chunks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ares.store.scratch import Scratch
     from ares.workspace import Workspace
 
-_CHUNK = 50_000
+_CHUNK = 10_000
 
 
 def check_sets(ws: Workspace, scratch: Scratch, repair: bool) -> Iterator[Finding]:
@@ -38,24 +39,33 @@ def check_sets(ws: Workspace, scratch: Scratch, repair: bool) -> Iterator[Findin
 
 def check_ledger(ws: Workspace, repair: bool) -> Iterator[Finding]:
     """Failures of subjects that were done since."""
-    done: dict[str, set[str]] = {"ingest": set()}
-    stale: list[str] = []
-    for key, _ in ws.annotations.find(FAILURES):
-        scope, _, subject = key.rpartition("/")
-        if scope not in done:
-            done[scope] = ws.annotations.done(scope.partition("/")[2])
-        if subject in done[scope] or (scope == "ingest" and ws.tables.episodes.get([subject])):
-            stale.append(key)
-    if stale:
-        if repair:
+    count, example = 0, ""
+    for keys in chunks((key for key, _ in ws.annotations.find(FAILURES)), _CHUNK):
+        stale = list(_stale(ws, keys))
+        if repair and stale:
             ws.annotations.drop(FAILURES, stale)
+        count, example = count + len(stale), example or "".join(stale[:1])
+    if count:
         yield Finding(
             check="no failure of what was done since",
-            count=len(stale),
-            example=stale[0],
+            count=count,
+            example=example,
             repaired=repair,
             remedy=REPAIR,
         )
+
+
+def _stale(ws: Workspace, keys: Sequence[str]) -> Iterator[str]:
+    scopes: dict[str, list[str]] = {}
+    for key in keys:
+        scope, _, subject = key.rpartition("/")
+        scopes.setdefault(scope, []).append(subject)
+    for scope, subjects in scopes.items():
+        if scope == "ingest":
+            done = ws.tables.episodes.ids(among("episode_id", subjects))
+        else:
+            done = ws.annotations.done(scope.partition("/")[2], subjects)
+        yield from (f"{scope}/{subject}" for subject in subjects if subject in done)
 
 
 def _check_set(sets: Sets, chosen: CurationSet, scratch: Scratch) -> Iterator[Finding]:
@@ -86,9 +96,7 @@ def _check_set(sets: Sets, chosen: CurationSet, scratch: Scratch) -> Iterator[Fi
 
 
 def _batches(ids: Iterator[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    from itertools import islice
-
     import pyarrow as pa
 
-    while chunk := list(islice(ids, _CHUNK)):
+    for chunk in chunks(ids, _CHUNK):
         yield pa.record_batch([pa.array(chunk, pa.string())], schema=schema)

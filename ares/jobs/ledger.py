@@ -32,7 +32,7 @@ class Ledger:
     def __init__(self, store: AnnotationStore, scope: str) -> None:
         self._store = store
         self._scope = scope
-        self._open = {key for key, _ in store.find(FAILURES, f"{scope}/")}
+        self._any = next(store.find(FAILURES, f"{scope}/"), None) is not None
 
     def record(self, failed: Mapping[str, AresError], done: Iterable[str]) -> None:
         """Enter failures by subject and take off subjects that are done now."""
@@ -40,12 +40,12 @@ class Ledger:
             self._key(subject): {"reason": error.reason, "detail": error.detail, "at": now()}
             for subject, error in failed.items()
         }
-        mended = self._open & {self._key(subject) for subject in done}
         if documents:
             self._store.put(FAILURES, documents)
+        self._any = self._any or bool(documents)
+        mended = [key for key in map(self._key, done) if key not in documents] if self._any else []
         if mended:
             self._store.drop(FAILURES, mended)
-        self._open = (self._open | documents.keys()) - mended
 
     def _key(self, subject: str) -> str:
         return f"{self._scope}/{subject}"

@@ -48,8 +48,11 @@ class AnnotationStore(Protocol):
     def last_sequence(self) -> int:
         """Sequence number up to which `read` is complete; 0 for an empty log."""
 
-    def done(self, maker_id: str) -> set[str]:
-        """Subjects that this maker has already done."""
+    def done(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
+        """Of these subjects, those that this maker has already done; ask for some thousands at once."""
+
+    def made(self, episode_ids: Sequence[str], name: str) -> list[str]:
+        """The annotation_id of each fact of that name about these episodes, in no order."""
 
     def about(self, episode_ids: Sequence[str], names: Sequence[str] = ()) -> list[Annotation]:
         """Facts about these episodes, in order of the log; only those of the given names when there are any."""

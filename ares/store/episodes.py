@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
 _CHUNK = 1000
+_STRETCH = 10_000
 _READER_ROWS = 65_536
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 # No filter columns: a structure, and JSON text.
@@ -90,10 +91,17 @@ class EpisodeTable:
             self._table.add(pa.Table.from_batches(rows))
 
     def ids(self, where: str = "") -> set[str]:
-        """Ids of the episodes that fulfil a filter. Raises RequestError for a filter that cannot be read."""
-        return {
-            each for batch in self.scan(["episode_id"], where) for each in batch["episode_id"].to_pylist()
-        }
+        """Ids of the episodes that fulfil a filter that leaves few; see `stretches` for any number of them.
+
+        Raises RequestError for a filter that cannot be read.
+        """
+        return {each for ids in self.stretches(where) for each in ids}
+
+    def stretches(self, where: str = "") -> Iterator[list[str]]:
+        """Ids of the episodes that fulfil a filter, some thousands at a time. Raises RequestError like `ids`."""
+        for batch in self.scan(["episode_id"], where):
+            for start in range(0, batch.num_rows, _STRETCH):
+                yield batch["episode_id"].slice(start, _STRETCH).to_pylist()
 
     def count(self, where: str = "") -> int:
         """Number of episodes that fulfil a filter. Raises RequestError for a filter that cannot be read."""
@@ -226,7 +234,7 @@ class EpisodeTable:
         """Remove signals whose episode was never written, left by a crash between both. Returns how many."""
         if self._trajectories.count() == self.count():
             return 0  # every episode has its signals, so there are no others
-        return self._trajectories.keep_only(self.ids())
+        return self._trajectories.keep_only(lambda ids: self.ids(filters.among("episode_id", ids)))
 
     def search_instruction(
         self, text: str, limit: int, episode_ids: Collection[str] | None = None

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from ares.store.tables import Tables
 
-_BATCH = 10_000
+# Facts read at once, and facts whose changes are written together: each write goes through the ids of the whole table.
+_BATCH, _PER_WRITE = 10_000, 100_000
 _GRADE = {"acceptable": "bool", "grade": "string", "score": "float64"}
 _CAPTION = ("annotation_id", "episode_id", "start_seconds", "stop_seconds", "camera", "text", "maker_id")
 
@@ -36,6 +37,8 @@ class Changes:
         strangers: A fact in words by the maker_id that was never stored.
         embedded: Frames with a vector by space and episode, as facts tell them.
         types: Column types of `values`.
+        facts: How many there are.
+        last: Sequence number of the last of them.
     """
 
     values: dict[str, dict[str, Json]] = field(default_factory=dict)
@@ -45,6 +48,8 @@ class Changes:
     strangers: dict[str, str] = field(default_factory=dict)
     embedded: dict[tuple[str, str], int] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
+    facts: int = 0
+    last: int = 0
 
 
 def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
@@ -65,27 +70,23 @@ def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     end = annotations.last_sequence()
     columns = _Columns(annotations, tables.episodes.columns())
     tables.episodes.declare(columns.declared())
-    applied, faults = 0, list[str]()
-    while batch := annotations.read(after=state.sequence(), limit=_BATCH):
-        changes = _changes(batch, columns)
+    applied, faults, first = 0, 0, ""
+    for changes in _batches(annotations, columns, state.sequence(), _PER_WRITE):
         _apply(tables, changes, columns.types)
-        state.remember(batch[-1].sequence)
-        applied += len(batch)
-        faults += changes.faults
+        state.remember(changes.last)
+        applied += changes.facts
+        faults, first = faults + len(changes.faults), first or "".join(changes.faults[:1])
     if state.sequence() < end:
         state.remember(end)
     if faults:
-        raise StoreError(f"{len(faults)} values of the annotation log cannot be shown as columns", faults[0])
+        raise StoreError(f"{faults} values of the annotation log cannot be shown as columns", first)
     return applied
 
 
 def changes_until(tables: Tables, annotations: AnnotationStore, sequence: int) -> Iterator[Changes]:
     """What the log changes from its first fact to a sequence number, batch by batch, without applying it."""
     columns = _Columns(annotations, tables.episodes.columns())
-    after = 0
-    while batch := [one for one in annotations.read(after=after, limit=_BATCH) if one.sequence <= sequence]:
-        yield _changes(batch, columns)
-        after = batch[-1].sequence
+    yield from _batches(annotations, columns, 0, _BATCH, sequence)
 
 
 def applied_sequence(tables: Tables) -> int:
@@ -154,8 +155,26 @@ class _Columns:
         return misfit(value, kind, f"column {column.name!r}", column.choices)
 
 
-def _changes(batch: Sequence[Logged], columns: _Columns) -> Changes:
-    changes = Changes(types=columns.types)
+def _batches(
+    annotations: AnnotationStore, columns: _Columns, after: int, size: int, until: int | None = None
+) -> Iterator[Changes]:
+    """What the log changes behind a sequence number, up to another one, by so many facts at a time."""
+    changes = Changes(types=columns.types, last=after)
+    while batch := annotations.read(after=changes.last, limit=_BATCH):
+        batch = [one for one in batch if until is None or one.sequence <= until]
+        if not batch:
+            break
+        _take(batch, columns, changes)
+        if changes.facts >= size:
+            yield changes
+            changes = Changes(types=columns.types, last=changes.last)
+    if changes.facts:
+        yield changes
+
+
+def _take(batch: Sequence[Logged], columns: _Columns, changes: Changes) -> None:
+    changes.facts += len(batch)
+    changes.last = batch[-1].sequence
     for _, fact in batch:
         _take_values(fact, columns, changes)
         if isinstance(space := fact.value.get("space"), str):
@@ -165,7 +184,6 @@ def _changes(batch: Sequence[Logged], columns: _Columns) -> Changes:
             _take_caption(fact, changes)
         elif fact.name == "grade":
             _take_grade(fact, changes)
-    return changes
 
 
 def _take_values(fact: Annotation, columns: _Columns, changes: Changes) -> None:

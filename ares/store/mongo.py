@@ -11,6 +11,7 @@ from ares.episode import Json
 from ares.store import codec
 from ares.store.annotations import INDEXES, Logged
 from ares.store.batches import Batches
+from ares.store.filters import chunks
 from ares.store.lease import Lease
 from ares.store.server import Server
 
@@ -89,20 +90,20 @@ class MongoStore:
         """Sequence number up to which `read` is complete; 0 for an empty log."""
         return self._batches.complete()
 
-    def done(self, maker_id: str) -> set[str]:
-        """Subjects that this maker has already done."""
-        wanted, shown = {"maker_id": maker_id}, {"_id": 0, "subject": 1}
-        return self._ask(lambda: {each["subject"] for each in self._facts.find(wanted, shown)})
+    def done(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
+        """Of these subjects, those that this maker has already done."""
+        wanted: Document = {"maker_id": maker_id}
+        return {each["subject"] for each in self._of(wanted, "subject", subjects, {"_id": 0, "subject": 1})}
+
+    def made(self, episode_ids: Sequence[str], name: str) -> list[str]:
+        """The annotation_id of each fact of that name about these episodes."""
+        return [each["_id"] for each in self._of({"name": name}, "episode_id", episode_ids, {"_id": 1})]
 
     def about(self, episode_ids: Sequence[str], names: Sequence[str] = ()) -> list[Annotation]:
         """Facts about these episodes in order of the log, of the given names only when there are any."""
         ids = list(dict.fromkeys(episode_ids))
-        found: list[Document] = []
-        for at in range(0, len(ids), _IDS):
-            wanted: Document = {"episode_id": {"$in": ids[at : at + _IDS]}}
-            if names:
-                wanted["name"] = {"$in": list(names)}
-            found += self._all(wanted)
+        named: Document = {"name": {"$in": list(names)}} if names else {}
+        found = self._of(named, "episode_id", ids)
         return [_fact(each) for each in sorted(found, key=lambda each: int(each["sequence"]))]
 
     def counts(self) -> dict[str, int]:
@@ -217,8 +218,15 @@ class MongoStore:
     def _insert(self, facts: list[Document]) -> None:
         self._ask(lambda: _insert_new(self._facts, facts))
 
-    def _all(self, wanted: Document) -> list[Document]:
-        return self._ask(lambda: list(self._facts.find(wanted)))
+    def _of(
+        self, wanted: Document, column: str, values: Sequence[str], shown: Document | None = None
+    ) -> Iterator[Document]:
+        """Facts whose column is one of some values, asked for in messages of bounded size."""
+        for chunk in chunks(values, _IDS):
+            yield from self._all({**wanted, column: {"$in": chunk}}, shown)
+
+    def _all(self, wanted: Document, shown: Document | None = None) -> list[Document]:
+        return self._ask(lambda: list(self._facts.find(wanted, shown)))
 
     def _page(self, span: Document) -> list[Document]:
         return self._ask(lambda: list(self._documents.find({"_id": span}).sort("_id").limit(_CHUNK)))

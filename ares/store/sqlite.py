@@ -99,9 +99,18 @@ class SqliteStore:
         """Sequence number of the newest fact; 0 for an empty log."""
         return int(self._rows("SELECT COALESCE(MAX(sequence), 0) FROM facts")[0][0])
 
-    def done(self, maker_id: str) -> set[str]:
-        """Subjects that this maker has already done."""
-        return {row[0] for row in self._rows("SELECT subject FROM facts WHERE maker_id = ?", (maker_id,))}
+    def done(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
+        """Of these subjects, those that this maker has already done."""
+        query = "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
+        return {row[0] for row in self._rows(query, (maker_id, codec.to_text(list(subjects))))}
+
+    def made(self, episode_ids: Sequence[str], name: str) -> list[str]:
+        """The annotation_id of each fact of that name about these episodes."""
+        query = (
+            "SELECT annotation_id FROM facts WHERE name = ?"
+            " AND episode_id IN (SELECT value FROM json_each(?))"
+        )
+        return [row[0] for row in self._rows(query, (name, codec.to_text(list(episode_ids))))]
 
     def about(self, episode_ids: Sequence[str], names: Sequence[str] = ()) -> list[Annotation]:
         """Facts about these episodes in order of the log, of the given names only when there are any."""

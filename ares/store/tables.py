@@ -33,6 +33,8 @@ _SPACE = re.compile(r"[A-Za-z0-9_-]+")
 # Below this many rows a scan is as fast as an index of ids.
 _INDEX_ROWS = 10_000
 _INDEX_CACHE, _METADATA_CACHE = 2 << 30, 128 << 20
+# Writers look up ids; vectors and words are searched by the readers.
+_WRITER_INDEX_CACHE, _WRITER_METADATA_CACHE = 256 << 20, 32 << 20
 
 
 class Tables:
@@ -60,9 +62,13 @@ class Tables:
     def _db(self) -> DBConnection:
         import lancedb
 
+        # Left to itself LanceDB keeps seven gigabytes of what it has read, of every version that was written.
+        session = lancedb.Session(
+            index_cache_size_bytes=_WRITER_INDEX_CACHE, metadata_cache_size_bytes=_WRITER_METADATA_CACHE
+        )
         # Interval 0: what another process has written is seen at once.
         with filters.failures(self.uri):
-            return lancedb.connect(self.uri, read_consistency_interval=timedelta(0))
+            return lancedb.connect(self.uri, read_consistency_interval=timedelta(0), session=session)
 
     @cached_property
     def _session(self) -> Session:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ares.episode import Trajectory
@@ -67,13 +67,18 @@ class TrajectoryTable:
         with filters.failures("trajectories"):
             return int(self._stored.dataset().count_rows())
 
-    def keep_only(self, ids: Collection[str]) -> int:
-        """Remove the signals of other episodes than these. Returns how many."""
+    def keep_only(self, known: Callable[[Sequence[str]], Collection[str]]) -> int:
+        """Remove the signals of episodes that are not known. Returns how many.
+
+        Args:
+            known: Which of some ids are.
+        """
+        orphans: list[str] = []
         with filters.failures("trajectories"):
-            batches = self._stored.dataset().scanner(columns=["episode_id"]).to_batches()
-            orphans = [
-                each for batch in batches for each in batch["episode_id"].to_pylist() if each not in ids
-            ]
+            for batch in self._stored.dataset().scanner(columns=["episode_id"]).to_batches():
+                ids = batch["episode_id"].to_pylist()
+                there = known(ids)
+                orphans += [each for each in ids if each not in there]
             for chunk in filters.chunks(orphans, 10_000):
                 self._table.delete(filters.among("episode_id", chunk))
         return len(orphans)

@@ -235,8 +235,12 @@ class VectorTable:
         means = sums / np.diff(starts, append=len(numbers))[:, None]
         return dict(zip(rows.dictionary.to_pylist(), means.astype(np.float32), strict=True))
 
-    def keep_only(self, done: Collection[str]) -> int:
-        """Remove vectors of episodes that the log does not know as embedded, left by a crash. Returns how many rows."""
+    def keep_only(self, known: Callable[[Sequence[str]], Collection[str]]) -> int:
+        """Remove vectors of episodes that the log does not know as embedded, left by a crash. Returns how many rows.
+
+        Args:
+            known: Which of some episodes it knows.
+        """
         table = self._table()
         if table is None:
             return 0
@@ -244,9 +248,8 @@ class VectorTable:
             batches = table.to_lance().scanner(columns=["episode_id"]).to_batches()
             strangers: set[str] = set()
             for batch in batches:
-                strangers.update(
-                    each for each in batch["episode_id"].unique().to_pylist() if each not in done
-                )
+                ids = batch["episode_id"].unique().to_pylist()
+                strangers |= set(ids).difference(known(ids))
             before = table.count_rows()
             for chunk in filters.chunks(strangers, 10_000):
                 table.delete(filters.among("episode_id", chunk))

@@ -111,8 +111,20 @@ def test_what_a_maker_has_done(store: AnnotationStore, make_fact: Make) -> None:
         [make_fact("episode1", maker_id="a"), make_fact("episode2", maker_id="a", subject="caption7")]
     )
     store.append([make_fact("episode3", maker_id="b")])
-    assert store.done("a") == {"episode1", "caption7"}
-    assert store.done("nobody") == set()
+    asked = ["episode1", "caption7", "episode3", "episode4", "it's"]
+    assert store.done("a", asked) == {"episode1", "caption7"}
+    assert store.done("a", ["caption7"]) == {"caption7"}
+    assert store.done("a", []) == store.done("nobody", asked) == set()
+
+
+def test_what_was_made_about_episodes(store: AnnotationStore, make_fact: Make) -> None:
+    facts = [
+        make_fact(f"episode{number}", name=name) for number in range(4) for name in ("motion", "caption")
+    ]
+    store.append(facts)
+    made = store.made(["episode1", "episode3", "nobody"], "caption")
+    assert sorted(made) == sorted([facts[3].annotation_id, facts[7].annotation_id])
+    assert store.made([], "caption") == store.made(["episode1"], "grade") == []
 
 
 def test_facts_about_episodes(store: AnnotationStore, make_fact: Make) -> None:
@@ -249,7 +261,7 @@ def test_threads_share_one_handle(store: AnnotationStore, make_fact: Make) -> No
         for turn in range(10):
             store.append([make_fact(f"{worker}/{turn}")])
             store.put("jobs", {str(worker): turn})
-            assert store.done(make_fact("").maker_id)
+            assert store.done(make_fact("").maker_id, [f"{worker}/{turn}"])
             assert store.get("jobs", str(worker)) == turn
 
     errors: list[BaseException] = []

@@ -90,7 +90,7 @@ def test_what_was_acknowledged_before_a_crash_is_there_after_it(
         before = set(writing.told)
         mongod.start()
         with closing(MongoStore(mongod.uri, "restart")) as fresh:
-            assert before <= fresh.done(make_fact("").maker_id)
+            assert before <= fresh.done(make_fact("").maker_id, list(before))
     writing.wait_for(60)
     writing.stop()
     assert writing.lost == []

@@ -80,7 +80,7 @@ def test_a_full_fragment_is_never_written_again(
 def test_deleted_rows_go_when_they_are_many(tables: Tables, make_record: Make) -> None:
     tables.episodes.add([make_record(number) for number in range(20)])
     ids = sorted(tables.episodes.ids())
-    tables.trajectories.keep_only(set(ids[:10]))
+    tables.trajectories.keep_only(set(ids[:10]).intersection)
     tables.optimize()
     (fragment,) = tables.dataset("trajectories").get_fragments()  # type: ignore[union-attr]
     assert (fragment.physical_rows, fragment.num_deletions) == (10, 0)

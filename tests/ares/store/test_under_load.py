@@ -71,7 +71,7 @@ def test_a_hundred_thousand_facts_in_one_batch(store: AnnotationStore, make_fact
         assert [fact.episode_id for _, fact in logged] == [f"{seen + at:06}" for at in range(len(logged))]
         seen, after = seen + len(logged), logged[-1].sequence
     assert seen == 100_000
-    assert len(store.done(facts[0].maker_id)) == 100_000
+    assert len(store.done(facts[0].maker_id, [fact.subject for fact in facts])) == 100_000
 
 
 def test_a_fact_near_the_limit_is_kept_and_one_above_it_costs_the_others_nothing(
