@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
 import ares
 from ares.curate.choose import ORDER, choose
-from ares.search import counts
+from ares.search.counts import NUMBERS
 from ares.search.facets import Facet
 from ares.search.facets import facets as count_facets
 from ares.workspace import Workspace
@@ -18,24 +19,45 @@ from benchmarks.timing import Row, in_turn
 _SIZES = (10_000, 100_000, 1_000_000)
 # Texts of which nearly every episode has its own; a page draws no counts of them.
 _NOT_DRAWN = ("instruction", "instructions", "caption")
-_FILTER = "success AND num_steps > 100"
+_FILTER, _NEARLY_ALL = "success AND num_steps > 100", "num_steps > 25"
+_FILTERED = "after a filter change"
 
 
 def facets() -> Iterator[Row]:
-    """Every count and histogram that the page draws, of all episodes and after a filter change."""
+    """Every count and histogram that the page draws: when the table has changed, and when only the filter has."""
     seconds: dict[str, list[float]] = {}
     for size, ws in _workspaces():
-        for what, where in (("of all", ""), ("after a filter", _FILTER)):
-            ours, peer = in_turn(_ours(ws, where), _in_memory(ws, where))
-            seconds.setdefault(what, []).append(ours)
+        for what, ours, where in _facets_of(ws):
+            mine, peer = in_turn(ours, _in_memory(ws, where))
+            seconds.setdefault(what, []).append(mine)
             yield Row(
                 number=9,
                 work=f"facets {what}, {size:,} episodes{_exponent(seconds[what])}",
-                ours_seconds=ours,
+                ours_seconds=mine,
                 peer="DuckDB grouping sets in memory",
                 peer_seconds=peer,
-                target="<= 5x, below 0.1 s",
+                target="<= 5x, below 0.1 s" if what == _FILTERED else "<= 5x",
             )
+
+
+def _facets_of(ws: Workspace) -> Iterator[tuple[str, Callable[[], object], str]]:
+    drawn, every = _drawn(ws), itertools.count()
+
+    def first(where: str = "") -> None:
+        # A workspace that has just been opened knows as little as one whose table has just changed.
+        fresh = ares.open(ws.path)
+        count_facets(fresh, where, drawn)
+        fresh.close()
+
+    yield "of all, first call after a change of the table", first, ""
+    yield "of a filter, first call after a change of the table", lambda: first(_FILTER), _FILTER
+    # Never the same filter twice.
+    yield _FILTERED, lambda: count_facets(ws, f"{_FILTER} + {next(every)}", drawn), _FILTER
+    yield (
+        "after a filter change that keeps nearly all",
+        lambda: count_facets(ws, _NEARLY_ALL, drawn),
+        _NEARLY_ALL,
+    )
 
 
 def operations() -> Iterator[Row]:
@@ -85,11 +107,6 @@ def _workspaces() -> Iterator[tuple[int, Workspace]]:
             ws.close()
 
 
-def _ours(ws: Workspace, where: str) -> Callable[[], list[Facet]]:
-    drawn = _drawn(ws)
-    return lambda: count_facets(ws, where, drawn)
-
-
 def _drawn(ws: Workspace) -> list[str]:
     return [facet.column for facet in count_facets(ws, "false") if facet.column not in _NOT_DRAWN]
 
@@ -98,19 +115,31 @@ def _in_memory(ws: Workspace, where: str) -> Callable[[], object]:
     """The same counts by plain SQL, every column grouped by itself, over an Arrow table that is in memory already."""
     import duckdb
 
-    names = _drawn(ws)
-    kinds = ws.tables.episodes.columns()
-    scales = counts.measure(ws.tables.episodes, {name: kinds[name] for name in names})
-    rows = ws.frame(sorted({*names, "success", "num_steps"}))
+    shown = count_facets(ws, columns=_drawn(ws))
+    rows = ws.frame(sorted({*(facet.column for facet in shown), "success", "num_steps"}))
     connection = duckdb.connect()
     connection.register("episodes", rows)
-    keys = ", ".join(f"{counts.group_key(scale)} AS g{place}" for place, scale in enumerate(scales.values()))
-    sets = ", ".join(f"(g{place})" for place in range(len(scales)))
+    keys = ", ".join(f"{_group_key(facet)} AS g{place}" for place, facet in enumerate(shown))
+    sets = ", ".join(f"(g{place})" for place in range(len(shown)))
     asked = (
         f"SELECT count(*), {sets.replace('(', '').replace(')', '')} "
         f"FROM (SELECT {keys} FROM episodes WHERE {where or 'true'}) GROUP BY GROUPING SETS ({sets})"
     )
     return lambda: connection.execute(asked).fetchall()
+
+
+def _group_key(facet: Facet) -> str:
+    """What the peer groups by: the value itself, or the place of its bin."""
+    if facet.type not in NUMBERS:
+        return facet.column
+    if not facet.edges:
+        return f"({facet.column} IS NULL)::TINYINT"
+    real = f"epoch_us({facet.column}) / 1e6" if facet.type == "timestamp" else f"{facet.column}::DOUBLE"
+    first, last = facet.edges[0], facet.edges[-1]
+    slope = len(facet.histogram) / (last - first) if last > first else 1.0
+    place = f"floor(({real} - {first}::DOUBLE) * {slope}::DOUBLE)"
+    inside = f"least(greatest({place}, -1.0::DOUBLE), {len(facet.histogram)}::DOUBLE)"
+    return f"CASE WHEN isfinite({real}) THEN {inside} WHEN {real} IS NOT NULL THEN -2 END::TINYINT"
 
 
 def _exponent(seconds: Sequence[float]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 _MOST_BINS = 20
 # A range this many times wider than that of the middle 99% is the work of outliers.
@@ -11,26 +10,8 @@ _OUTLYING = 4.0
 _ROUND_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bins:
-    """Bins of equal width.
-
-    Attributes:
-        edges: Their edges, length B + 1; a bin holds its lower edge, the last one both.
-        step: Their width; 1.0 for the one bin of a column that has one value.
-    """
-
-    edges: tuple[float, ...]
-    step: float
-
-    @property
-    def count(self) -> int:
-        """Number of bins, B."""
-        return len(self.edges) - 1
-
-
-def bins(least: float, most: float, low: float, high: float, whole: bool) -> Bins:
-    """Round bins for the values of a column.
+def bins(least: float, most: float, low: float, high: float, whole: bool) -> tuple[float, ...]:
+    """Edges of round bins for the values of a column: length B + 1; a bin holds its lower edge, the last one both.
 
     Args:
         least: The smallest finite value.
@@ -45,13 +26,12 @@ def bins(least: float, most: float, low: float, high: float, whole: bool) -> Bin
         least, most = max(least, low - margin / 2), min(most, high + margin / 2)
     step = _step(least, most, whole)
     if step <= 0 or not math.isfinite(step):
-        return Bins(edges=(least, most), step=1.0)
+        return least, most
     first, last = math.floor(least / step), math.floor(most / step)
     # A whole number that ends the range needs a bin of its own; another number shares the last one.
     stop = last if last * step >= most and last > first and not whole else last + 1
     digits = max(0, 2 - math.floor(math.log10(step)))
-    edges = tuple(round(place * step, digits) for place in range(first, stop + 1))
-    return Bins(edges=edges, step=step)
+    return tuple(round(place * step, digits) for place in range(first, stop + 1))
 
 
 def _step(least: float, most: float, whole: bool) -> float:

@@ -1,14 +1,15 @@
-"""Facets: how often each value of each column occurs after a filter, counted by DuckDB as Lance streams the columns."""
+"""Facets: how often each value of each column occurs among the episodes of a filter, and histograms of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from ares.search import counts
-from ares.search.counts import Counted, Scale
+from ares.search.codes import Counted
+from ares.search.counts import KINDS, Columns
 
 if TYPE_CHECKING:
     from ares.annotation import Column
@@ -20,9 +21,9 @@ _IDENTITY = frozenset(
     ("episode_id", "key", "source", "source_stamp", "camera_stamps", "content_hash", "duplicate_of")
 )
 
-# What was measured of the whole table, by its version: the bars of a histogram stay where they are when a filter
-# changes, and only a change of the table is measured again.
-_measured: WeakKeyDictionary[EpisodeTable, tuple[int, dict[str, Scale]]] = WeakKeyDictionary()
+# Kept until the table changes: the codes of the columns, and with them the edges of the histograms.
+_kept: WeakKeyDictionary[EpisodeTable, Columns] = WeakKeyDictionary()
+_lock = Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +36,9 @@ class Facet:
         meaning: One line, from the annotator that declared it; "" for the columns that every episode has.
         unit: Physical unit, or "".
         counts: (value, number of episodes), most frequent first, at most 50; for text, bool and lists of text, of
-            which every item counts. Of a column with thousands of values the most frequent are found by
+            which every item counts. Of a column with more than 65,000 values the most frequent are found by
             approximation, and then counted exactly.
-        distinct: Number of different values; approximate where there are thousands.
+        distinct: Number of different values; approximate where there are more than 65,000.
         edges: Bin edges of the histogram, length B + 1, the same whatever the filter; seconds since 1970 for a
             timestamp; empty for other types and for a column without values.
         histogram: Episodes per bin, length B.
@@ -72,43 +73,38 @@ def facets(ws: Workspace, where: str = "", columns: Sequence[str] = ()) -> list[
     Raises:
         RequestError: The filter cannot be read, or there is no such column.
     """
-    episodes = ws.tables.episodes
-    kinds = _kinds(episodes, columns)
-    scales = _scales(episodes, kinds)
-    found = counts.count(episodes, where, scales)
+    kept = _columns(ws.tables.episodes)
+    kinds = _kinds(kept.episodes, columns)
+    found = kept.count(where, kinds)
     declared = {column.name: column for maker in ws.annotations.makers().values() for column in maker.columns}
-    return [_facet(scales[name], found[name], declared) for name in kinds]
+    return [_facet(name, kinds[name], found[name], kept.edges(name), declared.get(name)) for name in kinds]
+
+
+def _columns(episodes: EpisodeTable) -> Columns:
+    now = episodes.pinned()
+    with _lock:
+        kept = _kept.get(episodes)
+        if kept is None or kept.version != now.version():
+            _kept[episodes] = kept = Columns(now)
+        return kept
 
 
 def _kinds(episodes: EpisodeTable, columns: Sequence[str]) -> dict[str, str]:
     there = episodes.columns()
     episodes.schema(columns)  # says which there are, when one is not
     wanted = columns or [name for name in there if name not in _IDENTITY]
-    return {name: there[name] for name in wanted if there.get(name) in counts.KINDS}
+    return {name: there[name] for name in wanted if there.get(name) in KINDS}
 
 
-def _scales(episodes: EpisodeTable, kinds: Mapping[str, str]) -> dict[str, Scale]:
-    version = episodes.version()
-    known, scales = _measured.get(episodes, (0, {}))
-    if known != version:
-        scales = {}
-    new = {name: kind for name, kind in kinds.items() if name not in scales}
-    if new:
-        scales = {**scales, **counts.measure(episodes, new)}
-        _measured[episodes] = (version, scales)
-    return {name: scales[name] for name in kinds}
-
-
-def _facet(scale: Scale, found: Counted, declared: Mapping[str, Column]) -> Facet:
-    told = declared.get(scale.column)
+def _facet(name: str, kind: str, found: Counted, edges: tuple[float, ...], told: Column | None) -> Facet:
     return Facet(
-        column=scale.column,
-        type=scale.kind,
+        column=name,
+        type=kind,
         meaning=told.meaning if told else "",
-        unit=told.unit if told else "s since 1970" if scale.kind == "timestamp" else "",
+        unit=told.unit if told else "s since 1970" if kind == "timestamp" else "",
         counts=found.values,
         distinct=found.distinct,
-        edges=scale.bins.edges if scale.bins else (),
+        edges=edges,
         histogram=found.histogram,
         below=found.below,
         above=found.above,

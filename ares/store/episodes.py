@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Record
@@ -157,8 +158,20 @@ class EpisodeTable:
         }
         return self._batches(dataset, list(columns), where, scanner)
 
-    def reader(self, columns: Sequence[str], where: str = "") -> pa.RecordBatchReader:
-        """Columns of the episodes that fulfil a filter, as a stream for DuckDB. Raises RequestError like `scan`."""
+    def reader(
+        self, columns: Sequence[str], where: str = "", with_addresses: bool = False
+    ) -> pa.RecordBatchReader:
+        """Columns of the episodes that fulfil a filter, as a stream for DuckDB or NumPy.
+
+        Args:
+            columns: Names of columns.
+            where: SQL condition; "" is all.
+            with_addresses: Whether a column `_rowaddr` says where each row lies: uint64, the number of its fragment
+                in the upper 32 bits, its place there in the lower; see `fragments`.
+
+        Raises:
+            RequestError: An unknown column, or a filter that cannot be read.
+        """
         dataset = self._checked(where)
         self._known(columns, dataset.schema.names)
         with filters.failures("episodes", where, dataset.schema.names):
@@ -168,8 +181,19 @@ class EpisodeTable:
                 filter=where.strip() or None,
                 batch_size=_READER_ROWS,
                 late_materialization=False,
+                with_row_address=with_addresses,
             )
             return scanner.to_reader()
+
+    def fragments(self) -> dict[int, int]:
+        """Number of rows, deleted ones included, of each fragment by its number."""
+        return {one.fragment_id: int(one.physical_rows) for one in self._dataset().get_fragments()}
+
+    def pinned(self) -> EpisodeTable:
+        """The newest version there is, for reading: it stays as it is, whatever is written meanwhile."""
+        dataset = self._dataset()
+        stored = replace(self._stored, dataset=lambda: dataset)
+        return EpisodeTable(stored, self._trajectories, self._root)
 
     def version(self) -> int:
         """Number of the newest version: what was computed of it holds until this changes."""
