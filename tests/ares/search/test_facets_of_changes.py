@@ -90,7 +90,7 @@ def _indexes_for_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(steps=st.lists(_steps, min_size=1, max_size=4), condition=_conditions)
 def test_facets_equal_a_count_by_hand_after_every_change(steps: Sequence[Step], condition: Condition) -> None:
