@@ -32,6 +32,8 @@ CHECKER = Maker(
     ),
 )
 
+_CHECKER_ID = CHECKER.maker_id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -57,19 +59,17 @@ def check(record: Record) -> tuple[Finding, ...]:
     )
 
 
-def annotation(
-    episode_id: str, duration_seconds: float, findings: tuple[Finding, ...], *, maker_id: str, created: str
-) -> Annotation:
-    """The fact that an episode was checked by the CHECKER, whose id is given, with what was found."""
+def annotation(episode: Episode, findings: tuple[Finding, ...], created: str) -> Annotation:
+    """The fact that an episode was checked by the CHECKER, with what was found."""
     listed: list[Json] = [{"reason": one.reason, "seconds": one.seconds} for one in findings]
     return Annotation(
-        episode_id=episode_id,
+        episode_id=episode.episode_id,
         name=CHECKER.annotator,
         value={"findings": listed, "quality_findings": len(findings)},
-        maker_id=maker_id,
-        subject=episode_id,
+        maker_id=_CHECKER_ID,
+        subject=episode.episode_id,
         start_seconds=0.0,
-        stop_seconds=duration_seconds,
+        stop_seconds=episode.duration_seconds,
         created=created,
     )
 
@@ -98,6 +98,9 @@ def _clock(timestamps: NDArray[np.float64], rate_hz: float) -> Iterator[Finding]
     if len(timestamps) < 2:
         return
     taken = np.diff(timestamps)
+    shortest = taken.min()
+    if shortest > 0 and taken.max() <= _GAP * shortest:
+        return  # as most are, and the median of few numbers takes long
     still = np.flatnonzero(~(taken > 0))
     if len(still):
         yield Finding(reason="timestamps do not increase", seconds=_finite(timestamps[still[0]]))
@@ -122,8 +125,8 @@ def _signal(name: str, signal: Signal, timestamps: NDArray[np.float64]) -> Itera
     import numpy as np
 
     values = signal.values
-    broken = np.flatnonzero(~np.isfinite(values).all(axis=1))
-    if len(broken):
+    if not np.isfinite(values).all():
+        broken = np.flatnonzero(~np.isfinite(values).all(axis=1))
         yield Finding(reason=f"{name} is not finite", seconds=_finite(timestamps[broken[0]]))
         return
     if len(values) < _FEW_STEPS:
@@ -138,15 +141,13 @@ def _saturated(signal: Signal, timestamps: NDArray[np.float64]) -> Iterator[Find
     import numpy as np
 
     size = np.abs(signal.values)
-    extreme = size == size.max(axis=0)
-    # Two values are a switch, one is a dimension that is not used, and a gripper rests at its limits.
-    moving = [
-        len(np.unique(column)) > 2 and "gripper" not in name
-        for column, name in zip(signal.values.T, signal.names, strict=True)
-    ]
-    for dim in np.flatnonzero(np.array(moving) & (extreme.mean(axis=0) >= _SATURATED_SHARE)):
-        first = int(np.argmax(extreme[:, dim]))
-        yield Finding(reason=f"action {signal.names[dim]} is saturated", seconds=_finite(timestamps[first]))
+    shares = (size == size.max(axis=0)).mean(axis=0)
+    for dim in np.flatnonzero(shares >= _SATURATED_SHARE):
+        name, column = signal.names[dim], signal.values[:, dim]
+        # Two values are a switch, one is a dimension that is not used, and a gripper rests at its limits.
+        if "gripper" not in name and len(np.unique(column)) > 2:
+            first = int(np.argmax(size[:, dim]))
+            yield Finding(reason=f"action {name} is saturated", seconds=_finite(timestamps[first]))
 
 
 def _text(episode: Episode) -> Iterator[Finding]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ares.episode import Json
 from ares.errors import AresError, RequestError, SourceError
@@ -20,11 +20,12 @@ from ares.jobs.process import usable_cores
 from ares.jobs.progress import Progress
 from ares.jobs.report import Report
 from ingest.base import Item, Options, Source
-from ingest.batch import Load, Row, read_all, reader
-from ingest.checked import mend_checks
+from ingest.batch import Batch, Identity, Load, read_all, reader
+from ingest.checked import Checks, mend_checks
 from ingest.copied import Media, copying
 from ingest.detect import open_sources
-from ingest.write import Reading, Writer
+from ingest.known import clash, identify, known_ids, stored
+from ingest.write import Told, Writer
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -34,10 +35,12 @@ _SECONDS_PER_BATCH = 0.2
 _MOST_PER_BATCH = 512
 # Processes are worth their start only for what takes longer; see `Source.fragile` for those that always are.
 _PATIENCE_SECONDS = 0.25
+# So many records take longer in any case.
+_MANY = 256
 _MOST_READERS = 16
 _BATCHES_PER_SINK = 4
 
-_Readers = Hired[Load, Row]
+_Readers = Hired[Load, Batch | Identity]
 
 
 @dataclass(slots=True)
@@ -95,23 +98,41 @@ def load(
         SourceError: A record failed and `strict` was asked.
         DiskFull: There is no room left for the copies; what is written is kept.
     """
-    started = time.monotonic()
+    sources = open_sources(paths, options or Options(), format)
+    return load_sources(
+        ws, sources, limit=limit, strict=strict, media=media, workers=workers, quiet=quiet, engine=engine
+    )
+
+
+def load_sources(
+    ws: Workspace,
+    sources: Sequence[Source],
+    *,
+    limit: int | None = None,
+    strict: bool = False,
+    media: Media = "reference",
+    workers: int | None = None,
+    quiet: bool = False,
+    engine: Engine | None = None,
+) -> Loaded:
+    """Ingest datasets that were opened; see `load`, also for what is raised."""
     if media == "copy" and ws.remote:
         raise RequestError(
             "videos cannot be copied to an object store", "ingest by reference, or into a folder"
         )
-    sources = open_sources(paths, options or Options(), format)
+    started = time.monotonic()
     loaded = Loaded()
     with ws.writing("ares ingest"), at_work(engine) as engine:
+        readers = _hire(engine, workers, sources, limit)
         ws.sync()
         ws.tables.episodes.drop_orphans()
         mend_checks(ws)
-        left = limit
-        readers = _hire(engine, workers, any(source.fragile for source in sources))
+        checks, left = Checks(ws), limit
         for source in sources:
-            writer = Writer(ws, loaded.report, strict, media)
+            writer = Writer(ws, loaded.report, checks, strict, media)
             left = _load_source(ws, source, writer, left, readers, quiet)
             loaded.copied_bytes += writer.copied_bytes
+        checks.close()
         loaded.duplicates = ws.tables.episodes.mark_duplicates()
         ws.sync()
         if loaded.report.kept:
@@ -121,12 +142,43 @@ def load(
     return loaded
 
 
-def _hire(engine: Engine, workers: int | None, fragile: bool) -> _Readers:
-    cores = min(usable_cores(), _MOST_READERS)
-    patience = 0.0 if fragile else _PATIENCE_SECONDS if (workers or cores) > 1 else None
-    return engine.hire(
-        read_all, workers=workers or cores, lost=SourceError, build=reader, patience_seconds=patience
+def _hire(engine: Engine, workers: int | None, sources: Sequence[Source], limit: int | None) -> _Readers:
+    cores = workers or min(usable_cores(), _MOST_READERS)
+    fragile = any(source.fragile for source in sources)
+    patience = 0.0 if fragile else _PATIENCE_SECONDS if cores > 1 else None
+    readers: _Readers = engine.hire(
+        read_all, workers=cores, lost=SourceError, build=reader, patience_seconds=patience
     )
+    total = sum(source.total for source in sources)
+    if (total if limit is None else min(total, limit)) >= _MANY:
+        readers.begin()
+    return readers
+
+
+class _Wanted(NamedTuple):
+    """An item that is to be read.
+
+    Attributes:
+        item: The item.
+        known: Whether it is only to be compared with what is there.
+        error: Why it is not to be read after all.
+    """
+
+    item: Item
+    known: bool = False
+    error: AresError | None = None
+
+    @property
+    def load(self) -> Load:
+        return partial(identify, self.item.load) if self.known else self.item.load
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Items on their way in together, and in the end what became of them."""
+
+    wanted: Sequence[_Wanted]
+    told: Sequence[Told] = ()
 
 
 def _load_source(
@@ -137,98 +189,81 @@ def _load_source(
     total = source.total if left is None else min(source.total, left)
     progress = Progress(f"ingest {source.dataset}", total, None if quiet else sys.stderr)
     before = writer.report.planned
-    # Counted as they come: a source may hold more records than it says.
-    items = _planned(writer.report, islice(source.items, left))
     pace = Pace(_SECONDS_PER_BATCH, _MOST_PER_BATCH)
 
-    def sink(batches: list[list[Reading]]) -> None:
-        for batch in batches:
-            progress.advance(len(batch))
-            writer.take(batch)
+    def sink(readings: list[_Reading]) -> None:
+        for reading in readings:
+            progress.advance(len(reading.told))
+            writer.take(reading.told)
 
     try:
-        missing = _missing(ws, source, writer, progress, items)
-        reading = Stage("read", partial(_read, readers, pace), workers=readers.workers)
-        flow(pace.batches(missing), [reading], sink, sink_batch=_BATCHES_PER_SINK)
+        missing = _missing(ws, source, writer, progress, islice(source.items, left), readers)
+        readings = (_Reading(wanted) for wanted in pace.batches(missing))
+        reading = Stage("read", partial(_read, ws, readers, pace), workers=readers.workers)
+        flow(readings, [reading], sink, sink_batch=_BATCHES_PER_SINK)
     finally:
-        writer.flush()
+        writer.close()
         progress.close()
     return None if left is None else left - (writer.report.planned - before)
 
 
-def _planned(report: Report, items: Iterator[Item]) -> Iterator[Item]:
-    for item in items:
-        report.plan(1)
-        yield item
-
-
-def _read(readers: _Readers, pace: Pace, batches: list[list[Reading]]) -> None:
-    for batch in batches:
-        due = [reading for reading in batch if reading.error is None]
+def _read(ws: Workspace, readers: _Readers, pace: Pace, readings: list[_Reading]) -> None:
+    for reading in readings:
+        due = [one for one in reading.wanted if one.error is None]
         started = time.monotonic()
-        found = readers.run([reading.item.load for reading in due]) if due else ()
+        found = iter(readers.run([one.load for one in due]) if due else ())
         pace.took(len(due), time.monotonic() - started)
-        for reading, one in zip(due, found, strict=True):
-            if isinstance(one, AresError):
-                reading.error = one
-            else:
-                reading.row = one
+        there = stored(ws, [one.item.episode_id for one in due if one.known])
+        reading.told = [
+            Told(one.item, one.error) if one.error else _told(one, next(found), there)
+            for one in reading.wanted
+        ]
+
+
+def _told(wanted: _Wanted, found: Batch | Identity | AresError, there: Mapping[str, Identity]) -> Told:
+    if not wanted.known:
+        assert not isinstance(found, Identity)
+        return Told(wanted.item, found)
+    if isinstance(found, Identity):
+        return Told(wanted.item, clash(wanted.item, there[wanted.item.episode_id], found))
+    return Told(wanted.item, None, "it is there already, but cannot be read here: not compared")
 
 
 def _missing(
-    ws: Workspace, source: Source, writer: Writer, progress: Progress, items: Iterator[Item]
-) -> Iterator[Reading]:
-    """Items that the workspace lacks; the others are counted as already there, if they are the same records."""
-    clauses = {"format": source.format, "dataset": source.dataset, "version": source.version}
-    known = ws.tables.episodes.ids(
-        " AND ".join(f"{name} = {_quoted(value)}" for name, value in clauses.items())
-    )
-    folder, same_place = ws.folder, None
+    ws: Workspace,
+    source: Source,
+    writer: Writer,
+    progress: Progress,
+    items: Iterator[Item],
+    readers: _Readers,
+) -> Iterator[_Wanted]:
+    """Items to be read; those that are there, in the very file that they came from, are counted as such.
+
+    They are counted as they come: a source may hold more records than it says.
+    """
+    known, folder, same_place = known_ids(ws, source), ws.folder, None
     seen: set[str] = set()
-    for item in items:
-        if item.episode_id in seen:
-            yield Reading(item, error=SourceError("this identity stands twice in the source", item.where))
-            continue
-        seen.add(item.episode_id)
-        if item.episode_id not in known:
-            yield Reading(copying(item, writer.media, folder))
-            continue
-        if same_place is None:
-            same_place = _same_place(ws, item)
-        clash = None if same_place else _clash(ws, item)
-        if clash:
-            yield Reading(item, error=clash)
-        else:
-            writer.report.already += 1
-            progress.advance()
+    while some := list(islice(items, _MOST_PER_BATCH)):
+        writer.report.plan(len(some))
+        already = 0
+        for item in some:
+            if item.episode_id in seen:
+                twice = SourceError("this identity stands twice in the source", item.where)
+                yield _Wanted(item, error=twice)
+            elif item.episode_id not in known:
+                yield _Wanted(copying(item, writer.media, folder))
+            else:
+                same_place = _same_place(ws, item, readers) if same_place is None else same_place
+                if same_place:
+                    already += 1
+                else:
+                    yield _Wanted(item, known=True)
+            seen.add(item.episode_id)
+        writer.report.pass_over(already)
+        progress.advance(already)
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _same_place(ws: Workspace, item: Item) -> bool:
+def _same_place(ws: Workspace, item: Item, readers: _Readers) -> bool:
     """Whether the stored episode was read from the very file that the item is in now, unchanged."""
-    return _clash(ws, item) is None and ws.episode(item.episode_id).source == _source_of(item)
-
-
-def _source_of(item: Item) -> str:
-    try:
-        return item.load().episode.source
-    except AresError:
-        return ""
-
-
-def _clash(ws: Workspace, item: Item) -> AresError | None:
-    """Why the item is not the stored episode of the same identity, or None when it is (or cannot be read)."""
-    try:
-        record = item.load()
-    except AresError:
-        return None
-    stored = ws.episode(item.episode_id)
-    if stored.content_hash == record.episode.content_hash:
-        return None
-    return SourceError(
-        "another record has this identity already",
-        f"{item.where} differs from {stored.source}; give it a name of its own with --dataset NAME",
-    )
+    (found,) = readers.run([partial(identify, item.load)])
+    return found == stored(ws, [item.episode_id])[item.episode_id]

@@ -1,19 +1,19 @@
-"""Write: collects what was read and writes it in few large batches, counting what became of each record."""
+"""Write: collects what was read and writes it in few large batches beside the reading, counting each record."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from ares.errors import AresError, DiskFull
 from ares.jobs.ledger import Ledger
 from ares.jobs.report import Report
-from ares.store.packed import Packed
 from ingest.base import Item
-from ingest.batch import Batch, Row
-from ingest.checked import Checked, enter_checks
+from ingest.batch import Batch
+from ingest.checked import Checks
 from ingest.copied import Media
 
 if TYPE_CHECKING:
@@ -21,96 +21,112 @@ if TYPE_CHECKING:
 
 # One write of the tables per this much: few and large, yet a killed run loses little.
 _BYTES_PER_WRITE = 64 * 2**20
-_EPISODES_PER_WRITE = 10_000
+_EPISODES_PER_WRITE = 20_000
 _SECONDS_PER_WRITE = 30.0
 
 
-@dataclass(slots=True)
-class Reading:
-    """An item on its way in."""
+class Told(NamedTuple):
+    """What became of an item on its way in.
+
+    Attributes:
+        item: The item.
+        end: The batch that holds its record, or why there is none; None for one that is there already.
+        odd: What is odd about one that is there already, or "".
+    """
 
     item: Item
-    row: Row | None = None
-    error: AresError | None = None
+    end: Batch | AresError | None
+    odd: str = ""
+
+
+@dataclass(slots=True)
+class _Load:
+    """What is written at once: batches, each with its items, and the items that failed."""
+
+    batches: list[tuple[Batch, list[Item]]] = field(default_factory=list)
+    failed: dict[str, AresError] = field(default_factory=dict)
+    episodes: int = 0
+    nbytes: int = 0
 
 
 class Writer:
-    """Writes the records of one source.
+    """Writes the records of one source, one load while the next is collected.
 
     Args:
         ws: Where to; the caller holds it for writing.
         report: Where to count.
+        checks: Where the facts of the checks go.
         strict: Whether the first failure is raised.
         media: Whether cameras are copied.
     """
 
-    def __init__(self, ws: Workspace, report: Report, strict: bool, media: Media) -> None:
+    def __init__(self, ws: Workspace, report: Report, checks: Checks, strict: bool, media: Media) -> None:
         self.report = report
         self.media = media
         self.copied_bytes = 0
         self._ws = ws
+        self._checks = checks
         self._strict = strict
         self._ledger = Ledger(ws.annotations, "ingest")
-        self._rows: list[tuple[Item, Row]] = []
-        self._failed: dict[str, AresError] = {}
-        self._bytes = 0
-        self._written = time.monotonic()
+        self._load = _Load()
+        self._begun = time.monotonic()
+        self._thread = ThreadPoolExecutor(1, "ingest-write")
+        self._writing: Future[None] | None = None
 
-    def take(self, readings: Sequence[Reading]) -> None:
-        """Accept what was read. Raises the first failure when strict."""
-        for reading in readings:
-            if reading.row is not None:
-                self._rows.append((reading.item, reading.row))
-                self._bytes += reading.row.batch.nbytes if reading.row.number == 0 else 0
-            elif reading.error is not None:
-                self._fail(reading.item, reading.error)
-        waited = time.monotonic() - self._written > _SECONDS_PER_WRITE
-        if waited or self._bytes > _BYTES_PER_WRITE or len(self._rows) >= _EPISODES_PER_WRITE:
-            self.flush()
+    def take(self, told: Sequence[Told]) -> None:
+        """Accept what was read together. Raises the first failure when strict, and what a write raised."""
+        load, items = self._load, dict[int, list[Item]]()
+        for item, end, odd in told:
+            if isinstance(end, AresError):
+                self._fail(item, end)
+            elif end is None:
+                self._pass(item, odd)
+            elif id(end) in items:
+                items[id(end)].append(item)
+            else:
+                load.batches.append((end, items.setdefault(id(end), [item])))
+                load.episodes += len(end.facts)
+                load.nbytes += end.nbytes
+        waited = time.monotonic() - self._begun > _SECONDS_PER_WRITE
+        if waited or load.nbytes > _BYTES_PER_WRITE or load.episodes >= _EPISODES_PER_WRITE:
+            self._flush()
 
-    def flush(self) -> None:
-        """Write what was collected: signals, episodes, then what was found suspicious about them."""
-        rows, self._rows, self._bytes = self._rows, [], 0
-        if rows:
-            batches = _together([row for _, row in rows])
-            self._ws.tables.episodes.write([_taken(batch, numbers) for batch, numbers in batches])
-            enter_checks(self._ws, [one for batch, numbers in batches for one in _checked(batch, numbers)])
-            for item, row in rows:
-                self._count(item, row)
-        self._ledger.record(self._failed, [item.episode_id for item, _ in rows])
-        self._failed = {}
-        self._written = time.monotonic()
+    def close(self) -> None:
+        """Write what was collected and wait until all is written. Raises what a write raised."""
+        with self._thread:
+            self._flush()
+            self._wait()
 
-    def _count(self, item: Item, row: Row) -> None:
-        self.report.keep()
-        self.copied_bytes += row.batch.copied_bytes[row.number]
-        warnings, findings = row.batch.warnings[row.number], row.batch.findings[row.number]
-        for reason in dict.fromkeys((*warnings, *(finding.reason for finding in findings))):
-            self.report.warn(reason, item.where)
+    def _flush(self) -> None:
+        self._wait()
+        load, self._load, self._begun = self._load, _Load(), time.monotonic()
+        self._writing = self._thread.submit(self._write, load)
+
+    def _wait(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing:
+            writing.result()
+
+    def _write(self, load: _Load) -> None:
+        """Signals, episodes, then what was found suspicious about them."""
+        if load.batches:
+            self._ws.tables.episodes.write([batch.packed for batch, _ in load.batches])
+            self._checks.enter([fact for batch, _ in load.batches for fact in batch.facts])
+        for batch, items in load.batches:
+            self.report.keep(items=len(items))
+            self.copied_bytes += batch.copied_bytes
+            for reason, (count, first) in batch.odd.items():
+                self.report.warn(reason, items[first].where, count)
+        done = (item.episode_id for _, items in load.batches for item in items)
+        self._ledger.record(load.failed, done)
+
+    def _pass(self, item: Item, odd: str) -> None:
+        self.report.pass_over()
+        if odd:
+            self.report.warn(odd, item.where)
 
     def _fail(self, item: Item, error: AresError) -> None:
         self.report.fail(error, item.where)
-        self._failed[item.episode_id] = error
+        self._load.failed[item.episode_id] = error
         if self._strict or isinstance(error, DiskFull):
             raise error
-
-
-def _together(rows: Sequence[Row]) -> list[tuple[Batch, list[int]]]:
-    """The batches of some rows, each with the numbers of those rows in it."""
-    found: dict[int, tuple[Batch, list[int]]] = {}
-    for row in rows:
-        found.setdefault(id(row.batch), (row.batch, []))[1].append(row.number)
-    return list(found.values())
-
-
-def _taken(batch: Batch, numbers: Sequence[int]) -> Packed:
-    packed = batch.packed
-    if len(numbers) == packed.episodes.num_rows:
-        return packed
-    return Packed(packed.episodes.take(numbers), packed.trajectories.take(numbers))
-
-
-def _checked(batch: Batch, numbers: Sequence[int]) -> list[Checked]:
-    rows = batch.packed.episodes
-    ids, seconds = (rows[name].to_pylist() for name in ("episode_id", "duration_seconds"))
-    return [Checked(ids[number], seconds[number], batch.findings[number]) for number in numbers]

@@ -66,18 +66,19 @@ def run(args: argparse.Namespace) -> int:
     from ares.jobs.engine import open_engine
     from ingest.base import Options
     from ingest.detect import open_sources, show_specs
-    from ingest.load import load
+    from ingest.load import load_sources
 
     options = Options(dataset=args.dataset, rate_hz=args.rate, spec=args.spec, cameras=args.cameras)
     if args.show_spec:
         spec = show_specs(args.source, options, args.format)
         answer(args, {"spec": spec}, lambda: spec.rstrip())
         return 0
-    open_sources(args.source, options, args.format)  # a wrong path must not leave an empty workspace behind
+    # Before the workspace: a wrong path must not leave an empty one behind.
+    sources = open_sources(args.source, options, args.format)
     with open_engine(args.engine) as engine:
         ws = open_workspace(args, create=True)
-        asked = {"format": args.format, "limit": args.limit, "strict": args.strict, "media": args.media}
-        loaded = load(ws, args.source, options, **asked, engine=engine)
+        asked = {"limit": args.limit, "strict": args.strict, "media": args.media}
+        loaded = load_sources(ws, sources, **asked, engine=engine)
     document = loaded.to_json()
     answer(args, document, lambda: _text(document, args.media == "copy"))
     return 1 if loaded.report.failed else 0

@@ -21,6 +21,10 @@ NAMES = ("local", "ray")
 Run = Callable[[Sequence[T]], Sequence[R | AresError]]
 
 
+def no_start() -> None:
+    """Nothing has to be started."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hired(Generic[T, R]):
     """Hands for one kind of work.
@@ -28,10 +32,12 @@ class Hired(Generic[T, R]):
     Attributes:
         run: Works on a batch and waits for it: one result or AresError per item, in order.
         workers: Calls of `run` that may be under way at the same time.
+        begin: Tells that there is much to do, so that what takes time to start is started now.
     """
 
     run: Run[T, R]
     workers: int
+    begin: Callable[[], None] = no_start
 
 
 class Engine(Protocol):
@@ -92,7 +98,7 @@ class Local:
         here = run if patience_seconds else None
         pool: Pool[T, R] = Pool(partial(Process, build), workers, 1, lost, here, patience_seconds)
         self._pools.append(pool)
-        return Hired(partial(_sent_or_in_place, pool, run, build), workers)
+        return Hired(partial(_sent_or_in_place, pool, run, build), workers, pool.begin)
 
     def keep(self, value: V) -> Callable[[], V | None]:
         """The value is where it was."""

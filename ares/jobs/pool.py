@@ -72,6 +72,12 @@ class Pool(Generic[T, R]):
             # One by one, so that an item that kills its worker takes no other with it.
             return [self._alone(item) for item in batch]
 
+    def begin(self) -> None:
+        """Start all workers now, without waiting for them: there is enough to do for each."""
+        self._began = float("-inf")
+        for place in self._places:
+            place.worker()
+
     def close(self) -> None:
         """End all workers."""
         for place in self._places:

@@ -38,11 +38,16 @@ class Report:
             self.planned += items
             self.already += already
 
-    def keep(self, cost: Cost | None = None) -> None:
-        """Count one item as done now."""
+    def keep(self, cost: Cost | None = None, items: int = 1) -> None:
+        """Count items as done now, which took a cost together."""
         with self._lock:
-            self.kept += 1
+            self.kept += items
             self.cost = self.cost + (cost or Cost())
+
+    def pass_over(self, items: int = 1) -> None:
+        """Count planned items as there already."""
+        with self._lock:
+            self.already += items
 
     def fail(self, error: AresError, where: str) -> None:
         """Count one item as failed, under its reason."""
@@ -50,10 +55,10 @@ class Report:
             self.failed += 1
             _count(self.failures, error.reason, _place(where, error.detail))
 
-    def warn(self, reason: str, where: str) -> None:
-        """Count something odd that did not stop the item."""
+    def warn(self, reason: str, where: str, items: int = 1) -> None:
+        """Count something odd that did not stop the items, the first of which is told."""
         with self._lock:
-            _count(self.warnings, reason, where)
+            _count(self.warnings, reason, where, items)
 
     def to_json(self) -> dict[str, Json]:
         """The counts, as every command prints them."""
@@ -75,9 +80,9 @@ def _place(where: str, detail: str) -> str:
     return detail if detail.startswith(where) else f"{where}: {detail}"
 
 
-def _count(tallies: dict[str, Tally], reason: str, example: str) -> None:
+def _count(tallies: dict[str, Tally], reason: str, example: str, items: int = 1) -> None:
     tally = tallies.setdefault(reason, Tally(example=example))
-    tally.count += 1
+    tally.count += items
 
 
 def _tallies(tallies: dict[str, Tally]) -> list[Json]:

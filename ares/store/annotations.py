@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from ares.annotation import Annotation, Maker
 from ares.episode import Json
+from ares.store.codec import Row
 
 # What every store must find without reading all facts: columns of an index by its name. The sequence number and the
 # annotation_id have theirs as keys.
@@ -35,11 +36,11 @@ class AnnotationStore(Protocol):
 
     patience_seconds: float
 
-    def append(self, annotations: Sequence[Annotation]) -> int:
+    def append(self, annotations: Sequence[Annotation | Row]) -> int:
         """Store facts, all or none visible to `read`; those already there (same annotation_id) are left as they are.
 
-        Returns the last sequence number of the log. Raises `codec.Refused` when some can be held by no store (too
-        large, too deep, no JSON); all others are stored then.
+        Some may have been made into rows elsewhere. Returns the last sequence number of the log. Raises
+        `codec.Refused` when some can be held by no store (too large, too deep, no JSON); all others are stored then.
         """
 
     def read(self, after: int = 0, limit: int = 10_000) -> list[Logged]:

@@ -76,13 +76,16 @@ def from_text(text: str) -> Json:
     return value
 
 
-def to_rows(facts: Sequence[Annotation]) -> tuple[list[Row], dict[int | str, StoreError]]:
-    """Facts as rows, and why some are none, by their position."""
+def to_rows(facts: Sequence[Annotation | Row]) -> tuple[list[Row], dict[int | str, StoreError]]:
+    """Facts as rows, those that are rows already as they are, and why some are none, by their position."""
     rows: list[Row] = []
     refused: dict[int | str, StoreError] = {}
     for at, fact in enumerate(facts):
+        if isinstance(fact, Row):
+            rows.append(fact)
+            continue
         try:
-            rows.append(_row(fact))
+            rows.append(to_row(fact))
         except StoreError as error:
             detail = f"{fact.name} of episode {fact.episode_id}: {error.detail}"
             refused[at] = StoreError(error.reason, detail.encode("utf-8", "replace").decode())
@@ -101,7 +104,8 @@ def to_texts(documents: Mapping[str, Json]) -> tuple[dict[str, str], dict[int | 
     return texts, refused
 
 
-def _row(fact: Annotation) -> Row:
+def to_row(fact: Annotation) -> Row:
+    """A fact as a row. Raises StoreError when no store can hold it."""
     try:
         columns = (fact.annotation_id, fact.episode_id, fact.name, fact.maker_id, fact.subject)
         "".join(columns).encode()

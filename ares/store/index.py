@@ -94,6 +94,16 @@ def applied_sequence(tables: Tables) -> int:
     return _State(tables).sequence()
 
 
+def skip_log(tables: Tables, after: int, until: int) -> None:
+    """Pass over the facts (after, until], whose values were written with the rows of their episodes.
+
+    Nothing happens unless the tables are complete up to `after`: then `apply_log` applies them as any others.
+    """
+    state = _State(tables)
+    if after < until and state.sequence() == after:
+        state.remember(until)
+
+
 def forget_log(tables: Tables) -> None:
     """Let the next `apply_log` start from the first fact, to mend tables that were lost or made anew."""
     _State(tables).remember(0)

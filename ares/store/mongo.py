@@ -64,7 +64,7 @@ class MongoStore:
     def patience_seconds(self, seconds: float) -> None:
         self._server.patience_seconds = seconds
 
-    def append(self, annotations: Sequence[Annotation]) -> int:
+    def append(self, annotations: Sequence[Annotation | codec.Row]) -> int:
         """Store facts as one batch, ignoring those already there; the log's last sequence number.
 
         Raises:

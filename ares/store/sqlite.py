@@ -69,7 +69,7 @@ class SqliteStore:
     def __repr__(self) -> str:
         return f"SqliteStore({str(self.path)!r})"
 
-    def append(self, annotations: Sequence[Annotation]) -> int:
+    def append(self, annotations: Sequence[Annotation | codec.Row]) -> int:
         """Store facts in one transaction, ignoring those already there; the log's last sequence number.
 
         Raises:
