@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ares.files import words
+from ares.jobs.calm import calm
 from ares.jobs.ledger import now
 from ares.media.stamp import stamped
 from ares.store import codec
@@ -66,6 +67,7 @@ class _Read(NamedTuple):
 def reader() -> Callable[[Sequence[Load]], list[Batch | Identity | AresError]]:
     """`read_all` for a process that does nothing else."""
     without_pandas()
+    calm()
     return read_all
 
 

@@ -31,6 +31,8 @@ def known_ids(ws: Workspace, source: Source) -> set[str]:
 
 def stored(ws: Workspace, ids: Sequence[str]) -> dict[str, Identity]:
     """What tells these episodes, as the workspace has it."""
+    if not ids:
+        return {}
     columns = ["episode_id", "content_hash", "source"]
     batches = ws.tables.episodes.scan(columns, filters.among("episode_id", ids))
     return {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ares.episode import Json
 from ares.errors import AresError, RequestError, SourceError
+from ares.jobs.calm import calmly
 from ares.jobs.engine import Engine, Hired, at_work
 from ares.jobs.flow import Stage, flow
 from ares.jobs.ledger import enter_job
@@ -128,10 +129,11 @@ def load_sources(
         ws.tables.episodes.drop_orphans()
         mend_checks(ws)
         checks, left = Checks(ws), limit
-        for source in sources:
-            writer = Writer(ws, loaded.report, checks, strict, media)
-            left = _load_source(ws, source, writer, left, readers, quiet)
-            loaded.copied_bytes += writer.copied_bytes
+        with calmly():
+            for source in sources:
+                writer = Writer(ws, loaded.report, checks, strict, media)
+                left = _load_source(ws, source, writer, left, readers, quiet)
+                loaded.copied_bytes += writer.copied_bytes
         checks.close()
         loaded.duplicates = ws.tables.episodes.mark_duplicates()
         ws.sync()
@@ -161,12 +163,12 @@ class _Wanted(NamedTuple):
     Attributes:
         item: The item.
         known: Whether it is only to be compared with what is there.
-        error: Why it is not to be read after all.
+        found: What reading it gave, where that is known already.
     """
 
     item: Item
     known: bool = False
-    error: AresError | None = None
+    found: Batch | Identity | AresError | None = None
 
     @property
     def load(self) -> Load:
@@ -209,15 +211,12 @@ def _load_source(
 
 def _read(ws: Workspace, readers: _Readers, pace: Pace, readings: list[_Reading]) -> None:
     for reading in readings:
-        due = [one for one in reading.wanted if one.error is None]
+        due = [one for one in reading.wanted if one.found is None]
         started = time.monotonic()
         found = iter(readers.run([one.load for one in due]) if due else ())
         pace.took(len(due), time.monotonic() - started)
-        there = stored(ws, [one.item.episode_id for one in due if one.known])
-        reading.told = [
-            Told(one.item, one.error) if one.error else _told(one, next(found), there)
-            for one in reading.wanted
-        ]
+        there = stored(ws, [one.item.episode_id for one in reading.wanted if one.known])
+        reading.told = [_told(one, one.found or next(found), there) for one in reading.wanted]
 
 
 def _told(wanted: _Wanted, found: Batch | Identity | AresError, there: Mapping[str, Identity]) -> Told:
@@ -249,21 +248,18 @@ def _missing(
         for item in some:
             if item.episode_id in seen:
                 twice = SourceError("this identity stands twice in the source", item.where)
-                yield _Wanted(item, error=twice)
+                yield _Wanted(item, found=twice)
             elif item.episode_id not in known:
                 yield _Wanted(copying(item, writer.media, folder))
+            elif same_place is None:
+                (found,) = readers.run([partial(identify, item.load)])
+                same_place = found == stored(ws, [item.episode_id])[item.episode_id]
+                already += same_place
+                yield from () if same_place else (_Wanted(item, known=True, found=found),)
+            elif same_place:
+                already += 1
             else:
-                same_place = _same_place(ws, item, readers) if same_place is None else same_place
-                if same_place:
-                    already += 1
-                else:
-                    yield _Wanted(item, known=True)
+                yield _Wanted(item, known=True)
             seen.add(item.episode_id)
         writer.report.pass_over(already)
         progress.advance(already)
-
-
-def _same_place(ws: Workspace, item: Item, readers: _Readers) -> bool:
-    """Whether the stored episode was read from the very file that the item is in now, unchanged."""
-    (found,) = readers.run([partial(identify, item.load)])
-    return found == stored(ws, [item.episode_id])[item.episode_id]
