@@ -46,12 +46,16 @@ def refresh() -> None:
 
 def warm() -> None:
     """Load what the first page and the first search need; what is wrong is told by the page that meets it."""
+    from ares.curate.choose import ORDER
     from ares.errors import AresError
     from ares.search.spaces import choose_space, encoder
+    from ares.store.paging import DEEP
 
     try:
         if workspace().tables.episodes.count():
             facets("")
+            # So far down that the table keeps its order, and a page is found in it at once.
+            ids_between("", ORDER, DEEP, 1)
             encoder(choose_space(workspace()))
     except AresError:
         return

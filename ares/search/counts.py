@@ -35,7 +35,7 @@ class Coded:
     """One column as codes.
 
     Attributes:
-        codes: (P,) uint8 or uint16, by place; see `Columns`.
+        codes: (P,) uint8 or uint16, by place; see `ares.store.layout`.
         meaning: What they stand for.
     """
 
@@ -69,24 +69,18 @@ class Group:
 class Columns:
     """The columns of one version of the table, encoded when they are first asked for.
 
-    A row has a place, from 0 to P - 1, that of a deleted row included.
-
     Args:
         episodes: That version; see `EpisodeTable.pinned`.
     """
 
     def __init__(self, episodes: EpisodeTable) -> None:
-        import numpy as np
 
         self.episodes = episodes
         self.version = episodes.version()
         self._lock = Lock()
         # None for a column of too many values.
         self._groups: dict[str, Group | None] = {}
-        rows = episodes.fragments()
-        self._places, self._rows = sum(rows.values()), episodes.count()
-        self._starts = np.zeros(max(rows, default=0) + 1, np.int64)
-        self._starts[list(rows)] = np.cumsum([0, *rows.values()])[:-1]
+        self._layout, self._rows = episodes.layout(), episodes.count()
 
     def edges(self, column: str) -> tuple[float, ...]:
         """The edges of the bins of a column that was counted; () when it has none."""
@@ -119,7 +113,7 @@ class Columns:
             return [(one, one.totals) for one in groups]
         sums = [(one, np.zeros_like(one.totals)) for one in groups]
         for batch in self._read([], where):
-            at = self._at(batch)
+            at = self._layout.places(batch)
             for one, sum_ in sums:
                 sum_ += np.bincount(one.codes[at], minlength=sum_.size).reshape(sum_.shape)
         return sums
@@ -138,13 +132,13 @@ class Columns:
         import numpy as np
 
         sizes = [one.meaning.size for one in members.values()]
-        codes = np.zeros(self._places, np.uint16)
+        codes = np.zeros(self._layout.size, np.uint16)
         for one in members.values():
             if len(members) > 1:
                 codes *= one.meaning.size
             codes += one.codes
         totals = np.bincount(codes, minlength=math.prod(sizes))
-        totals[0] -= self._places - self._rows  # deleted rows kept the 0 of the beginning
+        totals[0] -= self._layout.size - self._rows  # deleted rows kept the 0 of the beginning
         meanings = {name: one.meaning for name, one in members.items()}
         return Group(meanings=meanings, codes=codes, totals=totals.reshape(sizes))
 
@@ -153,13 +147,13 @@ class Columns:
         import numpy as np
 
         meaning = self._meaning(column, kind)
-        codes: NDArray[np.uint8] | NDArray[np.uint16] = np.zeros(self._places, np.uint8)
+        codes: NDArray[np.uint8] | NDArray[np.uint16] = np.zeros(self._layout.size, np.uint8)
         try:
             for batch in self._read([column]):
                 found = meaning.encode(batch[column])
                 if meaning.size > 256 and codes.dtype == np.uint8:
                     codes = codes.astype(np.uint16)
-                codes[self._at(batch)] = found
+                codes[self._layout.places(batch)] = found
         except TooManyValues:
             return None
         return Coded(codes=codes, meaning=meaning)
@@ -187,15 +181,6 @@ class Columns:
     def _read(self, columns: Sequence[str], where: str = "") -> Iterator[pa.RecordBatch]:
         with filters.failures("episodes", where, self.episodes.columns()):
             yield from self.episodes.reader(columns, where, with_addresses=True)
-
-    def _at(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """The places of the rows of a batch."""
-        import numpy as np
-
-        # An address is the number of a fragment and that of a row in it, 32 bits each.
-        addresses = batch["_rowaddr"].to_numpy().view(np.int64)
-        at: NDArray[np.int64] = self._starts[addresses >> 32] + (addresses & 0xFFFFFFFF)
-        return at
 
 
 def _together(coded: Mapping[str, Coded]) -> list[dict[str, Coded]]:

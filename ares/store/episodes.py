@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Record
 from ares.errors import RequestError, StoreError
-from ares.store import arrow, filters, paging
+from ares.store import arrow, filters
+from ares.store.layout import Layout
 from ares.store.packed import Packed, pack
+from ares.store.paging import Orders
 from ares.store.rows import Places
 from ares.store.stored import Stored
 from ares.store.trajectories import TrajectoryTable
@@ -18,8 +20,10 @@ from ares.store.words import search_words
 
 if TYPE_CHECKING:
     import lance
+    import numpy as np
     import pyarrow as pa
     from lancedb.table import Table
+    from numpy.typing import NDArray
 
 _CHUNK = 1000
 _STRETCH = 10_000
@@ -54,6 +58,7 @@ class EpisodeTable:
         self._trajectories = trajectories
         self._root = root
         self._places = Places()
+        self._orders = Orders()
 
     @property
     def _table(self) -> Table:
@@ -146,8 +151,10 @@ class EpisodeTable:
         dataset = self._checked(where)
         self._known(columns, dataset.schema.names)
         order = self._ordering(order_by, dataset.schema.names)
-        if order and offset >= paging.DEEP and limit is not None:
-            return self._stretch(columns, where, limit, offset, order)
+        if order and limit is not None:
+            with filters.failures("episodes", where, dataset.schema.names):
+                if kept := self._orders.of(self.pinned(), order, offset):
+                    return iter(kept.stretch(columns, where, offset, limit).to_batches())
         scanner = {
             "filter": where.strip() or None,
             "limit": limit,
@@ -167,7 +174,7 @@ class EpisodeTable:
             columns: Names of columns.
             where: SQL condition; "" is all.
             with_addresses: Whether a column `_rowaddr` says where each row lies: uint64, the number of its fragment
-                in the upper 32 bits, its place there in the lower; see `fragments`.
+                in the upper 32 bits, its place there in the lower; see `layout`.
 
         Raises:
             RequestError: An unknown column, or a filter that cannot be read.
@@ -185,9 +192,14 @@ class EpisodeTable:
             )
             return scanner.to_reader()
 
-    def fragments(self) -> dict[int, int]:
-        """Number of rows, deleted ones included, of each fragment by its number."""
-        return {one.fragment_id: int(one.physical_rows) for one in self._dataset().get_fragments()}
+    def layout(self) -> Layout:
+        """A number for each row, for `_rowaddr` of `reader`."""
+        return Layout(self._dataset())
+
+    def take(self, columns: Sequence[str], offsets: NDArray[np.int64]) -> pa.Table:
+        """Columns of the rows at some places in the order of a scan without a filter, in that order."""
+        with filters.failures("episodes"):
+            return self._dataset().take(offsets.tolist(), columns=list(columns))
 
     def pinned(self) -> EpisodeTable:
         """The newest version there is, for reading: it stays as it is, whatever is written meanwhile."""
@@ -297,13 +309,6 @@ class EpisodeTable:
         if wanted and "episode_id" not in (name for name, *_ in wanted):
             wanted.append(["episode_id"])
         return [ColumnOrdering(name, ascending=way != ["DESC"], nulls_first=False) for name, *way in wanted]
-
-    def _stretch(
-        self, columns: Sequence[str], where: str, limit: int, offset: int, order: list[Any]
-    ) -> Iterator[pa.RecordBatch]:
-        read = list(dict.fromkeys([*columns, *(one.column_name for one in order)]))
-        with filters.failures("episodes", where, self.columns()):
-            return iter(paging.stretch(self.reader(read, where), order, offset, limit, self.schema(columns)))
 
     def _batches(
         self, dataset: lance.LanceDataset, columns: list[str], where: str, scanner: dict[str, Any]

@@ -1,41 +1,90 @@
-"""Paging: a stretch far down in an ordering, for which Lance would sort a hundred times more than is asked for."""
+"""Paging: stretches of the rows of a filter in an order that is kept, since Lance sorts anew for every page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING
 
+from ares.store.scratch import Scratch
+
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from lance.dataset import ColumnOrdering
+    from numpy.typing import NDArray
 
-# From here on DuckDB is the faster: at a million episodes four times.
+    from ares.store.episodes import EpisodeTable
+
+# From here on, to sort all rows costs little more than to find those before a stretch.
 DEEP = 10_000
+_MOST_ORDERS = 4
 
 
-def stretch(
-    rows: pa.RecordBatchReader, order: Sequence[ColumnOrdering], offset: int, limit: int, schema: pa.Schema
-) -> list[pa.RecordBatch]:
-    """Rows `offset` to `offset + limit` of a stream, ordered; missing values last.
+class Order:
+    """All rows of one version of the table, ordered: four bytes each.
 
     Args:
-        rows: The columns wanted and those that order them.
-        order: By what.
-        offset: Rows to pass over.
-        limit: Most rows.
-        schema: The columns wanted.
+        episodes: That version; see `EpisodeTable.pinned`.
+        order: By what; missing values last.
     """
-    import duckdb
 
-    wanted = ", ".join(f'"{name}"' for name in schema.names)
-    ways = (f'"{one.column_name}" {"ASC" if one.ascending else "DESC"} NULLS LAST' for one in order)
-    asked = f"SELECT {wanted} FROM rows ORDER BY {', '.join(ways)} LIMIT {limit} OFFSET {offset}"
-    with duckdb.connect() as connection:
-        connection.register("rows", rows)
-        try:
-            found: pa.Table = connection.sql(asked).to_arrow_table()
-        except duckdb.Error as error:
-            # What Lance met while DuckDB was reading.
-            raise RuntimeError(str(error)) from error
-    batches: list[pa.RecordBatch] = found.cast(schema).to_batches()
-    return batches
+    def __init__(self, episodes: EpisodeTable, order: Sequence[ColumnOrdering]) -> None:
+        import numpy as np
+
+        self._episodes = episodes
+        self._layout = episodes.layout()
+        rows = episodes.reader([one.column_name for one in order], with_addresses=True)
+        ways = (f'"{one.column_name}" {"ASC" if one.ascending else "DESC"} NULLS LAST' for one in order)
+        places = [np.zeros(0, np.uint32)]
+        with Scratch() as scratch:
+            scratch.put("rows", rows.schema, rows)
+            for batch in scratch.stream(f"SELECT _rowaddr FROM rows ORDER BY {', '.join(ways)}"):
+                places.append(self._layout.places(batch).astype(np.uint32))
+        self._places = np.concatenate(places)
+        self._deleted = np.flatnonzero(~self._marks([self._places]))
+
+    def stretch(self, columns: Sequence[str], where: str, offset: int, limit: int) -> pa.Table:
+        """Columns of the rows `offset` to `offset` + `limit` of those that a filter leaves."""
+        import numpy as np
+
+        found = self._places
+        if where.strip():
+            batches = self._episodes.reader([], where, with_addresses=True)
+            found = found[self._marks(map(self._layout.places, batches))[found]]
+        places = found[offset : offset + limit].astype(np.int64)
+        return self._episodes.take(columns, places - np.searchsorted(self._deleted, places))
+
+    def _marks(self, places: Iterable[NDArray[np.uint32] | NDArray[np.int64]]) -> NDArray[np.bool_]:
+        import numpy as np
+
+        marks = np.zeros(self._layout.size, np.bool_)
+        for some in places:
+            marks[some] = True
+        return marks
+
+
+class Orders:
+    """The orders of the newest version that are worth keeping: those asked for twice, or far down."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._version = 0
+        # None for an order asked for once.
+        self._kept: dict[str, Order | None] = {}
+
+    def of(self, episodes: EpisodeTable, order: Sequence[ColumnOrdering], offset: int) -> Order | None:
+        """The order of this very version of the table, or None when the stretch is found sooner without it."""
+        name = ", ".join(f"{one.column_name} {one.ascending}" for one in order)
+        # Threads that meet here wait for one sorting instead of each doing its own.
+        with self._lock:
+            if self._version != episodes.version():
+                self._version, self._kept = episodes.version(), {}
+            again = name in self._kept
+            kept = self._kept.pop(name, None)
+            if kept is None and (again or offset >= DEEP):
+                kept = Order(episodes, order)
+            self._kept[name] = kept
+            while len(self._kept) > _MOST_ORDERS:
+                del self._kept[next(iter(self._kept))]
+            return kept
