@@ -12,7 +12,7 @@ from ares.checks.finding import Finding
 from ares.checks.log import check_applied, check_segments, check_values, gather
 from ares.checks.rows import check_rows, check_vectors
 from ares.media.stamp import REMEDIES
-from ares.sources import examined, relocate
+from ares.sources import Relocated, examined, relocate
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -77,14 +77,7 @@ def follow(ws: Workspace, moves: Sequence[tuple[str, str]]) -> list[Finding]:
     Raises RequestError when a new place is not there.
     """
     done = relocate(ws, moves)
-    old, (new, _) = next(iter(done.moved.items()), ("", ("", "")))
-    found = Finding(
-        check="each source file is where it was: moved",
-        count=len(done.moved),
-        example=f"{old} is {new} now" if done.moved else "no file that an episode needs was found there",
-        repaired=bool(done.moved),
-        remedy="" if done.moved else "give the old place as `ares show EPISODE_ID` or `ares doctor` tells it",
-    )
+    found = _followed(done)
     refused = [
         Finding(
             check="each source file is the same at its new place",
@@ -96,3 +89,25 @@ def follow(ws: Workspace, moves: Sequence[tuple[str, str]]) -> list[Finding]:
         for error in list(done.refused.values())[:1]
     ]
     return [found, *refused] if done.moved or not refused else refused
+
+
+def _followed(done: Relocated) -> Finding:
+    old, (new, _) = next(iter(done.moved.items()), ("", ("", "")))
+    if done.held:
+        example = (
+            f"the workspace holds copies of the videos of the {done.held} files there, and needs them no more"
+        )
+    elif done.moved:
+        example = f"{old} is {new} now"
+    else:
+        example = "no file that an episode needs was found there"
+    fine = bool(done.moved or done.held)
+    return Finding(
+        check="each source file is where it was: moved"
+        if done.moved or not done.held
+        else "nothing to follow",
+        count=len(done.moved),
+        example=example,
+        repaired=fine,
+        remedy="" if fine else "give the old place as `ares show EPISODE_ID` or `ares doctor` tells it",
+    )

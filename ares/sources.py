@@ -31,10 +31,12 @@ class Relocated:
     Attributes:
         moved: New uri and stamp of each old uri.
         refused: Why each other one was left as it is.
+        held: Files there that no episode needs any more: the workspace has copies of their videos.
     """
 
     moved: dict[str, tuple[str, str]] = field(default_factory=dict)
     refused: dict[str, AresError] = field(default_factory=dict)
+    held: int = 0
 
 
 def in_use(ws: Workspace) -> set[tuple[str, str]]:
@@ -45,6 +47,14 @@ def in_use(ws: Workspace) -> set[tuple[str, str]]:
     for batch in ws.tables.episodes.scan(columns):
         found |= _distinct(*_sources(batch)) | _distinct(*_media(batch))
     return found
+
+
+def _named(ws: Workspace) -> set[str]:
+    """Every file that an episode was read from, whether or not it needs it still."""
+    import pyarrow.compute as pc
+
+    batches = ws.tables.episodes.scan(["source"])
+    return {source for batch in batches for source in pc.unique(batch["source"]).to_pylist()}
 
 
 def examined(ws: Workspace) -> dict[str, list[AresError]]:
@@ -75,6 +85,8 @@ def relocate(ws: Workspace, moves: Sequence[tuple[str, str]]) -> Relocated:
         done = _verified(in_use(ws), absolute)
         if done.moved:
             _rewrite(ws, done.moved)
+        elif not done.refused:
+            done.held = sum(bool(_moved_to(source, absolute)) for source in _named(ws))
     return done
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from app.cli.common import add_common, answer, open_workspace
+
+if TYPE_CHECKING:
+    from ares.checks.finding import Finding
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,14 +32,17 @@ def run(args: argparse.Namespace) -> int:
     moves = [parse_move(text) for text in args.relocate]
     ws = open_workspace(args)
     found = (follow(ws, moves) if moves else []) + examine(ws, args.repair)
-    lines = [
-        f"{'repaired' if one.repaired else 'BROKEN'}: {one.check}: {one.count} ({one.example})"
-        + ("" if one.repaired else f"; {one.remedy}")
-        for one in found
-    ]
+    lines = [_line(one) for one in found]
     answer(
         args,
         [one.to_json() for one in found],
         lambda: "\n".join(lines) or "all promises between the stores hold",
     )
     return 1 if any(not one.repaired for one in found) else 0
+
+
+def _line(one: Finding) -> str:
+    if one.repaired and not one.count:
+        return f"{one.check}: {one.example}"
+    told = f"{one.check}: {one.count} ({one.example})"
+    return f"repaired: {told}" if one.repaired else f"BROKEN: {told}; {one.remedy}"

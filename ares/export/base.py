@@ -9,23 +9,37 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ares.curate.sets import CurationSet
 from ares.episode import Episode, Json, Trajectory
-from ares.errors import AresError, MediaError, RequestError, StoreError
+from ares.errors import RequestError, StoreError
+from ares.export.failures import Failures
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.workspace import Workspace
 
-Exporter = Callable[["Workspace", CurationSet, Path, Callable[[int], None]], "ExportReport"]
+
+class Exporter(Protocol):
+    """A format to export: what the entry points of the group "ares.exporters" hold."""
+
+    def __call__(
+        self,
+        ws: Workspace,
+        chosen: CurationSet,
+        dest: Path,
+        progress: Callable[[int], None],
+        *,
+        strict: bool = False,
+    ) -> ExportReport:
+        """Write a set into a new folder. Episodes that fail are left out, or with `strict` end the export."""
+
 
 # Episodes read at once: few enough that their signals fit in memory, enough that a table is not asked for each one.
 BATCH = 128
 _MARK = ".ares-export"
-_SHOWN = 10
 # What is known of an episode without annotators; every further column of the episodes table is a value of theirs.
 _OWN_COLUMNS = frozenset(
     {"episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash", "instruction",
@@ -41,7 +55,7 @@ class ExportReport:
 
     Attributes:
         set: Label of the set ("accepted@1").
-        episodes: Episodes written; always all of the set.
+        episodes: Episodes written: those of the set, less `failed`.
         frames: Steps written, over all episodes.
         tasks: Different task texts.
         path: The folder.
@@ -51,6 +65,8 @@ class ExportReport:
         left_out: What of the source is not in the export, in words ("camera image_3 of bridge: black").
         datasets: One entry per dataset folder ("path", "episodes", "frames").
         reencoded: Why frames of an mp4 were encoded anew instead of copied, with the number of videos.
+        failed: Episodes of the set that are not in the export.
+        failures: Why not ("reason", "count", "example").
     """
 
     set: str
@@ -64,6 +80,8 @@ class ExportReport:
     left_out: tuple[str, ...] = ()
     datasets: tuple[dict[str, Json], ...] = ()
     reencoded: dict[str, int] = field(default_factory=dict)
+    failed: int = 0
+    failures: tuple[Json, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The fields, as `ares export --json` prints them."""
@@ -79,6 +97,8 @@ class ExportReport:
             "left_out": list(self.left_out),
             "datasets": list(self.datasets),
             "reencoded": dict(self.reencoded),
+            "failed": self.failed,
+            "failures": list(self.failures),
         }
 
     def counts(self) -> dict[str, Json]:
@@ -129,43 +149,17 @@ def _fresh(partial: Path) -> None:
     (partial / _MARK).touch()
 
 
-class Failures:
-    """Episodes that cannot be exported; all are looked for before the export is given up."""
-
-    def __init__(self) -> None:
-        self._episodes: dict[str, None] = {}
-        self._said: list[str] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._episodes)
-
-    def add(self, episode_id: str, error: AresError) -> None:
-        """Remember what is wrong with an episode."""
-        self._episodes[episode_id] = None
-        if len(self._said) < _SHOWN:
-            self._said.append(f"{episode_id}: {error}")
-
-    def check(self, total: int) -> None:
-        """Raises MediaError if there was a failure, with their number and the first ones."""
-        if not self._episodes:
-            return
-        count = len(self._episodes)
-        shown = "; ".join(self._said)
-        rest = f"; and more like these, {count} in all" if count > len(self._said) else ""
-        raise MediaError(
-            "the set cannot be exported whole", f"{count} of {total} episodes fail: {shown}{rest}"
-        )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """Some episodes of a set.
 
     Attributes:
-        episodes: In order of the ids.
+        asked: The ids.
+        episodes: In order of the ids, those that there are.
         trajectories: By episode_id.
     """
 
+    asked: list[str]
     episodes: list[Episode]
     trajectories: dict[str, Trajectory]
 
@@ -185,7 +179,7 @@ def batches(ws: Workspace, ids: Iterable[str], failures: Failures) -> Iterator[B
             if id not in found or id not in trajectories:
                 failures.add(id, StoreError("the workspace does not have the episode any more"))
         there = [id for id in chunk if id in found and id in trajectories]
-        yield Batch([found[id] for id in there], trajectories)
+        yield Batch(chunk, [found[id] for id in there], trajectories)
 
 
 def value_columns(ws: Workspace) -> list[str]:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from ares.curate.sets import CurationSet
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError
-from ares.export.base import ExportReport, Failures, batches, staging, values_of
-from ares.export.lerobot_plan import Group, Plan, plan
+from ares.export.base import ExportReport, batches, staging, values_of
+from ares.export.failures import Failures
+from ares.export.lerobot_plan import NOWHERE, Group, Plan, plan
 from ares.export.lerobot_video import Clip, prepare
 from ares.export.lerobot_write import DatasetWriter
 from ares.export.manifest import Manifest
@@ -54,7 +55,12 @@ class _Job:
 
 
 def export_lerobot(
-    ws: Workspace, chosen: CurationSet, dest: Path, progress: Callable[[int], None]
+    ws: Workspace,
+    chosen: CurationSet,
+    dest: Path,
+    progress: Callable[[int], None],
+    *,
+    strict: bool = False,
 ) -> ExportReport:
     """Write a set as LeRobot v3.0.
 
@@ -66,33 +72,36 @@ def export_lerobot(
         chosen: The set.
         dest: A new or empty folder; it is there whole or not at all.
         progress: Called with a number of episodes whenever some are done.
+        strict: Whether an episode that fails ends the export; else it is left out.
 
     Raises:
         RequestError: `dest` is not empty, or a rate is no whole number, which LeRobot needs.
-        MediaError: Episodes cannot be exported; the message counts them and names the first ones.
+        MediaError: No episode can be exported, or when strict one cannot; the message counts those and names some.
         StoreError: The disk is full.
     """
     start = time.monotonic()
     with staging(dest) as root:
-        planned = plan(ws, chosen)
+        failures = Failures(root, strict)
+        planned = plan(ws, chosen, failures)
+        progress(planned.member.count(NOWHERE))
         with Manifest(root, ws, chosen, "lerobot v3.0") as manifest:
-            job = _Job(ws, chosen, root, manifest, Failures(), progress)
+            job = _Job(ws, chosen, root, manifest, failures, progress)
             writers = [_write(job, planned, number) for number in range(len(planned.groups))]
-            job.failures.check(chosen.episodes)
+            failures.check(chosen.episodes)
             shutil.rmtree(root / _SCRATCH, ignore_errors=True)
-            report = _report(chosen, dest, planned, writers, time.monotonic() - start)
+            report = _report(job, dest, planned, writers, time.monotonic() - start)
             manifest.close(report.counts())
     return report
 
 
 def _report(
-    chosen: CurationSet, dest: Path, planned: Plan, writers: list[DatasetWriter], seconds: float
+    job: _Job, dest: Path, planned: Plan, writers: list[DatasetWriter], seconds: float
 ) -> ExportReport:
     reencoded: Counter[str] = Counter()
     for writer in writers:
         reencoded.update(writer.reencoded)
     return ExportReport(
-        set=chosen.label,
+        set=job.chosen.label,
         episodes=sum(writer.episodes for writer in writers),
         frames=sum(writer.frames for writer in writers),
         tasks=len({task for writer in writers for task in writer.tasks}),
@@ -104,8 +113,11 @@ def _report(
         datasets=tuple(
             {"path": folder, "episodes": writer.episodes, "frames": writer.frames, "tasks": len(writer.tasks)}
             for folder, writer in zip(planned.folders, writers, strict=True)
+            if writer.episodes
         ),
         reencoded=dict(reencoded),
+        failed=len(job.failures),
+        failures=tuple(job.failures.tallies()),
     )
 
 
@@ -120,14 +132,16 @@ def _write(job: _Job, planned: Plan, number: int) -> DatasetWriter:
     ):
         for pending in _ahead(_pending(job, group, ids, pool), workers * _AHEAD):
             clips = _collect(pending, job.failures)
-            if clips is not None and not job.failures:
+            if clips is not None and not job.failures.fatal:
                 job.manifest.add(pending.episode, folder, writer.episodes)
                 writer.add(pending.episode, pending.trajectory, pending.values, clips)
             for clip in (clips or {}).values():
                 clip.close()
             job.progress(1)
-        if not job.failures:
+        if writer.episodes and not job.failures.fatal:
             writer.finish()
+    if not writer.episodes and folder != ".":
+        shutil.rmtree(job.root / folder, ignore_errors=True)
     return writer
 
 

@@ -223,20 +223,22 @@ def write_tasks(root: Path, tasks: Sequence[str]) -> None:
     pq.write_table(table, root / "meta" / "tasks.parquet")
 
 
-def write_info(root: Path, group: Group, features: Features, num_tasks: int) -> None:
-    """meta/info.json."""
+def write_info(
+    root: Path, group: Group, features: Features, *, episodes: int, frames: int, tasks: int
+) -> None:
+    """meta/info.json, with the numbers of what was written."""
     robots = sorted(group.robots - {""})
     info = {
         "codebase_version": VERSION,
         "robot_type": robots[0] if len(robots) == 1 and len(group.robots) == 1 else None,
-        "total_episodes": group.episodes,
-        "total_frames": group.frames,
-        "total_tasks": num_tasks,
+        "total_episodes": episodes,
+        "total_frames": frames,
+        "total_tasks": tasks,
         "chunks_size": CHUNK_FILES,
         "data_files_size_in_mb": DATA_FILE_MB,
         "video_files_size_in_mb": VIDEO_FILE_MB,
         "fps": group.rate_hz,
-        "splits": {"train": f"0:{group.episodes}"},
+        "splits": {"train": f"0:{episodes}"},
         "data_path": DATA_PATH,
         "video_path": VIDEO_PATH if group.cameras else None,
         "features": features,

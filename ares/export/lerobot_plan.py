@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from ares.curate.sets import CurationSet
 from ares.episode import Episode, Trajectory
 from ares.errors import AresError, RequestError, SourceError
-from ares.export.base import Failures, batches
+from ares.export.base import batches
+from ares.export.failures import Failures
 from ares.media import stamp
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
 
 _RATE_TOLERANCE = 1e-6
+# Number of the group of an episode that is in none.
+NOWHERE = -1
 
 
 class Layout(NamedTuple):
@@ -111,7 +114,7 @@ class Plan:
     Attributes:
         groups: One per dataset.
         folders: Where each goes inside the export; "." when there is one only.
-        member: For each episode of the set, in its order, the index of its group.
+        member: For each episode of the set, in its order, the index of its group, or NOWHERE.
     """
 
     groups: list[Group]
@@ -119,27 +122,29 @@ class Plan:
     member: list[int]
 
 
-def plan(ws: Workspace, chosen: CurationSet) -> Plan:
-    """Look at every episode of a set.
+def plan(ws: Workspace, chosen: CurationSet, failures: Failures) -> Plan:
+    """Look at every episode of a set; those that cannot be exported are failures.
 
     Raises:
-        MediaError: Episodes cannot be exported, with their number and the first ones.
+        MediaError: There are too many of those.
         RequestError: A rate is no whole number.
     """
-    failures = Failures()
     groups: dict[Layout, Group] = {}
     index: dict[Layout, int] = {}
     member: list[int] = []
     for batch in batches(ws, ws.sets.ids(chosen), failures):
+        placed: dict[str, int] = {}
         for episode in batch.episodes:
             trajectory = batch.trajectories[episode.episode_id]
             try:
                 check(episode, trajectory)
             except AresError as error:
                 failures.add(episode.episode_id, error)
+                continue
             layout = layout_of(episode)
             groups.setdefault(layout, Group(layout)).add(episode, trajectory)
-            member.append(index.setdefault(layout, len(index)))
+            placed[episode.episode_id] = index.setdefault(layout, len(index))
+        member += [placed.get(episode_id, NOWHERE) for episode_id in batch.asked]
     failures.check(chosen.episodes)
     _check_rates(list(groups.values()))
     return Plan(list(groups.values()), _folders(list(groups.values())), member)

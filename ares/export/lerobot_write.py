@@ -54,7 +54,7 @@ class DatasetWriter:
 
     Args:
         root: Dataset folder, made if need be.
-        group: What is to be written; its counts go into info.json.
+        group: What is to be written.
         ws: For the columns that annotators filled.
     """
 
@@ -125,7 +125,8 @@ class DatasetWriter:
         for name, track in self._tracks.items():
             if track.shape:
                 features[camera_key(name)] = video_feature(track.shape, self._group.rate_hz)
-        write_info(self._root, self._group, features, len(self.tasks))
+        numbers = {"episodes": self.episodes, "frames": self.frames, "tasks": len(self.tasks)}
+        write_info(self._root, self._group, features, **numbers)
 
     def close(self) -> None:
         """Release all files; may be called twice."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ares.annotation import Annotation, Maker, canonical
 from ares.curate.sets import CurationSet
 from ares.episode import Episode, Json
+from ares.export.failures import NAME as FAILED
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -25,7 +26,8 @@ EPISODES = "manifest.episodes.jsonl"
 class Manifest:
     """Collects what goes into an export, one episode after the other.
 
-    Two files: EPISODES has a line per episode (identity, content hash, where it went), NAME the rest.
+    Two files: EPISODES has a line per episode (identity, content hash, where it went), NAME the rest. Which episodes
+    of the set are left out stands in a third, see `ares.export.failures`.
 
     Args:
         folder: Where to write.
@@ -79,6 +81,7 @@ class Manifest:
         """Write NAME, last of all files."""
         self._lines.close()
         makers = self._ws.annotations.makers()
+        failed: dict[str, Json] = {"failed": {"file": FAILED, "count": counts["failed"]}}
         used = {id: makers[id] for id in sorted(self._makers & makers.keys())}
         document: dict[str, Json] = {
             "ares": version("ares-curation"),
@@ -87,6 +90,7 @@ class Manifest:
             "set": self._chosen.to_json(),
             "counts": dict(counts),
             "episodes": {"file": EPISODES, "count": self.episodes, "sha256": self._digest.hexdigest()},
+            **(failed if counts["failed"] else {}),
             "makers": {id: _maker(maker) for id, maker in used.items()},
             "rubrics": {id: maker.prompt_hash for id, maker in used.items() if maker.annotator == "grade"},
         }

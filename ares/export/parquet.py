@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ares.annotation import Annotation, canonical
 from ares.curate.sets import CurationSet
 from ares.episode import Episode, Signal, Trajectory
-from ares.export.base import Batch, ExportReport, Failures, all_columns, batches, rows_of, staging
+from ares.export.base import Batch, ExportReport, all_columns, batches, rows_of, staging
+from ares.export.failures import Failures
 from ares.export.lerobot_write import task_text
 from ares.export.manifest import Manifest
 
@@ -34,7 +35,12 @@ _ANNOTATIONS = (
 
 
 def export_parquet(
-    ws: Workspace, chosen: CurationSet, dest: Path, progress: Callable[[int], None]
+    ws: Workspace,
+    chosen: CurationSet,
+    dest: Path,
+    progress: Callable[[int], None],
+    *,
+    strict: bool = False,
 ) -> ExportReport:
     """Write a set as episodes.parquet, steps.parquet and annotations.parquet.
 
@@ -45,15 +51,17 @@ def export_parquet(
         chosen: The set.
         dest: A new or empty folder; it is there whole or not at all.
         progress: Called with a number of episodes whenever some are done.
+        strict: Whether an episode that fails ends the export; else it is left out.
 
     Raises:
         RequestError: `dest` is not empty.
-        MediaError: The workspace does not have all episodes any more.
+        MediaError: The workspace does not have any episode of the set any more; when strict, it lacks one.
         StoreError: The disk is full.
     """
     start = time.monotonic()
-    failures, frames, tasks, extras = Failures(), 0, set[str](), set[str]()
+    frames, tasks, extras = 0, set[str](), set[str]()
     with staging(dest) as root, Manifest(root, ws, chosen, "parquet") as manifest:
+        failures = Failures(root, strict)
         with ExitStack() as files:
             episodes = _writer(files, root / "episodes.parquet", ws.tables.episodes.schema(all_columns(ws)))
             steps = _writer(files, root / "steps.parquet", step_schema())
@@ -83,6 +91,8 @@ def export_parquet(
             seconds=time.monotonic() - start,
             left_out=tuple(f"signal {name}" for name in sorted(extras)),
             datasets=({"path": ".", "episodes": manifest.episodes, "frames": frames, "tasks": len(tasks)},),
+            failed=len(failures),
+            failures=tuple(failures.tallies()),
         )
         manifest.close(report.counts())
     return report

@@ -187,6 +187,19 @@ def test_a_killed_run_leaves_unnamed_files_only(images: Path, tmp_path: Path) ->
     assert examine(ws) == []
 
 
+def test_a_moved_source_of_copies_has_nothing_to_follow(images: Path, tmp_path: Path) -> None:
+    load(opened(tmp_path / "ws"), [str(images)], Options(rate_hz=5.0), media="copy", quiet=True)
+    old = images.rename(images.with_name("elsewhere"))
+    words = ["doctor", "-w", str(tmp_path / "ws"), "--relocate", f"{images}={old}"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "app.cli.main", *words], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == (
+        "nothing to follow: the workspace holds copies of the videos of the 1 files there, "
+        "and needs them no more\n"
+    )
+
+
 def test_doctor_removes_what_nobody_names_and_tells_what_is_gone(images: Path, tmp_path: Path) -> None:
     ws = opened(tmp_path / "ws")
     load(ws, [str(images)], Options(rate_hz=5.0), media="copy", quiet=True)

@@ -106,6 +106,8 @@ def _progress(job: Export) -> None:
             pages.say(job.error)
         elif job.report is not None:
             st.success(f"Exported to {plain(job.dest)}", icon=":material/check_circle:")
+            if failed := job.report.get("failed"):
+                st.warning(f"{failed:,} episodes of the set failed and are not in the export")
             st.json(job.report)
         else:
             st.progress(

@@ -97,5 +97,8 @@ def test_a_lost_episode_leaves_no_folder(
     make_set(empty_workspace, [make_record(0)])
     made = empty_workspace.sets.create("more", [f"{0:016x}", "feed" * 4], {})
     with pytest.raises(MediaError, match="1 of 2 episodes fail: feedfeedfeedfeed"):
-        export_parquet(empty_workspace, made, tmp_path / "out", lambda count: None)
+        export_parquet(empty_workspace, made, tmp_path / "out", lambda count: None, strict=True)
     assert not (tmp_path / "out").exists() and not (tmp_path / "out.tmp").exists()
+    report = export_parquet(empty_workspace, made, tmp_path / "out", lambda count: None)
+    assert (report.episodes, report.failed) == (1, 1)
+    assert "feedfeedfeedfeed" in (tmp_path / "out" / "manifest.failed.jsonl").read_text()
