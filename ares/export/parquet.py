@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,43 +60,74 @@ def export_parquet(
         StoreError: The disk is full.
     """
     start = time.monotonic()
-    frames, tasks, extras = 0, set[str](), set[str]()
     with staging(dest) as root, Manifest(root, ws, chosen, "parquet") as manifest:
-        failures = Failures(root, strict)
+        failures, written = Failures(root, strict), _Written()
         with ExitStack() as files:
-            episodes = _writer(files, root / "episodes.parquet", ws.tables.episodes.schema(all_columns(ws)))
-            steps = _writer(files, root / "steps.parquet", step_schema())
-            annotations = _writer(files, root / "annotations.parquet", annotation_schema())
-            for batch in batches(ws, ws.sets.ids(chosen), failures):
-                if not batch.episodes:
-                    continue
-                about = ws.annotations.about(batch.ids)
-                rows = rows_of(ws, all_columns(ws), batch.ids)
-                episodes.write_table(rows)
-                steps.write_table(_steps(batch))
-                annotations.write_table(_annotations(about))
-                manifest.used(about)
-                for episode in batch.episodes:
-                    manifest.add(episode, ".", manifest.episodes)
-                frames += sum(episode.num_steps for episode in batch.episodes)
-                tasks |= _tasks(batch, rows)
-                extras |= {name for trajectory in batch.trajectories.values() for name in trajectory.extra}
-                progress(len(batch.episodes))
+            _write(_Files(files, root, ws), ws, chosen, manifest, failures, written, progress)
         failures.check(chosen.episodes)
+        counts: dict[str, Any] = {
+            "episodes": manifest.episodes,
+            "frames": written.frames,
+            "tasks": len(written.tasks),
+        }
         report = ExportReport(
             set=chosen.label,
-            episodes=manifest.episodes,
-            frames=frames,
-            tasks=len(tasks),
+            **counts,
             path=dest,
             seconds=time.monotonic() - start,
-            left_out=tuple(f"signal {name}" for name in sorted(extras)),
-            datasets=({"path": ".", "episodes": manifest.episodes, "frames": frames, "tasks": len(tasks)},),
+            left_out=tuple(f"signal {name}" for name in sorted(written.extras)),
+            datasets=({"path": ".", **counts},),
             failed=len(failures),
             failures=tuple(failures.tallies()),
         )
         manifest.close(report.counts())
     return report
+
+
+@dataclass(slots=True)
+class _Written:
+    """What was written so far: steps, different task texts, and names of signals that have no column."""
+
+    frames: int = 0
+    tasks: set[str] = field(default_factory=set)
+    extras: set[str] = field(default_factory=set)
+
+
+class _Files:
+    """The three files, open."""
+
+    def __init__(self, files: ExitStack, root: Path, ws: Workspace) -> None:
+        self.columns = all_columns(ws)
+        self.episodes = _writer(files, root / "episodes.parquet", ws.tables.episodes.schema(self.columns))
+        self.steps = _writer(files, root / "steps.parquet", step_schema())
+        self.annotations = _writer(files, root / "annotations.parquet", annotation_schema())
+
+
+def _write(
+    files: _Files,
+    ws: Workspace,
+    chosen: CurationSet,
+    manifest: Manifest,
+    failures: Failures,
+    written: _Written,
+    progress: Callable[[int], None],
+) -> None:
+    for batch in batches(ws, ws.sets.ids(chosen), failures):
+        if batch.episodes:
+            about = ws.annotations.about(batch.ids)
+            rows = rows_of(ws, files.columns, batch.ids)
+            files.episodes.write_table(rows)
+            files.steps.write_table(_steps(batch))
+            files.annotations.write_table(_annotations(about))
+            manifest.used(about)
+            for episode in batch.episodes:
+                manifest.add(episode, ".", manifest.episodes)
+            written.frames += sum(episode.num_steps for episode in batch.episodes)
+            written.tasks |= _tasks(batch, rows)
+            written.extras |= {
+                name for trajectory in batch.trajectories.values() for name in trajectory.extra
+            }
+        progress(len(batch.asked))
 
 
 def _writer(files: ExitStack, path: Path, schema: pa.Schema) -> Any:
