@@ -1,4 +1,4 @@
-"""Episodes that fail are left out of an export, counted with their reason and listed; when strict, nothing is written."""
+"""Episodes that fail are left out of an export, counted and listed with their reason; when strict, all is refused."""
 
 from __future__ import annotations
 
