@@ -15,6 +15,8 @@ TOP_VALUES = 50
 # Codes of two bytes, one of them for no value; and of long texts no more than this, for they stay in memory.
 _MOST_VALUES = 2**16 - 1
 _MOST_BYTES = 16 * 2**20
+# Items of lists that are kept one by one, for each episode on average.
+_MOST_ITEMS = 16
 
 
 class TooManyValues(Exception):
@@ -138,6 +140,61 @@ class Lists:
         lists = np.repeat(np.arange(len(written)), [len(one) // 4 for one in written])
         pairs = np.unique(lists * self._items.size + items)
         return pairs // self._items.size, pairs % self._items.size
+
+
+class Items:
+    """The items of lists of which nearly every episode has its own, as codes of texts, each once for each list.
+
+    Args:
+        size: Number of places of rows, P; see `ares.store.layout`.
+    """
+
+    def __init__(self, size: int) -> None:
+        import numpy as np
+        import pyarrow as pa
+
+        self._words = Words(pa.string())
+        self._lengths = np.zeros(size, np.uint16)
+        self._missing = np.zeros(size, np.bool_)
+        self._parts: list[NDArray[np.uint16]] = []
+        self._room = _MOST_ITEMS * (size + 1)
+
+    def add(self, values: pa.Array, places: NDArray[np.int64]) -> None:
+        """Add lists, of rows that lie behind those added before. Raises TooManyValues."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        codes = self._words.encode(values.flatten()).astype(np.int64)
+        lengths = pc.list_value_length(values).fill_null(0).to_numpy()
+        pairs = np.unique(np.repeat(np.arange(len(values)), lengths) << 16 | codes)
+        lengths = np.bincount(pairs >> 16, minlength=len(values))
+        self._room -= len(pairs)
+        if self._room < 0:
+            raise TooManyValues
+        self._parts.append((pairs & 0xFFFF).astype(np.uint16))
+        self._lengths[places] = lengths
+        self._missing[places] = values.is_null().to_numpy(zero_copy_only=False)
+
+    def counted(self, rows: NDArray[np.bool_] | None) -> Counted:
+        """What is in the lists of some rows. Args: (P,) whether a row counts; None for all."""
+        import numpy as np
+
+        items = self._items
+        if rows is not None:
+            items = items[np.repeat(rows, self._lengths)]
+        numbers = np.bincount(items, minlength=self._words.size)
+        missing = self._missing if rows is None else self._missing & rows
+        # Item 0 is an item that is no text.
+        return self._words.ranked(numbers[1:], int(np.count_nonzero(missing)))
+
+    @cached_property
+    def _items(self) -> NDArray[np.uint16]:
+        """The items of all rows, one row after the other."""
+        import numpy as np
+
+        joined = np.concatenate([np.zeros(0, np.uint16), *self._parts])
+        self._parts.clear()
+        return joined
 
 
 class Bars:

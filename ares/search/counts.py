@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from ares.search.bins import bins
-from ares.search.codes import Bars, Counted, Lists, TooManyValues, Words, numbers
+from ares.search.codes import Bars, Counted, Items, Lists, TooManyValues, Words, numbers
 from ares.search.many import count_many
 from ares.store import filters
 
@@ -74,18 +75,17 @@ class Columns:
     """
 
     def __init__(self, episodes: EpisodeTable) -> None:
-
         self.episodes = episodes
         self.version = episodes.version()
         self._lock = Lock()
         # None for a column of too many values.
-        self._groups: dict[str, Group | None] = {}
+        self._kept: dict[str, Group | Items | None] = {}
         self._layout, self._rows = episodes.layout(), episodes.count()
 
     def edges(self, column: str) -> tuple[float, ...]:
         """The edges of the bins of a column that was counted; () when it has none."""
-        group = self._groups[column]
-        meaning = group.meanings[column] if group else None
+        kept = self._kept[column]
+        meaning = kept.meanings[column] if isinstance(kept, Group) else None
         return meaning.edges if isinstance(meaning, Bars) else ()
 
     def count(self, where: str, kinds: Mapping[str, str]) -> dict[str, Counted]:
@@ -98,35 +98,43 @@ class Columns:
         Raises:
             RequestError: The filter cannot be read.
         """
-        groups = self._grouped(kinds)
-        found: dict[str, Counted] = {}
-        for group, sums in self._sums(where, {id(one): one for one in groups.values() if one}.values()):
-            found |= group.counted(sums)
-        many = {name: kind for name, kind in kinds.items() if not groups[name]}
-        found |= {name: count_many(self.episodes, where, name, kind) for name, kind in many.items()}
-        return {name: found[name] for name in kinds}
+        kept = self._encoded(kinds)
+        groups = list({id(one): one for one in kept.values() if isinstance(one, Group)}.values())
+        items = {name: one for name, one in kept.items() if isinstance(one, Items)}
+        sums, rows = self._sums(where, groups, bool(items))
+        found = {name: one.counted(rows) for name, one in items.items()}
+        for group, sum_ in zip(groups, sums, strict=True):
+            found |= group.counted(sum_)
+        many = {name: kinds[name] for name, one in kept.items() if one is None}
+        return found | {name: count_many(self.episodes, where, name, kind) for name, kind in many.items()}
 
-    def _sums(self, where: str, groups: Collection[Group]) -> list[tuple[Group, NDArray[np.int64]]]:
+    def _sums(
+        self, where: str, groups: Sequence[Group], marked: bool
+    ) -> tuple[list[NDArray[np.int64]], NDArray[np.bool_] | None]:
+        """How often each combination of each group is among the rows of a filter; which rows, if that is asked."""
         import numpy as np
 
-        if not where.strip() or not groups:
-            return [(one, one.totals) for one in groups]
-        sums = [(one, np.zeros_like(one.totals)) for one in groups]
+        if not where.strip() or not (groups or marked):
+            return [one.totals for one in groups], None
+        sums = [np.zeros_like(one.totals) for one in groups]
+        rows = np.zeros(self._layout.size if marked else 0, np.bool_)
         for batch in self._read([], where):
             at = self._layout.places(batch)
-            for one, sum_ in sums:
+            for one, sum_ in zip(groups, sums, strict=True):
                 sum_ += np.bincount(one.codes[at], minlength=sum_.size).reshape(sum_.shape)
-        return sums
+            if marked:
+                rows[at] = True
+        return sums, rows
 
-    def _grouped(self, kinds: Mapping[str, str]) -> dict[str, Group | None]:
+    def _encoded(self, kinds: Mapping[str, str]) -> dict[str, Group | Items | None]:
         # Threads that meet here wait for one encoding instead of each doing its own.
         with self._lock, ThreadPoolExecutor(_THREADS) as threads:
-            new = [name for name in kinds if name not in self._groups]
+            new = [name for name in kinds if name not in self._kept]
             made = dict(zip(new, threads.map(lambda name: self._encode(name, kinds[name]), new), strict=True))
-            self._groups |= dict.fromkeys(new)
-            for members in _together({name: coded for name, coded in made.items() if coded}):
-                self._groups |= dict.fromkeys(members, self._group(members))
-            return {name: self._groups[name] for name in kinds}
+            self._kept |= {name: one for name, one in made.items() if not isinstance(one, Coded)}
+            for members in _together({name: one for name, one in made.items() if isinstance(one, Coded)}):
+                self._kept |= dict.fromkeys(members, self._group(members))
+            return {name: self._kept[name] for name in kinds}
 
     def _group(self, members: Mapping[str, Coded]) -> Group:
         import numpy as np
@@ -142,21 +150,32 @@ class Columns:
         meanings = {name: one.meaning for name, one in members.items()}
         return Group(meanings=meanings, codes=codes, totals=totals.reshape(sizes))
 
-    def _encode(self, column: str, kind: str) -> Coded | None:
-        """The codes of a column, or None when it has too many values for them."""
+    def _encode(self, column: str, kind: str) -> Coded | Items | None:
+        """A column as codes, or its items where there are too many different lists; None with too many values."""
+        with suppress(TooManyValues):
+            return self._encode_values(column, kind)
+        if kind.startswith("list"):
+            with suppress(TooManyValues):
+                return self._encode_items(column)
+        return None
+
+    def _encode_values(self, column: str, kind: str) -> Coded:
         import numpy as np
 
         meaning = self._meaning(column, kind)
         codes: NDArray[np.uint8] | NDArray[np.uint16] = np.zeros(self._layout.size, np.uint8)
-        try:
-            for batch in self._read([column]):
-                found = meaning.encode(batch[column])
-                if meaning.size > 256 and codes.dtype == np.uint8:
-                    codes = codes.astype(np.uint16)
-                codes[self._layout.places(batch)] = found
-        except TooManyValues:
-            return None
+        for batch in self._read([column]):
+            found = meaning.encode(batch[column])
+            if meaning.size > 256 and codes.dtype == np.uint8:
+                codes = codes.astype(np.uint16)
+            codes[self._layout.places(batch)] = found
         return Coded(codes=codes, meaning=meaning)
+
+    def _encode_items(self, column: str) -> Items:
+        items = Items(self._layout.size)
+        for batch in self._read([column]):
+            items.add(batch[column], self._layout.places(batch))
+        return items
 
     def _meaning(self, column: str, kind: str) -> Words | Lists | Bars:
         if kind in NUMBERS:

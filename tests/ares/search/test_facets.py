@@ -106,6 +106,13 @@ def test_columns_of_too_many_values_are_streamed(
     assert found["words"].distinct == pytest.approx(len(words), rel=0.1)
 
 
+def test_lists_of_too_many_items_are_streamed(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codes, "_MOST_VALUES", 5)
+    monkeypatch.setattr(codes, "_MOST_ITEMS", 0)
+    (found,) = facets(open_workspace(ws.path, Settings()), "num_steps > 100", ["objects"])
+    _same_counts(found, ws.frame(["objects"], "num_steps > 100")["objects"].to_pylist())
+
+
 def test_a_hundred_columns_without_values(tmp_path: Path) -> None:
     made = open_workspace(str(tmp_path / "ws"), Settings())
     grow(made, 5)

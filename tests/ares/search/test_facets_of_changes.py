@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ares.search.codes import Lists, TooManyValues
 from ares.search.facets import Facet, facets
 from ares.settings import Settings
 from ares.store import tables
@@ -89,8 +90,19 @@ def _indexes_for_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_INDEX_ROWS", 1)
 
 
+@pytest.fixture(params=["whole lists", "items"], autouse=True)
+def _lists_are_many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once as if there were too many different lists to keep them whole."""
+
+    def refuse(*_: object) -> None:
+        raise TooManyValues
+
+    if request.param == "items":
+        monkeypatch.setattr(Lists, "encode", refuse)
+
+
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(steps=st.lists(_steps, min_size=1, max_size=4), condition=_conditions)
 def test_facets_equal_a_count_by_hand_after_every_change(steps: Sequence[Step], condition: Condition) -> None:
