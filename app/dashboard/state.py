@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ares.errors import RequestError
-from ares.store.filters import among, literal
+from ares.store.filters import alone, among, literal
 
 PAGE = 24
 # A value that cannot be one: "~" doubled stands for itself.
@@ -129,9 +129,9 @@ def where_sql(view: View, columns: Mapping[str, str], leave_out: str = "") -> st
         leave_out: Column whose filter is not applied (for the counts beside its own values).
 
     Raises:
-        RequestError: A filter on a column that is not there.
+        RequestError: A filter on a column that is not there, or SQL that would reach beyond its parentheses.
     """
-    parts = [f"({view.where})"] if view.where else []
+    parts = [alone(view.where)] if view.where else []
     for column, chosen in view.filters.items():
         if column not in columns:
             raise RequestError(f"no column {column!r}", f"there are: {', '.join(sorted(columns))}")

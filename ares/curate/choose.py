@@ -66,10 +66,11 @@ def choose(
 
 def _known(ws: Workspace, ids: Collection[str], where: str, limit: int | None) -> Iterator[str]:
     """The first ids, as listed; raises RequestError at the end when any is not among the episodes of a filter."""
+    ws.tables.episodes.check(where)
     taken, unknown = set[str](), list[str]()
     for chunk in filters.chunks(ids, _LOOK_UP):
         listed = filters.among("episode_id", chunk)
-        known = ws.tables.episodes.ids(f"({where}) AND {listed}" if where.strip() else listed)
+        known = ws.tables.episodes.ids(f"{filters.alone(where)} AND {listed}" if where.strip() else listed)
         unknown += [one for one in chunk if one not in known]
         if limit is None:
             yield from (one for one in chunk if one in known)

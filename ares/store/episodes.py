@@ -111,9 +111,9 @@ class EpisodeTable:
 
     def count(self, where: str = "") -> int:
         """Number of episodes that fulfil a filter. Raises RequestError for a filter that cannot be read."""
-        dataset = self._checked(where)
+        dataset, condition = self._checked(where)
         with filters.failures("episodes", where, self.columns()):
-            return int(dataset.count_rows(where.strip() or None))
+            return int(dataset.count_rows(condition))
 
     def schema(self, columns: Sequence[str]) -> pa.Schema:
         """Arrow schema of some columns, in that order. Raises RequestError for an unknown one."""
@@ -148,7 +148,7 @@ class EpisodeTable:
         Raises:
             RequestError: An unknown column, or a filter that cannot be read.
         """
-        dataset = self._checked(where)
+        dataset, condition = self._checked(where)
         self._known(columns, dataset.schema.names)
         order = self._ordering(order_by, dataset.schema.names)
         if order and limit is not None:
@@ -156,7 +156,7 @@ class EpisodeTable:
                 if kept := self._orders.of(self.pinned(), order, offset):
                     return iter(kept.stretch(columns, where, offset, limit).to_batches())
         scanner = {
-            "filter": where.strip() or None,
+            "filter": condition,
             "limit": limit,
             "offset": offset or None,
             "order_by": order or None,
@@ -179,13 +179,13 @@ class EpisodeTable:
         Raises:
             RequestError: An unknown column, or a filter that cannot be read.
         """
-        dataset = self._checked(where)
+        dataset, condition = self._checked(where)
         self._known(columns, dataset.schema.names)
         with filters.failures("episodes", where, dataset.schema.names):
             # Light columns of many rows: to read them all is quicker than to pick those that a filter keeps.
             scanner = dataset.scanner(
                 columns=list(columns),
-                filter=where.strip() or None,
+                filter=condition,
                 batch_size=_READER_ROWS,
                 late_materialization=False,
                 with_row_address=with_addresses,
@@ -285,10 +285,14 @@ class EpisodeTable:
     def _dataset(self) -> lance.LanceDataset:
         return self._stored.dataset()
 
-    def _checked(self, where: str) -> lance.LanceDataset:
+    def check(self, where: str) -> None:
+        """Raise RequestError for a filter that cannot be read; nothing is asked of it."""
+        self._checked(where)
+
+    def _checked(self, where: str) -> tuple[lance.LanceDataset, str | None]:
+        """The newest version, and the filter as it has to be given to it."""
         dataset = self._dataset()
-        filters.check(dataset, where, self.columns())
-        return dataset
+        return dataset, filters.check(dataset, where, self.columns())
 
     def _known(self, wanted: Collection[str], there: Collection[str]) -> None:
         for name in wanted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -12,6 +13,11 @@ from ares.store import faults
 
 if TYPE_CHECKING:
     import lance
+
+# A column before a list of values; text in quotes, so that it is passed over.
+_LISTED = re.compile(
+    r"""'(?:[^']|'')*'|"[^"]*"|(?P<name>`[^`]+`|\b[a-z_]\w*)(?=\s+(?:NOT\s+)?IN\s*\()""", re.IGNORECASE
+)
 
 
 def literal(text: str) -> str:
@@ -30,7 +36,14 @@ def chunks(values: Iterable[str], size: int) -> Iterator[list[str]]:
     return iter(lambda: list(islice(left, size)), [])
 
 
-def check(dataset: lance.LanceDataset, where: str, columns: Collection[str]) -> None:
+def alone(where: str) -> str:
+    """A condition in parentheses, to be joined with others. Raises FilterError for one that would reach beyond them."""
+    if wrong := faults.forbidden(where):
+        raise wrong
+    return f"({where})"
+
+
+def check(dataset: lance.LanceDataset, where: str, columns: Collection[str]) -> str | None:
     """Plan a filter without running it.
 
     Args:
@@ -38,18 +51,45 @@ def check(dataset: lance.LanceDataset, where: str, columns: Collection[str]) -> 
         where: SQL condition; "" is none.
         columns: Columns to name in the message.
 
+    Returns:
+        The filter as Lance has to be given it, or None for none.
+
     Raises:
         FilterError: The filter has an unknown column, bad syntax or a comparison of unlike things.
     """
     if not where.strip():
-        return
-    if wrong := faults.forbidden(where):
+        return None
+    if wrong := faults.forbidden(where) or faults.mistaken(where, columns):
         raise wrong
-    try:
+
+    def plan(condition: str) -> None:
         # In parentheses, so that nothing can follow the condition; a line end, so that nothing can hide their end.
-        dataset.scanner(columns=[], filter=f"({where}\n)", with_row_id=True).explain_plan()
+        dataset.scanner(columns=[], filter=f"({condition}\n)", with_row_id=True).explain_plan()
+
+    try:
+        plan(where)
     except (ValueError, RuntimeError, OSError) as error:
-        raise faults.explain(where, error, columns) from error
+        raise faults.explain(where, error, columns, plan) from error
+    return _unlike(where)
+
+
+def _unlike(where: str) -> str:
+    """The filter with the column of its second list of values, and of each further one, said in another way.
+
+    DataFusion takes two lists of one column that share no value for a constant, also where the column has no value:
+    `a NOT IN (1) OR a NOT IN (2)` would leave every row.
+    """
+    lists: dict[str, int] = {}
+
+    def said(found: re.Match[str]) -> str:
+        if found["name"] is None or found["name"].upper() == "NOT":
+            return found[0]
+        # A condition may say a column in capitals, a function may not.
+        name = found["name"].strip("`").lower()
+        lists[name] = times = lists.get(name, 0) + 1
+        return found[0] if times == 1 else f"coalesce({', '.join([f'`{name}`'] * times)})"
+
+    return _LISTED.sub(said, where)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ class Order:
         self._episodes = episodes
         self._layout = episodes.layout()
         rows = episodes.reader([one.column_name for one in order], with_addresses=True)
-        ways = (f'"{one.column_name}" {"ASC" if one.ascending else "DESC"} NULLS LAST' for one in order)
+        ways = (way for one in order for way in _ways(one, rows.schema.field(one.column_name).type))
         places = [np.zeros(0, np.uint32)]
         with Scratch() as scratch:
             scratch.put("rows", rows.schema, rows)
@@ -88,3 +88,12 @@ class Orders:
             while len(self._kept) > _MOST_ORDERS:
                 del self._kept[next(iter(self._kept))]
             return kept
+
+
+def _ways(one: ColumnOrdering, kind: pa.DataType) -> list[str]:
+    """How DuckDB has to order by a column to do it as Lance does, for which -0.0 stands before 0.0."""
+    import pyarrow as pa
+
+    name, way = f'"{one.column_name}"', "ASC" if one.ascending else "DESC"
+    signs = [f"NOT signbit({name}) {way}"] if pa.types.is_floating(kind) else []
+    return [f"{name} {way} NULLS LAST", *signs]

@@ -70,16 +70,16 @@ class SegmentTable:
     def count(self, where: str = "") -> int:
         """Number of captions that fulfil a filter. Raises RequestError for a filter that cannot be read."""
         dataset = self._stored.dataset()
-        filters.check(dataset, where, segment_schema().names)
+        condition = filters.check(dataset, where, segment_schema().names)
         with filters.failures("segments", where, segment_schema().names):
-            return int(dataset.count_rows(where.strip() or None))
+            return int(dataset.count_rows(condition))
 
     def read(self, where: str = "") -> pa.Table:
         """Captions that fulfil a filter, by episode and time. Raises RequestError for a filter that cannot be read."""
         dataset = self._stored.dataset()
-        filters.check(dataset, where, segment_schema().names)
+        condition = filters.check(dataset, where, segment_schema().names)
         with filters.failures("segments", where, segment_schema().names):
-            found = dataset.to_table(filter=where.strip() or None)
+            found = dataset.to_table(filter=condition)
         return found.sort_by(
             [(name, "ascending") for name in ("episode_id", "start_seconds", "annotation_id")]
         )
