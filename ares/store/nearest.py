@@ -186,6 +186,10 @@ class Nearest:
 
         found = self.dataset.take(chosen.offsets.tolist(), columns=[*PLACE, "vector"])
         vectors = matrix(found["vector"])
+        # Lance rounds a query to what the vectors are kept as; a narrow filter must not change a score.
+        query = query.astype(found.schema.field("vector").type.value_type.to_pandas_dtype()).astype(
+            np.float32
+        )
         norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
         distance = 1 - (vectors @ query) / np.maximum(norms, np.finfo(np.float32).tiny)
         return found.select(list(PLACE)).append_column("_distance", pa.array(distance, pa.float32()))

@@ -19,8 +19,8 @@ from ares.store.filters import literal
 # Kleene's logic: AND is the minimum, OR the maximum, NOT the difference from TRUE.
 FALSE, UNKNOWN, TRUE = 0, 1, 2
 TEXTS = (
-    "", "mug", "Mug", "mug%", "m_g", "it's a mug", "''", 'a "mug"', "a\\b", "\\", "100%", "tasse à café", "ÉTÉ", "été",
-    "カップ", "💡 lamp", "two\nlines", "tab\there", "; DROP TABLE episodes", "-- mug", "open the drawer", "null", "`mug`",
+    "", "mug", "Mug", "mug%", "m_g", "it's a mug", "''", 'a "mug"', "a\\b", "\\", "100%", "à café", "ÉTÉ", "été",
+    "カップ", "💡 lamp", "two\nlines", "tab\there", "; DROP TABLE episodes", "-- mug", "open the drawer", "null",
 )  # fmt: skip
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _FLOATS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1e300, -1e-300, 0.1, 1.0)
@@ -188,7 +188,7 @@ def _ordered(name: str, examples: list[Any]) -> list[st.SearchStrategy[Filter]]:
 
     def between(low: Any, high: Any, not_: str) -> Filter:
         def test(each: Any) -> bool:
-            return (order_key(low) <= order_key(each) <= order_key(high)) != bool(not_)
+            return bool(order_key(low) <= order_key(each) <= order_key(high)) != bool(not_)
 
         return _test(name, f"{name} {not_}BETWEEN {_literal(low)} AND {_literal(high)}", test)
 

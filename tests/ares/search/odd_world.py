@@ -252,8 +252,9 @@ def _record(number: int, chance: random.Random) -> Record:
     camera = Camera(name="front", role="front", width=8, height=8, codec="h264", media=media)
     told = chance.choice(TOLD)
     episode = Episode(
-        episode_id=identity, **place, key=str(number), source="/nowhere", content_hash=identity, instruction=told,
+        episode_id=identity, key=str(number), source="/nowhere", content_hash=identity, instruction=told,
         instructions=(told,), robot="odd arm", num_steps=chance.randrange(1, 60), rate_hz=10.0, rate_source="user",
         cameras=(camera,), success=chance.choice((True, False, None)), state_names=("x", "y", "z"),
+        format=place["format"], dataset=place["dataset"], version=place["version"], split=place["split"],
     )  # fmt: skip
     return Record(episode=episode, trajectory=Trajectory(timestamps=np.zeros(1)))
