@@ -62,12 +62,12 @@ def _sources_as_they_were(ws: Workspace) -> list[Finding]:
     return [
         Finding(
             check="each source file is where and what it was: " + reason,
-            count=len(errors),
-            example=errors[0].detail.removesuffix(f"; {REMEDIES.get(reason, '')}"),
+            count=wrong.count,
+            example=wrong.first.detail.removesuffix(f"; {REMEDIES.get(reason, '')}"),
             repaired=False,
             remedy=REMEDIES.get(reason, "see to it that the file can be read"),
         )
-        for reason, errors in sorted(examined(ws).items())
+        for reason, wrong in sorted(examined(ws).items())
     ]
 
 
@@ -78,21 +78,20 @@ def follow(ws: Workspace, moves: Sequence[tuple[str, str]]) -> list[Finding]:
     """
     done = relocate(ws, moves)
     found = _followed(done)
-    refused = [
-        Finding(
-            check="each source file is the same at its new place",
-            count=len(done.refused),
-            example=str(error),
-            repaired=False,
-            remedy="its episodes were left as they are",
-        )
-        for error in list(done.refused.values())[:1]
-    ]
-    return [found, *refused] if done.moved or not refused else refused
+    if done.refused is None:
+        return [found]
+    refused = Finding(
+        check="each source file is the same at its new place",
+        count=done.refused.count,
+        example=str(done.refused.first),
+        repaired=False,
+        remedy="its episodes were left as they are",
+    )
+    return [found, refused] if done.moved else [refused]
 
 
 def _followed(done: Relocated) -> Finding:
-    old, (new, _) = next(iter(done.moved.items()), ("", ("", "")))
+    old, new = done.example
     if done.held:
         example = (
             f"the workspace holds copies of the videos of the {done.held} files there, and needs them no more"
@@ -106,7 +105,7 @@ def _followed(done: Relocated) -> Finding:
         check="each source file is where it was: moved"
         if done.moved or not done.held
         else "nothing to follow",
-        count=len(done.moved),
+        count=done.moved,
         example=example,
         repaired=fine,
         remedy="" if fine else "give the old place as `ares show EPISODE_ID` or `ares doctor` tells it",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from ares import files
 from ares.errors import AresError, RequestError
 from ares.media.stamp import difference, stamp
+from ares.store.filters import chunks
+from ares.store.scratch import Scratch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,8 +22,24 @@ if TYPE_CHECKING:
 
 # Most of the time is spent waiting for a disk or a server.
 _ASKERS = 16
+_ON_THEIR_WAY = 2_000
 _COLUMNS = ("source", "cameras")
 _STAMPS = ("source_stamp", "camera_stamps")
+T = TypeVar("T")
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class Wrong:
+    """Files with which the same thing is wrong.
+
+    Attributes:
+        count: How many.
+        first: What is wrong with the first of them.
+    """
+
+    count: int
+    first: AresError
 
 
 @dataclass(slots=True)
@@ -29,41 +47,48 @@ class Relocated:
     """What became of the files under the old places.
 
     Attributes:
-        moved: New uri and stamp of each old uri.
-        refused: Why each other one was left as it is.
+        moved: How many were followed.
+        example: Old and new uri of the first of them.
+        refused: Why the others were left as they are, or None when there are none.
         held: Files there that no episode needs any more: the workspace has copies of their videos.
     """
 
-    moved: dict[str, tuple[str, str]] = field(default_factory=dict)
-    refused: dict[str, AresError] = field(default_factory=dict)
+    moved: int = 0
+    example: tuple[str, str] = ("", "")
+    refused: Wrong | None = None
     held: int = 0
 
 
-def in_use(ws: Workspace) -> set[tuple[str, str]]:
-    """Every file outside the workspace that an episode needs, once, with its stamp ("" when that is not known)."""
-    found: set[tuple[str, str]] = set()
+def in_use(ws: Workspace) -> Iterator[tuple[str, str]]:
+    """Every file outside the workspace that an episode needs, sorted, each once with its stamp ("" if not known)."""
+    import pyarrow as pa
+
     there = ws.tables.episodes.columns()
     columns = [*_COLUMNS, *(name for name in _STAMPS if name in there)]
-    for batch in ws.tables.episodes.scan(columns):
-        found |= _distinct(*_sources(batch)) | _distinct(*_media(batch))
-    return found
+    schema = pa.schema([("uri", pa.string()), ("mark", pa.string())])
+    scanned = ws.tables.episodes.scan(columns)
+    with Scratch() as scratch:
+        named = (_distinct(*pairs) for batch in scanned for pairs in (_sources(batch), _media(batch)))
+        scratch.put("files", schema, (batch for table in named for batch in table.to_batches()))
+        for batch in scratch.stream("SELECT DISTINCT uri, mark FROM files ORDER BY uri, mark"):
+            yield from zip(batch["uri"].to_pylist(), batch["mark"].to_pylist(), strict=True)
 
 
-def _named(ws: Workspace) -> set[str]:
-    """Every file that an episode was read from, whether or not it needs it still."""
-    import pyarrow.compute as pc
+def _named(ws: Workspace, moves: Sequence[tuple[str, str]]) -> int:
+    """How many files under old places episodes were read from, whether or not they need them still."""
+    with Scratch() as scratch:
+        schema = ws.tables.episodes.schema(["source"])
+        scratch.put("named", schema, ws.tables.episodes.scan(["source"]))
+        sources = scratch.stream("SELECT DISTINCT source FROM named")
+        return sum(bool(_moved_to(one, moves)) for batch in sources for one in batch["source"].to_pylist())
 
-    batches = ws.tables.episodes.scan(["source"])
-    return {source for batch in batches for source in pc.unique(batch["source"]).to_pylist()}
 
-
-def examined(ws: Workspace) -> dict[str, list[AresError]]:
+def examined(ws: Workspace) -> dict[str, Wrong]:
     """What is wrong with the files that episodes need, by reason; each file is asked for once."""
-    wrong: dict[str, list[AresError]] = {}
-    with ThreadPoolExecutor(_ASKERS) as askers:
-        for error in askers.map(lambda pair: difference(*pair), sorted(in_use(ws))):
-            if error:
-                wrong.setdefault(error.reason, []).append(error)
+    wrong: dict[str, Wrong] = {}
+    for _, error in _asked(lambda pair: difference(*pair), in_use(ws)):
+        if error:
+            wrong.setdefault(error.reason, Wrong(0, error)).count += 1
     return wrong
 
 
@@ -81,12 +106,13 @@ def relocate(ws: Workspace, moves: Sequence[tuple[str, str]]) -> Relocated:
         RequestError: A new place is not there.
     """
     absolute = [(str(files.absolute(old)), str(files.reached(new))) for old, new in moves]
-    with ws.writing("ares doctor --relocate"):
-        done = _verified(in_use(ws), absolute)
+    with ws.writing("ares doctor --relocate"), Scratch() as scratch:
+        done = _verified(ws, absolute, scratch)
         if done.moved:
-            _rewrite(ws, done.moved)
-        elif not done.refused:
-            done.held = sum(bool(_moved_to(source, absolute)) for source in _named(ws))
+        if done.moved:
+            _rewrite(ws, scratch)
+        elif done.refused is None:
+            done.held = _named(ws, absolute)
     return done
 
 
@@ -107,17 +133,43 @@ def parse_move(text: str) -> tuple[str, str]:
     return text[: places[0]], text[places[0] + 1 :]
 
 
-def _verified(used: set[tuple[str, str]], moves: Sequence[tuple[str, str]]) -> Relocated:
-    wanted = [(uri, mark, new) for uri, mark in sorted(used) if (new := _moved_to(uri, moves))]
-    done = Relocated()
+def _asked(question: Callable[[T], Answer], asked: Iterable[T]) -> Iterator[tuple[T, Answer]]:
+    """Answers in their order, several questions at the same time, some thousands on their way."""
     with ThreadPoolExecutor(_ASKERS) as askers:
-        for (uri, _, new), found in zip(wanted, askers.map(_same, wanted), strict=True):
-            if isinstance(found, AresError):
-                done.refused[uri] = found
-            else:
-                done.moved[uri] = new, found
-    for uri in done.refused:  # ingested twice, and changed in between: neither is followed
-        done.moved.pop(uri, None)
+        for chunk in chunks(asked, _ON_THEIR_WAY):
+            yield from zip(chunk, askers.map(question, chunk), strict=True)
+
+
+def _verified(ws: Workspace, moves: Sequence[tuple[str, str]], scratch: Scratch) -> Relocated:
+    """Look at the files that moved; the scratch holds those to follow as "moved" then: uri, new, mark."""
+    import pyarrow as pa
+
+    done = Relocated()
+    schema = pa.schema([(name, pa.string()) for name in ("uri", "new", "mark")])
+    scratch.put("found", schema, [])
+    scratch.put("refused", schema, [])
+    wanted = ((uri, mark, new) for uri, mark in in_use(ws) if (new := _moved_to(uri, moves)))
+    for answers in chunks(_asked(_same, wanted), _ON_THEIR_WAY):
+        errors = [found for _, found in answers if isinstance(found, AresError)]
+        if errors and done.refused is None:
+            done.refused = Wrong(0, errors[0])
+        for table, kept in (("found", False), ("refused", True)):
+            rows = [
+                (uri, new, str(found))
+                for (uri, _, new), found in answers
+                if isinstance(found, AresError) == kept
+            ]
+            columns = [pa.array([row[at] for row in rows], pa.string()) for at in range(3)]
+            scratch.put(table, schema, [pa.record_batch(columns, schema=schema)])
+    # Ingested twice, and changed in between: neither is followed.
+    done.moved = scratch.make(
+        "moved",
+        "SELECT uri, new, any_value(mark) AS mark FROM found ANTI JOIN refused USING (uri) GROUP BY ALL",
+    )
+    for row in scratch.ask("SELECT uri, new FROM moved ORDER BY uri LIMIT 1").to_pylist():
+        done.example = row["uri"], row["new"]
+    if done.refused:
+        done.refused.count = scratch.ask("SELECT count(DISTINCT uri) AS n FROM refused")["n"][0].as_py()
     return done
 
 
@@ -143,15 +195,30 @@ def _moved_to(uri: str, moves: Sequence[tuple[str, str]]) -> str:
     return ""
 
 
-def _rewrite(ws: Workspace, moved: Mapping[str, tuple[str, str]]) -> None:
+def _rewrite(ws: Workspace, scratch: Scratch) -> None:
     import pyarrow as pa
 
     there = ws.tables.episodes.columns()
     columns = ["episode_id", *_COLUMNS, *(name for name in _STAMPS if name in there)]
     for batch in ws.tables.episodes.scan(columns):
-        rows = _rewritten(batch, moved)
-        if rows.num_rows:
+        moved = _moved(batch, scratch)
+        rows = _rewritten(batch, moved) if moved else None
+        if rows is not None and rows.num_rows:
             ws.tables.episodes.set_values(pa.Table.from_batches([rows]))
+
+
+def _moved(batch: pa.RecordBatch, scratch: Scratch) -> dict[str, tuple[str, str]]:
+    """New uri and stamp of each file that moved and that a batch names."""
+    import pyarrow as pa
+
+    named = pa.chunked_array([batch["source"], _media(batch)[0]]).unique()
+    scratch.drop("named")
+    asked = pa.record_batch(
+        [named.combine_chunks() if isinstance(named, pa.ChunkedArray) else named], ["uri"]
+    )
+    scratch.put("named", asked.schema, [asked])
+    found = scratch.ask("SELECT uri, new, mark FROM moved SEMI JOIN named USING (uri)")
+    return {row["uri"]: (row["new"], row["mark"]) for row in found.to_pylist()}
 
 
 def _rewritten(batch: pa.RecordBatch, moved: Mapping[str, tuple[str, str]]) -> pa.RecordBatch:
@@ -268,14 +335,10 @@ def _outside(uris: pa.Array) -> NDArray[np.bool_]:
     return outside
 
 
-def _distinct(uris: pa.Array, marks: pa.Array) -> set[tuple[str, str]]:
+def _distinct(uris: pa.Array, marks: pa.Array) -> pa.Table:
+    """Files outside the workspace and their stamps, each pair once."""
     import pyarrow as pa
 
     outside = pa.array(_outside(uris))
     pairs = pa.table({"uri": uris.filter(outside), "mark": marks.filter(outside)})
-    once = pairs.group_by(["uri", "mark"]).aggregate([])
-    return set(_pairs(once))
-
-
-def _pairs(table: pa.Table) -> Iterator[tuple[str, str]]:
-    return zip(table["uri"].to_pylist(), table["mark"].to_pylist(), strict=True)
+    return pairs.group_by(["uri", "mark"]).aggregate([])

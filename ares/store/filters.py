@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ares.errors import StoreError
 from ares.store import faults
@@ -20,6 +20,9 @@ _LISTED = re.compile(
 )
 
 
+T = TypeVar("T")
+
+
 def literal(text: str) -> str:
     """A string as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
@@ -30,7 +33,7 @@ def among(column: str, values: Collection[str]) -> str:
     return f"{column} IN ({','.join(map(literal, values))})" if values else "false"
 
 
-def chunks(values: Iterable[str], size: int) -> Iterator[list[str]]:
+def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
     """The values in their order, `size` at a time."""
     left = iter(values)
     return iter(lambda: list(islice(left, size)), [])

@@ -101,7 +101,7 @@ def test_a_moved_dataset_is_followed_and_known_there(ws: Workspace, lab: Path, t
     }
     lab.rename(tmp_path / "lab2")  # its name begins with the old one's
     (moved,) = follow(ws, [(str(lab), str(tmp_path / "lab2"))])
-    assert moved.repaired and moved.count == len(in_use(ws)) == 26
+    assert moved.repaired and moved.count == len(list(in_use(ws))) == 26
     assert examine(ws) == []
     for each, episode in ((episode.episode_id, episode) for episode in ws.episodes()):
         assert frames_at(episode.cameras[0].media, [0.0, 0.5]).tobytes() == pictures[each]
@@ -142,7 +142,7 @@ def test_a_workspace_from_before_stamps_goes_on(ws: Workspace, lab: Path) -> Non
     load(fresh, [str(lab / "video")], quiet=True)
     stamps = {episode.episode_id: episode.source_stamp for episode in fresh.episodes()}
     assert stamps.pop(old.episode_id) == "" and len(stamps) == 11 and all(stamps.values())
-    assert len(in_use(fresh)) == 24
+    assert len(list(in_use(fresh))) == 24
     (moved,) = follow(fresh, [(str(lab), str(lab))])
     assert moved.count == 24
     assert fresh.episode(old.episode_id) == old
