@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ares.checks.finding import REPAIR, Finding
+from ares.checks.rows import without_remedy
 from ares.curate.sets import MEMBERS, CurationSet, Sets, hash_ids
 from ares.jobs.ledger import FAILURES
 from ares.store.filters import among, chunks
@@ -26,14 +27,16 @@ def check_sets(ws: Workspace, scratch: Scratch, repair: bool) -> Iterator[Findin
     for chosen in every:
         yield from _check_set(ws.sets, chosen, scratch)
     known = {f"{one.name}@{one.version:06d}" for one in every}
+    count, example = 0, ""
     members = (key for key, _ in ws.annotations.find(MEMBERS))
-    left = [key for key in members if key.rpartition("/")[0] not in known]
-    if left:
+    for left in chunks((key for key in members if key.rpartition("/")[0] not in known), _CHUNK):
         # A set is there once its head is; members without one are what a killed command left.
         if repair:
             ws.annotations.drop(MEMBERS, left)
+        count, example = count + len(left), example or left[0]
+    if count:
         yield Finding(
-            check="no members without a set", count=len(left), example=left[0], repaired=repair, remedy=REPAIR
+            check="no members without a set", count=count, example=example, repaired=repair, remedy=REPAIR
         )
 
 
@@ -82,17 +85,13 @@ def _check_set(sets: Sets, chosen: CurationSet, scratch: Scratch) -> Iterator[Fi
         )
     name, schema = f"set {chosen.label}", pa.schema([("episode_id", pa.string())])
     scratch.put(name, schema, _batches(sets.ids(chosen), schema))
-    gone = scratch.ask(
-        f'SELECT m.episode_id FROM "{name}" m ANTI JOIN episodes USING (episode_id) ORDER BY 1'
+    yield from without_remedy(
+        scratch,
+        f'SELECT m.episode_id AS id FROM "{name}" m ANTI JOIN episodes USING (episode_id)',
+        f"each member of set {chosen.label} is an episode of the workspace",
+        "ingest its source again: it gets the same id",
     )
-    if gone.num_rows:
-        yield Finding(
-            check=f"each member of set {chosen.label} is an episode of the workspace",
-            count=gone.num_rows,
-            example=f"episode {gone['episode_id'][0].as_py()}",
-            repaired=False,
-            remedy="ingest its source again: it gets the same id",
-        )
+    scratch.drop(name)
 
 
 def _batches(ids: Iterator[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ares.checks.finding import REPAIR, Finding
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ares.store.scratch import Scratch
     from ares.workspace import Workspace
 
-_CHUNK = 10_000
+# Rows written at once: each write goes through the ids of the whole table.
+_CHUNK = 100_000
 _GRADE = ("acceptable", "grade", "score")
 # The last word on each episode: what the newest batch says, a missing value too.
 _LATEST = 'SELECT {key}, unnest(arg_max(struct_pack({packed}), batch)) FROM "{table}" GROUP BY {key}'
@@ -85,24 +86,22 @@ def check_values(ws: Workspace, scratch: Scratch, repair: bool) -> Iterator[Find
         seen = ws.tables.episodes.schema(["episode_id", *([name] if name in there else [])])
         scratch.put(f"seen {name}", seen, ws.tables.episodes.scan(seen.names))
         shown = f'"{name}"' if name in there else "NULL"
-        wrong = scratch.ask(
+        wrong = scratch.make(
+            "wrong",
             f'SELECT s.episode_id, e.value AS "{name}" FROM "seen {name}" s'
             f" LEFT JOIN ({expected if told else nothing}) e USING (episode_id)"
-            f" WHERE {shown} IS DISTINCT FROM e.value ORDER BY s.episode_id"
+            f" WHERE {shown} IS DISTINCT FROM e.value",
         )
-        if not wrong.num_rows:
-            continue
-        if repair:
+        if wrong:
             schema = pa.schema([("episode_id", pa.string()), (name, arrow_type(kind))])
-            for start in range(0, wrong.num_rows, _CHUNK):
-                ws.tables.episodes.set_values(wrong.slice(start, _CHUNK).cast(schema))
-        yield Finding(
-            check=f"column {name} shows what the log says",
-            count=wrong.num_rows,
-            example=f"episode {wrong['episode_id'][0].as_py()}: the log says {wrong[name][0].as_py()!r}",
-            repaired=repair,
-            remedy=REPAIR,
-        )
+            yield from _mended(
+                ws.tables.episodes.set_values if repair else None,
+                scratch,
+                schema,
+                f"column {name} shows what the log says",
+                f"episode {{episode_id}}: the log says {{{name}!r}}",
+            )
+        scratch.drop(f"seen {name}", table)
 
 
 def check_segments(ws: Workspace, scratch: Scratch, repair: bool) -> Iterator[Finding]:
@@ -110,12 +109,10 @@ def check_segments(ws: Workspace, scratch: Scratch, repair: bool) -> Iterator[Fi
     names = segment_schema().names
     _ = ws.tables.segments.count()  # makes it where it is not there
     lay_out(ws, scratch, "segments", names)
-    twice = scratch.ask(EXTRA.format(table="segments", key="annotation_id"))
-    yield from remove(ws, "segments", twice, "each caption stands once in segments", repair)
-    strays = scratch.ask(
-        "SELECT _rowid, s.annotation_id AS id FROM segments s ANTI JOIN captions USING (annotation_id)"
-    )
-    yield from remove(ws, "segments", strays, "no segments without a caption in the log", repair)
+    twice = EXTRA.format(table="segments", key="annotation_id")
+    yield from remove(ws, scratch, "segments", twice, "each caption stands once in segments", repair)
+    strays = "SELECT _rowid, s.annotation_id AS id FROM segments s ANTI JOIN captions USING (annotation_id)"
+    yield from remove(ws, scratch, "segments", strays, "no segments without a caption in the log", repair)
     graded = _LATEST.format(
         key="annotation_id", packed=", ".join(f"{name} := {name}" for name in _GRADE), table="grades"
     )
@@ -124,25 +121,49 @@ def check_segments(ws: Workspace, scratch: Scratch, repair: bool) -> Iterator[Fi
         f" FROM captions c LEFT JOIN ({graded}) g USING (annotation_id)"
     )
     differs = " OR ".join(f"s.{name} IS DISTINCT FROM e.{name}" for name in names)
-    wrong = scratch.ask(
+    wrong = scratch.make(
+        "wrong",
         f"SELECT {', '.join(f'e.{name}' for name in names)} FROM ({told}) e"
-        f" LEFT JOIN segments s USING (annotation_id) WHERE {differs} ORDER BY e.annotation_id"
+        f" LEFT JOIN segments s USING (annotation_id) WHERE {differs}",
     )
-    if not wrong.num_rows:
-        return
-    if repair:
-        for start in range(0, wrong.num_rows, _CHUNK):
-            ws.tables.segments.upsert(wrong.slice(start, _CHUNK).cast(segment_schema()))
+    if wrong:
+        yield from _mended(
+            ws.tables.segments.upsert if repair else None,
+            scratch,
+            segment_schema(),
+            "segments are the captions of the log with their grades",
+            "caption {annotation_id} of episode {episode_id}",
+        )
+
+
+def _mended(
+    write: Callable[[pa.Table], None] | None, scratch: Scratch, schema: pa.Schema, check: str, told: str
+) -> Iterator[Finding]:
+    """Tell of rows that the scratch holds as "wrong", written as they should be where that was asked."""
+    import pyarrow as pa
+
+    key = schema.names[0]
+    first = scratch.ask(f'SELECT * FROM wrong ORDER BY "{key}" LIMIT 1').to_pylist()[0]
+    for batch in scratch.stream(f'SELECT * FROM wrong ORDER BY "{key}"', _CHUNK) if write else ():
+        assert write is not None
+        write(pa.Table.from_batches([batch]).cast(schema))
     yield Finding(
-        check="segments are the captions of the log with their grades",
-        count=wrong.num_rows,
-        example=f"caption {wrong['annotation_id'][0].as_py()} of episode {wrong['episode_id'][0].as_py()}",
-        repaired=repair,
+        check=check,
+        count=scratch.ask("SELECT count(*) AS n FROM wrong")["n"][0].as_py(),
+        example=told.format(**first),
+        repaired=write is not None,
         remedy=REPAIR,
     )
 
 
-_SQL = {"bool": "BOOLEAN", "int64": "BIGINT", "float64": "DOUBLE", "string": "VARCHAR"}
+_SQL = {
+    "bool": "BOOLEAN",
+    "int64": "BIGINT",
+    "float64": "DOUBLE",
+    "string": "VARCHAR",
+    "list<string>": "VARCHAR[]",
+    "timestamp": "TIMESTAMPTZ",
+}
 
 
 def _captions() -> list[pa.Field]:

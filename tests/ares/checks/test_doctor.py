@@ -32,6 +32,8 @@ MAKERS = {
             Column(name="phase", type="string", meaning="Phase."),
             Column(name="idle", type="bool", meaning="Idle."),
             Column(name="events", type="int64", meaning="Events."),
+            Column(name="marks", type="list<string>", meaning="Marks."),
+            Column(name="looked", type="timestamp", meaning="When."),
         ),
     ),
     "caption": Maker(annotator="caption", version="1"),
@@ -57,7 +59,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
         ids = sorted(ws.tables.episodes.ids())
         for maker in MAKERS.values():
             ws.annotations.add_maker(maker)
-        values = {"phase": "reach \ud83e", "idle": False}
+        values = {
+            "phase": "reach \ud83e",
+            "idle": False,
+            "marks": ["a", "b"],
+            "looked": "2026-01-02T03:04:05.5+01:00",
+        }
         ws.annotations.append(
             [fact("motion", one, {"path_length": at, "events": at, **values}) for at, one in enumerate(ids)]
         )
