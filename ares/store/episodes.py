@@ -14,6 +14,7 @@ from ares.store.layout import Layout
 from ares.store.packed import Packed, pack
 from ares.store.paging import Orders
 from ares.store.rows import Places
+from ares.store.scratch import Scratch
 from ares.store.stored import Stored
 from ares.store.trajectories import TrajectoryTable
 from ares.store.words import search_words
@@ -27,18 +28,19 @@ if TYPE_CHECKING:
 
 _CHUNK = 1000
 _STRETCH = 10_000
+_MARKS = 100_000
 _READER_ROWS = 65_536
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 # No filter columns: a structure, and JSON text.
 _NO_FILTER = ("cameras", "metadata")
+_TWICE = "SELECT content_hash FROM hashes WHERE content_hash <> '' GROUP BY content_hash HAVING count(*) > 1"
 _FIRST_OF_SAME_CONTENT = """
-CREATE TEMP TABLE marks AS
 SELECT episode_id, CASE WHEN first = episode_id THEN NULL ELSE first END AS now, duplicate_of AS before
 FROM (
     SELECT episode_id, duplicate_of, first_value(episode_id) OVER (
         PARTITION BY content_hash ORDER BY dataset, version, split, key, episode_id
     ) AS first
-    FROM episodes WHERE content_hash <> ''
+    FROM alike WHERE content_hash <> ''
 )
 """
 _CHANGED_MARKS = "SELECT episode_id, now AS duplicate_of FROM marks WHERE now IS DISTINCT FROM before"
@@ -254,17 +256,19 @@ class EpisodeTable:
         Returns:
             How many episodes have the content of an earlier one (by dataset, version, split, key).
         """
-        import duckdb
+        import pyarrow as pa
 
         columns = ["episode_id", "content_hash", "dataset", "version", "split", "key", "duplicate_of"]
-        with duckdb.connect() as connection:
-            connection.register("episodes", self.reader(columns))
-            connection.execute(_FIRST_OF_SAME_CONTENT)
-            values: pa.Table = connection.sql(_CHANGED_MARKS).to_arrow_table()
-            ((marked,),) = connection.sql("SELECT count(now) FROM marks").fetchall()
-        if values.num_rows:
-            self.set_values(values)
-        return int(marked)
+        with Scratch() as scratch:
+            scratch.put("hashes", self.schema(["content_hash"]), self.reader(["content_hash"]))
+            scratch.make("twice", _TWICE)
+            # As a rule few have the content of another, or did when this was last done.
+            alike = "duplicate_of IS NOT NULL OR content_hash IN (SELECT content_hash FROM twice)"
+            scratch.put("alike", self.schema(columns), self.reader(columns), alike)
+            scratch.make("marks", _FIRST_OF_SAME_CONTENT)
+            for batch in scratch.stream(_CHANGED_MARKS, _MARKS):
+                self.set_values(pa.Table.from_batches([batch]))
+            return int(scratch.ask("SELECT count(now) AS marked FROM marks")["marked"][0].as_py())
 
     def drop_orphans(self) -> int:
         """Remove signals whose episode was never written, left by a crash between both. Returns how many."""

@@ -40,8 +40,17 @@ class Scratch:
         self._connection.close()
         self._folder.cleanup()
 
-    def put(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        """Add rows to a table, made by the first call. What the batches raise is raised as it is."""
+    def put(
+        self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], where: str = "true"
+    ) -> None:
+        """Add rows to a table, made by the first call. What the batches raise is raised as it is.
+
+        Args:
+            name: The table.
+            schema: Its columns.
+            batches: The rows.
+            where: Which of them; may name tables that are there.
+        """
         import pyarrow as pa
 
         failed: list[BaseException] = []
@@ -50,7 +59,7 @@ class Scratch:
         made = name in self._there
         how = f'INSERT INTO "{name}"' if made else f'CREATE TABLE "{name}" AS'
         try:
-            self._connection.execute(f"{how} SELECT * FROM given")
+            self._connection.execute(f"{how} SELECT * FROM given WHERE {where}")
         except Exception:
             if failed:  # DuckDB would tell of it in words of its own
                 raise failed[0] from None
