@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ares.store.tables import Tables
 
 # Facts read at once, and facts whose changes are written together: each write goes through the ids of the whole table.
-_BATCH, _PER_WRITE = 10_000, 100_000
+_BATCH, _PER_WRITE = 10_000, 50_000
 _GRADE = {"acceptable": "bool", "grade": "string", "score": "float64"}
 _CAPTION = ("annotation_id", "episode_id", "start_seconds", "stop_seconds", "camera", "text", "maker_id")
 
