@@ -109,7 +109,6 @@ def relocate(ws: Workspace, moves: Sequence[tuple[str, str]]) -> Relocated:
     with ws.writing("ares doctor --relocate"), Scratch() as scratch:
         done = _verified(ws, absolute, scratch)
         if done.moved:
-        if done.moved:
             _rewrite(ws, scratch)
         elif done.refused is None:
             done.held = _named(ws, absolute)

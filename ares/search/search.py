@@ -21,7 +21,7 @@ def search(ws: Workspace, query: Query) -> list[Hit]:
         RequestError: The filter cannot be read, or there is nothing to search in the way that was asked.
         ModelError: The model of the embedding space cannot be loaded.
     """
-    among = ws.tables.episodes.ids(query.where) if query.where.strip() else None
+    among = ws.tables.episodes.held(query.where) if query.where.strip() else None
     asked = ways.Asked(ws=ws, query=query, among=among)
     parts = [(part, weight) for way, weight in query.weights.items() for part in ways.RANKINGS[way](asked)]
     answers = zip(together([part for part, _ in parts]), parts, strict=True)

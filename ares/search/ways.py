@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -45,7 +45,7 @@ class Asked:
 
     ws: Workspace
     query: Query
-    among: set[str] | None
+    among: Collection[str] | None
 
 
 def episode_of(image: str) -> str:

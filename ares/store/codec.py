@@ -15,6 +15,8 @@ from ares.errors import StoreError
 MAX_BYTES = 15 * 2**20
 # Python reads back at most about a thousand levels, fewer where its own stack is deep already.
 MAX_DEPTH = 200
+# Documents that a store reads at once: failures are small and many, blocks of a set are large.
+_PAGE, _PAGE_BYTES = 1_000, 2**20
 
 
 class Row(NamedTuple):
@@ -162,6 +164,11 @@ def maker_from_text(text: str) -> Maker:
         Column(**{**column, "choices": tuple(column.get("choices", ()))}) for column in body.pop("columns")
     )
     return Maker(**body, columns=columns)
+
+
+def next_page(documents: int, size: int) -> int:
+    """How many documents to read at once after so many that were so large together."""
+    return min(2 * documents, _PAGE) if size < _PAGE_BYTES else max(1, documents // 2)
 
 
 def _depth(value: Json) -> int:

@@ -13,7 +13,7 @@ from ares.store import arrow, filters
 from ares.store.layout import Layout
 from ares.store.packed import Packed, pack
 from ares.store.paging import Orders
-from ares.store.rows import Places
+from ares.store.rows import Ids, Places
 from ares.store.scratch import Scratch
 from ares.store.stored import Stored
 from ares.store.trajectories import TrajectoryTable
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _CHUNK = 1000
 _STRETCH = 10_000
 _MARKS = 100_000
-_READER_ROWS = 65_536
+# Rows that a scan gives at once: whole episodes are four kilobytes each in Python. Rows that a stream for DuckDB gives.
+_SCAN_ROWS, _READER_ROWS = 4_096, 65_536
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 # No filter columns: a structure, and JSON text.
 _NO_FILTER = ("cameras", "metadata")
@@ -105,6 +106,13 @@ class EpisodeTable:
         """
         return {each for ids in self.stretches(where) for each in ids}
 
+    def held(self, where: str = "") -> Ids:
+        """Ids of the episodes that fulfil a filter, held as Arrow. Raises RequestError like `ids`."""
+        import pyarrow as pa
+
+        batches = self.scan(["episode_id"], where)
+        return Ids(pa.chunked_array([batch["episode_id"] for batch in batches], pa.string()))
+
     def stretches(self, where: str = "") -> Iterator[list[str]]:
         """Ids of the episodes that fulfil a filter, some thousands at a time. Raises RequestError like `ids`."""
         for batch in self.scan(["episode_id"], where):
@@ -158,6 +166,7 @@ class EpisodeTable:
                 if kept := self._orders.of(self.pinned(), order, offset):
                     return iter(kept.stretch(columns, where, offset, limit).to_batches())
         scanner = {
+            "batch_size": _SCAN_ROWS,
             "filter": condition,
             "limit": limit,
             "offset": offset or None,

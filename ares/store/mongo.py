@@ -162,15 +162,14 @@ class MongoStore:
     def find(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
         """Documents whose key starts with `prefix`, in order of key, a page at a time."""
         span: Document = {"$gte": {"collection": collection, "key": prefix}}
-        while True:
-            page = self._page(span)
+        size = 1
+        while page := self._page(span, size):
+            size = codec.next_page(size, sum(len(each["body"]) for each in page))
             for each in page:
                 place = each["_id"]
                 if place["collection"] != collection or not place["key"].startswith(prefix):
                     return
                 yield place["key"], codec.from_text(each["body"])
-            if len(page) < _CHUNK:
-                return
             span = {"$gt": page[-1]["_id"]}
 
     def drop(self, collection: str, keys: Iterable[str]) -> None:
@@ -228,8 +227,8 @@ class MongoStore:
     def _all(self, wanted: Document, shown: Document | None = None) -> list[Document]:
         return self._ask(lambda: list(self._facts.find(wanted, shown)))
 
-    def _page(self, span: Document) -> list[Document]:
-        return self._ask(lambda: list(self._documents.find({"_id": span}).sort("_id").limit(_CHUNK)))
+    def _page(self, span: Document, size: int) -> list[Document]:
+        return self._ask(lambda: list(self._documents.find({"_id": span}).sort("_id").limit(size)))
 
     def _send(self, writes: list[Any]) -> None:
         self._ask(lambda: self._documents.bulk_write(writes, ordered=False))

@@ -88,10 +88,10 @@ class Scratch:
         """The answer to an SQL query that has few rows."""
         return self._connection.sql(query).to_arrow_table()
 
-    def stream(self, query: str, rows: int = _ROWS) -> Iterator[pa.RecordBatch]:
+    def stream(self, query: str, rows: int = 0) -> Iterator[pa.RecordBatch]:
         """The answer to an SQL query with any number of rows, so many at a time; other queries may run meanwhile."""
         with self._connection.cursor() as cursor:
-            yield from (batch for batch in cursor.sql(query).to_arrow_reader(rows) if batch.num_rows)
+            yield from (batch for batch in cursor.sql(query).to_arrow_reader(rows or _ROWS) if batch.num_rows)
 
 
 def _kept(batches: Iterable[pa.RecordBatch], failed: list[BaseException]) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,6 @@ from ares.store.annotations import INDEXES, Logged
 
 _FORMAT = 1
 _BUSY_SECONDS = 60.0
-_PAGE = 1000
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (
@@ -164,13 +163,15 @@ class SqliteStore:
     def find(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
         """Documents whose key starts with `prefix`, in order of key, a page at a time."""
         query = "SELECT key, body FROM documents WHERE collection = ? AND key {} ? ORDER BY key LIMIT ?"
-        rows = self._rows(query.format(">="), (collection, prefix, _PAGE))
+        size = 1
+        rows = self._rows(query.format(">="), (collection, prefix, size))
         while rows:
+            size = codec.next_page(size, sum(len(body) for _, body in rows))
             for key, body in rows:
                 if not key.startswith(prefix):
                     return
                 yield key, codec.from_text(body)
-            rows = self._rows(query.format(">"), (collection, rows[-1][0], _PAGE))
+            rows = self._rows(query.format(">"), (collection, rows[-1][0], size))
 
     def drop(self, collection: str, keys: Iterable[str]) -> None:
         """Remove documents; a key that is not there is no error."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -115,6 +116,19 @@ def test_what_a_maker_has_done(store: AnnotationStore, make_fact: Make) -> None:
     assert store.done("a", asked) == {"episode1", "caption7"}
     assert store.done("a", ["caption7"]) == {"caption7"}
     assert store.done("a", []) == store.done("nobody", asked) == set()
+
+
+def test_large_documents_are_read_few_at_a_time(store: AnnotationStore) -> None:
+    large = "x" * 500_000
+    for number in range(40):
+        store.put("blocks", {f"{number:03}": [large, number]})
+    tracemalloc.start()
+    try:
+        found = [document[1] for _, document in store.find("blocks") if isinstance(document, list)]
+        assert found == list(range(40))
+        assert tracemalloc.get_traced_memory()[1] < 8e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_was_made_about_episodes(store: AnnotationStore, make_fact: Make) -> None:
