@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 # Episodes in a ranking per episode wanted: a fusion looks deeper than what is shown.
 _PER_RANKING = 2
-# Moments shown of one episode, of the frames looked at for each, and what is apart enough to be another one.
-_MOMENTS, _FRAMES_PER_EPISODE, _ONE_MOMENT_SECONDS = 3, 20, 1.0
+# Moments shown of one episode, and what is apart enough to be another one.
+_MOMENTS, _ONE_MOMENT_SECONDS = 3, 1.0
 _FRAME = re.compile(r"(?P<episode>[0-9a-f]{16})/(?P<camera>.+)@(?P<seconds>\d+(?:\.\d+)?)")
 
 
@@ -60,10 +60,9 @@ def moments_of(asked: Asked, episode_ids: Sequence[str]) -> dict[str, list[Momen
     if "frames" not in query.weights or (not query.by and not query.image and not spaces(ws)):
         return {}
     table = ws.tables.vectors(choose_space(ws, query.space).name)
-    limit = _FRAMES_PER_EPISODE * len(episode_ids)
     found: dict[str, list[Moment]] = {}
     for vector in _looks(ws, query, choose_space(ws, query.space)):
-        for moment in table.search(vector, limit, episode_ids):
+        for moment in table.frames(vector, episode_ids):
             found.setdefault(moment.episode_id, []).append(moment)
     return {one: _apart(sorted(moments, key=order)) for one, moments in found.items()}
 
@@ -72,9 +71,11 @@ def _apart(moments: Sequence[Moment]) -> list[Moment]:
     """The best moments that are not a second from a better one: neighbouring frames are one moment."""
     kept: list[Moment] = []
     for moment in moments:
-        if all(abs(moment.seconds - other.seconds) > _ONE_MOMENT_SECONDS for other in kept):
+        if len(kept) < _MOMENTS and all(
+            abs(moment.seconds - other.seconds) > _ONE_MOMENT_SECONDS for other in kept
+        ):
             kept.append(moment)
-    return kept[:_MOMENTS]
+    return kept
 
 
 def _by_frames(asked: Asked) -> Iterator[Part]:

@@ -155,7 +155,7 @@ class Nearest:
         import pyarrow as pa
 
         if chosen is not None and len(chosen.row_ids) <= FEW:
-            return self._few(query, count, chosen)
+            return self._few(query, chosen)
         scan: dict[str, Any] = {"prefilter": True}
         if chosen is not None:
             scan["row_addr_allowlist"] = chosen.allowlist
@@ -180,7 +180,11 @@ class Nearest:
         nearest = {"column": "vector", "q": query, "k": count, "metric": "cosine", **how}
         return self.dataset.scanner(columns=[*PLACE, "_distance"], nearest=nearest, **scan).to_table()
 
-    def _few(self, query: NDArray[np.float32], count: int, chosen: Chosen) -> pa.Table:
+    def compared(self, query: NDArray[np.float32], chosen: Chosen) -> pa.Table:
+        """All of some rows as `best` gives them, compared exactly; they are held at once."""
+        return ordered(self._few(query, chosen))
+
+    def _few(self, query: NDArray[np.float32], chosen: Chosen) -> pa.Table:
         import numpy as np
         import pyarrow as pa
 

@@ -59,6 +59,12 @@ class Chosen:
 
         return bytes(serialize_row_addrs(self.row_ids))
 
+    def parts(self, size: int) -> Iterator[Chosen]:
+        """The rows, `size` at a time."""
+        for start in range(0, len(self.row_ids), size):
+            part = slice(start, start + size)
+            yield Chosen(self.row_ids[part], self.offsets[part])
+
 
 class Rows:
     """Runs of rows that share an episode, of one version of a table: 16 bytes and an id each, whatever their length.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.store.tables import Tables
+
+_FRAMES_AT_ONCE = 8_192
 
 
 class Vectors(Protocol):
@@ -169,6 +171,17 @@ class VectorTable:
                 return []
             found = rank(near, query, limit, chosen, near.asked(chosen, rank is Nearest.best_episodes))
         return [Moment(**row) for row in found.to_pylist()]
+
+    def frames(self, query: NDArray[np.float32], episode_ids: Collection[str]) -> Iterator[Moment]:
+        """Every frame of a few episodes with its exact score, best first among some thousands; see `search`."""
+        with filters.failures(self._name):
+            near = self._look()
+            if near is None or not near.rows:
+                return
+            if len(query) != near.length:
+                raise self._another_length(near.length, len(query))
+            for part in near.places.of(episode_ids).parts(_FRAMES_AT_ONCE):
+                yield from (Moment(**row) for row in near.compared(query, part).to_pylist())
 
     def refresh(self, flat_rows: int = FLAT_ROWS, target: float = TARGET) -> Tuning | None:
         """Build or extend the index and measure its recall; a job calls this at its end. See `ares.store.refresh`.

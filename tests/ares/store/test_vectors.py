@@ -100,6 +100,25 @@ def test_equal_scores_stand_in_one_order(tables: Tables) -> None:
             assert found == wanted[:limit]
 
 
+def test_frames_of_some_episodes_are_all_compared(
+    vectors: VectorTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of an episode beside one with many better frames; what is compared at once changes nothing."""
+    query = np.arange(8, dtype=np.float32)
+    many = Rows("many", "front", [float(second) for second in range(900)], np.tile(query / 12, (900, 1)))
+    vectors.add([many])
+    wanted = _brute_force(_embedded(10), query, {"episode1", "episode2"})
+    for at_once in (100, 10_000):
+        monkeypatch.setattr("ares.store.vectors._FRAMES_AT_ONCE", at_once)
+        found = list(vectors.frames(query, ["many", "episode1", "nobody", "episode2"]))
+        others = sorted((one.score for one in found if one.episode_id != "many"), reverse=True)
+        assert others == pytest.approx([moment.score for moment in wanted], abs=1e-5)
+        assert len(found) == 900 + len(wanted)
+    assert list(vectors.frames(query, [])) == list(vectors.frames(query, ["nobody"])) == []
+    with pytest.raises(StoreError, match="another length"):
+        list(vectors.frames(np.ones(5, np.float32), ["many"]))
+
+
 def test_vectors_of_an_episode_come_back(vectors: VectorTable) -> None:
     front, wrist = _embedded(10)[6:8]
     cameras, seconds, found = vectors.of("episode3")
