@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from annotators.base import Seconds, Work
+from annotators.vlm import Model
 from ares.annotation import Cost
 from ares.episode import Episode
 from ares.errors import AresError
@@ -40,24 +41,8 @@ class Judged:
     cost: Cost
 
 
-class Judge(Protocol):
-    """A model that rules on captions."""
-
-    @property
-    def name(self) -> str:
-        """Portable name with a fingerprint of the weights, where they can be seen."""
-
-    @property
-    def family(self) -> str:
-        """Name of its kin; a caption by the same kin is not judged."""
-
-    @property
-    def batch(self) -> int:
-        """Most cases in one call."""
-
-    @property
-    def workers(self) -> int:
-        """Calls at the same time."""
+class Judge(Model, Protocol):
+    """A model that rules on captions, but not on those by its own kin."""
 
     @property
     def prompt_hash(self) -> str:

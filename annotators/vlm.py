@@ -43,8 +43,8 @@ class Reply:
     cost: Cost
 
 
-class Vlm(Protocol):
-    """A vision-language model; the same questions get the same replies as far as the back end can promise it."""
+class Model(Protocol):
+    """What is known of a model before it is asked."""
 
     @property
     def name(self) -> str:
@@ -56,11 +56,15 @@ class Vlm(Protocol):
 
     @property
     def batch(self) -> int:
-        """Most questions that one call should hold."""
+        """Most questions, or cases, that one call should hold."""
 
     @property
     def workers(self) -> int:
         """Calls that may run at the same time."""
+
+
+class Vlm(Model, Protocol):
+    """A vision-language model; the same questions get the same replies as far as the back end can promise it."""
 
     def ask(self, asks: Sequence[Ask]) -> Sequence[Reply | AresError]:
         """One reply, or the reason why there is none, per question and in order."""

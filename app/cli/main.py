@@ -24,7 +24,7 @@ COMMANDS = {
 }
 
 # They make no DataFrame, so that as programs they need not wait a second for pandas.
-_WITHOUT_PANDAS = ("status",)
+_WITHOUT_PANDAS = ("ingest", "status")
 
 
 def build(chosen: str = "") -> argparse.ArgumentParser:

@@ -21,7 +21,7 @@ from ingest.base import Ingester, Item, Options, Source
 from ingest.batch import read_all
 from ingest.load import load
 
-RECORDS = 300
+RECORDS = 520
 
 
 @pytest.fixture

@@ -63,6 +63,23 @@ def whole() -> Callable[[Path], MediaRef]:
 
 
 @pytest.fixture(scope="session")
+def part() -> Callable[[Path, int, float, float], MediaRef]:
+    """A reference to so many frames of a video file, at a rate, from a second on."""
+
+    def ref(path: Path, frames: int, rate_hz: float, start: float = 0.0) -> MediaRef:
+        return MediaRef(
+            kind="mp4",
+            uri=str(path),
+            start_seconds=start,
+            stop_seconds=start + frames / rate_hz,
+            num_frames=frames,
+            rate_hz=rate_hz,
+        )
+
+    return ref
+
+
+@pytest.fixture(scope="session")
 def decode() -> Callable[[Path], tuple[list[float], list[NDArray[np.uint8]]]]:
     """Seconds (from the first frame on) and pictures of a video, decoded from end to end."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -25,15 +26,7 @@ def decoded(path: Path) -> list[tuple[float, str]]:
         ]
 
 
-def ref(path: Path, frames: int, rate_hz: float, start: float = 0.0) -> MediaRef:
-    return MediaRef(
-        kind="mp4",
-        uri=str(path),
-        start_seconds=start,
-        stop_seconds=start + frames / rate_hz,
-        num_frames=frames,
-        rate_hz=rate_hz,
-    )
+Part = Callable[..., MediaRef]
 
 
 def write(path: Path, times: list[int], options: dict[str, str], size: int = 64) -> Path:
@@ -70,15 +63,17 @@ def assert_same(target: Path, rate_hz: int, sources: list[list[tuple[float, str]
     assert [image for _, image in out] == [image for source in sources for _, image in source]
 
 
-def test_whole_videos_with_b_frames_are_joined_bit_by_bit(demo_samples: Path, tmp_path: Path) -> None:
+def test_whole_videos_with_b_frames_are_joined_bit_by_bit(
+    part: Part, demo_samples: Path, tmp_path: Path
+) -> None:
     files = sorted((demo_samples / "video" / "videos").glob("*_front.mp4"))[:4]
     sources = [decoded(file) for file in files]
-    refs = [ref(file, len(source), 20.0) for file, source in zip(files, sources, strict=True)]
+    refs = [part(file, len(source), 20.0) for file, source in zip(files, sources, strict=True)]
     assert_same(join(tmp_path / "joined.mp4", 20, refs), 20, sources)
 
 
 def test_spans_of_a_shared_av1_file_are_cut_and_joined_in_any_order(
-    shared_data: Path, tmp_path: Path
+    part: Part, shared_data: Path, tmp_path: Path
 ) -> None:
     root = shared_data / "g1_bottle_lerobot_v30"
     video = next(root.glob("videos/*/chunk-000/file-000.mp4"))
@@ -87,51 +82,51 @@ def test_spans_of_a_shared_av1_file_are_cut_and_joined_in_any_order(
     whole = decoded(video)
     chosen = [rows[2], rows[0]]
     sources = [whole[round(row[key] * 30) :][: row["length"]] for row in chosen]
-    refs = [ref(video, row["length"], 30.0, row[key]) for row in chosen]
+    refs = [part(video, row["length"], 30.0, row[key]) for row in chosen]
     assert_same(join(tmp_path / "joined.mp4", 30, refs), 30, sources)
 
 
 @pytest.mark.parametrize("bframes", ["0", "3"])
-def test_a_span_between_key_frames_is_cut_out(tmp_path: Path, bframes: str) -> None:
+def test_a_span_between_key_frames_is_cut_out(part: Part, tmp_path: Path, bframes: str) -> None:
     video = write(tmp_path / "v.mp4", list(range(40)), {"g": "10", "bf": bframes, "sc_threshold": "0"})
-    refs = [ref(video, 10, 30.0, 1 / 3), ref(video, 20, 30.0, 0.0)]
+    refs = [part(video, 10, 30.0, 1 / 3), part(video, 20, 30.0, 0.0)]
     whole = decoded(video)
     assert_same(join(tmp_path / "joined.mp4", 30, refs), 30, [whole[10:20], whole[:20]])
 
 
-def test_a_span_that_starts_between_key_frames_is_no_copy(tmp_path: Path) -> None:
+def test_a_span_that_starts_between_key_frames_is_no_copy(part: Part, tmp_path: Path) -> None:
     video = write(tmp_path / "v.mp4", list(range(40)), {"g": "10", "bf": "0", "sc_threshold": "0"})
     with pytest.raises(NotCopyable, match="key frame"):
-        cut(ref(video, 10, 30.0, 5 / 30), 10, 30.0)
+        cut(part(video, 10, 30.0, 5 / 30), 10, 30.0)
 
 
-def test_a_span_that_ends_where_later_frames_are_needed_is_no_copy(tmp_path: Path) -> None:
+def test_a_span_that_ends_where_later_frames_are_needed_is_no_copy(part: Part, tmp_path: Path) -> None:
     video = write(
         tmp_path / "v.mp4", list(range(40)), {"g": "40", "x264-params": "bframes=3:b-adapt=0:scenecut=0"}
     )
     with pytest.raises(NotCopyable, match="outside"):
-        cut(ref(video, 7, 30.0), 7, 30.0)
+        cut(part(video, 7, 30.0), 7, 30.0)
 
 
 @pytest.mark.parametrize("times", [[0, 1, 2, 4, 5, 6], [0, 1, 2, 3, 5, 6]])
-def test_a_variable_rate_is_no_copy(tmp_path: Path, times: list[int]) -> None:
+def test_a_variable_rate_is_no_copy(part: Part, tmp_path: Path, times: list[int]) -> None:
     video = write(tmp_path / "v.mp4", times, {"bf": "0"})
     with pytest.raises(NotCopyable, match="constant rate"):
-        cut(ref(video, len(times), 30.0), len(times), 30.0)
+        cut(part(video, len(times), 30.0), len(times), 30.0)
 
 
-def test_another_rate_than_the_asked_one_is_no_copy(tmp_path: Path) -> None:
+def test_another_rate_than_the_asked_one_is_no_copy(part: Part, tmp_path: Path) -> None:
     video = write(tmp_path / "v.mp4", list(range(30)), {"bf": "0"})
     with pytest.raises(NotCopyable, match="constant rate"):
-        cut(ref(video, 10, 10.0), 10, 10.0)
+        cut(part(video, 10, 10.0), 10, 10.0)
     with pytest.raises(NotCopyable, match="constant rate"):
-        cut(ref(video, 30, 29.0), 30, 29.0)
+        cut(part(video, 30, 29.0), 30, 29.0)
 
 
-def test_a_file_that_begins_late_is_copied_from_its_first_frame(tmp_path: Path) -> None:
+def test_a_file_that_begins_late_is_copied_from_its_first_frame(part: Part, tmp_path: Path) -> None:
     video = write(tmp_path / "v.mp4", list(range(7, 37)), {})
     assert decoded(video)[0][0] > 0.2
-    assert_same(join(tmp_path / "joined.mp4", 30, [ref(video, 30, 30.0)]), 30, [decoded(video)])
+    assert_same(join(tmp_path / "joined.mp4", 30, [part(video, 30, 30.0)]), 30, [decoded(video)])
 
 
 def test_a_rate_that_the_user_gave_is_no_hindrance(tmp_path: Path) -> None:
@@ -142,9 +137,9 @@ def test_a_rate_that_the_user_gave_is_no_hindrance(tmp_path: Path) -> None:
     assert_same(join(tmp_path / "joined.mp4", 5, [slower]), 5, [decoded(video)])
 
 
-def test_other_sizes_do_not_fit_in_one_file(tmp_path: Path) -> None:
-    small = cut(ref(write(tmp_path / "a.mp4", [0, 1], {}), 2, 30.0), 2, 30.0)
-    large = cut(ref(write(tmp_path / "b.mp4", [0, 1], {}, size=96), 2, 30.0), 2, 30.0)
+def test_other_sizes_do_not_fit_in_one_file(part: Part, tmp_path: Path) -> None:
+    small = cut(part(write(tmp_path / "a.mp4", [0, 1], {}), 2, 30.0), 2, 30.0)
+    large = cut(part(write(tmp_path / "b.mp4", [0, 1], {}, size=96), 2, 30.0), 2, 30.0)
     joined = Joined(tmp_path / "joined.mp4", 30, small)
     assert joined.fits(small) and not joined.fits(large)
     joined.append(small)
@@ -153,9 +148,9 @@ def test_other_sizes_do_not_fit_in_one_file(tmp_path: Path) -> None:
     large.close()
 
 
-def test_a_video_that_is_gone_or_broken_says_so(tmp_path: Path) -> None:
+def test_a_video_that_is_gone_or_broken_says_so(part: Part, tmp_path: Path) -> None:
     with pytest.raises(MediaError, match="file is missing"):
-        cut(ref(tmp_path / "none.mp4", 10, 30.0), 10, 30.0)
+        cut(part(tmp_path / "none.mp4", 10, 30.0), 10, 30.0)
     (tmp_path / "empty.mp4").touch()
     with pytest.raises(MediaError, match="cannot be opened"):
-        cut(ref(tmp_path / "empty.mp4", 10, 30.0), 10, 30.0)
+        cut(part(tmp_path / "empty.mp4", 10, 30.0), 10, 30.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -90,17 +90,7 @@ def shown(pictures: NDArray[np.uint8]) -> list[int]:
     return [round((float(picture.mean()) - 20) / 15) for picture in pictures]
 
 
-def whole(path: Path) -> MediaRef:
-    info = probe(path)
-    return MediaRef(
-        kind="mp4",
-        uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=info.duration_seconds,
-        num_frames=info.num_frames,
-        rate_hz=info.rate_hz,
-    )
-
+Whole = Callable[[Path], MediaRef]
 
 TURNS = {
     "as it lies": ((ONE, 0, 0, 0, ONE, 0, 0, 0, 1 << 30), "rgb-"),
@@ -113,7 +103,9 @@ TURNS = {
 
 @pytest.mark.parametrize("name", TURNS)
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
-def test_a_turned_video_is_seen_as_a_person_sees_it(tmp_path: Path, name: str, suffix: str) -> None:
+def test_a_turned_video_is_seen_as_a_person_sees_it(
+    whole: Whole, tmp_path: Path, name: str, suffix: str
+) -> None:
     matrix, expected = TURNS[name]
     path = write(tmp_path / f"a.{suffix}", [quarters(n) for n in range(12)], matrix=matrix)
     info, ref = probe(path), whole(path)
@@ -126,7 +118,9 @@ def test_a_turned_video_is_seen_as_a_person_sees_it(tmp_path: Path, name: str, s
     assert corners(cv2.cvtColor(jpeg, cv2.COLOR_BGR2RGB).astype(np.uint8)) == expected
 
 
-def test_packets_of_a_turned_video_are_not_copied_and_its_span_plays_upright(tmp_path: Path) -> None:
+def test_packets_of_a_turned_video_are_not_copied_and_its_span_plays_upright(
+    whole: Whole, tmp_path: Path
+) -> None:
     matrix, expected = TURNS["a quarter to the right"]
     path = write(tmp_path / "phone.mp4", [quarters(n) for n in range(20)], matrix=matrix, g="5", bf="0")
     ref = whole(path)
@@ -164,7 +158,9 @@ def test_a_turn_does_what_its_matrix_says(
 
 @pytest.mark.parametrize("options", [{"bf": "0"}, {"bf": "3", "b_strategy": "0"}])
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
-def test_a_varying_rate_has_its_true_seconds(tmp_path: Path, options: dict[str, Any], suffix: str) -> None:
+def test_a_varying_rate_has_its_true_seconds(
+    whole: Whole, tmp_path: Path, options: dict[str, Any], suffix: str
+) -> None:
     path = write(tmp_path / f"phone.{suffix}", shades(12), PHONE, **options)
     info, ref = probe(path), whole(path)
     assert info.seconds is not None
@@ -175,7 +171,9 @@ def test_a_varying_rate_has_its_true_seconds(tmp_path: Path, options: dict[str, 
     assert shown(np.stack(list(all_frames(ref)))) == list(range(12))
 
 
-def test_a_span_at_a_varying_rate_is_played_in_its_time_and_ends_where_it_ends(tmp_path: Path) -> None:
+def test_a_span_at_a_varying_rate_is_played_in_its_time_and_ends_where_it_ends(
+    whole: Whole, tmp_path: Path
+) -> None:
     path = write(tmp_path / "phone.mp4", shades(12), PHONE, bf="0")
     info = probe(path)
     assert info.seconds is not None
@@ -200,7 +198,7 @@ def test_a_span_at_a_varying_rate_is_played_in_its_time_and_ends_where_it_ends(t
     assert shown(np.stack(list(all_frames(made)))) == shown(frames_at(ref, asked))
 
 
-def test_a_rate_that_only_the_container_rounds_is_constant(tmp_path: Path) -> None:
+def test_a_rate_that_only_the_container_rounds_is_constant(whole: Whole, tmp_path: Path) -> None:
     for suffix in ("mkv", "webm", "mp4", "avi"):
         codec = "libvpx-vp9" if suffix == "webm" else "mpeg4" if suffix == "avi" else "libx264"
         info = probe(write(tmp_path / f"a.{suffix}", shades(12), codec=codec))
@@ -211,7 +209,7 @@ def test_a_rate_that_only_the_container_rounds_is_constant(tmp_path: Path) -> No
     assert info.seconds is None and info.rate_hz == pytest.approx(30, abs=0.01)
 
 
-def test_sound_first_and_a_cover_picture_are_not_the_video(tmp_path: Path) -> None:
+def test_sound_first_and_a_cover_picture_are_not_the_video(whole: Whole, tmp_path: Path) -> None:
     path = write(tmp_path / "loud.mp4", shades(12), sound=True)
     assert probe(path).num_frames == 12 and shown(frames_at(whole(path), [0.3])) == [6]
     cover = tmp_path / "cover.jpg"
@@ -237,7 +235,7 @@ def test_sound_first_and_a_cover_picture_are_not_the_video(tmp_path: Path) -> No
         pass
 
 
-def test_a_video_that_begins_late_is_shown_and_cut_from_its_first_frame(tmp_path: Path) -> None:
+def test_a_video_that_begins_late_is_shown_and_cut_from_its_first_frame(whole: Whole, tmp_path: Path) -> None:
     times = [3000 + 50 * number for number in range(14)]
     path = write(tmp_path / "late.mkv", shades(14), times, bf="0", g="7")
     info, ref = probe(path), whole(path)
@@ -262,7 +260,7 @@ def test_a_video_that_begins_late_is_shown_and_cut_from_its_first_frame(tmp_path
     ],
 )
 def test_what_cameras_write_is_read_and_made_playable(
-    tmp_path: Path, name: str, codec: str, pixels: str
+    whole: Whole, tmp_path: Path, name: str, codec: str, pixels: str
 ) -> None:
     options: dict[str, Any] = {"x265-params": "log-level=none"} if codec == "libx265" else {}
     path = write(tmp_path / name, shades(12), codec=codec, pix_fmt=pixels, **options)
@@ -275,7 +273,7 @@ def test_what_cameras_write_is_read_and_made_playable(
     assert shown(np.stack(list(all_frames(whole(made))))) == list(range(12))
 
 
-def test_a_fragmented_mp4_has_all_its_frames(tmp_path: Path) -> None:
+def test_a_fragmented_mp4_has_all_its_frames(whole: Whole, tmp_path: Path) -> None:
     options = {"movflags": "frag_keyframe+empty_moov"}
     path = write(tmp_path / "live.mp4", shades(12), container=options, g="4")
     assert (probe(path).num_frames, probe(path).rate_hz) == (12, 20.0)

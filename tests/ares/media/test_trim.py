@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,7 @@ from ares.media.packets import NotCopyable
 from ares.media.ref import MediaRef
 from ares.media.trim import trim
 
-
-def span(path: Path, start: float, frames: int, rate_hz: float = 20.0) -> MediaRef:
-    return MediaRef(
-        kind="mp4",
-        uri=str(path),
-        start_seconds=start,
-        stop_seconds=start + frames / rate_hz,
-        num_frames=frames,
-        rate_hz=rate_hz,
-    )
+Part = Callable[..., MediaRef]
 
 
 @pytest.fixture(
@@ -44,24 +36,24 @@ def source(request: pytest.FixtureRequest, make_video: Any, tmp_path_factory: An
     asked=st.lists(st.floats(-0.1, 5), min_size=1, max_size=5),
 )
 def test_same_frames_at_the_same_seconds(
-    source: Path, tmp_path: Path, first: int, count: int, asked: list[float]
+    part: Part, source: Path, tmp_path: Path, first: int, count: int, asked: list[float]
 ) -> None:
-    ref = span(source, first / 20, min(count, 90 - first))
+    ref = part(source, min(count, 90 - first), 20.0, first / 20)
     made = trim(ref, tmp_path / "cut.mp4")
     assert (made.num_frames, made.rate_hz) == (ref.num_frames, ref.rate_hz)
     assert np.array_equal(frames_at(made, asked), frames_at(ref, asked))
     assert np.array_equal(np.stack(list(all_frames(made))), np.stack(list(all_frames(ref))))
 
 
-def test_a_span_at_a_keyframe_holds_no_frame_too_many(tmp_path: Path, make_video: Any) -> None:
+def test_a_span_at_a_keyframe_holds_no_frame_too_many(part: Part, tmp_path: Path, make_video: Any) -> None:
     source = make_video(tmp_path / "a.mp4", frames=60, g=10, bf=0)
-    made = trim(span(source, 1.0, 20), tmp_path / "cut.mp4")
+    made = trim(part(source, 20, 20.0, 1.0), tmp_path / "cut.mp4")
     assert made.start_seconds == 0.0
     with av.open(made.uri) as container:
         assert container.streams.video[0].frames == 20
 
 
-def test_uneven_times_and_a_rate_of_the_user_are_kept(tmp_path: Path) -> None:
+def test_uneven_times_and_a_rate_of_the_user_are_kept(part: Part, tmp_path: Path) -> None:
     source = tmp_path / "a.mp4"
     with av.open(str(source), "w") as container:
         stream: Any = container.add_stream("libx264", rate=30, options={"g": "8"})
@@ -71,13 +63,13 @@ def test_uneven_times_and_a_rate_of_the_user_are_kept(tmp_path: Path) -> None:
             frame.pts, frame.time_base = time, Fraction(1, 30)
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
-    ref = span(source, 0.5, 20, 15.0)
+    ref = part(source, 20, 15.0, 0.5)
     made = trim(ref, tmp_path / "cut.mp4")
     asked = [k / 29 for k in range(40)]
     assert np.array_equal(frames_at(made, asked), frames_at(ref, asked))
 
 
-def test_packets_that_no_mp4_holds_are_said_to_be_so(tmp_path: Path) -> None:
+def test_packets_that_no_mp4_holds_are_said_to_be_so(part: Part, tmp_path: Path) -> None:
     source = tmp_path / "a.webm"
     with av.open(str(source), "w") as container:
         stream: Any = container.add_stream("libvpx", rate=20)
@@ -87,4 +79,4 @@ def test_packets_that_no_mp4_holds_are_said_to_be_so(tmp_path: Path) -> None:
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     with pytest.raises(NotCopyable):
-        trim(span(source, 0.2, 10), tmp_path / "cut.mp4")
+        trim(part(source, 10, 20.0, 0.2), tmp_path / "cut.mp4")

@@ -13,6 +13,10 @@ import pytest
 from mcap.records import Schema
 from mcap_ros2.writer import Writer
 
+from ares.episode import Record
+from ingest.base import Options, Source
+from ingest.mcap import mcap
+
 HEADER = (
     "\n" + 80 * "=" + "\nMSG: std_msgs/Header\nbuiltin_interfaces/Time stamp\nstring frame_id\n"
     + 80 * "=" + "\nMSG: builtin_interfaces/Time\nint32 sec\nuint32 nanosec\n"
@@ -80,7 +84,20 @@ def write(path: Path, entries: Iterable[Entry], encoding: str = "", **options: A
     return path
 
 
+def opened(path: Path, **options: Any) -> Source:
+    """The one source of a recording."""
+    (source,) = mcap.open(str(path), Options(**options))
+    return source
+
+
+def read(path: Path, **options: Any) -> Record:
+    """The one record of a recording."""
+    (item,) = opened(path, **options).items
+    return item.load()
+
+
 @pytest.fixture(scope="session")
 def kit() -> Any:
-    """Makers of messages, and the writer of a file of them."""
-    return Message(header=header, joints=joints, states=states, images=images, said=said, write=write)
+    """Makers of messages, the writer of a file of them, and what ingestion makes of it."""
+    makers = {"header": header, "joints": joints, "states": states, "images": images, "said": said}
+    return Message(**makers, write=write, opened=opened, read=read)

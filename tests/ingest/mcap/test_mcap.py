@@ -13,25 +13,12 @@ from mcap.reader import make_reader
 from mcap.writer import CompressionType
 from mcap_ros2.decoder import DecoderFactory
 
-from ares.episode import Record
 from ares.errors import SourceError
 from ares.media.frames import frames_at
-from ingest.base import Options, Source
-from ingest.mcap import mcap
 
 Entry = tuple[str, str, int, Any]
 START = 1_760_000_000 * 10**9
 STEP = 100_000_000
-
-
-def opened(path: Path, **options: Any) -> Source:
-    (source,) = mcap.open(str(path), Options(**options))
-    return source
-
-
-def read(path: Path, **options: Any) -> Record:
-    (item,) = opened(path, **options).items
-    return item.load()
 
 
 def decoded(path: Path, topic: str) -> Iterator[Any]:
@@ -45,9 +32,9 @@ def seconds(message: Any) -> int:
     return int(message.header.stamp.sec) * 10**9 + int(message.header.stamp.nanosec)
 
 
-def test_a_real_ros2_recording_has_the_values_of_the_library(shared_data: Path) -> None:
+def test_a_real_ros2_recording_has_the_values_of_the_library(kit: Any, shared_data: Path) -> None:
     path = shared_data / "mcap" / "g1_ep010_ros2.mcap"
-    record = read(path)
+    record = kit.read(path)
     episode, trajectory = record.episode, record.trajectory
     assert episode.instruction == "Pick up the yellow bottle on the table."
     assert (episode.num_steps, episode.rate_source, round(episode.rate_hz, 4)) == (290, "source", 30.0)
@@ -65,16 +52,16 @@ def test_a_real_ros2_recording_has_the_values_of_the_library(shared_data: Path) 
     assert record.warnings == ()
 
 
-def test_a_real_foxglove_recording(shared_data: Path) -> None:
-    record = read(shared_data / "mcap" / "g1_ep010_foxglove_video.mcap")
+def test_a_real_foxglove_recording(kit: Any, shared_data: Path) -> None:
+    record = kit.read(shared_data / "mcap" / "g1_ep010_foxglove_video.mcap")
     (camera,) = record.episode.cameras
     assert (record.episode.num_steps, camera.codec, camera.width, camera.height) == (290, "h264", 640, 480)
     assert (record.trajectory.state, record.trajectory.action, record.warnings) == (None, None, ())
 
 
-def test_what_holds_nothing_fails_and_says_what_there_is(shared_data: Path) -> None:
+def test_what_holds_nothing_fails_and_says_what_there_is(kit: Any, shared_data: Path) -> None:
     folder = shared_data / "rosbag2_mcap"
-    source = opened(folder)
+    source = kit.opened(folder)
     items = {item.where.removeprefix(f"{folder}/"): item for item in source.items}
     assert source.total == len(items) == 10
     texts = {}
@@ -100,13 +87,13 @@ def test_what_holds_nothing_fails_and_says_what_there_is(shared_data: Path) -> N
 def test_channels_that_cannot_be_read_are_skipped_and_said(kit: Any, tmp_path: Path) -> None:
     service = ("/srv/_service_event", "test_msgs/srv/Empty_Event", START, b"\x00\x01\x00\x00\x01\x00\x00\x00")
     path = kit.write(tmp_path / "a.mcap", [service, *kit.states(), *kit.images()])
-    assert read(path).warnings == ("topic /srv/_service_event is skipped: its schema cannot be parsed",)
+    assert kit.read(path).warnings == ("topic /srv/_service_event is skipped: its schema cannot be parsed",)
     wrong = ("/other", "std_msgs/msg/String", START, b"abc")
     path = kit.write(tmp_path / "b.mcap", [wrong, *kit.states()], encoding="wrong_format")
-    assert read(path).warnings == ("topic /other is skipped: its message encoding is not known",)
+    assert kit.read(path).warnings == ("topic /other is skipped: its message encoding is not known",)
     broken = ("/joint_states", "sensor_msgs/msg/JointState", START + 1, b"\x00\x01\x00\x00\x01")
     path = kit.write(tmp_path / "c.mcap", [*kit.states(), broken])
-    record = read(path)
+    record = kit.read(path)
     assert record.warnings == ("topic /joint_states: message is not what its schema says",)
     assert record.episode.num_steps == 10
 
@@ -117,7 +104,7 @@ def test_steps_are_the_images_and_hold_the_latest_sample(kit: Any, tmp_path: Pat
         *kit.states(late=30_000_000),
         *kit.states(topic="/arm/command", late=-10_000_000),
     ]
-    record = read(kit.write(tmp_path / "a.mcap", entries))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     state, action = record.trajectory.state, record.trajectory.action
     assert state is not None and action is not None
     assert state.values[:, 0].tolist() == [0, *range(9)]
@@ -132,11 +119,11 @@ def test_stamps_count_and_not_the_log(kit: Any, tmp_path: Path) -> None:
     entries = [
         (topic, schema, at + (9 - k) * 3 * STEP, m) for k, (topic, schema, at, m) in enumerate(kit.states())
     ]
-    record = read(kit.write(tmp_path / "a.mcap", [*kit.images(), *entries]))
+    record = kit.read(kit.write(tmp_path / "a.mcap", [*kit.images(), *entries]))
     assert record.trajectory.state is not None
     assert record.trajectory.state.values[:, 0].tolist() == list(range(10))
     shuffled = kit.write(tmp_path / "b.mcap", [*kit.states()[5:], *kit.states()[:5]])
-    record = read(shuffled)
+    record = kit.read(shuffled)
     assert record.trajectory.state is not None
     assert record.trajectory.state.values[:, 0].tolist() == list(range(10))
     assert record.warnings == ("topic /joint_states has stamps that run backwards; its messages were sorted",)
@@ -148,7 +135,7 @@ def test_joints_by_name_whatever_their_order(kit: Any, tmp_path: Path) -> None:
         return kit.joints(START + STEP * k, [{"a": k, "b": -k}[name] for name in names], names)
 
     entries = [("/js", "sensor_msgs/msg/JointState", START + STEP * k, message(k)) for k in range(9)]
-    record = read(kit.write(tmp_path / "a.mcap", entries))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert record.trajectory.state is not None and record.episode.state_names == ("a", "b")
     assert record.trajectory.state.values.tolist() == [[k if k % 3 < 2 else k - 1, -k] for k in range(9)]
     assert record.warnings == ("topic /js lacks some joints in some messages; they keep their last value",)
@@ -161,7 +148,7 @@ def test_a_joint_that_comes_later_has_its_first_value_before(kit: Any, tmp_path:
         at = START + STEP * k
         message = kit.joints(at, values.values(), values.keys())
         entries.append(("/js", "sensor_msgs/msg/JointState", at, message))
-    record = read(kit.write(tmp_path / "a.mcap", entries))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert record.trajectory.state is not None and record.episode.state_names == ("a", "late")
     assert record.trajectory.state.values.tolist() == [[1, 7], [2, 7], [2, 8], [4, 9]]
 
@@ -177,7 +164,7 @@ def test_arrays_may_be_empty(kit: Any, tmp_path: Path) -> None:
         *(("/cmd", schema, t, m) for t, m in zip(at, still, strict=True)),
         *(("/js", schema, t, m) for t, m in zip(at, both, strict=True)),
     ]
-    record = read(kit.write(tmp_path / "a.mcap", entries))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert record.trajectory.action is not None and record.trajectory.state is not None
     assert record.trajectory.action.values.tolist() == [[1.5, 2.5]] * 4
     assert record.trajectory.state.values[:, 0].tolist() == [0, 1, 3, 5]
@@ -193,15 +180,15 @@ def test_a_topic_without_any_value_is_no_signal(kit: Any, tmp_path: Path) -> Non
     schema = "sensor_msgs/msg/JointState"
     empty = [("/js", schema, START + k, kit.joints(START + k, [], [])) for k in range(3)]
     with pytest.raises(SourceError, match=r"holds no camera and no signal.*3 messages"):
-        read(kit.write(tmp_path / "a.mcap", empty))
-    record = read(kit.write(tmp_path / "b.mcap", [*empty, *kit.states(topic="/other")]))
+        kit.read(kit.write(tmp_path / "a.mcap", empty))
+    record = kit.read(kit.write(tmp_path / "b.mcap", [*empty, *kit.states(topic="/other")]))
     assert record.warnings == ("topic /js has messages without values; they are left out",)
     assert record.episode.state_names == ("a", "b")
 
 
 def test_values_beyond_float32_are_said(kit: Any, tmp_path: Path) -> None:
     entries = [*kit.states()[1:], ("/joint_states", *kit.states(1)[0][1:3], kit.joints(START, [1e300, 1.0]))]
-    record = read(kit.write(tmp_path / "a.mcap", entries))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert "topic /joint_states has values beyond float32; they are infinite" in record.warnings
 
 
@@ -213,7 +200,7 @@ def test_a_schema_of_another_version_is_said(kit: Any, tmp_path: Path) -> None:
         enable_crcs=False,
     )
     path.write_bytes(path.read_bytes().replace(b"string data", b"string text"))
-    record = read(path)
+    record = kit.read(path)
     assert record.episode.instruction == ""
     assert "topic /task: its schema lacks a field of its type" in record.warnings
 
@@ -232,7 +219,7 @@ def test_actions_without_stamps_and_two_arms(kit: Any, tmp_path: Path) -> None:
         ),
         *(("/gains", array, t, Message(data=[1.0])) for t in at),
     ]
-    record = read(kit.write(tmp_path / "a.mcap", entries))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     left, right = ([f"/{side}/joint_states/{name}" for name in "ab"] for side in ("left", "right"))
     assert record.episode.state_names == (*left, *right)
     assert record.episode.action_names == ("/gripper/command/0", "/target/0", "/target/1")
@@ -253,13 +240,13 @@ def test_instructions_in_the_order_they_were_given(kit: Any, tmp_path: Path) -> 
         kit.said("hello", "/chatter"),
         kit.said("", "/prompt"),
     ]
-    episode = read(kit.write(tmp_path / "a.mcap", [*entries, *kit.states()])).episode
+    episode = kit.read(kit.write(tmp_path / "a.mcap", [*entries, *kit.states()])).episode
     assert episode.instructions == ("lift", "then rest") and episode.instruction == "lift"
 
 
 def test_uneven_stamps_and_dropped_messages_are_said(kit: Any, tmp_path: Path) -> None:
     gone = [entry for k, entry in enumerate(kit.images()) if k not in (4, 5)]
-    record = read(kit.write(tmp_path / "a.mcap", gone))
+    record = kit.read(kit.write(tmp_path / "a.mcap", gone))
     assert record.warnings == ("topic /camera/front/image_raw/compressed dropped messages",)
     assert record.trajectory.timestamps.tolist() == [k / 10 for k in range(10) if k not in (4, 5)]
     assert record.episode.rate_hz == pytest.approx(7 / 0.9)
@@ -269,9 +256,9 @@ def test_uneven_stamps_and_dropped_messages_are_said(kit: Any, tmp_path: Path) -
         return topic, schema, at, kit.joints(at + by, [1, 2])
 
     uneven = [late(entry, 30_000_000 * (k % 2)) for k, entry in enumerate(kit.states())]
-    record = read(kit.write(tmp_path / "b.mcap", uneven))
+    record = kit.read(kit.write(tmp_path / "b.mcap", uneven))
     assert record.warnings == ("topic /joint_states is not evenly spaced (jitter above 20 %)",)
-    record = read(
+    record = kit.read(
         kit.write(
             tmp_path / "c.mcap", [*kit.images(20), *kit.states(10), *kit.states(1, "/zero"), *kit.states(2)]
         )
@@ -282,7 +269,7 @@ def test_uneven_stamps_and_dropped_messages_are_said(kit: Any, tmp_path: Path) -
 
 def test_no_stamps_in_the_headers(kit: Any, tmp_path: Path) -> None:
     entries = [(topic, schema, at, kit.joints(0, m.position)) for topic, schema, at, m in kit.states()]
-    record = read(kit.write(tmp_path / "a.mcap", entries))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert record.warnings == (
         "topic /joint_states has messages without header stamps; their times of publishing are taken",
     )
@@ -303,7 +290,7 @@ def test_cameras_by_topic_and_depth_left_out(kit: Any, tmp_path: Path) -> None:
         *kit.images(topic="/camera/image"),
         *kit.images(1, topic="/a/map"),
     ]
-    record = read(kit.write(tmp_path / "a.mcap", entries))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert [(c.name, c.codec) for c in record.episode.cameras] == [
         ("a_map", "jpeg"),
         ("camera", "jpeg"),
@@ -320,7 +307,7 @@ def test_cameras_by_topic_and_depth_left_out(kit: Any, tmp_path: Path) -> None:
 
 def test_a_camera_that_ran_before_and_after(kit: Any, tmp_path: Path) -> None:
     entries = [*kit.images(10, "/b/image")[3:8], *kit.images(10, "/c/image")]
-    cameras = read(kit.write(tmp_path / "a.mcap", entries)).episode.cameras
+    cameras = kit.read(kit.write(tmp_path / "a.mcap", entries)).episode.cameras
     assert [(c.name, c.media.num_frames, c.media.start_seconds) for c in cameras] == [
         ("b", 5, 0.0),
         ("c", 5, 0.3),
@@ -328,7 +315,7 @@ def test_a_camera_that_ran_before_and_after(kit: Any, tmp_path: Path) -> None:
 
 
 def test_a_rate_given_makes_the_steps_even(kit: Any, tmp_path: Path) -> None:
-    record = read(kit.write(tmp_path / "a.mcap", [*kit.images(), *kit.states()]), rate_hz=20.0)
+    record = kit.read(kit.write(tmp_path / "a.mcap", [*kit.images(), *kit.states()]), rate_hz=20.0)
     assert (record.episode.rate_hz, record.episode.rate_source, record.episode.num_steps) == (
         20.0,
         "user",
@@ -338,7 +325,7 @@ def test_a_rate_given_makes_the_steps_even(kit: Any, tmp_path: Path) -> None:
     assert record.trajectory.state is not None
     assert record.trajectory.state.values[:, 0].tolist() == [k // 2 for k in range(19)]
     assert record.warnings == ()
-    single = read(kit.write(tmp_path / "one.mcap", kit.states(1)), rate_hz=50.0)
+    single = kit.read(kit.write(tmp_path / "one.mcap", kit.states(1)), rate_hz=50.0)
     assert (single.episode.rate_hz, single.episode.rate_source, single.episode.num_steps) == (50.0, "user", 1)
 
 
@@ -352,7 +339,7 @@ def test_stamps_that_keep_to_a_whole_rate(
 ) -> None:
     at = [START + k * period + (-1) ** k * 1_000_000 for k in range(steps)]
     entries = [("/joint_states", "sensor_msgs/msg/JointState", t, kit.joints(t, [1, 2])) for t in at]
-    record = read(kit.write(tmp_path / "a.mcap", entries))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert round(record.episode.rate_hz, 4) == pytest.approx(rate_hz, abs=0.01)
     assert record.episode.metadata["measured_rate_hz"] == pytest.approx(1e9 / period, abs=0.01)
     assert np.array_equal(record.trajectory.timestamps, (np.array(at) - at[0]) / 1e9)  # as they are
@@ -362,7 +349,7 @@ def test_one_message_without_a_stamp_does_not_move_the_others(kit: Any, tmp_path
     entries = kit.states()
     topic, schema, at, _ = entries[4]
     entries[4] = (topic, schema, at, kit.joints(0, [4, -4]))
-    record = read(kit.write(tmp_path / "a.mcap", entries))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert record.episode.num_steps == 10 and record.episode.duration_seconds == pytest.approx(1.0)
     assert record.warnings == (
         f"topic {topic} has messages without header stamps; their times of publishing are taken",

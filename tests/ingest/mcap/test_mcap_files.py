@@ -12,13 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcap.writer import CompressionType
 
-from ares.episode import Record
 from ares.errors import MediaError, SourceError
 from ares.media.frames import frames_at
 from ares.registry import ingesters
 from ares.settings import from_environment
 from ares.workspace import open_workspace
-from ingest.base import Options, Source
 from ingest.load import load
 from ingest.mcap import mcap
 
@@ -26,19 +24,9 @@ START = 1_760_000_000 * 10**9
 STEP = 100_000_000
 
 
-def opened(path: Path, **options: Any) -> Source:
-    (source,) = mcap.open(str(path), Options(**options))
-    return source
-
-
-def read(path: Path, **options: Any) -> Record:
-    (item,) = opened(path, **options).items
-    return item.load()
-
-
-def failure(path: Path) -> str:
+def failure(kit: Any, path: Path) -> str:
     with pytest.raises(SourceError) as caught:
-        read(path)
+        kit.read(path)
     return str(caught.value)
 
 
@@ -46,15 +34,17 @@ def test_a_cut_file_is_read_as_far_as_it_goes(kit: Any, tmp_path: Path) -> None:
     path = kit.write(tmp_path / "a.mcap", kit.states(400), chunk_size=2048)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    record = read(path)
+    record = kit.read(path)
     assert 20 < record.episode.num_steps < 380
     assert "file is cut; what stands before the cut was read" in record.warnings
     path.write_bytes(whole[:400])
-    assert failure(path).startswith("holds no camera and no signal") and "file is cut" in failure(path)
+    assert failure(kit, path).startswith("holds no camera and no signal") and "file is cut" in failure(
+        kit, path
+    )
     path.write_bytes(b"")
-    assert failure(path).startswith("file is empty")
+    assert failure(kit, path).startswith("file is empty")
     path.write_bytes(b"RIFF" + whole)
-    assert failure(path).startswith("file is no MCAP")
+    assert failure(kit, path).startswith("file is no MCAP")
 
 
 def test_a_damaged_chunk_costs_its_own_messages(kit: Any, tmp_path: Path) -> None:
@@ -62,7 +52,7 @@ def test_a_damaged_chunk_costs_its_own_messages(kit: Any, tmp_path: Path) -> Non
     data = bytearray(path.read_bytes())
     data[len(data) // 3] ^= 0xFF
     path.write_bytes(data)
-    record = read(path)
+    record = kit.read(path)
     assert 300 < record.episode.num_steps < 400
     assert "a chunk is damaged; its messages are lost" in record.warnings
 
@@ -83,7 +73,7 @@ def test_damage_of_any_kind_is_said(
     path = tmp_path / "a.mcap"
     path.write_bytes(data[:place] + what + data[place + size :])
     try:
-        record = read(path)
+        record = kit.read(path)
     except SourceError as error:
         assert error.reason
         return
@@ -110,7 +100,7 @@ def test_a_rosbag_of_several_files_is_one_episode(kit: Any, tmp_path: Path) -> N
     kit.write(folder / "unlisted.mcap", kit.states(3))
     bag(tmp_path / "data" / "run_2", ["r_0.mcap"])
     kit.write(tmp_path / "data" / "run_2" / "r_0.mcap", kit.states(4))
-    source = opened(tmp_path / "data")
+    source = kit.opened(tmp_path / "data")
     records = [item.load() for item in source.items]
     assert [(r.episode.key, r.episode.num_steps) for r in records] == [
         ("run_1", 20),
@@ -121,12 +111,12 @@ def test_a_rosbag_of_several_files_is_one_episode(kit: Any, tmp_path: Path) -> N
     assert records[0].trajectory.state.values[:, 0].tolist() == list(range(20))
     assert frames_at(records[0].episode.cameras[0].media, [0.5, 1.5]).shape == (2, 24, 32, 3)
     thawed = [
-        pickle.loads(pickle.dumps(item)) for item in opened(folder).items
+        pickle.loads(pickle.dumps(item)) for item in kit.opened(folder).items
     ]  # as another process gets them
     assert [item.load().episode.key for item in thawed] == ["run_1", "unlisted.mcap"]
     (folder / "r_1.mcap").unlink()
     with pytest.raises(SourceError, match="file is missing"):
-        next(iter(opened(folder).items)).load()
+        next(iter(kit.opened(folder).items)).load()
 
 
 @pytest.mark.parametrize("text", ["a: [", "a: 1", "rosbag2_bagfile_information: 7", "\x00", ""])
@@ -136,7 +126,7 @@ def test_a_listing_that_cannot_be_read_makes_each_file_an_episode(
     kit.write(tmp_path / "a.mcap", kit.states())
     kit.write(tmp_path / "b.mcap", kit.states())
     (tmp_path / "metadata.yaml").write_text(text)
-    source = opened(tmp_path)
+    source = kit.opened(tmp_path)
     assert source.total == 2 and any("each file is taken as one episode" in text for text in source.warnings)
 
 
@@ -149,7 +139,7 @@ def test_what_is_recognised(kit: Any, tmp_path: Path, demo_samples: Path) -> Non
     (tmp_path / "meta" / "info.json").write_text("{}")
     assert not mcap.recognises(str(tmp_path))
     with pytest.raises(SourceError, match="holds no MCAP file"):
-        opened(demo_samples)
+        kit.opened(demo_samples)
 
 
 def test_loaded_once_and_said_once(kit: Any, tmp_path: Path) -> None:
