@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ares.workspace import Workspace
 
 
+class Taken(SourceError):
+    """A record whose identity is another's: a failure of the record, but not of the episode of that identity."""
+
+
 def identify(load: Callable[[], Record]) -> Identity:
     """What tells a record; read where records are read. Raises SourceError."""
     episode = load().episode
@@ -42,11 +46,11 @@ def stored(ws: Workspace, ids: Sequence[str]) -> dict[str, Identity]:
     }
 
 
-def clash(item: Item, there: Identity, found: Identity) -> SourceError | None:
+def clash(item: Item, there: Identity, found: Identity) -> Taken | None:
     """Why the item is not the stored episode of the same identity, or None when it is."""
     if there.content_hash == found.content_hash:
         return None
-    return SourceError(
+    return Taken(
         "another record has this identity already",
         f"{item.where} differs from {there.source}; give it a name of its own with --dataset NAME",
     )

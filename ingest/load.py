@@ -25,7 +25,7 @@ from ingest.batch import Batch, Identity, Load, read_all, reader
 from ingest.checked import Checks, mend_checks
 from ingest.copied import Media, copying
 from ingest.detect import open_sources
-from ingest.known import clash, identify, known_ids, stored
+from ingest.known import Taken, clash, identify, known_ids, stored
 from ingest.write import Told, Writer
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _missing(
         already = 0
         for item in some:
             if item.episode_id in seen:
-                twice = SourceError("this identity stands twice in the source", item.where)
+                twice = Taken("this identity stands twice in the source", item.where)
                 yield _Wanted(item, found=twice)
             elif item.episode_id not in known:
                 yield _Wanted(copying(item, writer.media, folder))

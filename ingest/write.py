@@ -15,6 +15,7 @@ from ingest.base import Item
 from ingest.batch import Batch
 from ingest.checked import Checks
 from ingest.copied import Media
+from ingest.known import Taken
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -127,6 +128,7 @@ class Writer:
 
     def _fail(self, item: Item, error: AresError) -> None:
         self.report.fail(error, item.where)
-        self._load.failed[item.episode_id] = error
+        if not isinstance(error, Taken):
+            self._load.failed[item.episode_id] = error
         if self._strict or isinstance(error, DiskFull):
             raise error

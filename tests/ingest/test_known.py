@@ -114,6 +114,7 @@ def test_a_record_that_kills_its_reader_costs_the_comparison_of_itself(ws: Works
     report = load(ws, [str(new)], format="told", quiet=True).report
     assert (report.planned, report.already, report.failed) == (RECORDS, RECORDS - 1, 1)
     assert "record 9" in report.failures["another record has this identity already"].example
+    assert not list(ws.annotations.find("failures")), "nothing failed of the episode that is there"
     assert "record 7" in report.warnings["it is there already, but cannot be read here: not compared"].example
 
 
