@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NUMBERS = ("int64", "float64", "timestamp")
 KINDS = ("string", "bool", "list<string>", *NUMBERS)
 _THREADS = 4
+_ROWS = 65_536
 # Their numbers fit into the nearest cache of a core.
 _COMBINATIONS = 2**12
 # Values of a column, evenly spread over its rows, that tell where most of them lie.
@@ -101,30 +102,12 @@ class Columns:
         kept = self._encoded(kinds)
         groups = list({id(one): one for one in kept.values() if isinstance(one, Group)}.values())
         items = {name: one for name, one in kept.items() if isinstance(one, Items)}
-        sums, rows = self._sums(where, groups, bool(items))
+        rows = self.episodes.marks(where) if where.strip() and (groups or items) else None
         found = {name: one.counted(rows) for name, one in items.items()}
-        for group, sum_ in zip(groups, sums, strict=True):
-            found |= group.counted(sum_)
+        for group, sums in zip(groups, _sums(groups, rows), strict=True):
+            found |= group.counted(sums)
         many = {name: kinds[name] for name, one in kept.items() if one is None}
         return found | {name: count_many(self.episodes, where, name, kind) for name, kind in many.items()}
-
-    def _sums(
-        self, where: str, groups: Sequence[Group], marked: bool
-    ) -> tuple[list[NDArray[np.int64]], NDArray[np.bool_] | None]:
-        """How often each combination of each group is among the rows of a filter; which rows, if that is asked."""
-        import numpy as np
-
-        if not where.strip() or not (groups or marked):
-            return [one.totals for one in groups], None
-        sums = [np.zeros_like(one.totals) for one in groups]
-        rows = np.zeros(self._layout.size if marked else 0, np.bool_)
-        for batch in self._read([], where):
-            at = self._layout.places(batch)
-            for one, sum_ in zip(groups, sums, strict=True):
-                sum_ += np.bincount(one.codes[at], minlength=sum_.size).reshape(sum_.shape)
-            if marked:
-                rows[at] = True
-        return sums, rows
 
     def _encoded(self, kinds: Mapping[str, str]) -> dict[str, Group | Items | None]:
         # Threads that meet here wait for one encoding instead of each doing its own.
@@ -164,7 +147,7 @@ class Columns:
 
         meaning = self._meaning(column, kind)
         codes: NDArray[np.uint8] | NDArray[np.uint16] = np.zeros(self._layout.size, np.uint8)
-        for batch in self._read([column]):
+        for batch in self._read(column):
             found = meaning.encode(batch[column])
             if meaning.size > 256 and codes.dtype == np.uint8:
                 codes = codes.astype(np.uint16)
@@ -173,7 +156,7 @@ class Columns:
 
     def _encode_items(self, column: str) -> Items:
         items = Items(self._layout.size)
-        for batch in self._read([column]):
+        for batch in self._read(column):
             items.add(batch[column], self._layout.places(batch))
         return items
 
@@ -187,7 +170,7 @@ class Columns:
         import numpy as np
 
         least, most, sample = np.inf, -np.inf, [np.zeros(0)]
-        for batch in self._read([column]):
+        for batch in self._read(column):
             real = numbers(batch[column])
             real = real[np.isfinite(real)]
             least, most = min(least, real.min(initial=np.inf)), max(most, real.max(initial=-np.inf))
@@ -197,9 +180,24 @@ class Columns:
         low, high = np.quantile(np.concatenate(sample), [0.005, 0.995])
         return bins(float(least), float(most), float(low), float(high), whole)
 
-    def _read(self, columns: Sequence[str], where: str = "") -> Iterator[pa.RecordBatch]:
-        with filters.failures("episodes", where, self.episodes.columns()):
-            yield from self.episodes.reader(columns, where, with_addresses=True)
+    def _read(self, column: str) -> Iterator[pa.RecordBatch]:
+        with filters.failures("episodes"):
+            yield from self.episodes.reader([column], with_addresses=True)
+
+
+def _sums(groups: Sequence[Group], rows: NDArray[np.bool_] | None) -> list[NDArray[np.int64]]:
+    """How often each combination of each group is among some rows, all for None."""
+    import numpy as np
+
+    if rows is None:
+        return [one.totals for one in groups]
+    sums = [np.zeros_like(one.totals) for one in groups]
+    for start in range(0, len(rows), _ROWS):
+        at = np.flatnonzero(rows[start : start + _ROWS])
+        for one, sum_ in zip(groups, sums, strict=True):
+            codes = one.codes[start : start + _ROWS][at]
+            sum_ += np.bincount(codes, minlength=sum_.size).reshape(sum_.shape)
+    return sums
 
 
 def _together(coded: Mapping[str, Coded]) -> list[dict[str, Coded]]:

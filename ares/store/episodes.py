@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ares.episode import Episode, Record
 from ares.errors import RequestError, StoreError
 from ares.store import arrow, filters
-from ares.store.layout import Layout
+from ares.store.layout import Layout, Marks
 from ares.store.packed import Packed, pack
 from ares.store.paging import Orders
 from ares.store.rows import Ids, Places
@@ -62,6 +62,7 @@ class EpisodeTable:
         self._root = root
         self._places = Places()
         self._orders = Orders()
+        self._marks = Marks()
 
     @property
     def _table(self) -> Table:
@@ -122,8 +123,21 @@ class EpisodeTable:
     def count(self, where: str = "") -> int:
         """Number of episodes that fulfil a filter. Raises RequestError for a filter that cannot be read."""
         dataset, condition = self._checked(where)
+        known = self._marks.get(int(dataset.version), where)
+        if known is not None:
+            return int(known.sum())
         with filters.failures("episodes", where, self.columns()):
             return int(dataset.count_rows(condition))
+
+    def marks(self, where: str) -> NDArray[np.bool_]:
+        """Which rows fulfil a filter, by their places in `layout`. Raises RequestError like `scan`."""
+        now = self.pinned()
+        known = self._marks.get(now.version(), where)
+        if known is None:
+            with filters.failures("episodes", where, now.columns()):
+                known = now.layout().marks(now.reader([], where, with_addresses=True))
+            self._marks.put(now.version(), where, known)
+        return known
 
     def schema(self, columns: Sequence[str]) -> pa.Schema:
         """Arrow schema of some columns, in that order. Raises RequestError for an unknown one."""
@@ -216,7 +230,9 @@ class EpisodeTable:
         """The newest version there is, for reading: it stays as it is, whatever is written meanwhile."""
         dataset = self._dataset()
         stored = replace(self._stored, dataset=lambda: dataset)
-        return EpisodeTable(stored, self._trajectories, self._root)
+        pinned = EpisodeTable(stored, self._trajectories, self._root)
+        pinned._marks = self._marks
+        return pinned
 
     def version(self) -> int:
         """Number of the newest version: what was computed of it holds until this changes."""

@@ -1,7 +1,9 @@
-"""Layout: a number for every row of one version of a table, that of deleted rows too."""
+"""Layout: a number for every row of one version of a table, that of deleted rows too, and which rows a filter left."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +11,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+_MOST_FILTERS = 32
 
 
 class Layout:
@@ -34,3 +38,40 @@ class Layout:
         addresses = batch["_rowaddr"].to_numpy().view(np.int64)
         places: NDArray[np.int64] = self._starts[addresses >> 32] + (addresses & 0xFFFFFFFF)
         return places
+
+    def marks(self, batches: Iterable[pa.RecordBatch]) -> NDArray[np.bool_]:
+        """(size,) whether the row at each place is in one of the batches."""
+        import numpy as np
+
+        marks = np.zeros(self.size, np.bool_)
+        for batch in batches:
+            marks[self.places(batch)] = True
+        return marks
+
+
+class Marks:
+    """Which rows the last filters left, a bit for each row: a page asks several things of the same filter."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: dict[tuple[int, str], tuple[int, NDArray[np.uint8]]] = {}
+
+    def get(self, version: int, where: str) -> NDArray[np.bool_] | None:
+        """(P,) whether the row at each place is left, or None when that is not known."""
+        import numpy as np
+
+        with self._lock:
+            if (version, where) not in self._kept:
+                return None
+            size, bits = self._kept[version, where] = self._kept.pop((version, where))
+        return np.unpackbits(bits, count=size).view(np.bool_)
+
+    def put(self, version: int, where: str, marks: NDArray[np.bool_]) -> None:
+        """Keep what a filter left, in place of the one that was not asked for longest."""
+        import numpy as np
+
+        bits = np.packbits(marks)
+        with self._lock:
+            self._kept[version, where] = len(marks), bits
+            while len(self._kept) > _MOST_FILTERS:
+                del self._kept[next(iter(self._kept))]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from ares.store.scratch import Scratch
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
     from lance.dataset import ColumnOrdering
-    from numpy.typing import NDArray
 
     from ares.store.episodes import EpisodeTable
 
@@ -33,16 +31,16 @@ class Order:
         import numpy as np
 
         self._episodes = episodes
-        self._layout = episodes.layout()
         rows = episodes.reader([one.column_name for one in order], with_addresses=True)
         ways = (way for one in order for way in _ways(one, rows.schema.field(one.column_name).type))
-        places = [np.zeros(0, np.uint32)]
+        layout, places = episodes.layout(), [np.zeros(0, np.uint32)]
+        there = np.zeros(layout.size, np.bool_)
         with Scratch() as scratch:
             scratch.put("rows", rows.schema, rows)
             for batch in scratch.stream(f"SELECT _rowaddr FROM rows ORDER BY {', '.join(ways)}"):
-                places.append(self._layout.places(batch).astype(np.uint32))
-        self._places = np.concatenate(places)
-        self._deleted = np.flatnonzero(~self._marks([self._places]))
+                places.append(layout.places(batch).astype(np.uint32))
+                there[places[-1]] = True
+        self._places, self._deleted = np.concatenate(places), np.flatnonzero(~there)
 
     def stretch(self, columns: Sequence[str], where: str, offset: int, limit: int) -> pa.Table:
         """Columns of the rows `offset` to `offset` + `limit` of those that a filter leaves."""
@@ -50,18 +48,9 @@ class Order:
 
         found = self._places
         if where.strip():
-            batches = self._episodes.reader([], where, with_addresses=True)
-            found = found[self._marks(map(self._layout.places, batches))[found]]
+            found = found[self._episodes.marks(where)[found]]
         places = found[offset : offset + limit].astype(np.int64)
         return self._episodes.take(columns, places - np.searchsorted(self._deleted, places))
-
-    def _marks(self, places: Iterable[NDArray[np.uint32] | NDArray[np.int64]]) -> NDArray[np.bool_]:
-        import numpy as np
-
-        marks = np.zeros(self._layout.size, np.bool_)
-        for some in places:
-            marks[some] = True
-        return marks
 
 
 class Orders:

@@ -141,6 +141,7 @@ def _check(ws: Workspace, where: str, wanted: Callable[[Row], bool | None]) -> N
     every = ws.frame([*_TYPES, "grade", "dataset", "num_steps"])
     table = [dict(zip(every.column_names, row, strict=True)) for row in _rows(every)]
     kept = [row for row in table if wanted(row)]
+    assert ws.tables.episodes.count(where) == len(kept)
     for facet in facets(ws, where, [*_TYPES, "grade", "dataset", "num_steps"]):
         values = [row[facet.column] for row in kept]
         there = [value for value in values if value is not None]
@@ -149,6 +150,8 @@ def _check(ws: Workspace, where: str, wanted: Callable[[Row], bool | None]) -> N
             _same_histogram(facet, [_real(value) for value in there])
         else:
             _same_counts(facet, there)
+    # What was remembered of the filter says the same.
+    assert ws.tables.episodes.count(where) == len(kept)
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
