@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +15,7 @@ from ares.errors import RequestError, StoreError
 from ares.store import arrow, filters
 from ares.store.layout import Layout, Marks
 from ares.store.packed import Packed, pack
-from ares.store.paging import Orders
+from ares.store.paging import Orders, ordering
 from ares.store.rows import Ids, Places
 from ares.store.scratch import Scratch
 from ares.store.stored import Stored
@@ -131,13 +134,23 @@ class EpisodeTable:
 
     def marks(self, where: str) -> NDArray[np.bool_]:
         """Which rows fulfil a filter, by their places in `layout`. Raises RequestError like `scan`."""
+        self._checked(where)
         now = self.pinned()
         known = self._marks.get(now.version(), where)
         if known is None:
-            with filters.failures("episodes", where, now.columns()):
-                known = now.layout().marks(now.reader([], where, with_addresses=True))
+            known = now._joined(where)
             self._marks.put(now.version(), where, known)
         return known
+
+    def _joined(self, where: str) -> NDArray[np.bool_]:
+        parts = filters.conjuncts(where)
+        if len(parts) > 1:
+            # A page asks for all conditions of a view, and without each of them. A condition that cannot be computed
+            # of every row may be computed where the others hold.
+            with suppress(RequestError, StoreError):
+                return functools.reduce(operator.and_, map(self.marks, parts))
+        with filters.failures("episodes", where, self.columns()):
+            return self.layout().marks(self.reader([], where, with_addresses=True))
 
     def schema(self, columns: Sequence[str]) -> pa.Schema:
         """Arrow schema of some columns, in that order. Raises RequestError for an unknown one."""
@@ -174,7 +187,8 @@ class EpisodeTable:
         """
         dataset, condition = self._checked(where)
         self._known(columns, dataset.schema.names)
-        order = self._ordering(order_by, dataset.schema.names)
+        order = ordering(order_by)
+        self._known([one.column_name for one in order], dataset.schema.names)
         if order and limit is not None:
             with filters.failures("episodes", where, dataset.schema.names):
                 if kept := self._orders.of(self.pinned(), order, offset):
@@ -329,19 +343,6 @@ class EpisodeTable:
                 raise RequestError(
                     f"no column {name!r} in episodes", f"there are: {', '.join(sorted(there))}"
                 )
-
-    def _ordering(self, order_by: str, there: Collection[str]) -> list[Any]:
-        from lance.dataset import ColumnOrdering
-
-        wanted = [part.split() for part in order_by.split(",")] if order_by.strip() else []
-        if any(len(part) not in (1, 2) or part[1:] not in ([], ["ASC"], ["DESC"]) for part in wanted):
-            raise RequestError(
-                "the order cannot be read", f"{order_by!r}; give columns such as 'dataset, key DESC'"
-            )
-        self._known([name for name, *_ in wanted], there)
-        if wanted and "episode_id" not in (name for name, *_ in wanted):
-            wanted.append(["episode_id"])
-        return [ColumnOrdering(name, ascending=way != ["DESC"], nulls_first=False) for name, *way in wanted]
 
     def _batches(
         self, dataset: lance.LanceDataset, columns: list[str], where: str, scanner: dict[str, Any]

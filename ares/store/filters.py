@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ares.errors import StoreError
 from ares.store import faults
+from ares.store.pointing import bare
 
 if TYPE_CHECKING:
     import lance
@@ -44,6 +45,21 @@ def alone(where: str) -> str:
     if wrong := faults.forbidden(where):
         raise wrong
     return f"({where})"
+
+
+def conjuncts(where: str) -> list[str]:
+    """The conditions of "(...) AND (...)", which leaves the rows that each of them leaves; any other is one alone."""
+    parts, end, depth = list[str](), 0, 0
+    for at, sign in enumerate(bare(where)):
+        if sign == "(" and not depth:
+            if where[end:at].strip().upper() != ("AND" if parts else ""):
+                return [where]
+            start = at
+        depth += (sign == "(") - (sign == ")")
+        if sign == ")" and not depth:
+            end = at + 1
+            parts.append(where[start:end])
+    return [where] if where[end:].strip() or not parts else parts
 
 
 def check(dataset: lance.LanceDataset, where: str, columns: Collection[str]) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from ares.errors import RequestError
 from ares.store.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
 # From here on, to sort all rows costs little more than to find those before a stretch.
 DEEP = 10_000
 _MOST_ORDERS = 4
+
+
+def ordering(order_by: str) -> list[ColumnOrdering]:
+    """Columns such as "dataset, key DESC" as Lance takes them, ties by episode_id; none for "".
+
+    Raises RequestError when they cannot be read.
+    """
+    from lance.dataset import ColumnOrdering
+
+    wanted = [part.split() for part in order_by.split(",")] if order_by.strip() else []
+    if any(len(part) not in (1, 2) or part[1:] not in ([], ["ASC"], ["DESC"]) for part in wanted):
+        raise RequestError(
+            "the order cannot be read", f"{order_by!r}; give columns such as 'dataset, key DESC'"
+        )
+    if wanted and "episode_id" not in (name for name, *_ in wanted):
+        wanted.append(["episode_id"])
+    return [ColumnOrdering(name, ascending=way != ["DESC"], nulls_first=False) for name, *way in wanted]
 
 
 class Order:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ares.episode import Record
 from ares.errors import FilterError, RequestError
+from ares.store import filters
 from ares.store.tables import Tables, open_tables
 
 Make = Callable[..., Record]
@@ -160,3 +161,24 @@ def module_tables(
         rows = [[getattr(record.episode, name) for name in columns] for record in records]
         other.executemany("INSERT INTO episodes VALUES (?, ?, ?, ?, ?, ?)", rows)
         yield tables, other
+
+
+@pytest.mark.parametrize(
+    ("where", "parts"),
+    [
+        ("(a = 1) AND (b = ')')", ["(a = 1)", "(b = ')')"]),
+        ("((a = 1)) and\n(b IN (1, 2)) AND (c)", ["((a = 1))", "(b IN (1, 2))", "(c)"]),
+        ("(a = 1) OR (b = 2)", None),
+        ("(a = 1) AND (b = 2) OR (c = 3)", None),
+        ("(a = 1) AND NOT (b = 2)", None),
+        ("(a) AND (b) = false", None),
+        ("(a) AND 'x' (b)", None),
+        ("a BETWEEN (1) AND (2)", None),
+        ("(a = 'x) AND (y')", ["(a = 'x) AND (y')"]),
+        ("(a) (b)", None),
+        ("a = 1", None),
+        ("", None),
+    ],
+)
+def test_conditions_are_taken_apart_only_where_each_stands_alone(where: str, parts: list[str] | None) -> None:
+    assert filters.conjuncts(where) == (parts or [where])
