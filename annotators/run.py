@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from annotators.stage import Budget, Running
 from annotators.write import Writer, mend_spaces
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode, Json
-from ares.errors import AresError, RequestError
+from ares.errors import AresError, ModelError, RequestError
 from ares.jobs.engine import Engine, Hired, Local, at_work
 from ares.jobs.flow import Stage, flow
 from ares.jobs.ledger import enter_job
@@ -108,10 +108,10 @@ def annotate(
         total = limit if limit is not None else ws.tables.episodes.count(where)
         progress = Progress(f"annotate {' '.join(names)}", total, None if quiet else sys.stderr)
         _run(ws, running, islice(_lacking(ws, running, where, progress), limit), decoders, progress)
-        _embed_texts(ws, running)
-        if any(one.report.kept for one in running):
+        told = _silent if quiet else _told
+        if _embed_texts(ws, running, told) or any(one.report.kept for one in running):
             ws.tables.optimize()
-            refresh_all(ws.tables, lambda line: None if quiet else print(line, file=sys.stderr))
+            refresh_all(ws.tables, told)
         documents = [one.to_json(time.monotonic() - started) for one in running]
         for document in documents:
             enter_job(ws.annotations, f"annotate {document['annotator']}", document)
@@ -145,12 +145,28 @@ def start(
     return [Running(ws, annotator, budget, strict) for annotator in staff]
 
 
-def _embed_texts(ws: Workspace, running: Sequence[Running]) -> None:
-    """Let what was said be searched by its meaning too, in the spaces whose model was at work."""
-    known = spaces(ws)
-    for one in running:
-        if one.annotator.space in known:
-            embed_texts(ws, known[one.annotator.space])
+def _embed_texts(ws: Workspace, running: Sequence[Running], tell: Callable[[str], None]) -> int:
+    """Let what was said be searched by its meaning too; returns how many texts got a vector.
+
+    In the spaces whose model was at work, and, as a job may have written captions, in those that have texts already.
+    """
+    at_work, having = {one.annotator.space for one in running}, set(ws.tables.text_spaces())
+    wrote, made = any(one.report.kept for one in running), 0
+    for name, space in spaces(ws).items():
+        if name in at_work or (wrote and name in having):
+            try:
+                made += embed_texts(ws, space)
+            except ModelError as error:
+                tell(f"new captions cannot be found by meaning in {name}: {error}")
+    return made
+
+
+def _told(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _silent(line: str) -> None:
+    pass
 
 
 def _run(

@@ -15,6 +15,7 @@ from ares.search.motion import MOTION
 if TYPE_CHECKING:
     import lance
 
+    from ares.store.latest import TableState
     from ares.workspace import Workspace
 
 
@@ -147,9 +148,13 @@ def _tables(ws: Workspace) -> dict[str, Json]:
     }
     spaces = ws.tables.spaces()
     moving = [space for space in spaces if space.startswith(MOTION)]
-    looks = {f"vectors/{space}": _vectors(ws, space) for space in spaces if space not in moving}
-    texts = {f"texts/{space}": _worded(ws, f"texts_{space}", "") for space in spaces if space not in moving}
-    return {**tables, **looks, **texts, **_motion([_vectors(ws, space) for space in moving])}
+    looks = {f"vectors/{space}": _looks(ws, space) for space in spaces if space not in moving}
+    texts = {
+        f"texts/{space}": _vectors(ws, f"texts_{space}", ws.tables.texts(space).state())
+        for space in spaces
+        if space not in moving
+    }
+    return {**tables, **looks, **texts, **_motion([_looks(ws, space) for space in moving])}
 
 
 def _motion(spaces: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
@@ -180,10 +185,13 @@ def _worded(ws: Workspace, name: str, words: str) -> dict[str, Json]:
     }
 
 
-def _vectors(ws: Workspace, space: str) -> dict[str, Json]:
-    """A vector table; without an index its search is exact, so its recall is 1."""
-    state = ws.tables.vectors(space).state()
-    dataset = ws.tables.dataset(f"vectors_{space}")
+def _looks(ws: Workspace, space: str) -> dict[str, Json]:
+    return _vectors(ws, f"vectors_{space}", ws.tables.vectors(space).state())
+
+
+def _vectors(ws: Workspace, name: str, state: TableState) -> dict[str, Json]:
+    """A table of vectors; without an index its search is exact, so its recall is 1."""
+    dataset = ws.tables.dataset(name)
     first = next(iter(state.tuning.settings), None) if state.tuning else None
     return {
         "rows": state.rows,

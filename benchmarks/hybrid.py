@@ -48,7 +48,7 @@ def fused(asked: Asked) -> Iterator[Row]:
     """Benchmark 8: two and three ways at once; a caption for every second of every episode is written first."""
     rows = asked.table.count()
     texts = _captions(asked, rows)
-    few = set(asked.ids[::_KEPT])
+    few = frozenset(asked.ids[::_KEPT])
     ways: dict[str, Way] = {
         "looks": lambda number: asked.table.search_episodes(asked.queries[number], _LIMIT, few),
         "words": partial(_words, asked, texts, few),
@@ -83,7 +83,7 @@ def _row(rows: int, ways: dict[str, Way], numbers: range) -> Row:
     )
 
 
-def _words(asked: Asked, texts: Sequence[str], few: set[str], number: int) -> list[Moment]:
+def _words(asked: Asked, texts: Sequence[str], few: frozenset[str], number: int) -> list[Moment]:
     from ares.store.vectors import Moment
 
     hits = asked.ws.tables.segments.search_text(texts[number], _LIMIT, few)
@@ -93,7 +93,7 @@ def _words(asked: Asked, texts: Sequence[str], few: set[str], number: int) -> li
     ]
 
 
-def _meaning(asked: Asked, few: set[str], number: int) -> list[Moment]:
+def _meaning(asked: Asked, few: frozenset[str], number: int) -> list[Moment]:
     from ares.search.meaning import said_like
     from ares.store.space import Space
 
@@ -138,8 +138,6 @@ def _different(chance: np.random.Generator, count: int) -> list[str]:
 def _embed(asked: Asked, texts: Sequence[str], chance: np.random.Generator) -> None:
     import numpy as np
 
-    from ares.store.texts import TextTable
-
     vectors = chance.standard_normal((len(texts), asked.queries.shape[1]), dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    TextTable(asked.ws.tables, "bench").add(texts, vectors)
+    asked.ws.tables.texts("bench").add(texts, vectors)

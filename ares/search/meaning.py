@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ares.search.spaces import encoder
-from ares.store.filters import among as one_of
-from ares.store.texts import TextTable
+from ares.store.firsts import firsts
+from ares.store.told import Told
 from ares.store.vectors import Moment
 
 if TYPE_CHECKING:
@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from ares.store.known import Numbers
     from ares.store.space import Space
     from ares.workspace import Workspace
 
-_ENCODED_AT_ONCE = 256
-_MOST_AT_ONCE = 256
+_ENCODED_AT_ONCE, _WRITTEN_AT_ONCE = 256, 8_192
+# Rows gone through at once per episode wanted, unless one text alone has more.
+_ROWS_PER_EPISODE = 4
+
+# A cosine similarity, and the numbers of all texts that have it.
+Alike = tuple[float, "NDArray[np.int64]"]
 
 
 def embed_texts(ws: Workspace, space: Space) -> int:
@@ -28,12 +33,14 @@ def embed_texts(ws: Workspace, space: Space) -> int:
 
     Raises ModelError when the model of the space cannot be loaded.
     """
-    table = TextTable(ws.tables, space.name)
-    texts = table.missing()
-    for start in range(0, len(texts), _ENCODED_AT_ONCE):
-        chunk = texts[start : start + _ENCODED_AT_ONCE]
-        table.add(chunk, encoder(space).encode_texts(chunk))
-    return len(texts)
+    import numpy as np
+
+    table, made = ws.tables.texts(space.name), 0
+    for texts in table.missing(_WRITTEN_AT_ONCE):
+        parts = [texts[at : at + _ENCODED_AT_ONCE] for at in range(0, len(texts), _ENCODED_AT_ONCE)]
+        table.add(texts, np.concatenate([encoder(space).encode_texts(part) for part in parts]))
+        made += len(texts)
+    return made
 
 
 def said_like(
@@ -41,78 +48,133 @@ def said_like(
     space: Space,
     query: NDArray[np.float32],
     limit: int,
-    where: str = "",
     among: Collection[str] | None = None,
 ) -> list[Moment]:
     """Episodes whose caption or instruction means what a vector means, best first; one moment each.
 
-    Texts are gone through from the best on until enough episodes have one, so a narrow filter loses none.
+    Texts are gone through from the best on until enough episodes have one, so a narrow filter loses none; the moment of
+    an episode is the earliest at which its best text was said, and episodes with equal texts stand by id.
 
     Args:
         ws: The workspace.
         space: Embedding space of the vector.
         query: (D,) unit vector.
         limit: Most episodes.
-        where: Filter of the episodes, as SQL.
-        among: The same filter as ids, or None for all.
+        among: Only these episodes, or None for all.
+
+    Raises:
+        StoreError: The query has another length than the vectors of the space.
     """
-    best: dict[str, Moment] = {}
-    for texts in _growing(TextTable(ws.tables, space.name).nearest(query)):
-        for moment in _moments(ws, texts, limit, where, among):
-            best.setdefault(moment.episode_id, moment)
-        if len(best) >= limit:
+    import numpy as np
+
+    known = ws.tables.texts(space.name).look(len(query))
+    if known is None:
+        return []
+    tables = [
+        _Said.of(told, known.numbers, among)
+        for told in (ws.tables.segments.told(), ws.tables.episodes.told())
+    ]
+    rows = np.sum([said.per_text(known.near.rows) for said in tables], axis=0)
+    found: list[pa.Table] = []
+    seen: set[str] = set()
+    for part in _parts(known.ranked(query, rows > 0), rows, _ROWS_PER_EPISODE * limit):
+        found.append(_rows(tables, part, len(rows), limit))
+        seen.update(found[-1]["episode_id"].to_pylist())
+        if len(seen) >= limit:
             break
-    return list(best.values())[:limit]
+    return _moments(tables, found, limit)
 
 
-def _growing(texts: Iterable[tuple[str, float]]) -> Iterator[list[tuple[str, float]]]:
-    """One text, then two, four and so on: the first ones have enough episodes as a rule."""
-    left, size = iter(texts), 1
-    while part := list(islice(left, size)):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Said:
+    """Rows of a table by the numbers of their texts.
+
+    Attributes:
+        told: The table.
+        kept: Places of the rows, in the order of a scan.
+        numbers: (N,) of each of them, -1 for a text without a vector.
+    """
+
+    told: Told
+    kept: NDArray[np.int64] | slice
+    numbers: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, told: Told, numbers: Numbers, among: Collection[str] | None) -> _Said:
+        kept = told.kept(among)
+        return cls(told, kept, numbers.of(told.texts)[kept])
+
+    def per_text(self, texts: int) -> NDArray[np.int64]:
+        """(T,) how many rows say each text."""
+        import numpy as np
+
+        return np.bincount(self.numbers + 1, minlength=texts + 1)[1:]
+
+    def rows(self, scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Places and scores of the rows whose text has one. Args: (T + 1,) scores, NaN for none, and at the end."""
+        import numpy as np
+
+        scored = scores[self.numbers]
+        at = np.flatnonzero(~np.isnan(scored))
+        return at if isinstance(self.kept, slice) else self.kept[at], scored[at]
+
+
+def _parts(ranked: Iterator[Alike], rows: NDArray[np.int64], most: int) -> Iterator[list[Alike]]:
+    """The texts in parts that have so many rows, each part twice as many as that before it, or one text."""
+    part, said = list[Alike](), 0
+    for score, numbers in ranked:
+        many = int(rows[numbers].sum())
+        if part and said + many > most:
+            yield part
+            part, said, most = [], 0, 2 * most
+        part.append((score, numbers))
+        said += many
+    if part:
         yield part
-        size = min(2 * size, _MOST_AT_ONCE)
 
 
-def _moments(
-    ws: Workspace,
-    texts: Sequence[tuple[str, float]],
-    limit: int,
-    where: str,
-    among: Collection[str] | None,
-) -> Iterator[Moment]:
-    """Moments of episodes told or described with some texts, by the place of the text, then the episode."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def _rows(tables: Sequence[_Said], part: Sequence[Alike], texts: int, limit: int) -> pa.Table:
+    """The rows with the best text of each of the best episodes that were told or described with some texts.
 
-    names, scores = [text for text, _ in texts], [score for _, score in texts]
-    rows = pa.concat_tables([_told(ws, names, limit, where), ws.tables.segments.spans("text", names)])
-    if among is not None:
-        rows = rows.filter(pc.is_in(rows["episode_id"], pa.array(among, pa.string())))
-    ranked = rows.append_column("rank", pc.index_in(rows["text"], pa.array(names)))
-    ordered = ranked.sort_by([(name, "ascending") for name in ("rank", "episode_id", "seconds")])
-    for batch in ordered.to_batches(max_chunksize=max(limit, 1)):
-        for row in batch.to_pylist():
-            yield Moment(
-                episode_id=row["episode_id"], camera="", seconds=row["seconds"], score=scores[row["rank"]]
-            )
-
-
-def _told(ws: Workspace, texts: Sequence[str], limit: int, where: str) -> pa.Table:
-    """Episodes with these instructions, as the rows of `SegmentTable.spans`."""
+    Returns:
+        Columns episode_id, score, table and offset, best score first, then by id.
+    """
     import numpy as np
     import pyarrow as pa
 
-    condition = " AND ".join(
-        part for part in (one_of("instruction", texts), f"({where})" if where else "") if part
-    )
-    # All rows of one text are worth the same, so the first by id are enough.
-    few = len(texts) == 1
-    scanned = ws.tables.episodes.scan(
-        ["episode_id", "instruction"],
-        where=condition,
-        limit=limit if few else None,
-        order_by="episode_id" if few else "",
-    )
-    rows = pa.Table.from_batches(scanned, schema=ws.tables.episodes.schema(["episode_id", "instruction"]))
-    columns = [rows["episode_id"], pa.array(np.zeros(len(rows))), rows["instruction"]]
-    return pa.Table.from_arrays(columns, names=["episode_id", "seconds", "text"])
+    scores = np.full(texts + 1, np.nan)
+    for score, numbers in part:
+        scores[numbers] = score
+    found = pa.concat_tables([_scored(number, said, scores) for number, said in enumerate(tables)])
+    return firsts(found, "score", "descending", limit)[0]
+
+
+def _scored(number: int, said: _Said, scores: NDArray[np.float64]) -> pa.Table:
+    import numpy as np
+    import pyarrow as pa
+
+    offsets, scored = said.rows(scores)
+    ids = said.told.rows.episode_ids.take(said.told.rows.runs_at(offsets))
+    table = np.full(len(offsets), number, np.int8)
+    return pa.table({"episode_id": ids, "score": scored, "table": table, "offset": offsets})
+
+
+def _moments(tables: Sequence[_Said], found: Sequence[pa.Table], limit: int) -> list[Moment]:
+    """The first moment of each of the best episodes, of rows that were found part by part."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not found:
+        return []
+    kept, _ = firsts(pa.concat_tables(found), "score", "descending", limit)
+    seconds = np.zeros(len(kept))
+    for number, said in enumerate(tables):
+        mine = kept["table"].to_numpy() == number
+        seconds[mine] = said.told.seconds(kept["offset"].to_numpy()[mine])
+    best: dict[str, Moment] = {}
+    ids, scores = kept["episode_id"].to_pylist(), kept["score"].to_pylist()
+    for episode_id, score, second in zip(ids, scores, seconds.tolist(), strict=True):
+        there = best.get(episode_id)
+        if there is None or second < there.seconds:
+            best[episode_id] = Moment(episode_id=episode_id, camera="", seconds=second, score=score)
+    return list(best.values())

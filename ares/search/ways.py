@@ -179,7 +179,7 @@ def _by_meaning(asked: Asked) -> Iterator[Part]:
     for text in (query.text, told):
         if text.strip():
             vector = _text_vector(space, text)
-            yield partial(said_like, ws, space, vector, query.limit * _PER_RANKING, query.where, asked.among)
+            yield partial(said_like, ws, space, vector, query.limit * _PER_RANKING, asked.among)
 
 
 def _by_motion(kind: Kind) -> Callable[[Asked], Iterator[Part]]:

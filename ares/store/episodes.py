@@ -19,6 +19,7 @@ from ares.store.paging import Orders, ordering
 from ares.store.rows import Ids, Places
 from ares.store.scratch import Scratch
 from ares.store.stored import Stored
+from ares.store.told import Telling, Told
 from ares.store.trajectories import TrajectoryTable
 from ares.store.words import search_words
 
@@ -66,6 +67,7 @@ class EpisodeTable:
         self._places = Places()
         self._orders = Orders()
         self._marks = Marks()
+        self._telling = Telling(self._places, "instruction")
 
     @property
     def _table(self) -> Table:
@@ -321,9 +323,14 @@ class EpisodeTable:
         """Episodes whose instruction has words of the text: (episode_id, BM25 score), best first, ties by id."""
         with filters.failures("episodes"):
             dataset = self._dataset()
-            chosen = self._places.of(dataset, episode_ids)
-            found = search_words(dataset, "instruction", text, ["episode_id"], limit, chosen)
-        return [(row["episode_id"], row["_score"]) for row in found]
+            rows = self._places.rows(dataset)
+            found = search_words(dataset, rows, "instruction", text, limit, episode_ids)
+        return list(zip(found["episode_id"].to_pylist(), found["score"].to_pylist(), strict=True))
+
+    def told(self) -> Told:
+        """What each episode was told."""
+        with filters.failures("episodes"):
+            return self._telling.of(self._dataset())
 
     def _dataset(self) -> lance.LanceDataset:
         return self._stored.dataset()

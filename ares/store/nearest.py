@@ -43,16 +43,21 @@ class Nearest:
     """One version of a vector table.
 
     Args:
-        dataset: That version; columns episode_id, camera, seconds and vector.
+        dataset: That version; columns of the place, and vector.
+        place: Columns that say what a row is of; its episode, or what else is wanted once, is the first.
+        key: Column that says the same in words, by which filters draw rows when an index is measured.
     """
 
-    def __init__(self, dataset: lance.LanceDataset) -> None:
+    def __init__(
+        self, dataset: lance.LanceDataset, place: Sequence[str] = PLACE, key: str = "episode_id"
+    ) -> None:
         self.dataset = dataset
+        self._place = list(place)
         self.version = int(dataset.version)
         self.rows = int(dataset.count_rows())
         self.tuning: Tuning | None = read_tuning(dataset)
         self.length = int(dataset.schema.field("vector").type.list_size)
-        self._places = Places()
+        self._places = Places(key)
         self._segments = [
             (index.name, str(segment.uuid), frozenset(segment.fragment_ids))
             for index in dataset.describe_indices()
@@ -108,7 +113,7 @@ class Nearest:
         """The best rows, by score, then place; the cut does not fall among equals by chance.
 
         Returns:
-            Columns episode_id, camera, seconds, score (cosine similarity to six digits), at most `limit` rows.
+            Columns of the place and score (cosine similarity to six digits), at most `limit` rows.
         """
         return self._grow(query, limit, limit + 1, lambda found: found, chosen, asked)
 
@@ -144,7 +149,7 @@ class Nearest:
     def find(
         self, query: NDArray[np.float32], count: int, chosen: Chosen | None, asked: Asked | None
     ) -> pa.Table:
-        """Rows nearest to a vector in no promised order: place and _distance.
+        """Rows nearest to a vector in no promised order: columns of the place, and _distance.
 
         Args:
             query: (D,) float32.
@@ -178,7 +183,7 @@ class Nearest:
         self, query: NDArray[np.float32], count: int, how: dict[str, Any], scan: dict[str, Any]
     ) -> pa.Table:
         nearest = {"column": "vector", "q": query, "k": count, "metric": "cosine", **how}
-        return self.dataset.scanner(columns=[*PLACE, "_distance"], nearest=nearest, **scan).to_table()
+        return self.dataset.scanner(columns=[*self._place, "_distance"], nearest=nearest, **scan).to_table()
 
     def compared(self, query: NDArray[np.float32], chosen: Chosen) -> pa.Table:
         """All of some rows as `best` gives them, compared exactly; they are held at once."""
@@ -188,7 +193,7 @@ class Nearest:
         import numpy as np
         import pyarrow as pa
 
-        found = self.dataset.take(chosen.offsets.tolist(), columns=[*PLACE, "vector"])
+        found = self.dataset.take(chosen.offsets.tolist(), columns=[*self._place, "vector"])
         vectors = matrix(found["vector"])
         # Lance rounds a query to what the vectors are kept as; a narrow filter must not change a score.
         query = query.astype(found.schema.field("vector").type.value_type.to_pandas_dtype()).astype(
@@ -196,7 +201,7 @@ class Nearest:
         )
         norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
         distance = 1 - (vectors @ query) / np.maximum(norms, np.finfo(np.float32).tiny)
-        return found.select(list(PLACE)).append_column("_distance", pa.array(distance, pa.float32()))
+        return found.select(self._place).append_column("_distance", pa.array(distance, pa.float32()))
 
 
 def matrix(column: pa.ChunkedArray | pa.Array) -> NDArray[np.float32]:
@@ -217,14 +222,15 @@ def ordered(found: pa.Table) -> pa.Table:
 
     # The last digits differ between the ways to compute one and the same distance.
     score = np.round(1.0 - found["_distance"].to_numpy().astype(np.float64), 6)
-    scored = found.select(list(PLACE)).append_column("score", pa.array(score))
-    return scored.sort_by([("score", "descending"), *((name, "ascending") for name in PLACE)])
+    place = [name for name in found.column_names if name != "_distance"]
+    scored = found.select(place).append_column("score", pa.array(score))
+    return scored.sort_by([("score", "descending"), *((name, "ascending") for name in place)])
 
 
 def _firsts(rows: pa.Table) -> pa.Table:
     import numpy as np
 
-    _, first = np.unique(rows["episode_id"].to_numpy(zero_copy_only=False), return_index=True)
+    _, first = np.unique(rows[0].to_numpy(zero_copy_only=False), return_index=True)
     return rows.take(np.sort(first))
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
     from ares.store.tables import Tables
+    from ares.store.texts import TextTable
+    from ares.store.vectors import VectorTable
 
 # Below so many rows exact search takes tens of milliseconds, and no index has to be waited for.
 FLAT_ROWS = 50_000
@@ -61,8 +63,11 @@ def refresh_all(tables: Tables, tell: Callable[[str], None], flat_rows: int = FL
         tell: Takes a line for a person.
         flat_rows: Rows from which on a table has an index.
     """
-    for space in tables.spaces():
-        vectors = tables.vectors(space)
+    spaces: list[tuple[str, VectorTable | TextTable]] = [
+        *((space, tables.vectors(space)) for space in tables.spaces()),
+        *((f"the texts in {space}", tables.texts(space)) for space in tables.text_spaces()),
+    ]
+    for space, vectors in spaces:
         state = vectors.state()
         if state.rows >= flat_rows and state.indexed < state.rows:
             tell(f"indexing {state.rows - state.indexed} vectors of {space}; they can be searched meanwhile")

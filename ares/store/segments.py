@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.store import filters
 from ares.store.rows import Places
 from ares.store.stored import Stored
+from ares.store.told import Telling, Told
 from ares.store.words import search_words
 
 if TYPE_CHECKING:
@@ -16,20 +18,18 @@ if TYPE_CHECKING:
 
 
 class SegmentHit(NamedTuple):
-    """A caption that shares words with a query.
+    """The caption of an episode that shares the most words with a query.
 
     Attributes:
         episode_id: The episode.
         start_seconds: Where its span begins.
-        camera: Camera it was made from, or "".
-        text: The caption.
+        annotation_id: The caption.
         score: BM25.
     """
 
     episode_id: str
     start_seconds: float
-    camera: str
-    text: str
+    annotation_id: str
     score: float
 
 
@@ -43,6 +43,7 @@ class SegmentTable:
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
         self._places = Places()
+        self._telling = Telling(self._places, "text", "start_seconds")
 
     @property
     def _table(self) -> Table:
@@ -84,31 +85,35 @@ class SegmentTable:
             [(name, "ascending") for name in ("episode_id", "start_seconds", "annotation_id")]
         )
 
-    def spans(self, column: str, values: Sequence[str]) -> pa.Table:
-        """Where captions stand whose column is one of some values: columns episode_id, seconds and text."""
+    def told(self) -> Told:
+        """What is said in each caption."""
         with filters.failures("segments"):
-            found = self._stored.dataset().to_table(
-                columns=["episode_id", "start_seconds", "text"], filter=filters.among(column, values)
-            )
-        return found.rename_columns(["episode_id", "seconds", "text"])
+            return self._telling.of(self._stored.dataset())
 
     def search_text(
         self, text: str, limit: int, episode_ids: Collection[str] | None = None
     ) -> list[SegmentHit]:
-        """Captions that share words with a text, best first; ties by episode, start and caption.
+        """The best caption of each episode with captions that share words with a text, best first; ties by episode.
+
+        Of captions of an episode with equal scores it is the earliest, then the first by id.
 
         Args:
             text: Any text; nothing in it is an operator.
-            limit: Most captions.
+            limit: Most episodes.
             episode_ids: Only captions of these, or None for all.
         """
-        columns = ["episode_id", "start_seconds", "annotation_id", "camera", "text"]
         with filters.failures("segments"):
             dataset = self._stored.dataset()
-            chosen = self._places.of(dataset, episode_ids)
-            found = search_words(dataset, "text", text, columns, limit, chosen)
-        taken = ("episode_id", "start_seconds", "camera", "text", "_score")
-        return [SegmentHit(*(row[name] for name in taken)) for row in found]
+            rows = self._places.rows(dataset)
+            found = search_words(dataset, rows, "text", text, limit, episode_ids)
+            if not len(found):
+                return []
+            said = dataset.take(found["offset"].to_numpy(), columns=["start_seconds", "annotation_id"])
+        best: dict[str, SegmentHit] = {}
+        columns = (found["episode_id"], said["start_seconds"], said["annotation_id"], found["score"])
+        for hit in starmap(SegmentHit, zip(*(column.to_pylist() for column in columns), strict=True)):
+            best[hit.episode_id] = min(hit, best.get(hit.episode_id, hit))
+        return list(best.values())
 
 
 def segment_schema() -> pa.Schema:

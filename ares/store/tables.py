@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
     from ares.store.segments import SegmentTable
+    from ares.store.texts import TextTable
     from ares.store.vectors import VectorTable
 
-_VECTORS = "vectors_"
+_VECTORS, _TEXTS = "vectors_", "texts_"
 _SPACE = re.compile(r"[A-Za-z0-9_-]+")
 # Below this many rows a scan is as fast as an index of ids.
 _INDEX_ROWS = 10_000
@@ -50,6 +51,7 @@ class Tables:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._spaces: dict[str, VectorTable] = {}
+        self._texts: dict[str, TextTable] = {}
         self._writers: dict[str, Table] = {}
         with filters.failures(uri):
             if "://" not in uri:
@@ -107,14 +109,25 @@ class Tables:
         """
         from ares.store.vectors import VectorTable
 
-        if not _SPACE.fullmatch(space):
-            raise RequestError(f"{space!r} is no name of a space", "use letters, digits, '_' and '-'")
         # One handle per space: it keeps the version that it has open, and with it what was read of the index.
-        return self._spaces.setdefault(space, VectorTable(self, f"{_VECTORS}{space}"))
+        return self._spaces.setdefault(space, VectorTable(self, _named(_VECTORS, space)))
+
+    def texts(self, space: str) -> TextTable:
+        """The vectors of captions and instructions in an embedding space; made and refused like `vectors`."""
+        from ares.store.texts import TextTable
+
+        return self._texts.setdefault(space, TextTable(self, _named(_TEXTS, space)))
 
     def spaces(self) -> list[str]:
         """Embedding spaces that have vectors, sorted."""
-        return sorted(name.removeprefix(_VECTORS) for name in self.names() if name.startswith(_VECTORS))
+        return self._after(_VECTORS)
+
+    def text_spaces(self) -> list[str]:
+        """Embedding spaces that have vectors of texts, sorted."""
+        return self._after(_TEXTS)
+
+    def _after(self, prefix: str) -> list[str]:
+        return sorted(name.removeprefix(prefix) for name in self.names() if name.startswith(prefix))
 
     def names(self) -> list[str]:
         """Names of all tables there are, sorted."""
@@ -243,6 +256,12 @@ class Tables:
 def open_tables(uri: str) -> Tables:
     """The tables in a folder or under an object-store URI. Raises StoreError when it cannot be used."""
     return Tables(uri)
+
+
+def _named(prefix: str, space: str) -> str:
+    if not _SPACE.fullmatch(space):
+        raise RequestError(f"{space!r} is no name of a space", "use letters, digits, '_' and '-'")
+    return f"{prefix}{space}"
 
 
 def _index_columns(table: Table, name: str) -> None:

@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING
 
 from ares.errors import StoreError
 from ares.store import filters
+from ares.store.known import Known, Numbers
+from ares.store.latest import Latest, TableState, state_of
+from ares.store.nearest import Nearest
+from ares.store.newest import Newest
+from ares.store.recall import TARGET
+from ares.store.refresh import FLAT_ROWS, refresh
+from ares.store.tuning import Tuning
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
     from ares.store.tables import Tables
 
-_TEXTS = "texts_"
-_BATCH = 8_192
+_SAID = (("episodes", "instruction"), ("segments", "text"))
 
 
 class TextTable:
@@ -24,81 +30,78 @@ class TextTable:
 
     Args:
         tables: The tables of the workspace.
-        space: Name of the embedding space.
+        name: Name of this one, made when the first vectors tell their length.
     """
 
-    def __init__(self, tables: Tables, space: str) -> None:
+    def __init__(self, tables: Tables, name: str) -> None:
         self._tables = tables
-        self._name = f"{_TEXTS}{space}"
+        self._name = name
+        self._latest = Latest(lambda: tables.dataset(name), lambda there: Nearest(there, ("_rowid",), "text"))
+        self._newest = Newest(Numbers)
 
-    def missing(self) -> list[str]:
-        """Captions and instructions that have no vector yet, each once."""
-        import pyarrow.compute as pc
+    def missing(self, count: int) -> Iterator[list[str]]:
+        """Captions and instructions that have no vector yet, each once, at most that many at a time."""
+        import duckdb
 
-        known = self._column(self._name, "text")
-        said = {text for text in self._said() if text.strip()}
-        return sorted(said - set(pc.unique(known).to_pylist() if known is not None else ()))
+        with filters.failures(self._name), duckdb.connect() as connection:
+            there = [
+                f"SELECT {column} AS text FROM {table}"
+                for table, column in _SAID
+                if self._register(connection, table, table, column)
+            ]
+            if not there:
+                return
+            known = self._register(connection, "known", self._name, "text")
+            new = f"({' UNION ALL '.join(there)}) {'ANTI JOIN known USING (text)' if known else ''}"
+            said = connection.sql(f"SELECT DISTINCT text FROM {new} ORDER BY text")
+            for batch in said.to_arrow_reader(count):
+                if texts := [text for text in batch["text"].to_pylist() if text and text.strip()]:
+                    yield texts
+
+    def _register(self, connection: DuckDBPyConnection, name: str, table: str, column: str) -> bool:
+        """Let DuckDB read a column of a table, where there is one."""
+        dataset = self._tables.dataset(table)
+        if dataset is not None:
+            connection.register(name, dataset.scanner(columns=[column]).to_reader())
+        return dataset is not None
 
     def add(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Write vectors (N, D) of texts that are not there yet. Raises StoreError."""
         import pyarrow as pa
 
-        kind = pa.list_(pa.float32(), vectors.shape[1])
-        schema = pa.schema([("text", pa.string()), ("vector", kind)])
-        rows = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+        # Not halves: texts lie close together, and beside halves Lance rounds the query to halves too.
+        schema = pa.schema([("text", pa.string()), ("vector", pa.list_(pa.float32(), vectors.shape[1]))])
         table = self._tables.open(self._name, schema)
-        if table.schema.field("vector").type != kind:
-            raise StoreError(
-                "vectors have another length", f"{self._name}: {table.schema.field('vector').type}"
-            )
+        kind = table.schema.field("vector").type
+        if kind.list_size != vectors.shape[1]:
+            raise self._another_length(kind.list_size, vectors.shape[1])
+        flat = pa.array(vectors.ravel(), kind.value_type)
+        rows = [pa.array(texts, pa.string()), pa.FixedSizeListArray.from_arrays(flat, kind.list_size)]
         with filters.failures(self._name):
-            table.add(pa.Table.from_arrays([pa.array(texts, pa.string()), rows], schema=schema))
+            table.add(pa.Table.from_arrays(rows, schema=table.schema))
 
-    def nearest(self, query: NDArray[np.float32]) -> Iterator[tuple[str, float]]:
-        """All texts with their cosine similarity, best first, ties by text. Raises StoreError."""
-        import numpy as np
-
-        dataset = self._tables.dataset(self._name)
-        if dataset is None:
-            return
-        texts: list[pa.Array] = []
-        scores: list[NDArray[np.float32]] = []
+    def look(self, length: int) -> Known | None:
+        """The newest version, for a query of its length; None when there is none. Raises StoreError for another."""
         with filters.failures(self._name):
-            for batch in dataset.scanner(columns=["text", "vector"], batch_size=_BATCH).to_batches():
-                texts.append(batch["text"])
-                matrix = batch["vector"].flatten().to_numpy().reshape(batch.num_rows, -1)
-                scores.append(np.round(matrix @ query, 6))
-        yield from _ordered(texts, scores)
+            near = self._latest.look()
+            if near is None or not near.rows:
+                return None
+            if length != near.length:
+                raise self._another_length(near.length, length)
+            return Known(near, self._newest.of(near.dataset))
 
-    def _said(self) -> Iterator[str]:
-        for table, column in (("episodes", "instruction"), ("segments", "text")):
-            values = self._column(table, column)
-            if values is not None:
-                yield from (str(value) for value in values.to_pylist() if value is not None)
-
-    def _column(self, table: str, column: str) -> pa.Array | None:
-        """The different values of a column, gathered batch by batch."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        dataset = self._tables.dataset(table)
-        if dataset is None:
+    def refresh(self, flat_rows: int = FLAT_ROWS, target: float = TARGET) -> Tuning | None:
+        """Build or extend the index and measure its recall, as `VectorTable.refresh`. Raises StoreError."""
+        table = self._tables.find(self._name)
+        if table is None:
             return None
-        found = pa.array([], pa.string())
-        with filters.failures(table):
-            for batch in dataset.scanner(columns=[column]).to_batches():
-                found = pc.unique(pa.concat_arrays([found, pc.unique(batch[column])]))
-        return found
+        with filters.failures(self._name):
+            return refresh(table, self._latest.there, flat_rows, target)
 
+    def state(self) -> TableState:
+        """Texts, how many of them the index covers, and what was measured of it."""
+        with filters.failures(self._name):
+            return state_of(self._latest.look())
 
-def _ordered(texts: Sequence[pa.Array], scores: Sequence[NDArray[np.float32]]) -> Iterator[tuple[str, float]]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not texts:
-        return
-    rows = pa.table({"text": pa.chunked_array(texts), "score": pa.chunked_array(list(scores))})
-    order = pc.sort_indices(rows, [("score", "descending"), ("text", "ascending")])
-    for start in range(0, len(order), _BATCH):
-        part = rows.take(order[start : start + _BATCH])
-        yield from zip(part["text"].to_pylist(), part["score"].to_pylist(), strict=True)
+    def _another_length(self, there: int, given: int) -> StoreError:
+        return StoreError("vectors have another length", f"{self._name} holds {there}, but got {given}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ares.errors import StoreError
 from ares.store import filters
+from ares.store.latest import Latest, TableState, state_of
 from ares.store.nearest import PLACE, Asked, Nearest, matrix
 from ares.store.recall import TARGET
 from ares.store.refresh import FLAT_ROWS, refresh
@@ -77,20 +77,6 @@ class Embedded(NamedTuple):
     vectors: NDArray[np.float32]
 
 
-class TableState(NamedTuple):
-    """What `ares status` says of a vector table.
-
-    Attributes:
-        rows: Frames.
-        indexed: Those that the index covers; all others are compared exactly.
-        tuning: What was measured of the index; None for a table that is too small for one.
-    """
-
-    rows: int
-    indexed: int
-    tuning: Tuning | None
-
-
 class VectorTable:
     """Frame vectors of one space; one row per frame.
 
@@ -102,7 +88,7 @@ class VectorTable:
     def __init__(self, tables: Tables, name: str) -> None:
         self._tables = tables
         self._name = name
-        self._near: Nearest | None = None
+        self._latest = Latest(lambda: tables.dataset(name), Nearest)
 
     def add(self, rows: Sequence[Vectors]) -> None:
         """Write vectors of frames, in place of those that the same episodes and cameras had.
@@ -161,7 +147,7 @@ class VectorTable:
         if limit <= 0 or (episode_ids is not None and not episode_ids):
             return []
         with filters.failures(self._name):
-            near = self._look()
+            near = self._latest.look()
             if near is None or not near.rows:
                 return []
             if len(query) != near.length:
@@ -198,30 +184,10 @@ class VectorTable:
     def state(self) -> TableState:
         """Rows, how many of them the index covers, and what was measured of it."""
         with filters.failures(self._name):
-            near = self._look()
-            if near is None:
-                return TableState(0, 0, None)
-            tail = sum(fragment.count_rows() for fragment in near.tail(near.segments))
-            return TableState(near.rows, near.rows - tail, near.tuning)
-
-    def _look(self) -> Nearest | None:
-        """The newest version of the table, opened once and followed from there."""
-        if self._near is not None:
-            with suppress(OSError, ValueError):
-                now, latest = self._near.version, self._near.dataset.latest_version
-                if latest > now:
-                    self._near = Nearest(self._near.dataset.checkout_version(latest))
-                if latest >= now:
-                    return self._near
-        dataset = self._tables.dataset(self._name)
-        self._near = None if dataset is None else Nearest(dataset)
-        return self._near
+            return state_of(self._latest.look())
 
     def _look_again(self) -> Nearest:
-        near = self._look()
-        if near is None:
-            raise StoreError(f"the table {self._name} is gone", "another process removed it")
-        return near
+        return self._latest.there()
 
     def of(self, episode_id: str) -> Embedded:
         """The vectors of one episode in order of camera and second; empty when it has none."""

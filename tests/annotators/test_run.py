@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from annotators.facts import fact
 from annotators.run import annotate, quote
 from ares import registry
 from ares.annotation import Annotation, Column, Cost, Maker
+from ares.episode import Json
 from ares.errors import AresError, ModelError, RequestError
 from ares.jobs.ledger import FAILURES
 from ares.media.ref import MediaRef
+from ares.search import spaces
 from ares.settings import Price, from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.load import load
@@ -231,6 +234,53 @@ def test_a_grade_sees_the_caption_of_the_same_run_and_only_ungraded_ones_later(
     finally:
         registry.annotators.remove("told")
         registry.annotators.remove("judged")
+
+
+def test_new_captions_are_found_by_meaning_without_embedding_again(
+    ws: Workspace, enter: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    caption = Maker(annotator="caption", version="1")
+    broken = [False]
+
+    def encoder(model: str, device: str) -> SimpleNamespace:
+        if broken[0]:
+            raise ModelError("the model is gone", model)
+        return SimpleNamespace(encode_texts=lambda texts: np.full((len(texts), 4), 0.5, np.float32))
+
+    def looks(work: Work) -> Result:
+        seen = FrameVectors(
+            episode_id=work.episode.episode_id,
+            camera="front",
+            seconds=np.array([0.0]),
+            vectors=np.full((1, 4), 0.5, np.float32),
+        )
+        return Result(annotations=[fact(work, MARK, value={"space": "four", "frames": 1})], vectors=[seen])
+
+    def says(text: str) -> Answer:
+        return lambda work: Result(annotations=[fact(work, caption, value={"text": text})])
+
+    space: dict[str, Json] = {"encoder": "four", "model": "m", "dim": 4, "created": "2026-11-21"}
+    ws.annotations.put("spaces", {"four": space})
+    registry.encoders.add("four", encoder)
+    try:
+        enter("looks", maker=MARK, process=each(looks), space="four")
+        enter("told", maker=caption, process=each(says("it moves")), batch=4)
+        run(ws, "looks")
+        told = ws.tables.texts("four").state().rows
+        assert told == len({episode.instruction for episode in ws.episodes()})
+        run(ws, "told")
+        assert ws.tables.texts("four").state().rows == told + 1
+        broken[0] = True
+        spaces.encoder(spaces.choose_space(ws))  # still loaded
+        spaces._load.cache_clear()
+        caption = Maker(annotator="caption", version="2")
+        enter("told2", maker=caption, process=each(says("it stands")), batch=4)
+        annotate(ws, ["told2"], Options(settings=ws.settings))
+        assert "new captions cannot be found by meaning in four: the model is gone" in capsys.readouterr().err
+        assert ws.tables.texts("four").state().rows == told + 1
+    finally:
+        registry.encoders.remove("four")
+        spaces._load.cache_clear()
 
 
 def test_annotators_of_one_run_share_one_decoding(

@@ -129,7 +129,8 @@ def test_captions_and_grades_become_segments(
     assert (second["grade"], second["acceptable"], second["score"]) == (None, None, None)
     assert _column(tables, "grade")[ids[0]] == "acceptable"
     assert _column(tables, "caption")[ids[0]] == "open it"
-    assert [hit.text for hit in tables.segments.search_text("grasping", 3)] == ["grasp it"]
+    (found,) = tables.segments.search_text("grasping", 3)
+    assert (found.annotation_id, found.start_seconds) == (second["annotation_id"], 1.0)
 
     # A grade that comes later, in a batch of its own, is the one that counts.
     unsure: dict[str, object] = {"grade": "unsure", "acceptable": None, "score": None}

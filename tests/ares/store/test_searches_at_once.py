@@ -97,7 +97,7 @@ def test_searches_at_once_end_and_are_right_while_a_writer_appends_and_indexes(t
 def test_threads_that_meet_read_the_places_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
-    def slow(dataset: Any) -> object:
+    def slow(dataset: Any, _key: str) -> object:
         read.append(dataset.version)
         time.sleep(0.1)
         return dataset

@@ -24,7 +24,8 @@ from ares.store.tables import open_tables
 
 tables = open_tables(sys.argv[1])
 assert tables.episodes.count() == 0
-tables.segments.upsert(pa.table({"annotation_id": [sys.argv[2]], "text": ["open the drawer"]}))
+rows = {"annotation_id": [sys.argv[2]], "episode_id": [sys.argv[2]], "text": ["open the drawer"]}
+tables.segments.upsert(pa.table(rows))
 """
 
 
