@@ -161,7 +161,7 @@ class VectorTable:
     def frames(self, query: NDArray[np.float32], episode_ids: Collection[str]) -> Iterator[Moment]:
         """Every frame of a few episodes with its exact score, best first among some thousands; see `search`."""
         with filters.failures(self._name):
-            near = self._look()
+            near = self._latest.look()
             if near is None or not near.rows:
                 return
             if len(query) != near.length:
