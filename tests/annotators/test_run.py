@@ -239,7 +239,6 @@ def test_a_grade_sees_the_caption_of_the_same_run_and_only_ungraded_ones_later(
 def test_new_captions_are_found_by_meaning_without_embedding_again(
     ws: Workspace, enter: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    caption = Maker(annotator="caption", version="1")
     broken = [False]
 
     def encoder(model: str, device: str) -> SimpleNamespace:
@@ -256,25 +255,25 @@ def test_new_captions_are_found_by_meaning_without_embedding_again(
         )
         return Result(annotations=[fact(work, MARK, value={"space": "four", "frames": 1})], vectors=[seen])
 
-    def says(text: str) -> Answer:
-        return lambda work: Result(annotations=[fact(work, caption, value={"text": text})])
+    def enter_captions(name: str, text: str) -> None:
+        maker = Maker(annotator="caption", version=name)
+        made = each(lambda work: Result(annotations=[fact(work, maker, value={"text": text})]))
+        enter(name, maker=maker, process=made, batch=4)
 
     space: dict[str, Json] = {"encoder": "four", "model": "m", "dim": 4, "created": "2026-11-21"}
     ws.annotations.put("spaces", {"four": space})
     registry.encoders.add("four", encoder)
     try:
         enter("looks", maker=MARK, process=each(looks), space="four")
-        enter("told", maker=caption, process=each(says("it moves")), batch=4)
+        enter_captions("told", "it moves")
         run(ws, "looks")
         told = ws.tables.texts("four").state().rows
         assert told == len({episode.instruction for episode in ws.episodes()})
         run(ws, "told")
         assert ws.tables.texts("four").state().rows == told + 1
         broken[0] = True
-        spaces.encoder(spaces.choose_space(ws))  # still loaded
         spaces._load.cache_clear()
-        caption = Maker(annotator="caption", version="2")
-        enter("told2", maker=caption, process=each(says("it stands")), batch=4)
+        enter_captions("told2", "it stands")
         annotate(ws, ["told2"], Options(settings=ws.settings))
         assert "new captions cannot be found by meaning in four: the model is gone" in capsys.readouterr().err
         assert ws.tables.texts("four").state().rows == told + 1
