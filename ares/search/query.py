@@ -70,7 +70,13 @@ class Query:
         """How much each way of comparing counts. Raises RequestError for a way or weight that is none."""
         if not self.by.strip():
             return dict.fromkeys(_USUAL, 1.0)
-        return dict(_weight(part.strip()) for part in self.by.split(","))
+        weights = dict[Way, float]()
+        for part in self.by.split(","):
+            way, weight = _weight(part.strip())
+            if way in weights:
+                raise RequestError("a way to compare is given once", f"{way!r} twice in {self.by!r}")
+            weights[way] = weight
+        return weights
 
 
 def _weight(part: str) -> tuple[Way, float]:
@@ -97,7 +103,7 @@ class Hit:
         camera: Camera of the moment; "" when only words or motion matched.
         seconds: The moment, from the start of the episode.
         score: Higher is better: cosine similarity by frames, meaning, state or action, BM25 by captions,
-            reciprocal-rank fusion of several.
+            reciprocal-rank fusion of several, and of captions with instructions when both share words.
         instruction: What the robot was told.
         caption: What a captioner saw, or None.
         acceptable: Whether the caption passed its rubric; None when it is not graded or not decided.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -41,14 +42,15 @@ def fuse(rankings: Sequence[Ranking]) -> list[Moment]:
 
     Of the moments of an episode that with a camera is shown, the first of them.
     """
-    scores: dict[str, float] = {}
+    parts: dict[str, list[float]] = {}
     shown: dict[str, Moment] = {}
     for ranking in rankings:
         for rank, moment in enumerate(ranking.moments, start=1):
-            scores[moment.episode_id] = scores.get(moment.episode_id, 0.0) + ranking.weight / (_RRF_K + rank)
+            parts.setdefault(moment.episode_id, []).append(ranking.weight / (_RRF_K + rank))
             if not shown.setdefault(moment.episode_id, moment).camera:
                 shown[moment.episode_id] = moment
-    fused = [replace(moment, score=scores[episode_id]) for episode_id, moment in shown.items()]
+    # fsum: the same parts in another order are the same sum, so that equals stay equals.
+    fused = [replace(moment, score=math.fsum(parts[episode_id])) for episode_id, moment in shown.items()]
     return sorted(fused, key=order)
 
 

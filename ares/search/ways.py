@@ -47,6 +47,11 @@ class Asked:
     query: Query
     among: Collection[str] | None
 
+    @property
+    def depth(self) -> int:
+        """Episodes that each ranking is asked for: a fusion looks deeper, and what was asked itself takes places."""
+        return self.query.limit * _PER_RANKING + 2
+
 
 def episode_of(image: str) -> str:
     """The episode whose frame is asked as an image, or ""."""
@@ -85,7 +90,7 @@ def _by_frames(asked: Asked) -> Iterator[Part]:
     space = choose_space(ws, query.space)
     for vector in _looks(ws, query, space):
         table = ws.tables.vectors(space.name)
-        yield partial(table.search_episodes, vector, query.limit * _PER_RANKING, asked.among)
+        yield partial(table.search_episodes, vector, asked.depth, asked.among)
 
 
 def _looks(ws: Workspace, query: Query, space: Space) -> Iterator[NDArray[np.float32]]:
@@ -152,7 +157,7 @@ def _said(asked: Asked, text: str) -> list[Moment]:
     """Episodes whose captions or instructions share words with a text."""
     if not text.strip():
         return []
-    tables, wanted = asked.ws.tables, asked.query.limit * _PER_RANKING
+    tables, wanted = asked.ws.tables, asked.depth
     captions = [
         _wordy(hit.episode_id, hit.start_seconds, hit.score)
         for hit in tables.segments.search_text(text, wanted, asked.among)
@@ -179,7 +184,7 @@ def _by_meaning(asked: Asked) -> Iterator[Part]:
     for text in (query.text, told):
         if text.strip():
             vector = _text_vector(space, text)
-            yield partial(said_like, ws, space, vector, query.limit * _PER_RANKING, asked.among)
+            yield partial(said_like, ws, space, vector, asked.depth, asked.among)
 
 
 def _by_motion(kind: Kind) -> Callable[[Asked], Iterator[Part]]:
@@ -196,7 +201,7 @@ def _by_motion(kind: Kind) -> Callable[[Asked], Iterator[Part]]:
                 f"the {kind} of the episode cannot be compared",
                 f"{episode.episode_id!r}; run `ares annotate motion`, which leaves out signals that are not finite",
             )
-        yield partial(table.search, vectors[0], asked.query.limit + 1, asked.among)
+        yield partial(table.search, vectors[0], asked.depth, asked.among)
 
     return rank
 

@@ -43,6 +43,20 @@ def test_an_episode_in_both_rankings_comes_first_and_shows_the_moment_with_a_cam
     assert [moment.episode_id for moment in fused] == ["b", "a", "c"]
 
 
+@given(st.permutations([(1, 0.1), (2, 0.7), (3, 1.0), (5, 0.3)]))
+def test_equals_stay_equal_whatever_the_order_of_the_rankings(order: list[tuple[int, float]]) -> None:
+    def at(place: int, one: str) -> list[Moment]:
+        return [
+            *(_moment(f"x{number}", "", 0.0, 1.0) for number in range(1, place)),
+            _moment(one, "", 0.0, 1.0),
+        ]
+
+    rankings = [Ranking(at(place, "b"), weight) for place, weight in order]
+    rankings += [Ranking(at(place, "a"), weight) for place, weight in reversed(order)]
+    both = [moment for moment in fuse(rankings) if moment.episode_id in "ab"]
+    assert [moment.episode_id for moment in both] == ["a", "b"] and both[0].score == both[1].score
+
+
 def test_a_weight_decides_between_rankings_that_disagree() -> None:
     looks, words = [_moment("a", "front", 1.0, 0.9)], [_moment("b", "", 0.0, 7.0)]
     assert [moment.episode_id for moment in fuse([Ranking(looks), Ranking(words, 2.0)])] == ["b", "a"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from pathlib import Path
 
@@ -106,6 +107,36 @@ def test_by_meaning_texts_are_ranked_as_their_vectors_and_a_filter_loses_none(ws
     assert [hit for hit in hits if ws.episode(hit.episode_id).key.startswith("basketball")] == narrow
 
 
+@pytest.mark.parametrize(
+    ("by", "where"),
+    [
+        ("frames,captions,meaning", ""),
+        ("meaning=3,frames=0.5", "success"),
+        ("captions,meaning=0.1,frames", "key < 'f'"),
+    ],
+)
+def test_a_fusion_is_the_sum_of_what_its_parts_say(ws: Workspace, by: str, where: str) -> None:
+    weights = {part.partition("=")[0]: float(part.partition("=")[2] or 1) for part in by.split(",")}
+    scores: dict[str, list[float]] = {}
+    for way, weight in weights.items():
+        # Twice as deep as what is shown, and two more.
+        for rank, hit in enumerate(ws.search("open the drawer", by=way, where=where, limit=8), start=1):
+            scores.setdefault(hit.episode_id, []).append(weight / (60 + rank))
+    wanted = sorted((-math.fsum(parts), one) for one, parts in scores.items())[:3]
+    hits = ws.search("open the drawer", by=by, where=where, limit=3)
+    assert [(-hit.score, hit.episode_id) for hit in hits] == wanted
+    turned = ",".join(reversed(by.split(",")))
+    again = ws.search("open the drawer", by=turned, where=where, limit=3)
+    assert [hit.episode_id for hit in again] == [hit.episode_id for hit in hits]
+
+
+def test_what_is_asked_takes_no_place_of_an_answer(ws: Workspace) -> None:
+    """One result is wanted, and both of the nearest two were asked themselves."""
+    first, second = ws.frame(["episode_id"], "key LIKE 'drawer-close%'")["episode_id"].to_pylist()
+    (hit,) = ws.search(like=first, image=f"{second}/front@1.0", by="frames", limit=1)
+    assert hit.episode_id not in {first, second}
+
+
 def test_a_text_and_an_episode_are_answered_together(ws: Workspace) -> None:
     (drawer,) = ws.frame(["episode_id"], "key = 'drawer-close_000'")["episode_id"].to_pylist()
     hits = ws.search("basketball into the hoop", like=drawer, limit=6)
@@ -120,6 +151,7 @@ def test_a_text_and_an_episode_are_answered_together(ws: Workspace) -> None:
         ({"text": "a", "by": "looks"}, "frames|captions|meaning|state|action"),
         ({"text": "a", "by": "frames=0"}, "above 0"),
         ({"text": "a", "by": "frames=much"}, "above 0"),
+        ({"text": "a", "by": "frames,captions,frames=2"}, "given once"),
         ({"text": "a", "by": "state"}, "text cannot be compared by state"),
         ({"image": "a.png", "by": "captions"}, "image cannot be compared by captions"),
         ({"text": "a", "limit": 0}, "limit must be at least 1"),
