@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
@@ -25,6 +26,7 @@ _PROGRAM = (
 )
 _STDERR = 2
 _END_SECONDS = 5.0
+_CANNOT_START = "a worker process cannot start"
 
 
 def usable_cores() -> int:
@@ -47,17 +49,26 @@ class Process:
 
     Args:
         build: Makes the work, there.
+
+    Raises:
+        RequestError: It cannot be started.
     """
 
     def __init__(self, build: Callable[[], Callable[[Sequence[Any]], Sequence[Any]]]) -> None:
         self._line, theirs = Pipe()
         with theirs:
             words = [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), json.dumps(sys.path)]
-            # What the work prints must not get into the command's answer.
-            self._process = subprocess.Popen(
-                words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=_STDERR
-            )
-        self._line.send_bytes(pickle.dumps(build))
+            try:
+                # What the work prints must not get into the command's answer.
+                self._process = subprocess.Popen(
+                    words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=_STDERR
+                )
+            except OSError as error:  # no memory, too many processes, no such interpreter
+                raise RequestError(
+                    _CANNOT_START, f"{error.filename or ''} {error.strerror}".strip()
+                ) from None
+        with suppress(OSError):  # it has ended already: the first who asks it is told of what
+            self._line.send_bytes(pickle.dumps(build))
         self._ready = False
 
     def ready(self) -> bool:
@@ -86,7 +97,7 @@ class Process:
             self._line.recv_bytes()
         except (EOFError, OSError):
             ended = f"{self._end()}; what it said stands above"
-            raise RequestError("a worker process cannot start", ended) from None
+            raise RequestError(_CANNOT_START, ended) from None
         self._ready = True
 
     def close(self) -> None:

@@ -106,6 +106,30 @@ def test_a_worker_that_cannot_start_is_one_error_not_one_for_each_item() -> None
             hired.run([1, 2, 3])
 
 
+@pytest.mark.parametrize(
+    ("interpreter", "told"),
+    [("/nowhere/python", "No such file or directory"), ("/bin/false", "exit status 1")],
+)
+def test_an_interpreter_that_cannot_be_run_is_one_error_too(
+    monkeypatch: pytest.MonkeyPatch, interpreter: str, told: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", interpreter)
+    with at_work(Local()) as engine:
+        hired = engine.hire(double, workers=2, lost=SourceError, patience_seconds=0.0)
+        with pytest.raises(RequestError, match=f"a worker process cannot start: .*{told}"):
+            hired.begin()
+            hired.run([1, 2, 3])
+
+
+def test_workers_that_are_started_early_do_the_work() -> None:
+    with at_work(Local()) as engine:
+        hired = engine.hire(whose, workers=2, lost=SourceError, patience_seconds=60.0)
+        hired.begin()
+        deadline = time.monotonic() + 20
+        while hired.run([1]) == [os.getpid()]:
+            assert time.monotonic() < deadline
+
+
 @pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_worker_ends_with_its_parent_in_the_middle_of_its_work(
     tmp_path: Path, ended: signal.Signals
