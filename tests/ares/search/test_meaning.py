@@ -145,6 +145,20 @@ def test_what_thousands_were_told_is_found_in_the_order_of_their_ids(tmp_path: P
     ws.close()
 
 
+def test_texts_that_mean_the_same_are_not_cut_by_chance(tmp_path: Path) -> None:
+    ws = open_workspace(str(tmp_path / "ws"), Settings())
+    ids = [f"{number:04}" for number in range(699, -1, -1)]
+    texts = [f"way {number} to say it" for number in range(700)]
+    ws.tables.segments.upsert(_captions(ids, texts))
+    ws.tables.texts("clip").add(texts, np.repeat(_vectors(["it"]), 700, axis=0))
+    for among in (None, frozenset(ids[100:])):
+        wanted = sorted(among or ids)
+        for limit in (1, 250, 300, 700):
+            found = said_like(ws, _SPACE, _vector("it"), limit, among)
+            assert [one.episode_id for one in found] == wanted[:limit]
+    ws.close()
+
+
 def test_many_texts_lie_under_an_index_and_new_ones_beside_it(tmp_path: Path) -> None:
     ws = open_workspace(str(tmp_path / "ws"), Settings())
     texts = [f"text {number}" for number in range(3_000)]
