@@ -13,8 +13,9 @@ from annotators.base import Annotator, Bundle, Factory, Options, no_frames
 from annotators.frames import Frames
 from annotators.remote import hire_decoders, lost_frames, staffed
 from annotators.stage import Budget, Running
-from annotators.write import Writer, mend_spaces
+from annotators.write import Writer
 from ares.annotation import Annotation, Cost
+from ares.checks.unfinished import mend_spaces
 from ares.episode import Episode, Json
 from ares.errors import AresError, ModelError, RequestError
 from ares.jobs.engine import Engine, Hired, Local, at_work

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from annotators.base import Bundle, FrameVectors, Result
 from annotators.stage import Running
 from ares.annotation import Annotation, Cost, Maker
-from ares.episode import Json
+from ares.checks.unfinished import UNFINISHED
 from ares.errors import StoreError
 from ares.jobs.ledger import Ledger
 from ares.store.codec import Refused
@@ -24,8 +23,6 @@ _SECONDS_PER_WRITE = 20.0
 # A day's run makes thousands of writes; in between, the vectors are kept few files. What the run reads from is not
 # touched.
 _WRITES_PER_TIDYING = 50
-# Spaces whose table may hold vectors of a run that was killed between writing them and the facts.
-UNFINISHED = "unfinished_spaces"
 
 
 class Writer:
@@ -108,20 +105,3 @@ class Writer:
 
 def _facts(results: Sequence[Result]) -> list[Annotation]:
     return [fact for result in results for fact in result.annotations]
-
-
-def mend_spaces(ws: Workspace) -> int:
-    """Delete vectors that a killed run wrote without their facts. Returns how many rows went."""
-    unfinished = dict(ws.annotations.find(UNFINISHED))
-    gone = sum(
-        ws.tables.vectors(space).keep_only(partial(_made, ws, owner)) for space, owner in unfinished.items()
-    )
-    ws.annotations.drop(UNFINISHED, unfinished)
-    return gone
-
-
-def _made(ws: Workspace, owner: Json, ids: Sequence[str]) -> set[str]:
-    """Of these episodes, those that any maker of this annotator and model has done: they share the table."""
-    makers = ws.annotations.makers().values()
-    alike = [one for one in makers if {"annotator": one.annotator, "model": one.model} == owner]
-    return set().union(*(ws.annotations.done(one.maker_id, ids) for one in alike))

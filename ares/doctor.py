@@ -11,6 +11,7 @@ from ares.checks.files import check_files, check_indexes
 from ares.checks.finding import Finding
 from ares.checks.log import check_applied, check_segments, check_values, gather
 from ares.checks.rows import check_rows, check_vectors
+from ares.checks.unfinished import check_unfinished
 from ares.media.stamp import REMEDIES
 from ares.sources import Relocated, examined, relocate
 
@@ -32,6 +33,7 @@ def _between_stores(ws: Workspace, repair: bool) -> Iterator[Finding]:
     yield from check_files(ws, repair)
     behind = list(check_applied(ws, repair))
     yield from behind
+    yield from check_unfinished(ws, repair)
     with Scratch() as scratch:
         yield from check_rows(ws, scratch, repair)
         yield from gather(ws, scratch)
@@ -41,20 +43,7 @@ def _between_stores(ws: Workspace, repair: bool) -> Iterator[Finding]:
             yield from check_segments(ws, scratch, repair)
         yield from check_sets(ws, scratch, repair)
     yield from check_ledger(ws, repair)
-    yield from _spaces_finished(ws)
     yield from check_copies(ws, repair)
-
-
-def _spaces_finished(ws: Workspace) -> Iterator[Finding]:
-    unfinished = [space for space, _ in ws.annotations.find("unfinished_spaces")]
-    if unfinished:
-        yield Finding(
-            check="each vector has the fact that it was made",
-            count=len(unfinished),
-            example=unfinished[0],
-            repaired=False,
-            remedy="run `ares annotate embed` again; it removes what a killed run left and goes on",
-        )
 
 
 def _sources_as_they_were(ws: Workspace) -> list[Finding]:

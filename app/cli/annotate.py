@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.cli.common import add_common, answer, open_workspace, table, tallies
+from app.cli.common import add_common, answer, number_of_episodes, open_workspace, table, tallies
 from ares.episode import Json
 
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", default="", metavar="D", help="torch device (default: a GPU when there is one)"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="work on at most N episodes")
+    parser.add_argument("--limit", type=number_of_episodes, metavar="N", help="work on at most N episodes")
     parser.add_argument("--budget", type=float, metavar="USD", help="stop before this much money is spent")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
     parser.add_argument("--strict", action="store_true", help="stop at the first failure")

@@ -27,6 +27,13 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
+def number_of_episodes(text: str) -> int:
+    """The value of --limit: a whole number from 0 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of episodes; give a whole number from 0 on")
+    return int(text)
+
+
 def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
     """The workspace that was asked for, open until the command ends.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.cli.common import add_common, answer, open_workspace, tallies
+from app.cli.common import add_common, answer, number_of_episodes, open_workspace, tallies
 from ares.episode import Json
 
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="reference",
         help="reference (default): pixels stay where they are; copy: they become videos in the workspace",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="read at most N episodes")
+    parser.add_argument("--limit", type=number_of_episodes, metavar="N", help="read at most N episodes")
     parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
     parser.add_argument(
         "--engine",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.cli.common import add_common, add_question, answer, open_workspace, table
+from app.cli.common import add_common, add_question, answer, number_of_episodes, open_workspace, table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,7 +13,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question(parser)
     parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
     parser.add_argument(
-        "--limit", type=int, default=20, metavar="N", help="most episodes in the answer (default 20)"
+        "--limit",
+        type=number_of_episodes,
+        default=20,
+        metavar="N",
+        help="most episodes in the answer (default 20)",
     )
     add_common(parser)
 

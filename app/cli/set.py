@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.common import add_common, add_question, answer, open_workspace, table
+from app.cli.common import add_common, add_question, answer, number_of_episodes, open_workspace, table
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_question(create)
     create.add_argument("--ids", default="", metavar="FILE", help="episode ids, one a line")
-    create.add_argument("--limit", type=int, metavar="N", help="at most N episodes (of a search: 100)")
+    create.add_argument(
+        "--limit", type=number_of_episodes, metavar="N", help="at most N episodes (of a search: 100)"
+    )
     shown = actions.add_parser("show", help="one set with its episodes")
     shown.add_argument("name", metavar="NAME")
     lock = actions.add_parser("lock", help="write a set to a lock file that proves its content")

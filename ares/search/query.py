@@ -13,6 +13,7 @@ from ares.errors import RequestError
 Way = Literal["frames", "captions", "meaning", "state", "action"]
 WAYS: tuple[Way, ...] = get_args(Way)
 _ALL = "|".join(WAYS)
+_MOST = 10_000_000
 _USUAL: tuple[Way, ...] = ("frames", "captions", "meaning")
 # What each kind of question can be compared by.
 _COMPARES: Mapping[str, tuple[Way, ...]] = {
@@ -57,8 +58,8 @@ class Query:
                     f"{' and '.join(self.given)} cannot be compared by {way}",
                     f"there are {', '.join(sorted({one for name in self.given for one in _COMPARES[name]}))}",
                 )
-        if self.limit < 1:
-            raise RequestError("the limit must be at least 1", f"got {self.limit}")
+        if not 1 <= self.limit <= _MOST:
+            raise RequestError(f"the limit must be at least 1 and at most {_MOST}", f"got {self.limit}")
 
     @property
     def given(self) -> tuple[str, ...]:

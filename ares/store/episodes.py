@@ -187,6 +187,8 @@ class EpisodeTable:
         Raises:
             RequestError: An unknown column, or a filter that cannot be read.
         """
+        if not (0 <= offset < 2**63 and (limit is None or 0 <= limit < 2**63)):
+            raise RequestError("a limit and an offset are numbers from 0 on", f"got {limit} and {offset}")
         dataset, condition = self._checked(where)
         self._known(columns, dataset.schema.names)
         order = ordering(order_by)

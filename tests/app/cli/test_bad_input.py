@@ -176,3 +176,17 @@ def test_an_unreachable_mongodb(
     monkeypatch.setenv("ARES_MONGO_URI", f"mongodb://ares:secret@127.0.0.1:{port}/")
     line = refused(capsys, "ingest", "-w", str(tmp_path / "w"), str(demo_samples / "video"))
     assert f"127.0.0.1:{port}" in line and "secret" not in line
+
+
+@pytest.mark.parametrize("limit", ["-1", "99999999999999999999", "many", "1e3"])
+def test_a_limit_that_is_no_number_of_episodes(capsys: Capture, limit: str, tmp_path: Path) -> None:
+    for words in (
+        ("search", "mug"),
+        ("set", "create", "x"),
+        ("annotate", "motion"),
+        ("ingest", str(tmp_path)),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, f"--limit={limit}", "-w", str(tmp_path / "w")])
+        assert ended.value.code == 2
+        assert "is no number of episodes" in capsys.readouterr().err

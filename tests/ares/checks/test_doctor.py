@@ -232,6 +232,23 @@ def test_a_vector_without_its_fact_is_dropped(ws: Workspace) -> None:
     assert examine(ws) == []
 
 
+def test_vectors_that_a_killed_run_left_go(ws: Workspace) -> None:
+    """Their space is marked as long as a run writes to it; what its maker has done stays."""
+    done, lost = sorted(ws.tables.episodes.ids())[:2]
+    ws.annotations.append([fact("motion", done, {"path_length": 1.0}, created="now")])
+    ws.tables.vectors("left").add([vectors(done), vectors(lost)])
+    ws.annotations.put("unfinished_spaces", {"left": {"annotator": "nobody", "model": ""}})
+    (found,) = [one for one in examine(ws) if one.example == "left"]
+    assert (found.count, found.repaired) == (1, False)
+    assert ws.tables.vectors("left").count() == 4
+    ws.annotations.put("unfinished_spaces", {"left": {"annotator": "motion", "model": ""}})
+    ws.annotations.append([fact("motion", lost, {"path_length": 1.0}, created="later")])
+    ws.tables.vectors("left").add([vectors("gone before its fact")])
+    assert all(one.repaired for one in examine(ws, repair=True))
+    assert ws.tables.vectors("left").count() == 4
+    assert examine(ws) == []
+
+
 def test_vectors_whose_maker_names_no_space_are_left_alone(ws: Workspace) -> None:
     ws.tables.vectors("guests").add([vectors(_first(ws))])
     assert examine(ws, repair=True) == []

@@ -146,6 +146,12 @@ def test_an_order_that_cannot_be_read(filled: Tables, order: str) -> None:
         filled.episodes.scan(["key"], order_by=order)
 
 
+@pytest.mark.parametrize(("limit", "offset"), [(-1, 0), (5, -3), (2**63, 0), (5, 2**70)])
+def test_a_stretch_that_is_none(filled: Tables, limit: int, offset: int) -> None:
+    with pytest.raises(RequestError, match="numbers from 0 on"):
+        filled.episodes.scan(["key"], limit=limit, offset=offset)
+
+
 def test_half_an_emoji_in_an_instruction(tables: Tables, make_record: Make) -> None:
     """JSON beside a video can carry a lone surrogate; Arrow cannot."""
     tables.episodes.add([make_record(1, instruction="lift \ud83e", instructions=("lift \ud83e", "pull"))])
