@@ -12,6 +12,8 @@ from benchmarks.access import access
 from benchmarks.embed import random_vit
 from benchmarks.facets import facets, operations
 from benchmarks.ingest import lerobot, rlds, video
+from benchmarks.memory import memory
+from benchmarks.memory import table as peaks
 from benchmarks.startup import startup
 from benchmarks.timing import Row, table
 from benchmarks.vectors import vectors
@@ -30,16 +32,25 @@ BENCHMARKS: dict[int, Callable[[], Iterable[Row]]] = {
 }
 
 
+# Beside the numbers: a table of its own.
+MEMORY = "memory"
+
+
 def main() -> None:
     """Measure and print; a number that is not there ends with the list of those that are."""
+    there = [*map(str, sorted(BENCHMARKS)), MEMORY]
     parser = argparse.ArgumentParser(description="Each benchmark runs ours and its peer in turn.")
-    parser.add_argument("numbers", nargs="*", type=int, help=f"of {sorted(BENCHMARKS)}; all when left out")
-    wanted = parser.parse_args().numbers or sorted(BENCHMARKS)
-    unknown = sorted(set(wanted) - set(BENCHMARKS))
+    parser.add_argument("numbers", nargs="*", help=f"of {', '.join(there)}; all when left out")
+    wanted = parser.parse_args().numbers or there
+    unknown = sorted(set(wanted) - set(there))
     if unknown:
-        parser.error(f"no benchmark {unknown}; there are: {sorted(BENCHMARKS)}")
+        parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(there)}")
     print(f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}\n")
-    print(table([row for number in wanted for row in BENCHMARKS[number]()]))
+    numbers = [int(one) for one in wanted if one != MEMORY]
+    if numbers:
+        print(table([row for number in numbers for row in BENCHMARKS[number]()]), end="\n\n")
+    if MEMORY in wanted:
+        print(peaks(memory()))
 
 
 def _machine() -> str:

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.store import filters
+from ares.store.scratch import Scratch
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ares.workspace import Workspace
 
 # The order of a set: by place in the source, whatever the order of ingestion.
 ORDER = "dataset, version, split, key"
 # Episodes that a search contributes when no limit is given: a ranking has no natural end.
 _SEARCH_LIMIT = 100
-# Ids that one filter names, of a list that someone gave.
+# Ids of a list that one filter names; of a longer one each is looked for among all episodes.
 _LOOK_UP = 10_000
 
 
@@ -48,7 +51,7 @@ def choose(
 
     Raises:
         RequestError: The filter cannot be read, or an id is not among the episodes that it leaves; that is known when
-            all ids were taken.
+            the first id is taken.
     """
     recipe: dict[str, Json] = {"where": where, "search": search, "ids": len(ids), "limit": limit}
     asked = {"like": like, "image": image, "by": by}
@@ -65,19 +68,33 @@ def choose(
 
 
 def _known(ws: Workspace, ids: Collection[str], where: str, limit: int | None) -> Iterator[str]:
-    """The first ids, as listed; raises RequestError at the end when any is not among the episodes of a filter."""
-    ws.tables.episodes.check(where)
-    taken, unknown = set[str](), list[str]()
-    for chunk in filters.chunks(ids, _LOOK_UP):
-        listed = filters.among("episode_id", chunk)
-        known = ws.tables.episodes.ids(f"{filters.alone(where)} AND {listed}" if where.strip() else listed)
-        unknown += [one for one in chunk if one not in known]
-        if limit is None:
-            yield from (one for one in chunk if one in known)
-            continue
-        for one in chunk:
-            if one in known and one not in taken and len(taken) < limit:
-                taken.add(one)
-                yield one
-    if unknown:
-        raise RequestError(f"{len(unknown)} ids are not among the episodes", f"first: {unknown[0]!r}")
+    """The first ids, each once, as listed. Raises RequestError when any is not among the episodes of a filter."""
+    import pyarrow as pa
+
+    few = filters.among("episode_id", ids) if len(ids) <= _LOOK_UP else ""
+    condition = " AND ".join(f"({part})" for part in (where, few) if part.strip())
+    with Scratch() as scratch:
+        schema = pa.schema([("episode_id", pa.string()), ("place", pa.int64())])
+        scratch.put("listed", schema, _listed(ids, schema))
+        scratch.put(
+            "there",
+            ws.tables.episodes.schema(["episode_id"]),
+            ws.tables.episodes.scan(["episode_id"], condition),
+        )
+        scratch.make("unknown", "SELECT episode_id, place FROM listed ANTI JOIN there USING (episode_id)")
+        unknown = scratch.ask("SELECT count(*) AS n, arg_min(episode_id, place) AS first FROM unknown")
+        count, first = unknown["n"][0].as_py(), unknown["first"][0].as_py()
+        if count:
+            raise RequestError(f"{count} ids are not among the episodes", f"first: {first!r}")
+        taken = f"LIMIT {limit}" if limit is not None else ""
+        once = f"SELECT episode_id FROM listed GROUP BY episode_id ORDER BY min(place) {taken}"
+        for batch in scratch.stream(once):
+            yield from batch["episode_id"].to_pylist()
+
+
+def _listed(ids: Collection[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for number, chunk in enumerate(filters.chunks(ids, _LOOK_UP)):
+        places = pa.array(range(number * _LOOK_UP, number * _LOOK_UP + len(chunk)), pa.int64())
+        yield pa.record_batch([pa.array(chunk, pa.string()), places], schema=schema)
