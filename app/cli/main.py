@@ -25,6 +25,8 @@ COMMANDS = {
 
 # They make no DataFrame, so that as programs they need not wait a second for pandas.
 _WITHOUT_PANDAS = ("ingest", "status")
+# They write through many threads for a long time.
+_WITH_FEW_HEAPS = ("ingest", "annotate", "doctor")
 
 
 def build(chosen: str = "") -> argparse.ArgumentParser:
@@ -52,6 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from ares.store.lean import without_pandas
 
         without_pandas()
+    if argv is None and args.command in _WITH_FEW_HEAPS:
+        from ares.store.lean import few_heaps
+
+        few_heaps()
     try:
         return int(args.run(args))
     except AresError as error:
