@@ -14,23 +14,27 @@ if TYPE_CHECKING:
 
 def check_copies(ws: Workspace, repair: bool) -> Iterator[Finding]:
     """Copies that episodes name, and folders of copies that none does."""
-    bad = list(broken(ws))
-    if bad:
+    count, first = 0, ""
+    for bad in broken(ws):
+        count, first = count + 1, first or bad
+    if count:
         yield Finding(
             check="each copied video is there and whole",
-            count=len(bad),
-            example=bad[0],
+            count=count,
+            example=first,
             repaired=False,
             remedy="put it back from a backup, or ingest the source again into a new workspace",
         )
-    left = list(unnamed(ws))
-    if left:
-        for folder in left if repair else ():
-            remove(folder)
+    count, first = 0, ""
+    for left in unnamed(ws):
+        count, first = count + 1, first or str(left)
+        if repair:
+            remove(left)
+    if count:
         yield Finding(
             check="each folder of copied videos belongs to an episode",
-            count=len(left),
-            example=str(left[0]),
+            count=count,
+            example=first,
             repaired=repair,
             remedy="a killed ingestion left them; ares doctor --repair removes them",
         )
