@@ -84,6 +84,8 @@ INGEST_POINTS = [
     (EPISODES, "EpisodeTable.write", "after", 1),
     (EPISODES, "EpisodeTable.mark_duplicates", "before", 1),
     ("ares.store.trajectories", "TrajectoryTable.write", "after", 2),
+    ("ingest.checked", "Checks.enter", "after", 1),  # facts whose values stand in the rows already
+    ("ares.store.index", "skip_log", "before", 1),
 ]
 
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ares.annotation import Annotation, Column, Cost, Maker
+from ares.store import codec
 from ares.store.annotations import AnnotationStore
 
 Make = Callable[..., Annotation]
@@ -57,6 +58,14 @@ def test_facts_come_back_in_order(store: AnnotationStore, make_fact: Make) -> No
     assert [annotation for _, annotation in logged] == facts
     assert [sequence for sequence, _ in logged] == sorted({sequence for sequence, _ in logged})
     assert last == store.last_sequence() >= logged[-1].sequence
+
+
+def test_facts_made_into_rows_elsewhere_are_the_same_facts(store: AnnotationStore, make_fact: Make) -> None:
+    facts = [make_fact(f"episode{number}", value={"text": f"caption {number}"}) for number in range(4)]
+    store.append([facts[0], codec.to_row(facts[1])])
+    last = store.append([codec.to_row(fact) for fact in facts])
+    assert [annotation for _, annotation in store.read()] == facts
+    assert last == store.last_sequence()
 
 
 def test_the_log_is_read_in_parts(store: AnnotationStore, make_fact: Make) -> None:
