@@ -12,10 +12,13 @@ from ares.episode import Json
 
 ColumnType = Literal["bool", "int64", "float64", "string", "list<string>", "timestamp"]
 
+# Made once: to make an encoder takes as long as to use it on a small value.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 def canonical(value: Json) -> str:
     """JSON with sorted keys and no spaces: the same text for the same value, for hashing and storing."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def short_hash(value: Json) -> str:

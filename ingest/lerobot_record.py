@@ -213,9 +213,10 @@ def _signal(values: NDArray[Any], column: Column, warnings: list[str]) -> Signal
 
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         warnings.append(f"column {column.key} holds numbers that are not finite")
-    with np.errstate(over="ignore"):
-        numbers = values.astype(np.float32)
-    return Signal(numbers, dimension_names(short_name(column.key), column.names, values.shape[1]))
+    if values.dtype != np.float32:
+        with np.errstate(over="ignore"):
+            values = values.astype(np.float32)
+    return Signal(values, dimension_names(short_name(column.key), column.names, values.shape[1]))
 
 
 def _timestamps(dataset: Dataset, rows: Rows, warnings: list[str]) -> NDArray[np.float64]:

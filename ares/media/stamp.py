@@ -88,9 +88,8 @@ def stamped(record: Record) -> Record:
         replace(camera, media=replace(camera.media, stamp=_stamp_or_none(camera.media.uri)))
         for camera in episode.cameras
     )
-    return replace(
-        record, episode=replace(episode, cameras=cameras, source_stamp=_stamp_or_none(episode.source))
-    )
+    made = replace(episode, cameras=cameras, source_stamp=_stamp_or_none(episode.source))
+    return type(record)(episode=made, trajectory=record.trajectory, warnings=record.warnings)
 
 
 def check(ref: MediaRef) -> None:

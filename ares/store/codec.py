@@ -13,6 +13,8 @@ from ares.errors import StoreError
 
 # A MongoDB document holds 16 MiB; SQLite keeps to the same, so that a log can move between them.
 MAX_BYTES = 15 * 2**20
+# Made once: to make an encoder takes as long as to use it on a small value.
+_JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 # Python reads back at most about a thousand levels, fewer where its own stack is deep already.
 MAX_DEPTH = 200
 # Documents that a store reads at once: failures are small and many, blocks of a set are large.
@@ -59,7 +61,7 @@ def to_text(value: Json) -> str:
     Raises StoreError for what is no JSON (NaN, infinity, other types), or too deep or too large to be kept.
     """
     try:
-        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+        text = _JSON.encode(value)
     except RecursionError:
         raise StoreError("a value is nested too deep to be stored", f"more than {MAX_DEPTH} levels") from None
     except (TypeError, ValueError) as error:
