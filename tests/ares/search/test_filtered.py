@@ -123,7 +123,7 @@ def test_facets_count_the_rows_of_the_filter(world: World, asked: Filter) -> Non
                 assert dict(facet.counts) == Counter(item for each in items for item in each)
 
 
-@_drawn(15)
+@_drawn(8)
 @given(asked=_FILTERS, numbers=st.lists(st.integers(0, _MANY // 2), max_size=20))
 def test_sets_annotators_and_pages_choose_the_same(world: World, asked: Filter, numbers: list[int]) -> None:
     wanted = {str(one) for one in world.ids[asked.holds(world.columns)]}
@@ -131,10 +131,10 @@ def test_sets_annotators_and_pages_choose_the_same(world: World, asked: Filter, 
     for ws in world.workspaces:
         chosen = list(choose(ws, where=asked.sql)[0])
         assert (len(chosen), set(chosen)) == (len(wanted), wanted)
-        if set(listed) <= wanted:
-            assert list(choose(ws, where=asked.sql, ids=listed)[0] if listed else ()) == list(
-                dict.fromkeys(listed)
-            )
+        if listed and set(listed) <= wanted:
+            # One that is listed twice is a member once: the set sees to that.
+            found = list(choose(ws, where=asked.sql, ids=listed)[0])
+            assert list(dict.fromkeys(found)) == list(dict.fromkeys(listed))
         elif listed:
             with pytest.raises(RequestError, match="are not among the episodes"):
                 list(choose(ws, where=asked.sql, ids=listed)[0])
@@ -167,7 +167,7 @@ def _are_the_best(hits: Sequence[Hit], scores: dict[str, float], limit: int) -> 
         assert missed <= hits[-1].score + _SAME
 
 
-@_drawn(30)
+@_drawn(20)
 @given(asked=_FILTERS, text=st.sampled_from(["mug", "a drawer", "☕"]), limit=st.integers(1, 60))
 def test_text_to_moments_is_exact(world: World, asked: Filter, text: str, limit: int) -> None:
     scores = _best_frames(world, direction(text), asked.holds(world.columns))
@@ -222,7 +222,7 @@ def _recall(found: list[float], wanted: list[float]) -> float:
     return sum(score >= wanted[-1] - _SAME for score in found) / len(wanted) if wanted else 1.0
 
 
-@_drawn(20)
+@_drawn(15)
 @given(
     asked=_FILTERS, text=st.sampled_from(["mug", "drawer", "café", "open drawer"]), limit=st.integers(1, 60)
 )
@@ -253,7 +253,7 @@ def test_words_are_ranked_as_without_a_filter(world: World, asked: Filter, text:
         assert set(found) <= told & kept
 
 
-@_drawn(20)
+@_drawn(12)
 @given(asked=_FILTERS, text=st.sampled_from(["mug", "☕"]), limit=st.integers(1, 300))
 def test_meaning_is_exact(world: World, asked: Filter, text: str, limit: int) -> None:
     query, kept = direction(text), asked.holds(world.columns)
@@ -274,7 +274,7 @@ def test_meaning_is_exact(world: World, asked: Filter, text: str, limit: int) ->
         assert len({hit.episode_id for hit in hits}) == len(hits)
 
 
-@_drawn(20)
+@_drawn(12)
 @given(asked=_FILTERS, limit=st.integers(1, 30), number=st.integers(0, 500))
 def test_like_an_episode_is_exact(world: World, asked: Filter, limit: int, number: int) -> None:
     rows = [row for row, _, _ in world.places]
@@ -296,7 +296,7 @@ def test_like_an_episode_is_exact(world: World, asked: Filter, limit: int, numbe
             _are_the_best(hits, {one: score for one, score in scores.items() if one != itself}, limit)
 
 
-@_drawn(15)
+@_drawn(6)
 @given(
     asked=_FILTERS,
     limit=st.integers(1, 30),
@@ -319,9 +319,8 @@ def test_a_mixture_is_the_sum_of_its_ranks(
         if text:
             asks.append((text, {"where": where, "space": "exact", "by": "frames"}, looks))
         for words, ask, weight in asks:
-            many = limit + 1 if ask["by"] == "state" else 2 * limit
-            ranks = [hit.episode_id for hit in ws.search(words, limit=2 * limit + 1, **ask)]
-            for rank, one in enumerate(ranks[:many], start=1):
+            ranks = [hit.episode_id for hit in ws.search(words, limit=2 * limit + 2, **ask)]
+            for rank, one in enumerate(ranks, start=1):
                 scores[one] = scores.get(one, 0.0) + weight / (60 + rank)
         scores.pop(like, None)
         _are_the_best(mixed, scores, limit)
