@@ -8,7 +8,7 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from ares.store.nearest import FEW, Nearest
+from ares.store.nearest import FEW, Nearest, matrix
 from ares.store.rows import Chosen
 from ares.store.told import hashes
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Texts asked for at first, and how many times more when they were not enough.
 _FIRST, _GROWTH = 256, 4
+# So many vectors of texts stay in memory, 32 MB of 512 numbers each: to read them takes longer than to compare.
+_HELD = 16_384
 # Tables whose rows are known by the numbers of their texts: captions and instructions.
 _TABLES = 2
 
@@ -35,6 +37,7 @@ class Numbers:
         self.row_ids: NDArray[np.uint64] = (
             dataset.scanner(columns=[], with_row_id=True, scan_in_order=True).to_table()["_rowid"].to_numpy()
         )
+        self._dataset = dataset
         self._lock = Lock()
         self._known: list[tuple[NDArray[np.uint64], NDArray[np.int32]]] = []
 
@@ -63,6 +66,16 @@ class Numbers:
 
         order, ids = self._by_row
         return order[np.searchsorted(ids, row_ids)]
+
+    @cached_property
+    def vectors(self) -> NDArray[np.float32]:
+        """(T, D) unit vectors of all texts; only asked of few."""
+        import numpy as np
+
+        batches = self._dataset.scanner(columns=["vector"], scan_in_order=True).to_batches()
+        found = np.concatenate([matrix(batch["vector"]) for batch in batches])
+        unit: NDArray[np.float32] = found / np.linalg.norm(found, axis=1, keepdims=True)
+        return unit
 
     @cached_property
     def _by_row(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
@@ -95,6 +108,9 @@ class Known:
         """
         import numpy as np
 
+        if len(said) <= _HELD and not self.near.segments:
+            yield from self._compared(query, said)
+            return
         left, total = said.copy(), int(said.sum())
         # So few are all looked at anyway.
         count = total if total <= FEW else _FIRST
@@ -113,6 +129,22 @@ class Known:
             if whole:
                 return
             count *= _GROWTH
+
+    def _compared(
+        self, query: NDArray[np.float32], said: NDArray[np.bool_]
+    ) -> Iterator[tuple[float, NDArray[np.int64]]]:
+        """The same, each text compared in memory."""
+        import numpy as np
+
+        unit = query / np.linalg.norm(query)
+        # Of all texts, whatever the filter, which must not change the last digit of a score; and not by BLAS, whose
+        # threads wait for each other while the other parts of a search need the cores.
+        scores = np.einsum("td,d->t", self.numbers.vectors, unit).astype(np.float64)
+        numbers = np.flatnonzero(said)
+        numbers = numbers[np.argsort(-np.round(scores[numbers], 6), kind="stable")]
+        ranked = np.round(scores[numbers], 6)
+        for start, stop in _spans(ranked):
+            yield float(ranked[start]), numbers[start:stop]
 
 
 def _spans(scores: NDArray[np.float64]) -> Iterator[tuple[int, int]]:

@@ -17,6 +17,7 @@ from ares import registry
 from ares.errors import StoreError
 from ares.search.meaning import embed_texts, said_like
 from ares.settings import Settings
+from ares.store import known
 from ares.store.space import Space
 from ares.workspace import Workspace, open_workspace
 from benchmarks.grow import grow
@@ -96,10 +97,17 @@ def _by_numpy(
     seed=st.integers(0, 2**32),
     share=st.none() | st.sampled_from([0.0, 0.02, 0.3, 0.9]),
     limit=st.integers(1, 150),
+    held=st.sampled_from([0, 10_000]),
 )
 def test_the_best_episodes_are_those_of_numpy(
-    ws: Workspace, seed: int, share: float | None, limit: int
+    ws: Workspace, seed: int, share: float | None, limit: int, held: int
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(known, "_HELD", held)
+        _compare(ws, seed, share, limit)
+
+
+def _compare(ws: Workspace, seed: int, share: float | None, limit: int) -> None:
     chance = np.random.default_rng(seed)
     query = _vectors([f"asked {seed}"])[0]
     ids = sorted(ws.tables.episodes.ids())
@@ -145,7 +153,11 @@ def test_what_thousands_were_told_is_found_in_the_order_of_their_ids(tmp_path: P
     ws.close()
 
 
-def test_texts_that_mean_the_same_are_not_cut_by_chance(tmp_path: Path) -> None:
+@pytest.mark.parametrize("held", [0, 10_000])
+def test_texts_that_mean_the_same_are_not_cut_by_chance(
+    tmp_path: Path, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known, "_HELD", held)
     ws = open_workspace(str(tmp_path / "ws"), Settings())
     ids = [f"{number:04}" for number in range(699, -1, -1)]
     texts = [f"way {number} to say it" for number in range(700)]
