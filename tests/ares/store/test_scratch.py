@@ -1,0 +1,72 @@
+"""A scratch sorts and joins streams, tells what its streams met in their own words, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ares.errors import RequestError
+from ares.store.rows import Ids
+from ares.store.scratch import Scratch
+
+_SCHEMA = pa.schema([("id", pa.string())])
+
+
+def _batches(many: int, size: int = 50_000) -> Iterator[pa.RecordBatch]:
+    for start in range(0, many, size):
+        numbers = range(start, min(start + size, many))
+        yield pa.record_batch(
+            [pa.array([f"{7919 * one % many:012d}" * 4 for one in numbers])], schema=_SCHEMA
+        )
+
+
+def test_streams_are_sorted_and_joined_while_others_are_asked() -> None:
+    with Scratch() as scratch:
+        scratch.put("few", _SCHEMA, _batches(10))
+        scratch.put("few", _SCHEMA, _batches(20), "id NOT IN (SELECT id FROM few)")
+        assert scratch.make("sorted", "SELECT id FROM few") == 20
+        found = scratch.stream("SELECT id FROM sorted ORDER BY id", 5)
+        first = next(found)
+        assert scratch.ask("SELECT count(*) AS n FROM few")["n"].to_pylist() == [20]
+        ids = first["id"].to_pylist() + [one for batch in found for one in batch["id"].to_pylist()]
+        assert ids == sorted(ids) and len(set(ids)) == 20
+        scratch.drop("few", "never there")
+        assert scratch.has("sorted") and not scratch.has("few")
+
+
+def test_more_than_fits_goes_to_disk_and_is_gone_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("ares.store.scratch._MEMORY", "80MB")
+    many = 1_500_000
+    with Scratch() as scratch:
+        scratch.put("ids", _SCHEMA, _batches(many))
+        before, seen, spilled = "", 0, 0
+        for batch in scratch.stream("SELECT DISTINCT id FROM ids ORDER BY id"):
+            ids = batch["id"].to_pylist()
+            assert before < ids[0] and ids == sorted(ids)
+            before, seen = ids[-1], seen + len(ids)
+            spilled = max(spilled, sum(path.stat().st_size for path in tmp_path.rglob("*.tmp")))
+    assert seen == many and spilled > 2**20
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_stream_raises_is_raised_as_it_is() -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield from _batches(3)
+        raise RequestError("the list of ids cannot be read", "ids.txt")
+
+    with Scratch() as scratch, pytest.raises(RequestError, match=r"the list of ids cannot be read: ids\.txt"):
+        scratch.put("ids", _SCHEMA, broken())
+
+
+def test_ids_are_held_as_arrow_and_are_a_collection() -> None:
+    ids = Ids(pa.chunked_array([["a", "b"], ["c"]]))
+    assert (len(ids), list(ids)) == (3, ["a", "b", "c"])
+    assert "c" in ids and "d" not in ids
+    assert pa.array(ids, pa.string()).to_pylist() == ["a", "b", "c"]
