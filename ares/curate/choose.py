@@ -71,8 +71,10 @@ def _known(ws: Workspace, ids: Collection[str], where: str, limit: int | None) -
     """The first ids, each once, as listed. Raises RequestError when any is not among the episodes of a filter."""
     import pyarrow as pa
 
+    # By itself first: a fault is pointed at in the filter that was given, not among the ids.
+    ws.tables.episodes.check(where)
     few = filters.among("episode_id", ids) if len(ids) <= _LOOK_UP else ""
-    condition = " AND ".join(f"({part})" for part in (where, few) if part.strip())
+    condition = " AND ".join(filters.alone(part) for part in (where, few) if part.strip())
     with Scratch() as scratch:
         schema = pa.schema([("episode_id", pa.string()), ("place", pa.int64())])
         scratch.put("listed", schema, _listed(ids, schema))

@@ -33,6 +33,8 @@ _FICKLE = re.compile(
     r"\b(random|uuid|_rowid|_rowaddr|_rowoffset|current_(?:date|time|timestamp)|(?:now|today)(?=\s*\())\b",
     re.IGNORECASE,
 )
+# It equals nothing, and DataFusion folds lists that have it in ways that differ from plan to plan.
+_NULL = re.compile(r"\bIS\s+(?:NOT\s+)?NULL\b|\b(?P<lone>NULL)\b", re.IGNORECASE)
 # Lance ends with a panic at national text (N''); no other prefix says what plain text does not.
 _PREFIXED = re.compile(r"(?<!\w)(?:[A-Z]|U&)$", re.IGNORECASE)
 _KINDS = {"Utf8": "text", "Int64": "a whole number", "Float64": "a number", "Boolean": "true or false"}
@@ -52,6 +54,10 @@ def forbidden(where: str) -> FilterError | None:
             f"{found[0]!r} cannot stand in a filter: it changes from one run to the next",
             found.start(),
         )
+    for found in _NULL.finditer(text):
+        if found["lone"]:
+            said = "NULL equals nothing: it stands only in IS NULL and IS NOT NULL"
+            return _error(where, said, found.start("lone"))
     for each in quoted(where):
         if each[0][0] != "`" and (prefix := _PREFIXED.search(where, max(0, each.start() - 3), each.start())):
             return _error(where, "text in quotes stands without a letter before it", prefix.start())

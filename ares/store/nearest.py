@@ -169,7 +169,7 @@ class Nearest:
         how = {
             "minimum_nprobes": asked.nprobes,
             "maximum_nprobes": asked.nprobes,
-            "refine_factor": max(2, -(-asked.candidates // count)),
+            "refine_factor": -(-asked.candidates // count),
         }
         found = self._scan(query, count, how, {**scan, "index_segments": list(asked.segments)})
         tail = self.tail(asked.segments)
@@ -189,16 +189,20 @@ class Nearest:
         """All of some rows as `best` gives them, compared exactly; they are held at once."""
         return ordered(self._few(query, chosen))
 
+    def rounded(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Queries as Lance compares them, rounded to what the vectors are kept as: no way to ask changes a score."""
+        import numpy as np
+
+        kept = self.dataset.schema.field("vector").type.value_type.to_pandas_dtype()
+        return queries.astype(kept).astype(np.float32)
+
     def _few(self, query: NDArray[np.float32], chosen: Chosen) -> pa.Table:
         import numpy as np
         import pyarrow as pa
 
         found = self.dataset.take(chosen.offsets.tolist(), columns=[*self._place, "vector"])
         vectors = matrix(found["vector"])
-        # Lance rounds a query to what the vectors are kept as; a narrow filter must not change a score.
-        query = query.astype(found.schema.field("vector").type.value_type.to_pandas_dtype()).astype(
-            np.float32
-        )
+        query = self.rounded(query)
         norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
         distance = 1 - (vectors @ query) / np.maximum(norms, np.finfo(np.float32).tiny)
         return found.select(self._place).append_column("_distance", pa.array(distance, pa.float32()))

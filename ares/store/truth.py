@@ -58,7 +58,7 @@ def sample_queries(near: Nearest, count: int, seed: int) -> NDArray[np.float32]:
     again = _unit(drawn[:count] + 0.1 * noise[:count])
     unseen = _unit(drawn[count : 2 * count] + mixed[count : 2 * count])
     texts = _unit(drawn[2 * count :] - mean + 1.5 * mixed[2 * count :] + noise[0])
-    return np.stack([again, unseen, texts], axis=1).reshape(-1, drawn.shape[1])
+    return near.rounded(np.stack([again, unseen, texts], axis=1).reshape(-1, drawn.shape[1]))
 
 
 def truths(near: Nearest, queries: NDArray[np.float32], shares: list[float], seed: int) -> list[Filtered]:

@@ -177,12 +177,12 @@ def _ordered(name: str, examples: list[Any]) -> list[st.SearchStrategy[Filter]]:
             name, f"{_literal(value)} {sign} {name}", lambda each: test(order_key(value), order_key(each))
         )
 
-    def among(wanted: list[Any], not_: str, null: bool) -> Filter:
+    def among(wanted: list[Any], not_: str) -> Filter:
         keys = {order_key(each) for each in wanted}
-        listed = ", ".join([*map(_literal, wanted), *(["NULL"] if null else [])])
+        listed = ", ".join(map(_literal, wanted))
 
-        def test(each: Any) -> bool | None:
-            return not not_ if order_key(each) in keys else None if null else bool(not_)
+        def test(each: Any) -> bool:
+            return (order_key(each) in keys) != bool(not_)
 
         return _test(name, f"{name} {not_}IN ({listed})", test)
 
@@ -196,7 +196,7 @@ def _ordered(name: str, examples: list[Any]) -> list[st.SearchStrategy[Filter]]:
     return [
         st.builds(compare, signs, one),
         st.builds(turned, signs, one),
-        st.builds(among, st.lists(one, min_size=1, max_size=5), maybe_not, st.booleans()),
+        st.builds(among, st.lists(one, min_size=1, max_size=5), maybe_not),
         st.builds(between, one, one, maybe_not),
     ]
 

@@ -117,6 +117,18 @@ def test_two_lists_of_one_column_leave_no_row_without_a_value(ws: Workspace) -> 
         assert sum(facets(ws, where, ["grade"])[0].counts[number][1] for number in range(2)) <= there
 
 
+@pytest.mark.parametrize(
+    ("where", "place"),
+    [("grade IN ('error', NULL)", 19), ("num_steps = null", 12), ("num_steps BETWEEN NULL AND 3", 18)],
+)
+def test_a_comparison_with_null_is_pointed_at(ws: Workspace, where: str, place: int) -> None:
+    """It is never true, and DataFusion folds some of them to what is."""
+    with pytest.raises(FilterError, match="stands only in IS NULL and IS NOT NULL") as caught:
+        ws.tables.episodes.count(where)
+    assert caught.value.place == place
+    assert ws.tables.episodes.count("grade IS  NULL OR grade is not null AND instruction <> 'NULL'") == 50
+
+
 _LONG = [
     "(" * 20_000 + "success" + ")" * 20_000,
     "NOT " * 20_000 + "success",
