@@ -40,6 +40,11 @@ class ModelServer:
             def do_POST(self) -> None:
                 owner.serve(self)
 
+            def end_headers(self) -> None:
+                # Clients that tests leave behind hold no connection, which would be told of in any later test.
+                self.send_header("Connection", "close")
+                super().end_headers()
+
             def log_message(self, format: str, *args: object) -> None:
                 pass
 

@@ -81,13 +81,14 @@ def _annotator(about: Any) -> Callable[[Options, Workspace], Annotator]:
 
 def _quote(about: str) -> Callable[[Workspace], None]:
     def ask(ws: Workspace) -> None:
-        annotators.add(
-            f"flat {about}", _annotator(about)
-        ) if f"flat {about}" not in annotators.names() else None
-        (found,) = quote(ws, [f"flat {about}"], Options(settings=Settings()))
-        assert found.planned == found.already == ws.tables.episodes.count()
-        (done,) = annotate(ws, [f"flat {about}"], Options(settings=Settings()), quiet=True)
-        assert done["already"] == found.planned
+        annotators.add("flat", _annotator(about))
+        try:
+            (found,) = quote(ws, ["flat"], Options(settings=Settings()))
+            assert found.planned == found.already == ws.tables.episodes.count()
+            (done,) = annotate(ws, ["flat"], Options(settings=Settings()), quiet=True)
+            assert done["already"] == found.planned
+        finally:
+            annotators.remove("flat")
 
     return ask
 
