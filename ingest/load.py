@@ -37,7 +37,7 @@ _MOST_PER_BATCH = 512
 # Processes are worth their start only for what takes longer; see `Source.fragile` for those that always are.
 _PATIENCE_SECONDS = 0.25
 # So many records take longer in any case.
-_MANY = 512
+_MANY = 1_024
 _MOST_READERS = 16
 _BATCHES_PER_SINK = 4
 

@@ -28,7 +28,7 @@ _PER_KIND = 48
 _SHARES = (1.0, 0.1, 0.01, 0.001, 0.0001)
 # Never fewer: no sample is as far off as every question, and fewer save little time.
 _PROBED = (0.05, 0.065, 0.08, 0.1, 0.12, 0.16, 0.2, 0.27, 0.35, 0.6, 1.0)
-_CANDIDATES = (100, 200, 400, 800)
+_CANDIDATES = (60, 100, 200, 400, 800)
 # A different last digit is no other score.
 _SAME = 1e-5
 
