@@ -21,7 +21,7 @@ check: dev-env ## Lint, format, types, and the tests of the house rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/pytest -q tests/test_layers.py tests/test_house.py tests/test_docs.py
+	@$(BIN)/pytest -q tests/house tests/test_docs.py
 
 bench: run-env ## Run the benchmarks (ARGS="16")
 	@$(BIN)/python -m benchmarks.run $(ARGS)

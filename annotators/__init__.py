@@ -1,1 +1,1 @@
-"""Annotators: one file per annotator; each is a set of functions that a run calls in batches."""
+"""Annotators of episodes and captions, the models that they call, and the run that stores their results."""

@@ -1,9 +1,10 @@
-"""Annotator, Work and Result: what an annotator is, what it is given and what it gives."""
+"""The interface of annotators: what an annotator is, the work it gets and the results it returns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from ares.annotation import Annotation, Cost, Maker
@@ -15,22 +16,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from annotators.frames import Frames
-    from ares.workspace import Workspace
-
-Seconds = Mapping[str, Sequence[float]]
+    from annotators.runner import CameraSeconds, Frames
+    from ares.episode import Json
+    from ares.store import Stores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the user asked of an annotation run; an annotator reads what concerns it.
+    """Options of an annotation run, for all annotators; each reads those that concern it.
 
     Attributes:
         settings: The environment's models, keys and prices.
         model: Model spec for this run, or "" for the setting's.
         camera: Camera name to use, or "" for the best one.
-        layout: How frames are laid before a VLM: "tiles" (three images: start, middle, end), "collage"
-            (the three in one image), "frames:N" (N images evenly spaced).
+        layout: How frames are arranged for a VLM: "tiles" (three images: start, middle, end), "collage"
+            (these three in one image), "frames:N" (N images evenly spaced).
         rubric: Rubric name or YAML file for `grade`.
         device: torch device, or "" for a GPU when there is one.
     """
@@ -45,19 +45,19 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One subject to annotate, with what was read for it.
+    """One subject to annotate, with the data that was read for it.
 
     Attributes:
         episode: The episode.
         subject: episode_id, or the annotation_id of the caption to grade.
-        about: That caption, or None.
-        frames: Decoded frames of the seconds that the annotator wanted.
-        trajectory: Signals, when the annotator asked for them.
+        subject_annotation: That caption, or None when the episode itself is the subject.
+        frames: Decoded frames of the seconds that the annotator selected.
+        trajectory: Signals, when the annotator needs them.
     """
 
     episode: Episode
     subject: str
-    about: Annotation | None
+    subject_annotation: Annotation | None
     frames: Frames
     trajectory: Trajectory | None
 
@@ -68,7 +68,7 @@ class FrameVectors:
 
     Attributes:
         episode_id: The episode.
-        camera: Camera name; "" for what is no picture.
+        camera: Camera name; "" for vectors that are not of images.
         seconds: (N,) float64 seconds from the start of the episode.
         vectors: (N, D) float32 of unit length.
         space: Name of the space that they belong to, or "" for the annotator's.
@@ -86,7 +86,7 @@ class Result:
     """What an annotator made of one Work.
 
     Attributes:
-        annotations: The facts.
+        annotations: The annotations.
         vectors: Frame vectors, for an embedder.
     """
 
@@ -94,13 +94,13 @@ class Result:
     vectors: Sequence[FrameVectors] = ()
 
 
-def no_frames(episode: Episode) -> Seconds:
-    """Wants no frame."""
+def no_frames(episode: Episode) -> CameraSeconds:
+    """Select no frame."""
     return {}
 
 
 def no_cost(episode: Episode) -> Cost:
-    """Costs nothing but time."""
+    """A cost of nothing but time."""
     return Cost()
 
 
@@ -109,47 +109,52 @@ class Annotator:
     """An annotator, ready to run; the entry points of "ares.annotators" hold factories of them, see `Factory`.
 
     Attributes:
-        maker: What its annotations say made them.
+        maker: Name, version, model and settings, stored with its annotations.
         process: Works on a batch; one Result or AresError per Work, in order. Any other exception is a bug.
-        wants: Seconds per camera that it needs decoded; every annotator of a run shares one decoding.
-        about: "episode", or "caption" for one Work per caption.
-        signals: Whether it needs the trajectory.
-        batch: Most Works in one call.
+        select_frames: Seconds per camera that it needs decoded; all annotators of a run share one decoding.
+        subject_kind: "episode", or "caption" for one Work per caption.
+        needs_signals: Whether it needs the trajectory.
+        batch_size: Most Works in one call.
         workers: Calls at the same time (several only for remote models).
-        space: Name of the embedding space that its vectors belong to, or "" when each says its own.
-        estimate: Expected cost of one Work, for the quote.
+        space: Name of the embedding space that its vectors belong to, or "" when each vector names its own.
+        estimate: Expected cost of one Work.
     """
 
     maker: Maker
     process: Callable[[Sequence[Work]], Sequence[Result | AresError]]
-    wants: Callable[[Episode], Seconds] = no_frames
-    about: Literal["episode", "caption"] = "episode"
-    signals: bool = False
-    batch: int = 1
+    select_frames: Callable[[Episode], CameraSeconds] = no_frames
+    subject_kind: Literal["episode", "caption"] = "episode"
+    needs_signals: bool = False
+    batch_size: int = 1
     workers: int = 1
     space: str = ""
     estimate: Callable[[Episode], Cost] = no_cost
 
 
-Factory = Callable[[Options, "Workspace"], Annotator]
+Factory = Callable[[Options, "Stores"], Annotator]
 
 
-@dataclass(slots=True)
-class Bundle:
-    """An episode on its way through the annotators of a run.
-
-    Attributes:
-        episode: The episode.
-        frames: Its decoded frames.
-        captions: The captions it has already.
-        trajectory: Its signals, or None when nobody asked.
-        made: Results so far, by annotator name.
-        done: Subjects of it that were done before the run, by annotator name.
-    """
-
-    episode: Episode
-    frames: Frames
-    captions: Sequence[Annotation] = ()
-    trajectory: Trajectory | None = None
-    made: dict[str, list[Result]] = field(default_factory=dict)
-    done: dict[str, set[str]] = field(default_factory=dict)
+def new_annotation(
+    work: Work,
+    maker: Maker,
+    value: Mapping[str, Json],
+    *,
+    camera: str = "",
+    frames: Sequence[float] = (),
+    cost: Cost | None = None,
+) -> Annotation:
+    """An annotation of a work's subject, over the whole episode or over the span of the caption that is the subject."""
+    caption = work.subject_annotation
+    return Annotation(
+        episode_id=work.episode.episode_id,
+        name=maker.annotator,
+        value=value,
+        maker_id=maker.maker_id,
+        subject=work.subject,
+        start_seconds=caption.start_seconds if caption else 0.0,
+        stop_seconds=caption.stop_seconds if caption else work.episode.duration_seconds,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        camera=camera,
+        frames=tuple(frames),
+        cost=cost or Cost(),
+    )

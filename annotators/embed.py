@@ -1,15 +1,15 @@
-"""Embed: CLIP vectors of frames, about one per second per good camera, with the second of each."""
+"""The annotator `embed`: vectors of frames by CLIP, about one per second and good camera."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.backends.clip import ClipEncoder, absolute_spec, load_clip
-from annotators.base import Annotator, FrameVectors, Options, Result, Seconds, Work
-from annotators.facts import fact
+from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
+from annotators.models import NamedEncoder, absolute_spec, encoder_name, load_named_encoder
+from annotators.runner import CameraSeconds
 from ares.annotation import Maker
 from ares.episode import Camera, Episode, Json
 from ares.errors import AresError, MediaError
@@ -18,114 +18,131 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.workspace import Workspace
+    from ares.store import Stores
 
 _VERSION = "1"
 _RATE_HZ = 1.0
-_FEWEST, _MOST = 4, 240
-_BATCH = 8
+_MIN_FRAMES, _MAX_FRAMES = 4, 240
+_BATCH_SIZE = 8
 
 
-def embed(options: Options, ws: Workspace) -> Annotator:
+def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
     """An annotator that fills the vector table of one embedding space. Raises ModelError without its model."""
     spec = absolute_spec(options.model or options.settings.embed_model)
-    encoder = load_clip(spec, options.device)
-    _enter_space(ws, encoder, spec)
+    encoder = load_named_encoder(spec, options.device)
+    _register_space(stores, encoder, spec)
     settings: dict[str, Json] = {
         "rate_hz": _RATE_HZ,
-        "fewest": _FEWEST,
-        "most": _MOST,
+        "fewest": _MIN_FRAMES,
+        "most": _MAX_FRAMES,
         "camera": options.camera,
     }
     maker = Maker(annotator="embed", version=_VERSION, model=encoder.name, settings=settings)
     return Annotator(
         maker=maker,
         process=lambda works: _process(works, encoder, maker, options.camera),
-        wants=lambda episode: sampled(episode, options.camera),
-        batch=_BATCH,
+        select_frames=lambda episode: sample_seconds(episode, options.camera),
+        batch_size=_BATCH_SIZE,
         space=encoder.name,
     )
 
 
-def sampled(episode: Episode, camera: str = "") -> Seconds:
+def sample_seconds(episode: Episode, camera: str = "") -> CameraSeconds:
     """Seconds per good camera: one per second, at least 4 and at most 240, spread over [0, duration)."""
-    chosen = [one for one in episode.good_cameras if not camera or one.name == camera]
-    return {one.name: _seconds(one) for one in chosen}
+    cameras = [candidate for candidate in episode.good_cameras if not camera or candidate.name == camera]
+    return {selected.name: _camera_seconds(selected) for selected in cameras}
 
 
-def _seconds(camera: Camera) -> list[float]:
+def _camera_seconds(camera: Camera) -> list[float]:
     media = camera.media
     duration = media.num_frames / media.rate_hz
-    count = min(max(math.ceil(duration * _RATE_HZ), _FEWEST), _MOST)
-    # The middles of equal parts: no vector is spent twice on a scene at rest before or after the action.
+    count = min(max(math.ceil(duration * _RATE_HZ), _MIN_FRAMES), _MAX_FRAMES)
+    # The middles of equal parts: the still scene before and after the action gets no extra vector.
     return [round(duration * (part + 0.5) / count, 6) for part in range(count)]
 
 
-def _enter_space(ws: Workspace, encoder: ClipEncoder, spec: str) -> None:
-    known = ws.annotations.get("spaces", encoder.name)
-    created = known.get("created") if isinstance(known, dict) else None
+def _register_space(stores: Stores, encoder: NamedEncoder, spec: str) -> None:
+    existing = stores.annotations.get_document("spaces", encoder.name)
+    created = existing.get("created") if isinstance(existing, dict) else None
     document = {
-        "encoder": "clip",
+        "encoder": encoder_name(spec),
         "model": spec,
         "dim": encoder.dim,
         "created": created or datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    ws.annotations.put("spaces", {encoder.name: document})
+    stores.annotations.put_documents("spaces", {encoder.name: document})
 
 
 def _process(
-    works: Sequence[Work], encoder: ClipEncoder, maker: Maker, camera: str
+    works: Sequence[Work], encoder: NamedEncoder, maker: Maker, camera: str
 ) -> list[Result | AresError]:
     """One pass of the model over the frames of all works; a work whose frames fail keeps its own error."""
-    shots: list[list[tuple[str, Sequence[float], NDArray[np.uint8]]] | AresError] = []
-    for work in works:
-        shots.append(_frames(work, camera))
-    images = [image for shot in shots if isinstance(shot, list) for _, _, frames in shot for image in frames]
+    frames_by_work = [_read_frames(work, camera) for work in works]
+    images = [
+        image
+        for camera_frames in frames_by_work
+        if not isinstance(camera_frames, AresError)
+        for frames in camera_frames
+        for image in frames.images
+    ]
     vectors = encoder.encode_images(images)
     results: list[Result | AresError] = []
     start = 0
-    for work, shot in zip(works, shots, strict=True):
-        if isinstance(shot, AresError):
-            results.append(shot)
+    for work, camera_frames in zip(works, frames_by_work, strict=True):
+        if isinstance(camera_frames, AresError):
+            results.append(camera_frames)
             continue
-        stop = start + sum(len(frames) for _, _, frames in shot)
-        results.append(_result(work, shot, vectors[start:stop], maker, encoder.name))
+        stop = start + sum(len(frames.images) for frames in camera_frames)
+        results.append(_result(work, camera_frames, vectors[start:stop], maker, encoder.name))
         start = stop
     return results
 
 
-def _frames(work: Work, camera: str) -> list[tuple[str, Sequence[float], NDArray[np.uint8]]] | AresError:
-    seconds = sampled(work.episode, camera)
+class _EmbedFrames(NamedTuple):
+    """Frames of one camera: images (N, H, W, 3) uint8 and their N seconds."""
+
+    camera: str
+    seconds: Sequence[float]
+    images: NDArray[np.uint8]
+
+
+def _read_frames(work: Work, camera: str) -> list[_EmbedFrames] | AresError:
+    seconds = sample_seconds(work.episode, camera)
     if not work.episode.cameras:
         return MediaError("episode has no camera", f"{work.episode.key} of {work.episode.dataset}")
     if not seconds:
         return MediaError("episode has no such camera", repr(camera))
     try:
-        return [(name, instants, work.frames.at(name, instants)) for name, instants in seconds.items()]
+        return [
+            _EmbedFrames(name, camera_seconds, work.frames.at(name, camera_seconds))
+            for name, camera_seconds in seconds.items()
+        ]
     except MediaError as error:
         return error
 
 
 def _result(
     work: Work,
-    shots: list[tuple[str, Sequence[float], NDArray[np.uint8]]],
+    camera_frames: Sequence[_EmbedFrames],
     vectors: NDArray[np.float32],
     maker: Maker,
     space: str,
 ) -> Result:
     import numpy as np
 
-    made: list[FrameVectors] = []
+    frame_vectors: list[FrameVectors] = []
     start = 0
-    for camera, seconds, _ in shots:
-        part = vectors[start : start + len(seconds)]
-        made.append(
+    for camera, seconds, _ in camera_frames:
+        stop = start + len(seconds)
+        frame_vectors.append(
             FrameVectors(
                 episode_id=work.episode.episode_id,
                 camera=camera,
                 seconds=np.asarray(seconds, np.float64),
-                vectors=part,
+                vectors=vectors[start:stop],
             )
         )
-        start += len(seconds)
-    return Result(annotations=[fact(work, maker, {"frames": start, "space": space})], vectors=made)
+        start = stop
+    return Result(
+        annotations=[new_annotation(work, maker, {"frames": start, "space": space})], vectors=frame_vectors
+    )

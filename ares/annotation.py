@@ -1,4 +1,4 @@
-"""Annotation and Maker: one value about one episode or segment, and what made it."""
+"""Annotation and Maker: one value about one episode or segment, and the plug-in, model and prompt that made it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from ares.episode import Json
 
 ColumnType = Literal["bool", "int64", "float64", "string", "list<string>", "timestamp"]
 
-# Made once: to make an encoder takes as long as to use it on a small value.
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+# Created once: creating an encoder takes as long as encoding a small value.
+_CANONICAL_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
 
 
-def canonical(value: Json) -> str:
-    """JSON with sorted keys and no spaces: the same text for the same value, for hashing and storing."""
-    return _CANONICAL.encode(value)
+def canonical_json(value: Json) -> str:
+    """Return JSON with sorted keys and no spaces: the same text for the same value, for hashing and storing."""
+    return _CANONICAL_ENCODER.encode(value)
 
 
 def short_hash(value: Json) -> str:
-    """16 hex digits of a JSON value's canonical text."""
-    return hashlib.blake2b(canonical(value).encode(), digest_size=8).hexdigest()
+    """Return 16 hex digits of a JSON value's canonical text."""
+    return hashlib.blake2b(canonical_json(value).encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class Column:
         type: Arrow type name; a value of a timestamp is ISO 8601 text, in UTC when it has no offset.
         unit: Physical unit ("m", "s"), or "".
         meaning: One line for people.
-        choices: The values that a text, or an item of a list, can have; none is any.
+        choices: The allowed values of a text, or of an item of a list; empty allows any.
     """
 
     name: str
@@ -47,7 +49,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maker:
-    """What made a value: the same maker never needs to do the same subject twice.
+    """The provenance of a value: the same maker never needs to annotate the same subject again.
 
     Attributes:
         annotator: Plug-in name ("caption").
@@ -55,7 +57,7 @@ class Maker:
         model: Portable model name with the fingerprint of its weights, or "" without a model.
         prompt_hash: Hash of prompts and rubric, or "".
         settings: Everything else that changes the value (layout, sampling, thresholds).
-        columns: The filter columns it adds; no part of its identity.
+        columns: The filter columns it adds; not part of its identity.
     """
 
     annotator: str
@@ -74,7 +76,7 @@ class Maker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What making a value took. `usd` is None when the price is not known, 0.0 on own hardware."""
+    """What making a value cost. `usd` is None when the price is not known, 0.0 on own hardware."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -93,19 +95,19 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """One fact about an episode, a segment of it, or another annotation. Append-only: never changed, never deleted.
+    """One value about an episode, a segment of it, or another annotation; never changed and never deleted.
 
     Attributes:
         episode_id: The episode it belongs to.
-        name: What kind of fact ("caption", "grade", "motion", "embed").
-        value: The fact itself, a JSON object; keys that are columns of the maker become filters.
-        maker_id: What made it, see `Maker.maker_id`.
-        subject: What it is about: the episode_id, or the annotation_id of the caption that a grade judges.
-        start_seconds: Start of the span, half open; with stop_seconds the whole episode by default.
+        name: Kind of annotation ("caption", "grade", "motion", "embed").
+        value: The value itself, a JSON object; keys that are columns of the maker become filter columns.
+        maker_id: Its provenance, see `Maker.maker_id`.
+        subject: What it describes: the episode_id, or the annotation_id of the caption that a grade judges.
+        start_seconds: Start of the span [start_seconds, stop_seconds); the span covers the episode by default.
         stop_seconds: End of the span.
         camera: Camera it was made from, or "".
-        frames: Seconds of the frames that the maker was shown.
-        cost: What it took.
+        frames: Seconds of the frames that the maker was given.
+        cost: What it cost.
         created: ISO 8601 time in UTC.
     """
 
@@ -123,6 +125,6 @@ class Annotation:
 
     @property
     def annotation_id(self) -> str:
-        """16 hex digits over subject, name, span, camera and maker: made twice, it is the same fact."""
+        """16 hex digits over subject, name, span, camera and maker; a second annotation of the same has the same id."""
         span: list[Json] = [self.start_seconds, self.stop_seconds]
         return short_hash([self.subject, self.name, span, self.camera, self.maker_id])

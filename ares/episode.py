@@ -1,4 +1,4 @@
-"""Episode, Camera, Signal, Trajectory: shapes, units and identity of one recorded attempt."""
+"""Episode, Camera, Signal, Trajectory, Record: shapes, units and identity of one recorded episode."""
 
 from __future__ import annotations
 
@@ -7,22 +7,57 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from ares.media.ref import MediaRef
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+Kind = Literal["mp4", "tfrecord", "hdf5", "mcap", "parquet"]
+Channels = Literal["rgb", "bgr"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaRef:
+    """A pointer to frames in a source file.
+
+    Attributes:
+        kind: Container format; one reader in ares/media/readers per kind.
+        uri: Absolute path or URL of the file.
+        start_seconds: First second of the episode inside the file (a span of a shared mp4), or its first row /
+            rate_hz (parquet); 0.0 otherwise.
+        stop_seconds: End of the span in the file, half open; start_seconds + duration for image sequences.
+        num_frames: Frames in the span.
+        rate_hz: Frames per second of the span.
+        byte_offset: First byte of the record (tfrecord payload); 0 otherwise.
+        byte_size: Bytes of the record, or of a file copied into the workspace; 0 for a whole source file.
+        key: Stream inside the file: feature key (tfrecord), dataset (hdf5), topic (mcap), column (parquet); "" for mp4.
+        channels: Stored order of the colours; "bgr" where the source swapped red and blue by mistake. Decoded frames
+            are always RGB.
+        stamp: Fingerprint of the file when it was ingested, see `ares.media.fingerprint`; "" when not known.
+    """
+
+    kind: Kind
+    uri: str
+    start_seconds: float
+    stop_seconds: float
+    num_frames: int
+    rate_hz: float
+    byte_offset: int = 0
+    byte_size: int = 0
+    key: str = ""
+    channels: Channels = "rgb"
+    stamp: str = ""
+
 
 Json = None | bool | int | float | str | list["Json"] | Mapping[str, "Json"]
 RateSource = Literal["source", "spec", "user", "assumed"]
 Role = Literal["front", "side", "top", "wrist", "other"]
 
-# Assumed when nothing says otherwise; always shown with rate_source="assumed".
+# Used when the source states no rate; always shown with rate_source="assumed".
 ASSUMED_RATE_HZ = 10.0
 
 
-def episode_id(*, format: str, dataset: str, version: str, split: str, key: str) -> str:
-    """Identity of an episode: 16 hex digits of its place in its dataset, not of the folder it lies in."""
+def make_episode_id(*, format: str, dataset: str, version: str, split: str, key: str) -> str:
+    """Return the id of an episode: 16 hex digits, independent of the folder that holds the dataset."""
     text = "\x1f".join((format, dataset, version, split, key))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -33,12 +68,12 @@ class Camera:
 
     Attributes:
         name: The source's own name ("image_0", "front").
-        role: Where it looks from, as far as the source tells.
+        role: Viewpoint, as far as the source states it.
         width: Pixels.
         height: Pixels.
         codec: "h264", "av1", "jpeg", "png" and the like.
-        media: Where its frames are.
-        flags: What is wrong with it ("black", "frozen"); empty for a good camera.
+        media: Location of its frames.
+        flags: Defects ("black", "frozen"); empty for a good camera.
     """
 
     name: str
@@ -52,26 +87,27 @@ class Camera:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """One recorded attempt; light enough to hold thousands of.
+    """One recorded episode without its signals, small enough to keep thousands in memory.
 
     All times are float64 seconds from the start of the episode; spans are half open.
 
     Attributes:
-        episode_id: 16 hex digits, see `episode_id`.
+        episode_id: 16 hex digits, see `make_episode_id`.
         content_hash: Hash of the source bytes; equal for the same record in two splits.
         source: Absolute path or URL of the file that the episode was read from.
-        instruction: First instruction that says something, or "".
+        instruction: First nonempty instruction, or "".
         instructions: Every different instruction, in order of appearance.
         num_steps: Steps; for raw video the frames of its first camera.
         rate_hz: Steps per second.
-        rate_source: Who says so; "assumed" is a guess and shown as one.
+        rate_source: Origin of the rate; "assumed" is a guess and shown as such.
         cameras: In source order.
-        success: Outcome from an honest field, or None when the source has none.
+        success: Outcome from a field that states it, or None when the source has none.
         success_source: That field's name, or "".
         state_names: Names of the state's dimensions, length S (empty without state).
         action_names: Names of the action's dimensions, length A (empty without action).
-        metadata: What else the source says of the episode, small JSON.
-        source_stamp: What the source file was when it was ingested, see `ares.media.stamp`; "" when not known.
+        metadata: Other information of the source about the episode, small JSON.
+        source_stamp: Fingerprint of the source file when it was ingested, see `ares.media.fingerprint`; "" when not
+            known.
     """
 
     episode_id: str
@@ -98,7 +134,7 @@ class Episode:
 
     @property
     def duration_seconds(self) -> float:
-        """Length of the span [0, duration) that the steps cover."""
+        """Length of the time span [0, duration) that the steps cover."""
         return self.num_steps / self.rate_hz
 
     @property
@@ -109,7 +145,7 @@ class Episode:
         return tuple(sorted(good, key=lambda camera: order.index(camera.role)))
 
     def camera(self, name: str) -> Camera:
-        """The camera of that name. Raises RequestError naming those there are."""
+        """Return the camera of that name. Raises RequestError that lists the existing names."""
         from ares.errors import RequestError
 
         for camera in self.cameras:
@@ -145,7 +181,8 @@ class Trajectory:
 
     Attributes:
         timestamps: (T,) float64 seconds from the start of the episode.
-        state: (T, S) or None where the source has none; so for action.
+        state: (T, S), or None where the source has none.
+        action: (T, A), or None where the source has none.
         reward: (T,) float32 or None.
         extra: Further signals by name ("discount", "is_terminal", "language_embedding").
     """
@@ -162,12 +199,12 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What an ingester makes of one record of a source.
+    """One record of a source, as an ingester returns it.
 
     Attributes:
-        episode: The light part.
+        episode: Everything but the signals.
         trajectory: The signals.
-        warnings: What is odd about it, in words that can be counted ("camera image_3 is black").
+        warnings: Problems, with the same text for every case of one ("camera image_3 is black").
     """
 
     episode: Episode

@@ -1,22 +1,22 @@
-"""Every error that ARES raises for a person to read; any other exception is a bug and keeps its traceback.
+"""The errors that ARES raises for a person to read; any other exception is a bug and keeps its traceback.
 
-AresError            becomes one line on the terminal, or one box on a page
-  + RequestError     what was asked for cannot be: a name, an option, a filter, a folder
-      + FilterError  a filter that cannot be read, and the place in it
+AresError            printed as one line on the terminal, or shown as one box on a page
+  + RequestError     the request cannot be fulfilled: an unknown name, option or folder, a bad filter
+      + FilterError  a filter that cannot be parsed, with the position of the mistake
   + SourceError      source data that cannot be read: a record, a video, a line of metadata
-  + MediaError       pixels that cannot be had: a missing file, a codec, a second past the end
-  + ModelError       a model, or the server behind it, that did not answer as agreed
-  + StoreError       a store that cannot be reached or is not what it should be
-      + DiskFull     there is no room left: stop, make room, run the same command again
+  + MediaError       frames that cannot be decoded: a missing file, a codec, a second past the end
+  + ModelError       a model, or its server, failed or answered in an unexpected form
+  + StoreError       a store that cannot be reached, or holds something unexpected
+      + DiskFull     the disk is full: free some space and run the same command again
 """
 
 
 class AresError(Exception):
-    """A failure with a reason that can be counted and a detail that can be acted on.
+    """An error with a reason that can be counted and a detail that tells what to do.
 
     Args:
-        reason: What was wrong, the same words for every case of it ("record has a wrong checksum").
-        detail: The value, where it stands, and what would be right; may be empty.
+        reason: What was wrong, with the same text for every case of it ("record has a wrong checksum").
+        detail: The value, its location, and what would be right; may be empty.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -29,33 +29,35 @@ class AresError(Exception):
 
 
 class RequestError(AresError):
-    """What was asked for cannot be done as asked."""
+    """The request cannot be fulfilled as it was made."""
 
 
 class FilterError(RequestError):
-    """A filter that cannot be read.
+    """A filter that cannot be parsed.
 
     Args:
-        reason: As of every error.
-        detail: As of every error.
-        where: The filter, as it was given.
-        place: Where in it the fault stands, in characters from 0, or None when that is not known.
+        reason: As for every error.
+        detail: As for every error.
+        where: The text of the filter.
+        position: Offset of the mistake in `where`, in characters from 0, or None when it is not known.
     """
 
-    def __init__(self, reason: str, detail: str = "", *, where: str = "", place: int | None = None) -> None:
+    def __init__(
+        self, reason: str, detail: str = "", *, where: str = "", position: int | None = None
+    ) -> None:
         super().__init__(reason, detail)
         self.where = where
-        self.place = place
+        self.position = position
 
     @property
     def pointer(self) -> str:
-        """The line of the filter with a caret under the fault, two lines; "" when its place is not known."""
-        if self.place is None:
+        """The line of the filter with a caret below the mistake, two lines; "" when the position is not known."""
+        if self.position is None:
             return ""
-        before = self.where[: self.place].rpartition("\n")[2]
-        line = before + self.where[self.place :].partition("\n")[0]
-        shown = "".join(sign if sign.isprintable() else " " for sign in line)
-        return f"  {shown}\n  {' ' * len(before)}^"
+        before = self.where[: self.position].rpartition("\n")[2]
+        line = before + self.where[self.position :].partition("\n")[0]
+        printable = "".join(character if character.isprintable() else " " for character in line)
+        return f"  {printable}\n  {' ' * len(before)}^"
 
 
 class SourceError(AresError):
@@ -67,12 +69,12 @@ class MediaError(AresError):
 
 
 class ModelError(AresError):
-    """A model or its server failed, or answered off the menu."""
+    """A model or its server failed, or its answer has an unexpected form."""
 
 
 class StoreError(AresError):
-    """A store cannot be reached, or holds what this version cannot read."""
+    """A store cannot be reached, or holds something that this version cannot read."""
 
 
 class DiskFull(StoreError):
-    """There is no room left to write to; going on with the next record would fail the same."""
+    """The disk is full; writing the next record would fail in the same way."""

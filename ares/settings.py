@@ -1,4 +1,4 @@
-"""Settings: where the stores are and which models to use; the only reader of os.environ."""
+"""Settings from environment variables: where the workspace is and which models to use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ares.errors import RequestError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a model costs, in US dollars per million tokens."""
+    """The price of a model, in US dollars per million tokens."""
 
     usd_per_mtok_in: float
     usd_per_mtok_out: float
@@ -19,7 +19,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the environment says.
+    """All settings of ARES; only this module reads environment variables.
 
     Attributes:
         workspace: Folder or object-store URI of the workspace (ARES_WORKSPACE).
@@ -29,10 +29,10 @@ class Settings:
         judge_model: Judge spec, `clip:...`, `hf:...` or `openai:...`, of another family than the captioner
             (ARES_JUDGE_MODEL).
         price: Price of the remote models, or None when unknown (ARES_PRICE, "IN,OUT" in USD per million tokens).
-        openai_api_key: Key sent to an OpenAI-compatible server (OPENAI_API_KEY); servers without keys ignore it.
-        cache: Folder of the caches of workspaces on object stores (ARES_CACHE).
-        media_cache_bytes: Bound of the cache of playable videos and thumbnails (ARES_MEDIA_CACHE_GB).
-        app_password: Login that the dashboard asks for when it listens beyond loopback (ARES_APP_PASSWORD).
+        openai_api_key: Key for an OpenAI-compatible server (OPENAI_API_KEY); servers without keys ignore it.
+        cache: Folder for the caches of workspaces on object stores (ARES_CACHE).
+        media_cache_bytes: Maximum size of the cache of playable videos and thumbnails (ARES_MEDIA_CACHE_GB).
+        app_password: Password of the dashboard when it listens beyond loopback (ARES_APP_PASSWORD).
     """
 
     workspace: str = "./ares-workspace"
@@ -47,11 +47,11 @@ class Settings:
     app_password: str = ""
 
     def __repr__(self) -> str:
-        return f"Settings(workspace={self.workspace!r})"  # the rest may hold a password
+        return f"Settings(workspace={self.workspace!r})"  # the other fields may hold a password
 
 
-def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings from the environment. Raises RequestError naming the variable that cannot be read."""
+def settings_from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings from the environment. Raises RequestError naming the variable that cannot be parsed."""
     env = os.environ if environ is None else environ
     texts = {
         "workspace": env.get("ARES_WORKSPACE"),
@@ -63,13 +63,13 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         "openai_api_key": env.get("OPENAI_API_KEY"),
         "app_password": env.get("ARES_APP_PASSWORD"),
     }
-    given = {name: text for name, text in texts.items() if text}
-    return Settings(**given, price=_price(env), media_cache_bytes=_cache_bytes(env))
+    nonempty = {name: text for name, text in texts.items() if text}
+    return Settings(**nonempty, price=_price(env), media_cache_bytes=_cache_bytes(env))
 
 
 def ray_address() -> str:
-    """Address of the ray cluster to work on, or "local" for one of our own on this machine (RAY_ADDRESS)."""
-    # Said to ray in words: left to itself it joins any cluster that runs here, and falls with it.
+    """Return the address of the ray cluster, or "local" for a new one on this machine (RAY_ADDRESS)."""
+    # Passed to ray explicitly: by default it joins any cluster that runs on this machine, and fails with it.
     return os.environ.get("RAY_ADDRESS") or "local"
 
 
@@ -80,7 +80,7 @@ def _price(env: Mapping[str, str]) -> Price | None:
     try:
         price_in, price_out = (float(part) for part in text.split(","))
     except ValueError:
-        raise RequestError("ARES_PRICE cannot be read", f"{text!r}; give IN,OUT such as 0.15,0.60") from None
+        raise RequestError("ARES_PRICE cannot be read", f"{text!r}; use IN,OUT such as 0.15,0.60") from None
     return Price(usd_per_mtok_in=price_in, usd_per_mtok_out=price_out)
 
 
@@ -90,5 +90,5 @@ def _cache_bytes(env: Mapping[str, str]) -> int:
         return int(float(text) * 2**30)
     except ValueError:
         raise RequestError(
-            "ARES_MEDIA_CACHE_GB is no number", f"{text!r}; give gigabytes such as 10"
+            "ARES_MEDIA_CACHE_GB is not a number", f"{text!r}; use gigabytes such as 10"
         ) from None

@@ -1,200 +1,106 @@
-"""Workspace: index, annotations and cache, in a folder or on an object store; the one handle that is passed about."""
+"""What a user calls on one workspace: read episodes, search, freeze sets; storage lies below, in `ares.store`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.episode import Episode, Trajectory
-from ares.errors import RequestError, StoreError
-from ares.files import is_url
 from ares.settings import Settings
+from ares.store import Stores, open_stores
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.curate.sets import Sets
-    from ares.media.cache import Cache
-    from ares.search.query import Hit, Query
-    from ares.store.annotations import AnnotationStore
-    from ares.store.mongo import MongoStore
-    from ares.store.tables import Tables
-
-# A job waits this long for a database server that went away; a page does not.
-_PATIENCE_SECONDS = 120.0
+    from ares.curation import Sets
+    from ares.search import Hit
 
 
 class Workspace:
-    """Everything that ARES keeps about some episodes.
+    """A collection of episodes with their annotations, indexes and sets.
 
-    Args:
-        path: Folder or URI, as given.
-        settings: What the environment says.
-        manifest: The content of workspace.json.
+    Attributes:
+        stores: Its tables, annotation log, media cache and write lock, for what this class does not offer.
     """
 
-    def __init__(self, path: str, settings: Settings, manifest: dict[str, object]) -> None:
-        self.path = path
-        self.settings = settings
-        self.workspace_id = str(manifest["workspace_id"])
-        self._keeps = str(manifest["annotations"])
-        self._held = False
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
 
     def __repr__(self) -> str:
         return f"Workspace({self.path!r})"
 
     @property
+    def path(self) -> str:
+        """Folder or URI, as the user wrote it."""
+        return self.stores.path
+
+    @property
     def location(self) -> str:
-        """Where it is, for another process: the absolute folder, or the URI on an object store."""
-        return self.path.rstrip("/") if self.remote else str(self.folder)
+        """The absolute folder, or the URI on an object store."""
+        return self.stores.location
 
     @property
-    def remote(self) -> bool:
-        """Whether it is on an object store."""
-        return is_url(self.path)
-
-    @property
-    def folder(self) -> Path:
-        """The local folder: of the workspace, or of its caches alone when it is on an object store."""
-        if self.remote:
-            return Path(self.settings.cache).expanduser() / self.workspace_id
-        return Path(self.path).resolve()
-
-    @cached_property
-    def tables(self) -> Tables:
-        """The LanceDB index."""
-        from ares.store.tables import open_tables
-
-        return open_tables(f"{self.location}/lance")
-
-    @cached_property
-    def annotations(self) -> AnnotationStore:
-        """The append-only log: MongoDB if the workspace was made with one, else the embedded SQLite file.
-
-        Raises StoreError when the server cannot be reached.
-        """
-        if self._keeps == "sqlite":
-            from ares.store.sqlite import SqliteStore
-
-            return SqliteStore(self.folder / "annotations.sqlite")
-        return self._mongo
-
-    @cached_property
-    def _mongo(self) -> MongoStore:
-        from ares.store.mongo import MongoStore
-
-        if not self.settings.mongo_uri:
-            raise StoreError(
-                "this workspace keeps its annotations in MongoDB", "set ARES_MONGO_URI to its server"
-            )
-        return MongoStore(self.settings.mongo_uri, self.workspace_id)
-
-    @cached_property
-    def cache(self) -> Cache:
-        """Playable videos and thumbnails, bounded."""
-        from ares.media.cache import Cache
-
-        return Cache(self.folder / "cache", self.settings.media_cache_bytes)
+    def settings(self) -> Settings:
+        """Settings from the environment at the time it was opened."""
+        return self.stores.settings
 
     @property
     def sets(self) -> Sets:
         """The frozen selections, by name."""
-        from ares.curate.sets import Sets
+        from ares.curation import Sets
 
-        return Sets(self.annotations)
+        return Sets(self.stores.annotations)
 
     def episodes(self, where: str = "", limit: int | None = None) -> Iterator[Episode]:
-        """Episodes that fulfil an SQL filter over the columns of the episodes table, streamed.
+        """Stream the episodes that match an SQL filter over the columns of the episodes table.
 
-        Raises RequestError for a filter that cannot be read.
+        Raises:
+            RequestError: The filter cannot be parsed.
         """
-        return self.tables.episodes.read(where=where, limit=limit)
+        return self.stores.tables.episodes.read(where=where, limit=limit)
 
     def episode(self, episode_id: str) -> Episode:
-        """One episode. Raises RequestError for an unknown id."""
-        found = self.tables.episodes.get([episode_id])
-        if not found:
-            raise RequestError(f"no episode {episode_id!r}", "`ares search` and the dashboard show ids")
-        return found[0]
+        """Return one episode. Raises RequestError for an unknown id."""
+        return self.stores.tables.episodes.get_episode(episode_id)
 
     def trajectory(self, episode_id: str) -> Trajectory:
-        """The signals of an episode. Raises RequestError for an unknown id."""
-        return self.tables.trajectories.get(episode_id)
+        """Return the signals of an episode. Raises RequestError for an unknown id."""
+        return self.stores.tables.trajectories.get(episode_id)
 
     def frame(self, columns: list[str], where: str = "", limit: int | None = None) -> pa.Table:
-        """Columns of the episodes table as one Arrow table. Raises RequestError for an unknown column."""
-        import pyarrow as pa
+        """Return columns of the episodes table as one Arrow table. Raises RequestError for an unknown column."""
+        return self.stores.tables.episodes.read_columns(columns, where=where, limit=limit)
 
-        batches = list(self.tables.episodes.scan(columns, where=where, limit=limit))
-        return pa.Table.from_batches(batches, schema=self.tables.episodes.schema(columns))
-
-    def search(self, text: str = "", **asked: object) -> list[Hit]:
-        """Moments that fit a text, an image or an episode; see `ares.search.query.Query` for what can be asked."""
-        from ares.search.query import Query
-        from ares.search.search import search
-
-        query: Query = Query(text=text, **asked)  # type: ignore[arg-type]
-        return search(self, query)
-
-    def sync(self) -> int:
-        """Apply the part of the annotation log that the index has not seen. Returns the number of facts applied.
-
-        While another job writes, nothing is done: that job applies them all at its end.
-        """
-        from ares.store.hold import Busy
-
-        if self._held:
-            return self._apply()
-        try:
-            with self._hold("the index", wait=False):
-                return self._apply()
-        except Busy:
-            return 0
-
-    @contextmanager
-    def writing(self, who: str) -> Iterator[None]:
-        """Hold the workspace for writing; a second writer waits and says for whom.
+    def search(self, text: str = "", **options: object) -> list[Hit]:
+        """Return the moments that match a text, an image or an episode, best first.
 
         Args:
-            who: Name of the job, told to those who wait.
+            text: The text to search for, or "".
+            options: Other fields of `ares.search.query.Query`: `where`, `like`, `image`, `by`, `limit`, ...
+
+        Raises:
+            RequestError: The filter cannot be parsed, or the search cannot be done with what is embedded.
+            ModelError: The model of the embedding space cannot be loaded.
         """
-        with self._hold(who):
-            self._held = True
-            self.annotations.patience_seconds = _PATIENCE_SECONDS
-            try:
-                yield
-            finally:
-                self.annotations.patience_seconds = 0.0
-                self._held = False
+        from ares.search import Query, search
+
+        query: Query = Query(text=text, **options)  # type: ignore[arg-type]
+        return search(self.stores, query)
+
+    def sync(self) -> int:
+        """Apply the annotations that the tables lack. Returns the number of annotations applied."""
+        return self.stores.sync()
 
     def close(self) -> None:
-        """Release the annotation store, if it was opened."""
-        for name in ("annotations", "_mongo"):
-            if name in self.__dict__:
-                self.__dict__.pop(name).close()
-
-    def _hold(self, who: str, wait: bool = True) -> AbstractContextManager[None]:
-        from ares.store.hold import hold_folder
-
-        # See docs/why/006: no lock of an object store outlives its holder as safely as a lease by one clock.
-        return self._mongo.hold(who, wait) if self.remote else hold_folder(self.folder, who, wait)
-
-    def _apply(self) -> int:
-        from ares.store.index import apply_log
-
-        return apply_log(self.tables, self.annotations)
+        """Close the annotation store, if it was opened."""
+        self.stores.close()
 
 
 def open_workspace(path: str, settings: Settings) -> Workspace:
-    """Open a workspace, creating it when the folder is empty or not there.
+    """Open a workspace, creating it when the folder is empty or does not exist.
 
     Raises:
-        RequestError: Something else lies there, or an object store is to be used without MongoDB.
-        StoreError: The workspace was written by a newer version, or its place cannot be reached.
+        RequestError: The folder holds something else, or an object store is to be used without MongoDB.
+        StoreError: A newer version wrote the workspace, or its location cannot be reached.
     """
-    from ares.manifest import read_or_create
-
-    return Workspace(path, settings, read_or_create(path, settings))
+    return Workspace(open_stores(path, settings))

@@ -1,4 +1,4 @@
-"""Codecs: what a copy of images costs and keeps, for both codecs and a few settings, on frames of some sources.
+"""Speed, size and quality of copied images, for both codecs and several settings, on frames of given sources.
 
 python -m benchmarks.codecs SOURCE... [--browser /usr/bin/chromium]
 """
@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.media.encode import Encoding, encode_mp4
-from ares.media.frames import all_frames, encoded_frames, frames_at
-from ares.media.ref import MediaRef
+from ares.episode import MediaRef
+from ares.media import all_frames, encoded_frames, frames_at
+from ares.media.video import VideoEncoding, encode_mp4
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 _FRAMES = 600
-_ASKED = 8
+_FRAMES_PER_REQUEST = 8
 _ROUNDS = 3
-_SEEK = """async () => {
+_PLAY_AND_SEEK = """async () => {
   const video = document.querySelector("video");
   await video.play();
   video.currentTime = video.duration / 2;
@@ -38,7 +38,7 @@ _X264 = {"sc_threshold": "0", "mbtree": "0"}
 _SVT = {"svtav1-params": "lp=1"}
 ENCODINGS = [
     *(
-        Encoding("libx264", {"preset": preset, "crf": crf, **_X264}, every)
+        VideoEncoding("libx264", {"preset": preset, "crf": crf, **_X264}, every)
         for preset, crf, every in (
             ("veryfast", "18", 2),
             ("veryfast", "18", 10),
@@ -48,7 +48,7 @@ ENCODINGS = [
         )
     ),
     *(
-        Encoding("libsvtav1", {"preset": preset, "crf": crf, **_SVT}, every)
+        VideoEncoding("libsvtav1", {"preset": preset, "crf": crf, **_SVT}, every)
         for preset, crf, every in (
             ("12", "30", 2),
             ("10", "20", 2),
@@ -62,8 +62,8 @@ ENCODINGS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Clip:
-    """The frames of one camera of one episode, (T, H, W, 3) uint8 RGB, and how many bytes they take in the source."""
+class CodecClip:
+    """Frames of one camera of one episode, (T, H, W, 3) uint8 RGB, and their bytes in the source."""
 
     frames: NDArray[np.uint8]
     rate_hz: float
@@ -74,10 +74,10 @@ def main() -> None:
     """Measure every setting on every source and print a table for each."""
     parser = argparse.ArgumentParser(description="Encode the frames of episodes with both codecs.")
     parser.add_argument("source", nargs="+", help="dataset, as `ares ingest` takes it")
-    parser.add_argument("--browser", help="Chromium that is asked to play and seek a clip of each codec")
+    parser.add_argument("--browser", help="path of a Chromium that plays and seeks a clip of each codec")
     args = parser.parse_args()
     for source in args.source:
-        clips = _clips(source)
+        clips = _read_clips(source)
         height, width = clips[0].frames.shape[1:3]
         count = sum(len(clip.frames) for clip in clips)
         stored = sum(clip.num_bytes for clip in clips) / count
@@ -85,19 +85,19 @@ def main() -> None:
         print(f"\n{Path(source).name}: {len(clips)} clips, {size}\n")
         print("| encoder | frames/s | bytes a frame | PSNR | SSIM | 8 frames of an episode |\n|" + "---|" * 6)
         for encoding in ENCODINGS:
-            print(_row(encoding, clips), flush=True)
+            print(_measure_encoding(encoding, clips), flush=True)
         if args.browser:
-            print("\n" + "; ".join(_played(args.browser, clips[0])))
+            print("\n" + "; ".join(_play_in_browser(args.browser, clips[0])))
 
 
-def _clips(source: str) -> list[Clip]:
+def _read_clips(source: str) -> list[CodecClip]:
     from ares.errors import MediaError
-    from ingest.base import Options
+    from ingest.base import IngestOptions
     from ingest.detect import open_sources
 
-    clips: list[Clip] = []
-    for found in open_sources([source], Options(rate_hz=10.0), "auto"):
-        for item in found.items:
+    clips: list[CodecClip] = []
+    for source_of_clips in open_sources([source], IngestOptions(rate_hz=10.0), "auto"):
+        for item in source_of_clips.items:
             for camera in item.load().episode.cameras:
                 if camera.flags or sum(len(clip.frames) for clip in clips) >= _FRAMES:
                     continue
@@ -108,15 +108,15 @@ def _clips(source: str) -> list[Clip]:
                     stored = sum(map(len, encoded_frames(camera.media)))
                 except MediaError:
                     stored = frames.nbytes if camera.media.kind != "mp4" else 0
-                clips.append(Clip(frames, camera.media.rate_hz, stored))
+                clips.append(CodecClip(frames, camera.media.rate_hz, stored))
     return clips
 
 
-def _row(encoding: Encoding, clips: Sequence[Clip]) -> str:
+def _measure_encoding(encoding: VideoEncoding, clips: Sequence[CodecClip]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, f"{number}.mp4") for number in range(len(clips))]
         times = [_encode(encoding, clips, files) for _ in range(_ROUNDS)]
-        refs = [_ref(file, clip) for file, clip in zip(files, clips, strict=True)]
+        refs = [_media_ref(file, clip) for file, clip in zip(files, clips, strict=True)]
         size = sum(file.stat().st_size for file in files)
         psnr, ssim = _quality(refs, clips)
         latency = statistics.median(_latency(refs) for _ in range(_ROUNDS))
@@ -128,28 +128,28 @@ def _row(encoding: Encoding, clips: Sequence[Clip]) -> str:
     )
 
 
-def _played(browser: str, clip: Clip) -> Iterator[str]:
-    """What a browser says of a clip of each encoder, after a seek to its middle."""
+def _play_in_browser(browser: str, clip: CodecClip) -> Iterator[str]:
+    """Whether a browser plays a clip of each encoder, after a seek to its middle."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         page = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
         for encoder in ("libx264", "libsvtav1"):
-            encoding = next(one for one in ENCODINGS if one.encoder == encoder)
+            encoding = next(candidate for candidate in ENCODINGS if candidate.encoder == encoder)
             encode_mp4(clip.frames, file := Path(folder, f"{encoder}.mp4"), clip.rate_hz, encoding)
             data = base64.b64encode(file.read_bytes()).decode()
             page.set_content(f'<video src="data:video/mp4;base64,{data}" muted></video>')
-            yield f"{encoder}: {page.evaluate(_SEEK)}"
+            yield f"{encoder}: {page.evaluate(_PLAY_AND_SEEK)}"
 
 
-def _encode(encoding: Encoding, clips: Sequence[Clip], files: Sequence[Path]) -> float:
+def _encode(encoding: VideoEncoding, clips: Sequence[CodecClip], files: Sequence[Path]) -> float:
     start = time.perf_counter()
     for clip, file in zip(clips, files, strict=True):
         encode_mp4(clip.frames, file, clip.rate_hz, encoding)
     return time.perf_counter() - start
 
 
-def _ref(file: Path, clip: Clip) -> MediaRef:
+def _media_ref(file: Path, clip: CodecClip) -> MediaRef:
     count = len(clip.frames)
     return MediaRef(
         kind="mp4",
@@ -161,28 +161,28 @@ def _ref(file: Path, clip: Clip) -> MediaRef:
     )
 
 
-def _quality(refs: Sequence[MediaRef], clips: Sequence[Clip]) -> tuple[float, float]:
-    """Mean PSNR and SSIM of all frames, over the three colours."""
+def _quality(refs: Sequence[MediaRef], clips: Sequence[CodecClip]) -> tuple[float, float]:
+    """Mean PSNR and SSIM of all frames, over the three colour channels."""
     pairs = [
-        (_psnr(seen, frame), _ssim(seen, frame))
+        (_psnr(decoded, frame), _ssim(decoded, frame))
         for ref, clip in zip(refs, clips, strict=True)
-        for seen, frame in zip(_seen(ref, clip), clip.frames, strict=True)
+        for decoded, frame in zip(_decoded_frames(ref, clip), clip.frames, strict=True)
     ]
-    return statistics.fmean(pair[0] for pair in pairs), statistics.fmean(pair[1] for pair in pairs)
+    return statistics.fmean(scores[0] for scores in pairs), statistics.fmean(scores[1] for scores in pairs)
 
 
-def _seen(ref: MediaRef, clip: Clip) -> Iterator[NDArray[np.uint8]]:
+def _decoded_frames(ref: MediaRef, clip: CodecClip) -> Iterator[NDArray[np.uint8]]:
     height, width = clip.frames.shape[1:3]
     return (frame[:height, :width] for frame in all_frames(ref))
 
 
-def _psnr(seen: NDArray[np.uint8], frame: NDArray[np.uint8]) -> float:
+def _psnr(decoded: NDArray[np.uint8], frame: NDArray[np.uint8]) -> float:
     import cv2
 
-    return float(cv2.PSNR(seen, frame))
+    return float(cv2.PSNR(decoded, frame))
 
 
-def _ssim(seen: NDArray[np.uint8], frame: NDArray[np.uint8]) -> float:
+def _ssim(decoded: NDArray[np.uint8], frame: NDArray[np.uint8]) -> float:
     """Structural similarity with the Gaussian window of Wang et al. (2004): 11 pixels, sigma 1.5."""
     import cv2
     import numpy as np
@@ -190,27 +190,27 @@ def _ssim(seen: NDArray[np.uint8], frame: NDArray[np.uint8]) -> float:
     def blur(picture: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(cv2.GaussianBlur(picture, (11, 11), 1.5), np.float64)
 
-    one, two = seen.astype(np.float64), frame.astype(np.float64)
-    mean_one, mean_two = blur(one), blur(two)
-    var_one = blur(one * one) - mean_one**2
-    var_two = blur(two * two) - mean_two**2
-    both = blur(one * two) - mean_one * mean_two
-    low, high = (0.01 * 255) ** 2, (0.03 * 255) ** 2
-    top = (2 * mean_one * mean_two + low) * (2 * both + high)
-    return float((top / ((mean_one**2 + mean_two**2 + low) * (var_one + var_two + high))).mean())
+    first, second = decoded.astype(np.float64), frame.astype(np.float64)
+    mean_first, mean_second = blur(first), blur(second)
+    var_first = blur(first * first) - mean_first**2
+    var_second = blur(second * second) - mean_second**2
+    covariance = blur(first * second) - mean_first * mean_second
+    c1, c2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
+    numerator = (2 * mean_first * mean_second + c1) * (2 * covariance + c2)
+    return float((numerator / ((mean_first**2 + mean_second**2 + c1) * (var_first + var_second + c2))).mean())
 
 
 def _latency(refs: Sequence[MediaRef]) -> float:
-    """Seconds that random frames of one episode take, as benchmark 6 asks for them."""
-    chance = random.Random(6)
-    asked = [
-        (ref, sorted(chance.uniform(0, ref.num_frames / ref.rate_hz) for _ in range(_ASKED)))
+    """Seconds to read random frames of one episode, as in benchmark 6."""
+    rng = random.Random(6)
+    requests = [
+        (ref, sorted(rng.uniform(0, ref.num_frames / ref.rate_hz) for _ in range(_FRAMES_PER_REQUEST)))
         for ref in [*refs] * max(1, 40 // len(refs))
     ]
     start = time.perf_counter()
-    for ref, seconds in asked:
+    for ref, seconds in requests:
         frames_at(ref, seconds)
-    return (time.perf_counter() - start) / len(asked)
+    return (time.perf_counter() - start) / len(requests)
 
 
 if __name__ == "__main__":

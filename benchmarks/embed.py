@@ -1,4 +1,4 @@
-"""Embed: the embedding pipeline from mp4 to vectors, against the embedder alone on frames that lie in memory."""
+"""Benchmark 10: the embedding pipeline from mp4 to vectors, against the embedder alone on frames in memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.timing import Row, in_turn
+from benchmarks.timing import BenchmarkResult, time_alternately
 
 if TYPE_CHECKING:
-    from annotators.base import Annotator, Bundle, Work
+    from annotators.base import Annotator, Work
+    from annotators.runner import EpisodeBundle
     from ares.episode import Episode
 
 _EPISODES = 24
@@ -20,72 +21,81 @@ _SECONDS = 16
 _SIZE = 256
 
 
-def embed_pipeline(model: str, called: str, rounds: int = 5) -> Iterator[Row]:
-    """Benchmark 10: decode, resize and embed one frame a second of generated mp4s, in the stages of a real run.
+def benchmark_embedding(model: str, model_name: str, rounds: int = 5) -> Iterator[BenchmarkResult]:
+    """Decode, resize and embed one frame per second of generated mp4s, in the stages of a real run.
 
     Args:
-        model: open_clip spec; weights decide nothing here but the fingerprint.
-        called: What the row calls it.
-        rounds: Times that both sides are measured.
+        model: open_clip spec; its weights change only the fingerprint, not the speed.
+        model_name: Name of the model in the result.
+        rounds: How often both sides are measured.
     """
     from annotators.base import Options
-    from annotators.embed import embed
-    from ares.jobs.flow import Stage, flow
-    from ares.settings import from_environment
+    from annotators.embed import make_embed_annotator
+    from ares.jobs import PipelineStage, run_pipeline
+    from ares.settings import settings_from_environment
 
-    store = SimpleNamespace(get=lambda *key: None, put=lambda *document: None)
-    workspace: Any = SimpleNamespace(annotations=store)
-    annotator = embed(Options(settings=from_environment({}), model=model), workspace)
+    log = SimpleNamespace(get_document=lambda *key: None, put_documents=lambda *documents: None)
+    stores: Any = SimpleNamespace(annotations=log)
+    annotator = make_embed_annotator(Options(settings=settings_from_environment({}), model=model), stores)
 
-    def run_model(batch: list[Bundle]) -> None:
-        annotator.process([_work(one) for one in batch])
+    def run_model(batch: list[EpisodeBundle]) -> None:
+        annotator.process([_make_work(bundle) for bundle in batch])
 
-    def alone() -> None:
-        for at in range(0, _EPISODES, annotator.batch):
-            run_model(ready[at : at + annotator.batch])
+    def run_model_alone() -> None:
+        for start in range(0, _EPISODES, annotator.batch_size):
+            run_model(decoded_bundles[start : start + annotator.batch_size])
 
     with tempfile.TemporaryDirectory() as folder:
-        episodes = [_episode(Path(folder), number) for number in range(_EPISODES)]
-        ready = [_bundle(episode, annotator) for episode in episodes]
-        _decode(ready)
-        frames = sum(len(seconds) for episode in episodes for seconds in annotator.wants(episode).values())
+        episodes = [_make_episode(Path(folder), number) for number in range(_EPISODES)]
+        decoded_bundles = [_make_bundle(episode, annotator) for episode in episodes]
+        _decode_batch(decoded_bundles)
+        frames = sum(
+            len(seconds) for episode in episodes for seconds in annotator.select_frames(episode).values()
+        )
         stages = [
-            Stage("read", _decode, batch=4, workers=8),
-            Stage("embed", run_model, batch=annotator.batch),
+            PipelineStage("read", _decode_batch, batch_size=4, workers=8),
+            PipelineStage("embed", run_model, batch_size=annotator.batch_size),
         ]
-        ours, peer = in_turn(
-            lambda: flow((_bundle(episode, annotator) for episode in episodes), stages, lambda batch: None),
-            alone,
+        ours, peer = time_alternately(
+            lambda: run_pipeline(
+                (_make_bundle(episode, annotator) for episode in episodes), stages, lambda batch: None
+            ),
+            run_model_alone,
             rounds,
         )
-    name = f"embed {frames} frames of {_SIZE} px with {called}, {frames / ours:.0f} frames/s"
+    name = f"embed {frames} frames of {_SIZE} px with {model_name}, {frames / ours:.0f} frames/s"
     peer_name = f"the embedder alone, resizing included, on decoded frames, {frames / peer:.0f} frames/s"
-    yield Row(
+    yield BenchmarkResult(
         number=10, work=name, ours_seconds=ours, peer=peer_name, peer_seconds=peer, target="ratio <= 1.11"
     )
 
 
-def _bundle(episode: Episode, annotator: Annotator) -> Bundle:
-    from annotators.base import Bundle
-    from annotators.frames import Frames
+def _make_bundle(episode: Episode, annotator: Annotator) -> EpisodeBundle:
+    from annotators.runner import EpisodeBundle, Frames
 
-    return Bundle(episode, Frames(episode, [annotator.wants(episode)]))
+    return EpisodeBundle(episode, Frames(episode, [annotator.select_frames(episode)]))
 
 
-def _work(one: Bundle) -> Work:
+def _make_work(bundle: EpisodeBundle) -> Work:
     from annotators.base import Work
 
-    episode = one.episode
-    return Work(episode=episode, subject=episode.episode_id, about=None, frames=one.frames, trajectory=None)
+    episode = bundle.episode
+    return Work(
+        episode=episode,
+        subject=episode.episode_id,
+        subject_annotation=None,
+        frames=bundle.frames,
+        trajectory=None,
+    )
 
 
-def _decode(batch: list[Bundle]) -> None:
-    for one in batch:
-        one.frames.decode()
+def _decode_batch(batch: list[EpisodeBundle]) -> None:
+    for bundle in batch:
+        bundle.frames.decode()
 
 
-def random_vit() -> Iterator[Row]:
-    """Benchmark 10 with a ViT-B/32 of random weights, on a GPU when there is one: its speed is that of a real one."""
+def benchmark_random_vit() -> Iterator[BenchmarkResult]:
+    """Benchmark 10 with a ViT-B/32 of random weights, which is as fast as a trained one; on a GPU where available."""
     import open_clip
     import torch
     from safetensors.torch import save_file
@@ -96,20 +106,19 @@ def random_vit() -> Iterator[Row]:
         weights = open_clip.create_model("ViT-B-32").state_dict()
         save_file(weights, str(Path(folder) / "open_clip_model.safetensors"))
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        yield from embed_pipeline(f"local-dir:{folder}", f"ViT-B/32 of random weights, {device}")
+        yield from benchmark_embedding(f"local-dir:{folder}", f"ViT-B/32 of random weights, {device}")
 
 
-def _episode(folder: Path, number: int) -> Episode:
+def _make_episode(folder: Path, number: int) -> Episode:
     import numpy as np
 
-    from ares.episode import Camera, Episode, episode_id
-    from ares.media.encode import encode_mp4
-    from ares.media.ref import MediaRef
+    from ares.episode import Camera, Episode, MediaRef, make_episode_id
+    from ares.media.video import encode_mp4
 
     rate_hz, path = 20.0, folder / f"{number}.mp4"
     steps = int(_SECONDS * rate_hz)
-    still = np.random.default_rng(number).integers(0, 255, (_SIZE, _SIZE, 3), np.uint8)
-    frames = encode_mp4((np.roll(still, step, axis=1) for step in range(steps)), path, rate_hz)
+    image = np.random.default_rng(number).integers(0, 255, (_SIZE, _SIZE, 3), np.uint8)
+    frames = encode_mp4((np.roll(image, step, axis=1) for step in range(steps)), path, rate_hz)
     media = MediaRef(
         kind="mp4",
         uri=str(path),
@@ -120,7 +129,7 @@ def _episode(folder: Path, number: int) -> Episode:
     )
     camera = Camera(name="front", role="front", width=_SIZE, height=_SIZE, codec="h264", media=media)
     return Episode(
-        episode_id=episode_id(format="video", dataset="bench", version="", split="", key=str(number)),
+        episode_id=make_episode_id(format="video", dataset="bench", version="", split="", key=str(number)),
         format="video",
         dataset="bench",
         version="",

@@ -1,4 +1,4 @@
-"""Benchmarks 9 and 18: facets against DuckDB on the same columns in memory, and what every page asks, by size."""
+"""Benchmarks 9 and 18: facets against DuckDB on the same columns in memory, and the table reads of pages, by size."""
 
 from __future__ import annotations
 
@@ -8,70 +8,77 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
 import ares
-from ares.curate.choose import ORDER, choose
-from ares.search.counts import NUMBERS
-from ares.search.facets import Facet
-from ares.search.facets import facets as count_facets
-from ares.store.episodes import EpisodeTable
+from ares.curation import SOURCE_ORDER, select_episodes
+from ares.search.facets import NUMERIC_TYPES, Facet
+from ares.search.facets import compute_facets as count_facets
+from ares.store.lance import EpisodeTable
 from ares.workspace import Workspace
-from benchmarks.grow import annotate, grow
-from benchmarks.timing import Row, in_turn
+from benchmarks.synthetic_episodes import add_synthetic_episodes, set_annotator_columns
+from benchmarks.timing import BenchmarkResult, time_alternately
 
 _SIZES = (10_000, 100_000, 1_000_000)
-# Texts of which nearly every episode has its own; a page draws no counts of them.
-_NOT_DRAWN = ("instruction", "instructions", "caption")
+# Columns with a different text in nearly every episode; pages draw no counts of them.
+_UNDRAWN_COLUMNS = ("instruction", "instructions", "caption")
 _FILTER, _ALL = "success AND num_steps > 100", "num_steps > 25"
 _FILTERED = "after a filter change"
-_asked = itertools.count()
+_filter_numbers = itertools.count()
 
 
-def facets() -> Iterator[Row]:
-    """Every count and histogram that the page draws: when the table has changed, and when only the filter has."""
+def benchmark_facets() -> Iterator[BenchmarkResult]:
+    """Time every count and histogram that the page draws, after a change of the table and after one of the filter."""
     seconds: dict[str, list[float]] = {}
-    for size, ws in _workspaces():
-        for what, ours, where in _facets_of(ws):
-            mine, peer = in_turn(ours, _in_memory(ws, where))
-            seconds.setdefault(what, []).append(mine)
-            yield Row(
+    for size, ws in _synthetic_workspaces():
+        for label, count_with_ares, filter_text in _facet_calls(ws):
+            ares_seconds, peer_seconds = time_alternately(count_with_ares, _duckdb_counts(ws, filter_text))
+            seconds.setdefault(label, []).append(ares_seconds)
+            yield BenchmarkResult(
                 number=9,
-                work=f"facets {what}, {size:,} episodes{_exponent(seconds[what])}",
-                ours_seconds=mine,
+                work=f"facets {label}, {size:,} episodes{_growth_note(seconds[label])}",
+                ours_seconds=ares_seconds,
                 peer="DuckDB grouping sets in memory",
-                peer_seconds=peer,
-                target="<= 5x, below 0.1 s" if what == _FILTERED else "<= 5x",
+                peer_seconds=peer_seconds,
+                target="<= 5x, below 0.1 s" if label == _FILTERED else "<= 5x",
             )
 
 
-def _facets_of(ws: Workspace) -> Iterator[tuple[str, Callable[[], object], str]]:
-    drawn = _drawn(ws)
+def _facet_calls(ws: Workspace) -> Iterator[tuple[str, Callable[[], object], str]]:
+    columns = _drawn_columns(ws)
 
-    def first(where: str = "") -> None:
-        # A workspace that has just been opened knows as little as one whose table has just changed.
+    def count_in_new_workspace(where: str = "") -> None:
+        # The caches of a newly opened workspace are as empty as after a change of the table.
         fresh = ares.open(ws.path)
-        count_facets(fresh, where, drawn)
+        count_facets(fresh.stores, where, columns)
         fresh.close()
 
-    yield "of all, first call after a change of the table", first, ""
-    yield "of a filter, first call after a change of the table", lambda: first(_FILTER), _FILTER
-    yield _FILTERED, lambda: count_facets(ws, _new(_FILTER), drawn), _FILTER
-    yield "after a filter change that keeps nearly all", lambda: count_facets(ws, _new(_ALL), drawn), _ALL
+    yield "of all, first call after a change of the table", count_in_new_workspace, ""
+    yield (
+        "of a filter, first call after a change of the table",
+        lambda: count_in_new_workspace(_FILTER),
+        _FILTER,
+    )
+    yield _FILTERED, lambda: count_facets(ws.stores, _uncached(_FILTER), columns), _FILTER
+    yield (
+        "after a filter change that keeps nearly all",
+        lambda: count_facets(ws.stores, _uncached(_ALL), columns),
+        _ALL,
+    )
 
 
-def _new(where: str) -> str:
-    """The filter as one that was never asked before: what the last filters left is remembered by their text."""
-    return where + " " * next(_asked)
+def _uncached(where: str) -> str:
+    """The filter with a text that was never used before: matches of recent filters are cached by their text."""
+    return where + " " * next(_filter_numbers)
 
 
-def operations() -> Iterator[Row]:
-    """What the first page, a deep page and a set ask of the tables, against reading all ids."""
+def benchmark_table_operations() -> Iterator[BenchmarkResult]:
+    """Time the table reads of the first page, a deep page and a set, against reading all ids."""
     seconds: dict[str, list[float]] = {}
-    for size, ws in _workspaces():
-        for what, work in _operations(ws, size).items():
-            ours, peer = in_turn(work, ws.tables.episodes.ids, rounds=5)
-            seconds.setdefault(what, []).append(ours)
-            yield Row(
+    for size, ws in _synthetic_workspaces():
+        for label, work in _operations(ws, size).items():
+            ours, peer = time_alternately(work, ws.stores.tables.episodes.ids, rounds=5)
+            seconds.setdefault(label, []).append(ours)
+            yield BenchmarkResult(
                 number=18,
-                work=f"{what}, {size:,} episodes{_exponent(seconds[what])}",
+                work=f"{label}, {size:,} episodes{_growth_note(seconds[label])}",
                 ours_seconds=ours,
                 peer="every id into Python",
                 peer_seconds=peer,
@@ -80,78 +87,82 @@ def operations() -> Iterator[Row]:
 
 
 def _operations(ws: Workspace, size: int) -> dict[str, Callable[[], object]]:
-    table = ws.tables.episodes
+    table = ws.stores.tables.episodes
 
-    def page(offset: int, where: str = "", of: EpisodeTable = table) -> list[object]:
-        return list(of.scan(["episode_id"], where=where, limit=24, offset=offset, order_by=ORDER))
+    def read_page(offset: int, where: str = "", episode_table: EpisodeTable = table) -> list[object]:
+        return list(
+            episode_table.scan(["episode_id"], where=where, limit=24, offset=offset, order_by=SOURCE_ORDER)
+        )
 
-    def first(offset: int) -> None:
-        # A workspace that has just been opened has no order kept, as after a change of the table.
+    def read_page_after_change(offset: int) -> None:
+        # A newly opened workspace has no cached sort order, as after a change of the table.
         fresh = ares.open(ws.path)
-        page(offset, of=fresh.tables.episodes)
+        read_page(offset, episode_table=fresh.stores.tables.episodes)
         fresh.close()
 
-    def freeze() -> object:
-        ids, recipe = choose(ws, where="success")
+    def create_set() -> object:
+        ids, recipe = select_episodes(ws.stores, where="success")
         return ws.sets.create("good", ids, recipe)
 
     return {
-        "count a filter": lambda: table.count(_new("dataset = 'dataset_3'")),
-        "first page after a change": lambda: first(0),
-        "page at 90% after a change": lambda: first(size * 9 // 10),
-        "first page again": lambda: page(0),
-        "page at 90% again": lambda: page(size * 9 // 10),
-        "page of a filter": lambda: page(0, _new("dataset = 'dataset_3'")),
-        "set of 60%": freeze,
+        "count a filter": lambda: table.count(_uncached("dataset = 'dataset_3'")),
+        "first page after a change": lambda: read_page_after_change(0),
+        "page at 90% after a change": lambda: read_page_after_change(size * 9 // 10),
+        "first page again": lambda: read_page(0),
+        "page at 90% again": lambda: read_page(size * 9 // 10),
+        "page of a filter": lambda: read_page(0, _uncached("dataset = 'dataset_3'")),
+        "set of 60%": create_set,
         "mark duplicates": table.mark_duplicates,
     }
 
 
-def _workspaces() -> Iterator[tuple[int, Workspace]]:
+def _synthetic_workspaces() -> Iterator[tuple[int, Workspace]]:
     for size in _SIZES:
         with tempfile.TemporaryDirectory() as folder:
             ws = ares.open(f"{folder}/workspace")
-            grow(ws, size)
-            annotate(ws)
+            add_synthetic_episodes(ws, size)
+            set_annotator_columns(ws)
             yield size, ws
             ws.close()
 
 
-def _drawn(ws: Workspace) -> list[str]:
-    return [facet.column for facet in count_facets(ws, "false") if facet.column not in _NOT_DRAWN]
+def _drawn_columns(ws: Workspace) -> list[str]:
+    return [
+        facet.column for facet in count_facets(ws.stores, "false") if facet.column not in _UNDRAWN_COLUMNS
+    ]
 
 
-def _in_memory(ws: Workspace, where: str) -> Callable[[], object]:
-    """The same counts by plain SQL, every column grouped by itself, over an Arrow table that is in memory already."""
+def _duckdb_counts(ws: Workspace, where: str) -> Callable[[], object]:
+    """The same counts by plain SQL, each column grouped separately, over an Arrow table in memory."""
     import duckdb
 
-    shown = count_facets(ws, columns=_drawn(ws))
-    rows = ws.frame(sorted({*(facet.column for facet in shown), "success", "num_steps"}))
+    drawn_facets = count_facets(ws.stores, columns=_drawn_columns(ws))
+    rows = ws.frame(sorted({*(facet.column for facet in drawn_facets), "success", "num_steps"}))
     connection = duckdb.connect()
     connection.register("episodes", rows)
-    keys = ", ".join(f"{_group_key(facet)} AS g{place}" for place, facet in enumerate(shown))
-    sets = ", ".join(f"(g{place})" for place in range(len(shown)))
-    asked = (
+    keys = ", ".join(f"{_group_key(facet)} AS g{number}" for number, facet in enumerate(drawn_facets))
+    sets = ", ".join(f"(g{number})" for number in range(len(drawn_facets)))
+    query = (
         f"SELECT count(*), {sets.replace('(', '').replace(')', '')} "
         f"FROM (SELECT {keys} FROM episodes WHERE {where or 'true'}) GROUP BY GROUPING SETS ({sets})"
     )
-    return lambda: connection.execute(asked).fetchall()
+    return lambda: connection.execute(query).fetchall()
 
 
 def _group_key(facet: Facet) -> str:
-    """What the peer groups by: the value itself, or the place of its bin."""
-    if facet.type not in NUMBERS:
+    """SQL expression by which DuckDB groups a column: the value, or the number of its bin."""
+    if facet.type not in NUMERIC_TYPES:
         return facet.column
     if not facet.edges:
         return f"({facet.column} IS NULL)::TINYINT"
     real = f"epoch_us({facet.column}) / 1e6" if facet.type == "timestamp" else f"{facet.column}::DOUBLE"
     first, last = facet.edges[0], facet.edges[-1]
     slope = len(facet.histogram) / (last - first) if last > first else 1.0
-    place = f"floor(({real} - {first}::DOUBLE) * {slope}::DOUBLE)"
-    inside = f"least(greatest({place}, -1.0::DOUBLE), {len(facet.histogram)}::DOUBLE)"
+    bin_number = f"floor(({real} - {first}::DOUBLE) * {slope}::DOUBLE)"
+    inside = f"least(greatest({bin_number}, -1.0::DOUBLE), {len(facet.histogram)}::DOUBLE)"
     return f"CASE WHEN isfinite({real}) THEN {inside} WHEN {real} IS NOT NULL THEN -2 END::TINYINT"
 
 
-def _exponent(seconds: Sequence[float]) -> str:
-    """The power with which the time grows from the size before, a tenth of this one."""
+def _growth_note(seconds: Sequence[float]) -> str:
+    """A note on the exponent with which the time grows from the previous size, a tenth of this one."""
     return f" (grows with size^{math.log10(seconds[-1] / seconds[-2]):.2f})" if len(seconds) > 1 else ""

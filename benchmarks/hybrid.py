@@ -1,4 +1,4 @@
-"""Hybrid: looks, words and meaning asked at once among a tenth of the episodes, against the slowest of them alone."""
+"""Benchmark 8: visual, keyword and semantic search at once in a tenth of the episodes, against the slowest alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.timing import Row
+from benchmarks.timing import BenchmarkResult
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from ares.workspace import Workspace
 
 _LIMIT = 40
-_KEPT = 10
-_VERBS, _THINGS = 40, 400
-# A robot does the same over and over: this part of the captions is different.
-_DIFFERENT = 0.01
+_FILTER_STEP = 10
+_VERBS, _OBJECTS = 40, 400
+# Share of distinct captions: robots repeat the same tasks.
+_DISTINCT_SHARE = 0.01
 
-Way = Callable[[int], "list[Moment]"]
+RankerCall = Callable[[int], "list[Moment]"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """Frame vectors that are there, and what to ask of them.
+class HybridWorkload:
+    """Frame vectors of a workspace, and queries for them.
 
     Attributes:
-        ws: Where they are; captions are written here.
-        table: Their table.
-        ids: The episodes.
+        ws: Workspace of the vectors, to which captions are written.
+        table: Table of the vectors.
+        ids: Ids of the episodes.
         queries: (Q, D) float32 unit vectors.
     """
 
@@ -44,100 +44,113 @@ class Asked:
     queries: NDArray[np.float32]
 
 
-def fused(asked: Asked) -> Iterator[Row]:
-    """Benchmark 8: two and three ways at once; a caption for every second of every episode is written first."""
-    rows = asked.table.count()
-    texts = _captions(asked, rows)
-    few = frozenset(asked.ids[::_KEPT])
-    ways: dict[str, Way] = {
-        "looks": lambda number: asked.table.search_episodes(asked.queries[number], _LIMIT, few),
-        "words": partial(_words, asked, texts, few),
-        "meaning": partial(_meaning, asked, few),
+def benchmark_hybrid_search(workload: HybridWorkload) -> Iterator[BenchmarkResult]:
+    """Time two and three rankers at once, after writing a caption for every second of every episode."""
+    rows = workload.table.count()
+    texts = _write_captions(workload, rows)
+    candidates = frozenset(workload.ids[::_FILTER_STEP])
+    rankers: dict[str, RankerCall] = {
+        "looks": lambda number: workload.table.search_episodes(workload.queries[number], _LIMIT, candidates),
+        "words": partial(_rank_by_keywords, workload, texts, candidates),
+        "meaning": partial(_rank_by_meaning, workload, candidates),
     }
     for names in (("looks", "words"), ("looks", "words", "meaning")):
-        yield _row(rows, {name: ways[name] for name in names}, range(len(asked.queries)))
+        yield _measure_rankers(rows, {name: rankers[name] for name in names}, range(len(workload.queries)))
 
 
-def _row(rows: int, ways: dict[str, Way], numbers: range) -> Row:
-    from ares.search.rank import Ranking, fuse, together
+def _measure_rankers(rows: int, rankers: dict[str, RankerCall], numbers: range) -> BenchmarkResult:
+    from ares.search import Ranking, fuse, run_concurrently
 
-    def hybrid(number: int) -> object:
-        return fuse([Ranking(found) for found in together([partial(way, number) for way in ways.values()])])
+    def search_hybrid(number: int) -> object:
+        return fuse(
+            [
+                Ranking(matches)
+                for matches in run_concurrently([partial(ranker, number) for ranker in rankers.values()])
+            ]
+        )
 
-    asks: list[Callable[[int], object]] = [hybrid, *ways.values()]
-    seconds: list[list[float]] = [[] for _ in asks]
+    searches: list[Callable[[int], object]] = [search_hybrid, *rankers.values()]
+    seconds: list[list[float]] = [[] for _ in searches]
     for number in [0, 1, *numbers]:
-        for ask, one in zip(asks, seconds, strict=True):
+        for search, times in zip(searches, seconds, strict=True):
             start = time.perf_counter()
-            ask(number)
-            one.append(time.perf_counter() - start)
-    both, *alone = (statistics.median(one[2:]) for one in seconds)
-    parts = ", ".join(f"{name} {one * 1e3:.0f} ms" for name, one in zip(ways, alone, strict=True))
-    return Row(
+            search(number)
+            times.append(time.perf_counter() - start)
+    hybrid_seconds, *single_seconds = (statistics.median(times[2:]) for times in seconds)
+    parts = ", ".join(
+        f"{name} {times * 1e3:.0f} ms" for name, times in zip(rankers, single_seconds, strict=True)
+    )
+    return BenchmarkResult(
         number=8,
-        work=f"{' and '.join(ways)} among 10 % of the episodes, {rows:,} frames and captions, fused",
-        ours_seconds=both,
+        work=f"{' and '.join(rankers)} among 10 % of the episodes, {rows:,} frames and captions, fused",
+        ours_seconds=hybrid_seconds,
         peer=f"the slowest part alone ({parts})",
-        peer_seconds=max(alone),
+        peer_seconds=max(single_seconds),
         target="ratio <= 1.5",
     )
 
 
-def _words(asked: Asked, texts: Sequence[str], few: frozenset[str], number: int) -> list[Moment]:
+def _rank_by_keywords(
+    workload: HybridWorkload, texts: Sequence[str], candidates: frozenset[str], number: int
+) -> list[Moment]:
     from ares.store.vectors import Moment
 
-    hits = asked.ws.tables.segments.search_text(texts[number], _LIMIT, few)
+    hits = workload.ws.stores.tables.segments.search_text(texts[number], _LIMIT, candidates)
     return [
         Moment(episode_id=hit.episode_id, camera="", seconds=hit.start_seconds, score=hit.score)
         for hit in hits
     ]
 
 
-def _meaning(asked: Asked, few: frozenset[str], number: int) -> list[Moment]:
-    from ares.search.meaning import said_like
-    from ares.store.space import Space
+def _rank_by_meaning(workload: HybridWorkload, candidates: frozenset[str], number: int) -> list[Moment]:
+    from ares.search.rankers import rank_by_text
 
-    query = asked.queries[number]
-    space = Space(name="bench", encoder="none", model="none", dim=len(query))
-    return said_like(asked.ws, space, query, _LIMIT, among=few)
+    query = workload.queries[number]
+    return rank_by_text(workload.ws.stores, "bench", query, _LIMIT, candidates=candidates)
 
 
-def _captions(asked: Asked, rows: int) -> list[str]:
-    """Write a caption for every second of every episode, and vectors of the different ones; returns texts to ask."""
+def _write_captions(workload: HybridWorkload, rows: int) -> list[str]:
+    """Write a caption for every second of every episode and vectors of the distinct ones; returns query texts."""
     import numpy as np
     import pyarrow as pa
 
-    chance, each = np.random.default_rng(2), rows // len(asked.ids)
-    different = _different(chance, max(len(asked.queries), round(rows * _DIFFERENT)))
-    texts = [different[number] for number in chance.integers(0, len(different), rows).tolist()]
-    for start in range(0, len(asked.ids), 1_000):
-        ids = asked.ids[start : start + 1_000]
-        first, count = start * each, len(ids) * each
-        begin = np.tile(np.arange(float(each)), len(ids))
+    rng, rows_per_episode = np.random.default_rng(2), rows // len(workload.ids)
+    distinct_texts = _distinct_texts(rng, max(len(workload.queries), round(rows * _DISTINCT_SHARE)))
+    texts = [distinct_texts[number] for number in rng.integers(0, len(distinct_texts), rows).tolist()]
+    for start in range(0, len(workload.ids), 1_000):
+        ids = workload.ids[start : start + 1_000]
+        first, count = start * rows_per_episode, len(ids) * rows_per_episode
+        begin = np.tile(np.arange(float(rows_per_episode)), len(ids))
         columns = {
             "annotation_id": [f"c{number}" for number in range(first, first + count)],
-            "episode_id": np.repeat(ids, each),
+            "episode_id": np.repeat(ids, rows_per_episode),
             "start_seconds": begin,
             "stop_seconds": begin + 1,
             "camera": ["front"] * count,
             "text": texts[first : first + count],
             "maker_id": ["bench"] * count,
         }
-        asked.ws.tables.segments.upsert(pa.table(columns))
-    _embed(asked, different, chance)
-    asked.ws.tables.optimize()
-    return different[: len(asked.queries)]
+        workload.ws.stores.tables.segments.upsert(pa.table(columns))
+    _add_text_vectors(workload, distinct_texts, rng)
+    workload.ws.stores.tables.optimize()
+    return distinct_texts[: len(workload.queries)]
 
 
-def _different(chance: np.random.Generator, count: int) -> list[str]:
-    drawn = chance.choice(_VERBS * _THINGS * _THINGS, count, replace=False)
-    parts = ((one // _THINGS**2, one // _THINGS % _THINGS, one % _THINGS) for one in drawn.tolist())
-    return [f"do{verb} the it{thing} in the it{place}" for verb, thing, place in parts]
+def _distinct_texts(rng: np.random.Generator, count: int) -> list[str]:
+    numbers = rng.choice(_VERBS * _OBJECTS * _OBJECTS, count, replace=False)
+    parts = (
+        (number // _OBJECTS**2, number // _OBJECTS % _OBJECTS, number % _OBJECTS)
+        for number in numbers.tolist()
+    )
+    return [
+        f"do{verb_number} the it{object_number} in the it{place_number}"
+        for verb_number, object_number, place_number in parts
+    ]
 
 
-def _embed(asked: Asked, texts: Sequence[str], chance: np.random.Generator) -> None:
+def _add_text_vectors(workload: HybridWorkload, texts: Sequence[str], rng: np.random.Generator) -> None:
     import numpy as np
 
-    vectors = chance.standard_normal((len(texts), asked.queries.shape[1]), dtype=np.float32)
+    vectors = rng.standard_normal((len(texts), workload.queries.shape[1]), dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    asked.ws.tables.texts("bench").add(texts, vectors)
+    workload.ws.stores.tables.texts("bench").add(texts, vectors)

@@ -1,4 +1,4 @@
-"""Ingest: RLDS and raw video into a workspace, against TensorFlow and against the least that must be read."""
+"""Benchmarks 1, 2, 3 and 18: ingestion of RLDS, LeRobot and video, against plain reading of the same files."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from app.demo.run import HERE
-from ares.media.tfrecord import Place
-from benchmarks.growth import made_lerobot
-from benchmarks.peers import peer_python, seconds_in
-from benchmarks.timing import Row, in_turn
+from app.demo import DEMO_FOLDER
+from ares.formats import RecordSpan
+from benchmarks.peers import peer_python, run_and_read_seconds
+from benchmarks.synthetic_lerobot import write_lerobot_dataset
+from benchmarks.timing import BenchmarkResult, time_alternately
 
 _RECORDS = 600
 _SHARDS = 4
-# Enough for fixed costs not to decide: 7 GB, of which most stays in the system's file cache.
-_TIMES = 20
+# Enough that fixed costs do not matter: 7 GB, most of which stays in the file cache of the system.
+_COPIES = 20
 _VIDEOS = 600
 _TENSORFLOW = ("tensorflow-cpu==2.21.0", "tensorflow-datasets==4.9.10")
 # Iterates every step with its images decoded, as a training script does; TensorFlow's import is not counted.
@@ -36,52 +36,65 @@ print(time.perf_counter() - start)
 """
 
 
-def rlds() -> Iterator[Row]:
-    """Benchmark 1: records of 0.6 MB (a sample's, under new keys), ingested by reference."""
+def benchmark_rlds() -> Iterator[BenchmarkResult]:
+    """Benchmark 1: records of 0.6 MB (those of a sample, under new keys), ingested by reference."""
     with tempfile.TemporaryDirectory() as folder:
-        small = _grown_rlds(Path(folder) / "grown" / "1.0.0", 1)
+        small_dataset = _write_rlds_dataset(Path(folder) / "grown" / "1.0.0", 1)
         python = peer_python("tensorflow", _TENSORFLOW)
-        theirs = statistics.median(seconds_in(python, _READ_WITH_TENSORFLOW, str(small)) for _ in range(3))
-        for times, rounds in ((1, 5), (_TIMES, 3)):
-            dataset = small if times == 1 else _grown_rlds(Path(folder) / "large" / "1.0.0", times)
+        tensorflow_seconds = statistics.median(
+            run_and_read_seconds(python, _READ_WITH_TENSORFLOW, str(small_dataset)) for _ in range(3)
+        )
+        for copies, rounds in ((1, 5), (_COPIES, 3)):
+            dataset = (
+                small_dataset
+                if copies == 1
+                else _write_rlds_dataset(Path(folder) / "large" / "1.0.0", copies)
+            )
             megabytes = sum(path.stat().st_size for path in dataset.iterdir()) / 1e6
-            ours, checked = in_turn(
-                _ingest(str(dataset), 10.0), partial(_check_bytes, dataset), rounds=rounds
+            ares_seconds, checksum_seconds = time_alternately(
+                _ingest(str(dataset), 10.0), partial(_read_checksums, dataset), rounds=rounds
             )
-            name = f"ingest {_RECORDS * times:,} RLDS records, {megabytes / ours:.0f} MB/s"
-            peer = f"reading the same bytes with their checksums, {megabytes / checked:.0f} MB/s"
-            yield Row(
-                number=1, work=name, ours_seconds=ours, peer=peer, peer_seconds=checked, target="ratio <= 2"
-            )
-            peer = f"TensorFlow iterating steps with images decoded, {_RECORDS} records, 3 runs"
-            yield Row(
+            name = f"ingest {_RECORDS * copies:,} RLDS records, {megabytes / ares_seconds:.0f} MB/s"
+            peer = f"reading the same bytes with their checksums, {megabytes / checksum_seconds:.0f} MB/s"
+            yield BenchmarkResult(
                 number=1,
                 work=name,
-                ours_seconds=ours,
-                peer=peer + (f", times {times}" if times > 1 else ""),
-                peer_seconds=theirs * times,
+                ours_seconds=ares_seconds,
+                peer=peer,
+                peer_seconds=checksum_seconds,
+                target="ratio <= 2",
+            )
+            peer = f"TensorFlow iterating steps with images decoded, {_RECORDS} records, 3 runs"
+            yield BenchmarkResult(
+                number=1,
+                work=name,
+                ours_seconds=ares_seconds,
+                peer=peer + (f", times {copies}" if copies > 1 else ""),
+                peer_seconds=tensorflow_seconds * copies,
                 target="ratio <= 0.02",
             )
 
 
-def lerobot() -> Iterator[Row]:
-    """Benchmarks 2 and 18: LeRobot v3.0 episodes of 30 steps without videos, and how the time grows with them."""
+def benchmark_lerobot() -> Iterator[BenchmarkResult]:
+    """Benchmarks 2 and 18: LeRobot v3.0 episodes of 30 steps without videos, and the growth of the time."""
     seconds: list[float] = []
     for episodes, rounds in ((10_000, 3), (100_000, 1)):
         with tempfile.TemporaryDirectory() as folder:
-            dataset = made_lerobot(Path(folder) / "made", episodes)
+            dataset = write_lerobot_dataset(Path(folder) / "made", episodes)
             files = sorted(dataset.rglob("*.parquet"))
-            ours, read = in_turn(_ingest(str(dataset), None), partial(_read_parquet, files), rounds)
-        seconds.append(ours)
-        yield Row(
+            ares_seconds, read_seconds = time_alternately(
+                _ingest(str(dataset), None), partial(_read_parquet, files), rounds
+            )
+        seconds.append(ares_seconds)
+        yield BenchmarkResult(
             number=2,
-            work=f"ingest {episodes:,} LeRobot episodes, {episodes / ours:.0f}/s",
-            ours_seconds=ours,
-            peer=f"pyarrow reading the same files, {episodes / read:.0f}/s",
-            peer_seconds=read,
+            work=f"ingest {episodes:,} LeRobot episodes, {episodes / ares_seconds:.0f}/s",
+            ours_seconds=ares_seconds,
+            peer=f"pyarrow reading the same files, {episodes / read_seconds:.0f}/s",
+            peer_seconds=read_seconds,
             target="ratio <= 3.33; 100,000 in a minute",
         )
-    yield Row(
+    yield BenchmarkResult(
         number=18,
         work=f"ingest 100,000 LeRobot episodes (exponent {math.log10(seconds[1] / seconds[0]):.2f})",
         ours_seconds=seconds[1],
@@ -91,33 +104,35 @@ def lerobot() -> Iterator[Row]:
     )
 
 
-def video() -> Iterator[Row]:
-    """Benchmark 3: episodes of two mp4s (hard links to a sample's), ingested by reference."""
+def benchmark_video() -> Iterator[BenchmarkResult]:
+    """Benchmark 3: episodes of two mp4s (hard links to those of a sample), ingested by reference."""
     for episodes, rounds in ((_VIDEOS, 5), (10 * _VIDEOS, 3)):
         with tempfile.TemporaryDirectory() as folder:
-            dataset = _grown_video(Path(folder) / "videos", episodes)
+            dataset = _write_video_folder(Path(folder) / "videos", episodes)
             files = sorted(dataset.glob("*.mp4"))
-            ours, opened = in_turn(_ingest(str(dataset), None), partial(_open_headers, files), rounds)
-        yield Row(
+            ares_seconds, open_seconds = time_alternately(
+                _ingest(str(dataset), None), partial(_open_headers, files), rounds
+            )
+        yield BenchmarkResult(
             number=3,
-            work=f"ingest {len(files):,} mp4 files, {len(files) / ours:.0f}/s",
-            ours_seconds=ours,
-            peer=f"PyAV opening each and reading its header, {len(files) / opened:.0f}/s",
-            peer_seconds=opened,
+            work=f"ingest {len(files):,} mp4 files, {len(files) / ares_seconds:.0f}/s",
+            ours_seconds=ares_seconds,
+            peer=f"PyAV opening each and reading its header, {len(files) / open_seconds:.0f}/s",
+            peer_seconds=open_seconds,
             target="ratio <= 2",
         )
 
 
 def _ingest(dataset: str, rate_hz: float | None) -> Callable[[], object]:
-    from ares.settings import from_environment
+    from ares.settings import settings_from_environment
     from ares.workspace import open_workspace
-    from ingest.base import Options
-    from ingest.load import load
+    from ingest.base import IngestOptions
+    from ingest.pipeline import ingest_paths
 
     def work() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            ws = open_workspace(f"{folder}/workspace", from_environment({}))
-            report = load(ws, [dataset], Options(rate_hz=rate_hz), quiet=True).report
+            ws = open_workspace(f"{folder}/workspace", settings_from_environment({}))
+            report = ingest_paths(ws.stores, [dataset], IngestOptions(rate_hz=rate_hz), quiet=True).counts
             ws.close()
             if report.kept != report.planned:
                 raise RuntimeError(f"kept {report.kept} of {report.planned}")
@@ -125,7 +140,7 @@ def _ingest(dataset: str, rate_hz: float | None) -> Callable[[], object]:
     return work
 
 
-def _check_bytes(dataset: Path) -> None:
+def _read_checksums(dataset: Path) -> None:
     import google_crc32c
 
     for path in sorted(dataset.glob("*.tfrecord-*")):
@@ -152,42 +167,46 @@ def _read_parquet(files: Sequence[Path]) -> None:
         pq.ParquetFile(path).read()
 
 
-def _grown_rlds(dest: Path, times: int) -> Path:
-    """Shards of the sample's records under new keys; each shard stands there several times, as a hard link."""
-    from ares.media.tfrecord import places, read_record, write_records
+def _write_rlds_dataset(dest: Path, copies: int) -> Path:
+    """Write shards of the sample's records under new keys; copies of a shard are hard links."""
+    from ares.formats import find_records, read_record, write_records
 
-    source = next((HERE / "samples" / "rlds").glob("*/*"))
-    found = [
-        (str(shard), place) for shard in sorted(source.glob("*.tfrecord-*")) for place in places(str(shard))
+    source = next((DEMO_FOLDER / "samples" / "rlds").glob("*/*"))
+    spans = [
+        (str(shard), span)
+        for shard in sorted(source.glob("*.tfrecord-*"))
+        for span in find_records(str(shard))
     ]
-    records = [read_record(shard, place)[0] for shard, place in found if isinstance(place, Place)]
+    records = [read_record(shard, span)[0] for shard, span in spans if isinstance(span, RecordSpan)]
     dest.mkdir(parents=True)
     shutil.copy(source / "features.json", dest)
     info = json.loads((source / "dataset_info.json").read_text())
-    per_shard, shards = _RECORDS // _SHARDS, _SHARDS * times
+    per_shard, shards = _RECORDS // _SHARDS, _SHARDS * copies
     info["name"], info["splits"][0]["shardLengths"] = "grown", [str(per_shard)] * shards
     (dest / "dataset_info.json").write_text(json.dumps(info))
     for shard in range(shards):
         path = dest / f"grown-train.tfrecord-{shard:05d}-of-{shards:05d}"
         if shard < _SHARDS:
-            chosen = [records[(shard * per_shard + number) % len(records)] for number in range(per_shard)]
-            write_records(path, chosen)
+            shard_records = [
+                records[(shard * per_shard + number) % len(records)] for number in range(per_shard)
+            ]
+            write_records(path, shard_records)
         else:
             path.hardlink_to(dest / f"grown-train.tfrecord-{shard % _SHARDS:05d}-of-{shards:05d}")
     return dest
 
 
-def _grown_video(dest: Path, episodes: int) -> Path:
+def _write_video_folder(dest: Path, episodes: int) -> Path:
     dest.mkdir(parents=True)
-    fronts = sorted((HERE / "samples" / "video" / "videos").glob("*_front.mp4"))
-    first: dict[Path, Path] = {}
+    fronts = sorted((DEMO_FOLDER / "samples" / "video" / "videos").glob("*_front.mp4"))
+    first_copies: dict[Path, Path] = {}
     for number in range(episodes):
         front = fronts[number % len(fronts)]
         for camera in ("front", "wrist"):
             source = front.with_name(front.name.replace("_front", f"_{camera}"))
             path = dest / f"episode{number:05d}_{camera}.mp4"
-            if source in first:
-                path.hardlink_to(first[source])
+            if source in first_copies:
+                path.hardlink_to(first_copies[source])
             else:
-                first[source] = Path(shutil.copy(source, path))
+                first_copies[source] = Path(shutil.copy(source, path))
     return dest

@@ -1,4 +1,4 @@
-"""Memory: what operations hold at most, each in a process of its own, in a workspace and in one ten times as large."""
+"""Peak memory of long operations, each in a process of its own, at two sizes of a workspace."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _HEAD = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peak:
-    """What an operation took.
+class MemoryPeak:
+    """Memory and time of an operation.
 
     Attributes:
-        work: Its name.
-        megabytes: Most memory that its process held, at each size.
-        seconds: How long it took at each size, without the start of the process.
+        work: Name of the operation.
+        megabytes: Peak memory of its process, at each size.
+        seconds: Duration at each size, without the start of the process.
     """
 
     work: str
@@ -36,135 +36,138 @@ class Peak:
     seconds: tuple[float, ...]
 
 
-def memory() -> Iterator[Peak]:
-    """Peaks of every long operation over made-up episodes, each with four facts."""
+def benchmark_memory() -> Iterator[MemoryPeak]:
+    """Measure every long operation over synthetic episodes with four annotations each."""
     with tempfile.TemporaryDirectory() as folder:
-        places = [f"{folder}/{size}" for size in _SIZES]
-        for place, size in zip(places, _SIZES, strict=True):
-            _run(place, "grow", str(size))
+        paths = [f"{folder}/{size}" for size in _SIZES]
+        for path, size in zip(paths, _SIZES, strict=True):
+            _run_in_process(path, "grow", str(size))
         for name in OPERATIONS:
-            yield _peak(name, [_run(place, name) for place in places])
+            yield _combine_sizes(name, [_run_in_process(path, name) for path in paths])
 
 
-def table(peaks: Iterator[Peak]) -> str:
+def peaks_table(peaks: Iterator[MemoryPeak]) -> str:
     """The peaks as a Markdown table."""
     return "\n".join([*_HEAD, *map(_line, peaks)])
 
 
-def _line(peak: Peak) -> str:
+def _line(peak: MemoryPeak) -> str:
     small, large = peak.megabytes
     return (
         f"| {peak.work} | {small:.0f} MB | {large:.0f} MB | {large / small:.2f} | {peak.seconds[-1]:.1f} s |"
     )
 
 
-def _peak(name: str, found: list[dict[str, float]]) -> Peak:
-    megabytes, seconds = (tuple(one[key] for one in found) for key in ("megabytes", "seconds"))
-    return Peak(work=name, megabytes=megabytes, seconds=seconds)
+def _combine_sizes(name: str, measurements: list[dict[str, float]]) -> MemoryPeak:
+    megabytes, seconds = (
+        tuple(measurement[key] for measurement in measurements) for key in ("megabytes", "seconds")
+    )
+    return MemoryPeak(work=name, megabytes=megabytes, seconds=seconds)
 
 
-def _run(place: str, *asked: str) -> dict[str, float]:
-    words = [sys.executable, "-m", "benchmarks.memory", place, *asked]
-    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
-    answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+def _run_in_process(path: str, *arguments: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.memory", path, *arguments]
+    process = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    measurement: dict[str, float] = json.loads(process.stdout.splitlines()[-1])
+    return measurement
 
 
-def _grow(ws: Workspace, episodes: int) -> None:
-    from benchmarks.grow import grow
-    from benchmarks.tell import tell
+def _fill_workspace(ws: Workspace, episodes: int) -> None:
+    from benchmarks.synthetic_annotations import append_synthetic_annotations
+    from benchmarks.synthetic_episodes import add_synthetic_episodes
 
-    grow(ws, episodes)
-    tell(ws)
+    add_synthetic_episodes(ws, episodes)
+    append_synthetic_annotations(ws)
 
 
-def _apply(ws: Workspace) -> None:
+def _sync_and_compact(ws: Workspace) -> None:
     ws.sync()
-    ws.tables.optimize()
+    ws.stores.tables.optimize()
 
 
-def _command(*words: str) -> Callable[[Workspace], None]:
+def _run_cli(*arguments: str) -> Callable[[Workspace], None]:
     def run(ws: Workspace) -> None:
         import os
         from contextlib import redirect_stdout
 
         from app.cli.main import main
 
-        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-            main([*words, "--workspace", ws.path])
+        with Path(os.devnull).open("w") as null, redirect_stdout(null):
+            main([*arguments, "--workspace", ws.path])
 
     return run
 
 
-def _captions(ws: Workspace) -> None:
-    """A dry run over the captions, with the judge's maker but without its model."""
+def _estimate_caption_judge(ws: Workspace) -> None:
+    """Estimate the cost of grading the captions, with the maker of the judge but without its model."""
     from annotators.base import Annotator, Options
-    from annotators.run import quote
+    from annotators.runner import estimate_cost
     from ares.registry import annotators
 
-    (maker,) = (one for one in ws.annotations.makers().values() if one.annotator == "grade")
+    (maker,) = (maker for maker in ws.stores.annotations.makers().values() if maker.annotator == "grade")
     annotators.add(
-        "judge", lambda options, ws: Annotator(maker=maker, process=lambda works: [], about="caption")
+        "judge",
+        lambda options, stores: Annotator(maker=maker, process=lambda works: [], subject_kind="caption"),
     )
-    quote(ws, ["judge"], Options(settings=ws.settings))
+    estimate_cost(ws.stores, ["judge"], Options(settings=ws.settings))
 
 
-def _page(share: float) -> Callable[[Workspace], None]:
+def _read_page(share: float) -> Callable[[Workspace], None]:
     def read(ws: Workspace) -> None:
-        from ares.curate.choose import ORDER
+        from ares.curation import SOURCE_ORDER
 
-        offset = int(share * ws.tables.episodes.count())
-        list(ws.tables.episodes.scan(["episode_id"], limit=24, offset=offset, order_by=ORDER))
+        offset = int(share * ws.stores.tables.episodes.count())
+        list(ws.stores.tables.episodes.scan(["episode_id"], limit=24, offset=offset, order_by=SOURCE_ORDER))
 
     return read
 
 
-def _facets(ws: Workspace) -> None:
-    from ares.search.facets import facets
+def _count_facets(ws: Workspace) -> None:
+    from ares.search.facets import compute_facets
 
-    facets(ws, "success AND num_steps > 100")
+    compute_facets(ws.stores, "success AND num_steps > 100")
 
 
-def _ingest_ends(ws: Workspace) -> None:
-    from ingest.checked import mend_checks
+def _finish_ingestion(ws: Workspace) -> None:
+    from ingest.pipeline import check_unchecked_episodes
 
-    ws.tables.episodes.drop_orphans()
-    mend_checks(ws)
-    ws.tables.episodes.mark_duplicates()
+    ws.stores.tables.episodes.drop_orphans()
+    check_unchecked_episodes(ws.stores)
+    ws.stores.tables.episodes.mark_duplicates()
 
 
 OPERATIONS: dict[str, Callable[[Workspace], object]] = {
-    "apply four facts of each episode, compact": _apply,
-    "nothing but opening the table": lambda ws: ws.tables.episodes.count(),
-    "status": _command("status"),
-    "search by words": _command("search", "open the drawer"),
-    "search by words with a filter": _command("search", "open the drawer", "--where", "success"),
-    "set create of all": _command("set", "create", "every"),
-    "set create of 60%": _command("set", "create", "good", "--where", "success"),
-    "set show --json": _command("set", "show", "every", "--json"),
-    "set diff --json": _command("set", "diff", "every", "good", "--json"),
-    "annotate motion, all there": _command("annotate", "motion"),
-    "annotate motion --dry-run": _command("annotate", "motion", "--dry-run"),
-    "annotate --dry-run over captions": _captions,
-    "first page": _page(0),
-    "page at 90%": _page(0.9),
-    "facets after a filter": _facets,
-    "start and end of an ingestion": _ingest_ends,
-    "doctor": _command("doctor"),
+    "apply four facts of each episode, compact": _sync_and_compact,
+    "nothing but opening the table": lambda ws: ws.stores.tables.episodes.count(),
+    "status": _run_cli("status"),
+    "search by words": _run_cli("search", "open the drawer"),
+    "search by words with a filter": _run_cli("search", "open the drawer", "--where", "success"),
+    "set create of all": _run_cli("set", "create", "every"),
+    "set create of 60%": _run_cli("set", "create", "good", "--where", "success"),
+    "set show --json": _run_cli("set", "show", "every", "--json"),
+    "set diff --json": _run_cli("set", "diff", "every", "good", "--json"),
+    "annotate motion, all there": _run_cli("annotate", "motion"),
+    "annotate motion --dry-run": _run_cli("annotate", "motion", "--dry-run"),
+    "annotate --dry-run over captions": _estimate_caption_judge,
+    "first page": _read_page(0),
+    "page at 90%": _read_page(0.9),
+    "facets after a filter": _count_facets,
+    "start and end of an ingestion": _finish_ingestion,
+    "doctor": _run_cli("doctor"),
 }
 
 
 def main() -> None:
-    """Do one operation and print what it took as JSON; see `_run`."""
-    place, name, *rest = sys.argv[1:]
-    ws = ares.open(place)
+    """Run one operation and print its time and peak memory as JSON; see `_run_in_process`."""
+    path, name, *sizes = sys.argv[1:]
+    ws = ares.open(path)
     started = time.perf_counter()
-    _grow(ws, int(rest[0])) if rest else OPERATIONS[name](ws)
-    print(json.dumps({"seconds": time.perf_counter() - started, "megabytes": _most_held()}))
+    _fill_workspace(ws, int(sizes[0])) if sizes else OPERATIONS[name](ws)
+    print(json.dumps({"seconds": time.perf_counter() - started, "megabytes": _peak_megabytes()}))
 
 
-def _most_held() -> float:
-    """The most that this process held since it began; what the one that started it held is no part of this."""
+def _peak_megabytes() -> float:
+    """Peak memory of this process since its start; that of its parent process does not count."""
     lines = Path("/proc/self/status").read_text().splitlines()
     kilobytes = next(line.split()[1] for line in lines if line.startswith("VmHWM"))
     return int(kilobytes) * 1024 / 1e6

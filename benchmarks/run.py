@@ -1,4 +1,4 @@
-"""Run benchmarks by number, all of them by default, and print one table."""
+"""Runs benchmarks by number, all of them by default, and prints one table."""
 
 from __future__ import annotations
 
@@ -9,52 +9,54 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 
-from benchmarks.access import access
-from benchmarks.embed import random_vit
-from benchmarks.facets import facets, operations
-from benchmarks.ingest import lerobot, rlds, video
-from benchmarks.memory import memory
-from benchmarks.memory import table as peaks
-from benchmarks.startup import startup
-from benchmarks.timing import Row, table
-from benchmarks.vectors import vectors
+from benchmarks.access import benchmark_frame_access
+from benchmarks.embed import benchmark_random_vit
+from benchmarks.facets import benchmark_facets, benchmark_table_operations
+from benchmarks.ingest import benchmark_lerobot, benchmark_rlds, benchmark_video
+from benchmarks.memory import benchmark_memory
+from benchmarks.memory import peaks_table as peaks
+from benchmarks.startup import benchmark_startup
+from benchmarks.timing import BenchmarkResult, results_table
+from benchmarks.vectors import benchmark_vector_search
 
-# Number (as in benchmarks/README.md) -> what measures it.
-BENCHMARKS: dict[int, Callable[[], Iterable[Row]]] = {
-    1: rlds,
-    2: lerobot,
-    3: video,
-    6: access,
-    7: vectors,
-    9: facets,
-    10: random_vit,
-    16: startup,
-    18: operations,
+# Benchmark by its number in benchmarks/README.md.
+BENCHMARKS: dict[int, Callable[[], Iterable[BenchmarkResult]]] = {
+    1: benchmark_rlds,
+    2: benchmark_lerobot,
+    3: benchmark_video,
+    6: benchmark_frame_access,
+    7: benchmark_vector_search,
+    9: benchmark_facets,
+    10: benchmark_random_vit,
+    16: benchmark_startup,
+    18: benchmark_table_operations,
 }
 
 
-# Beside the numbers: a table of its own.
+# A benchmark without number, which prints a table of its own.
 MEMORY = "memory"
 
 
 def main() -> None:
-    """Measure and print; a number that is not there ends with the list of those that are."""
-    there = [*map(str, sorted(BENCHMARKS)), MEMORY]
-    parser = argparse.ArgumentParser(description="Each benchmark runs ours and its peer in turn.")
-    parser.add_argument("numbers", nargs="*", help=f"of {', '.join(there)}; all when left out")
+    """Measure and print; an unknown number is an error that lists the known ones."""
+    available = [*map(str, sorted(BENCHMARKS)), MEMORY]
+    parser = argparse.ArgumentParser(description="Each benchmark runs ARES and its peer alternately.")
+    parser.add_argument("numbers", nargs="*", help=f"of {', '.join(available)}; all when left out")
     parser.add_argument("--rows", nargs="+", type=int, help="sizes of benchmark 7, such as 1000000 10000000")
-    given = parser.parse_args()
-    wanted = given.numbers or there
-    unknown = sorted(set(wanted) - set(there))
+    arguments = parser.parse_args()
+    requested = arguments.numbers or available
+    unknown = sorted(set(requested) - set(available))
     if unknown:
-        parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(there)}")
+        parser.error(f"unknown benchmark {', '.join(unknown)}; choose from: {', '.join(available)}")
     print(f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}\n")
-    known = BENCHMARKS | ({7: partial(vectors, given.rows)} if given.rows else {})
-    numbers = [int(one) for one in wanted if one != MEMORY]
+    benchmarks = BENCHMARKS | (
+        {7: partial(benchmark_vector_search, arguments.rows)} if arguments.rows else {}
+    )
+    numbers = [int(number) for number in requested if number != MEMORY]
     if numbers:
-        print(table([row for number in numbers for row in known[number]()]), end="\n\n")
-    if MEMORY in wanted:
-        print(peaks(memory()))
+        print(results_table([row for number in numbers for row in benchmarks[number]()]), end="\n\n")
+    if MEMORY in requested:
+        print(peaks(benchmark_memory()))
 
 
 def _machine() -> str:

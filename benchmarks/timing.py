@@ -1,4 +1,4 @@
-"""Timing: two pieces of work in turn, medians of both, and the row of the table that they make."""
+"""Times two functions alternately and formats the medians as rows of a table."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the table.
+class BenchmarkResult:
+    """One row of the table of results.
 
     Attributes:
-        number: Of the benchmark, as in benchmarks/README.md.
-        work: What was done.
+        number: Number of the benchmark in benchmarks/README.md.
+        work: Description of the work.
         ours_seconds: Median time of ARES.
-        peer: What it is measured against.
-        peer_seconds: Its median time.
-        target: What the ratio or the difference should be, in words.
+        peer: What ARES is compared with.
+        peer_seconds: Median time of the peer.
+        target: Target of the ratio or the difference, as text.
     """
 
     number: int
@@ -31,35 +31,37 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Our time over the peer's; below 1 we are faster."""
+        """Time of ARES divided by that of the peer; below 1, ARES is faster."""
         return self.ours_seconds / self.peer_seconds
 
 
-def in_turn(ours: Callable[[], object], peer: Callable[[], object], rounds: int = 7) -> tuple[float, float]:
-    """Median seconds of both, run alternately after one round that does not count."""
+def time_alternately(
+    ours: Callable[[], object], peer: Callable[[], object], rounds: int = 7
+) -> tuple[float, float]:
+    """Median seconds of both functions, run alternately after one round that is not counted."""
     ours(), peer()
-    pairs = [(_seconds(ours), _seconds(peer)) for _ in range(rounds)]
+    pairs = [(_time_once(ours), _time_once(peer)) for _ in range(rounds)]
     return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
 
 
-def command(words: Sequence[str]) -> Callable[[], object]:
-    """Work that runs a program to its end. Raises CalledProcessError when it fails."""
-    return lambda: subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+def run_command(arguments: Sequence[str]) -> Callable[[], object]:
+    """A function that runs a program to its end. It raises CalledProcessError when the program fails."""
+    return lambda: subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table."""
+def results_table(rows: Sequence[BenchmarkResult]) -> str:
+    """Format results as a Markdown table."""
     head = ["| # | work | ours | against | theirs | ratio | difference | target |", "|" + "---|" * 8]
     return "\n".join([*head, *map(_line, rows)])
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _time_once(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
-def _line(row: Row) -> str:
+def _line(row: BenchmarkResult) -> str:
     difference = row.ours_seconds - row.peer_seconds
     return (
         f"| {row.number} | {row.work} | {row.ours_seconds:.3f} s | {row.peer} | {row.peer_seconds:.3f} s "

@@ -1,22 +1,24 @@
-"""Item, Source and Options: what an ingester is given and what it gives."""
+"""The interface of an ingester: its options, and the sources and items that it returns."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ares.episode import Record
+from ares.errors import SourceError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the user asked of an ingestion.
+class IngestOptions:
+    """Settings of the user for the datasets of an ingestion.
 
     Attributes:
-        dataset: Name to use instead of the source's own, or "".
-        rate_hz: Recording rate given by the user, or None.
-        spec: File that says what the dataset does not say of itself, or "".
-        cameras: How names of video files tell episode and camera, "{episode}_{camera}.mp4", or "".
+        dataset: Name to store instead of the source's own, or "".
+        rate_hz: Recording rate, or None for the source's own.
+        spec: YAML file with what the dataset does not state itself (`DatasetSpec`), or "".
+        cameras: Pattern of the names of video files, such as "{episode}_{camera}.mp4", or "".
     """
 
     dataset: str = ""
@@ -27,17 +29,27 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One record of a source: its identity is known before it is read, so that resuming reads nothing twice.
+    """One record of a source. Its id is known before it is read, so that a second run can skip stored records.
 
     Attributes:
-        episode_id: See `ares.episode.episode_id`.
-        where: For people: file and place in it.
-        load: Reads the record; a picklable partial of a module-level function. Raises SourceError.
+        episode_id: Made by `ares.episode.episode_id`.
+        location: File, and which record of it; for messages.
+        load: Reads the record; a partial of a module-level function, so that it can be pickled. Raises SourceError.
     """
 
     episode_id: str
-    where: str
+    location: str
     load: Callable[[], Record]
+
+
+def failing_item(episode_id: str, location: str, error: SourceError) -> Item:
+    """An item for a record that is known to be broken or missing: loading it raises the error."""
+    load = functools.partial(_raise_source_error, error.reason, error.detail)
+    return Item(episode_id=episode_id, location=location, load=load)
+
+
+def _raise_source_error(reason: str, detail: str) -> Record:
+    raise SourceError(reason, detail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +58,12 @@ class Source:
 
     Attributes:
         format: The ingester's name.
-        dataset: Its name, as stored with every episode.
-        version: Its version, or "".
-        total: How many items there will be.
-        items: The items, lazily, in a fixed order; one that is missing or broken is an Item whose load raises.
-        warnings: What is odd about the source as a whole.
-        fragile: Whether damaged bytes can crash its reader's library, so that it is only read in other processes.
+        dataset: Name of the dataset, as stored with every episode.
+        version: Version of the dataset, or "".
+        total: Expected number of items.
+        items: The items, lazily, in a fixed order. A missing or broken record is an Item whose `load` raises.
+        warnings: Reasons to warn that concern the source, not single items.
+        fragile: Whether damaged bytes can crash the library that reads it; then only worker processes read it.
     """
 
     format: str
@@ -65,17 +77,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingester:
-    """A source format: what the entry points of the group "ares.ingesters" hold.
+    """A source format; the entry points of the group "ares.ingesters" name objects of this class.
 
     Attributes:
         name: Format name, as in `ares ingest --format`.
-        recognises: Whether a folder or file holds this format; cheap, reads no record.
-        open: Opens every dataset found there. Raises SourceError for one that cannot be opened at all.
-        show_spec: The specs that the datasets found there would be read with, as YAML; None for a format that
-            needs none.
+        recognises: Whether a folder or file holds this format; fast, reads no record.
+        open: Opens every dataset at or under a path. Raises SourceError for one that cannot be opened.
+        show_spec: Returns the specs of the datasets at or under a path, as YAML; None for a format without
+            specs.
     """
 
     name: str
     recognises: Callable[[str], bool]
-    open: Callable[[str, Options], list[Source]]
-    show_spec: Callable[[str, Options], str] | None = None
+    open: Callable[[str, IngestOptions], list[Source]]
+    show_spec: Callable[[str, IngestOptions], str] | None = None

@@ -1,11 +1,11 @@
-"""Open an exported folder with lerobot itself and print what it sees as one JSON line.
+"""Opens an exported folder with lerobot itself and prints what it reads as one JSON line.
 
 Run it with the Python of an environment that has lerobot 0.4.4, not with that of ARES:
 
     LEROBOT_PYTHON scripts/check_lerobot.py FOLDER [--frames-out FILE.npz]
 
-It never asks the network. Frames are decoded through `LeRobotDataset.__getitem__` for the first, the middle and
-the last step of every episode, so a video that is out of step by one frame makes lerobot itself fail.
+It never uses the network. Frames are decoded through `LeRobotDataset.__getitem__` for the first, the middle and
+the last step of every episode. A video that is out of step by one frame makes lerobot itself fail.
 """
 
 import argparse
@@ -18,8 +18,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 
 
-def backend():
-    """torchcodec, lerobot's default, where it loads (it needs FFmpeg's libraries), else pyav."""
+def video_backend():
+    """Name of the video backend: torchcodec, the default of lerobot, where FFmpeg lets it load, else pyav."""
     try:
         import torchcodec.decoders  # noqa: F401
     except (ImportError, OSError, RuntimeError):
@@ -28,46 +28,46 @@ def backend():
 
 
 def digest(rows):
-    """SHA-256 of float32 rows, in order."""
+    """SHA-256 of rows as float32, in order."""
     import numpy as np
 
     return hashlib.sha256(np.ascontiguousarray(rows, dtype=np.float32).tobytes()).hexdigest()
 
 
-def episode(dataset, columns, row, frames):
-    """What lerobot gives for one episode; decoded frames are added to `frames`."""
+def read_episode(dataset, columns, row, frames):
+    """Length, task and hashes of one episode as lerobot reads it; decoded frames are added to `frames`."""
     import numpy as np
 
     start, stop = row["dataset_from_index"], row["dataset_to_index"]
-    seen = {"length": stop - start, "task": dataset[start]["task"], "id": row["ares/episode_id"]}
-    seen |= {f"{name}_sha256": digest(values[start:stop]) for name, values in columns.items()}
+    summary = {"length": stop - start, "task": dataset[start]["task"], "id": row["ares/episode_id"]}
+    summary |= {f"{name}_sha256": digest(values[start:stop]) for name, values in columns.items()}
     for index in sorted({start, (start + stop) // 2, stop - 1}):
         item = dataset[index]
         for key in dataset.meta.video_keys:
             image = (item[key].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
             frames[f"{row['ares/episode_id']}|{key}|{index - start}"] = image
-    return seen
+    return summary
 
 
 def main():
     parser = argparse.ArgumentParser(description="open an exported folder with lerobot")
     parser.add_argument("folder")
     parser.add_argument("--frames-out", default="")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     import numpy as np
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-    dataset = LeRobotDataset("local/check", root=asked.folder, video_backend=backend())
+    dataset = LeRobotDataset("local/check", root=args.folder, video_backend=video_backend())
     table = dataset.hf_dataset.with_format("numpy")
     names = [name for name in ("observation.state", "action", "next.reward") if name in dataset.features]
     columns = {name: np.asarray(table[:][name]) for name in names}
     frames = {}
-    episodes = [episode(dataset, columns, row, frames) for row in dataset.meta.episodes]
-    if asked.frames_out:
-        np.savez(asked.frames_out, **frames)
-    seen = {
+    episodes = [read_episode(dataset, columns, row, frames) for row in dataset.meta.episodes]
+    if args.frames_out:
+        np.savez(args.frames_out, **frames)
+    summary = {
         "lerobot": importlib.metadata.version("lerobot"),
-        "backend": backend(),
+        "backend": video_backend(),
         "episodes": dataset.num_episodes,
         "frames": len(dataset),
         "fps": dataset.fps,
@@ -78,7 +78,7 @@ def main():
         **{f"{name}_sha256": digest(values) for name, values in columns.items()},
         "episode": episodes,
     }
-    print(json.dumps(seen))
+    print(json.dumps(summary))
 
 
 if __name__ == "__main__":

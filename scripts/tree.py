@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print the tree of the four packages, a sentence per module; `--write` puts it in README.md."""
+"""Prints the tree of the four packages, one sentence per module; `--write` puts it into docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ START, STOP = "<!-- tree: scripts/tree.py --write -->", "<!-- /tree -->"
 
 
 def main() -> None:
-    """Print the block, or replace it in the README."""
+    """Print the tree, or replace it in the page."""
     block = "\n".join([START, "```", *_lines(), "```", STOP])
     if sys.argv[1:] == ["--write"]:
-        readme = ROOT / "README.md"
-        before, _, rest = readme.read_text().partition(START)
-        readme.write_text(before + block + rest.partition(STOP)[2])
+        page = ROOT / "docs" / "architecture.md"
+        before, _, rest = page.read_text().partition(START)
+        page.write_text(before + block + rest.partition(STOP)[2])
     else:
         print(block)
 

@@ -72,6 +72,23 @@ def clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+def _keep_plugins() -> Iterator[None]:
+    """Plug-ins that were added by hand are taken out again, and removed ones put back."""
+    from ares import registry
+
+    kinds = (registry.ingesters, registry.annotators, registry.exporters, registry.encoders, registry.rankers)
+    before = [dict(kind._added) for kind in kinds]
+    yield
+    for kind, added in zip(kinds, before, strict=True):
+        kind._added.clear()
+        kind._added.update(added)
+
+
+# A module's fixtures may add plug-ins for all of its tests; what a single test adds ends with it.
+module_plugins = pytest.fixture(scope="module", autouse=True)(_keep_plugins)
+test_plugins = pytest.fixture(autouse=True)(_keep_plugins)
+
+
 @pytest.fixture(scope="session")
 def demo_samples() -> Path:
     """The committed sample: `rlds` and `video`."""

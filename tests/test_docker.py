@@ -44,11 +44,11 @@ def test_app_and_worker_wait_for_a_database_that_answers(services: dict[str, Any
 
 def test_the_image_copies_what_is_there_and_drops_its_rights() -> None:
     dockerfile = (DOCKER / "Dockerfile").read_text()
-    copied = [
+    paths = [
         name for line in re.findall(r"^COPY (.+)$", dockerfile, flags=re.M) for name in line.split()[:-1]
     ]
-    assert copied
-    assert not [name for name in copied if not (DOCKER.parent / name).exists()]
+    assert paths
+    assert not [path for path in paths if not (DOCKER.parent / path).exists()]
     assert re.findall(r"^USER (\w+)$", dockerfile, flags=re.M) == ["ares"]
 
 
@@ -64,8 +64,10 @@ def test_the_image_has_the_uv_of_the_set_up() -> None:
 def test_the_health_check_logs_in(password: str, healthy: bool, tmp_path: Path) -> None:
     class Guarded(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            ok = self.path == "/api/health" and self.headers["Authorization"] == "Basic aGVhbHRoOnJpZ2h0"
-            self.send_response(200 if ok else 401)
+            accepted = (
+                self.path == "/api/health" and self.headers["Authorization"] == "Basic aGVhbHRoOnJpZ2h0"
+            )
+            self.send_response(200 if accepted else 401)
             self.end_headers()
 
         def log_message(self, *args: object) -> None:
@@ -75,10 +77,10 @@ def test_the_health_check_logs_in(password: str, healthy: bool, tmp_path: Path) 
         threading.Thread(target=server.serve_forever, daemon=True).start()
         program = tmp_path / "healthy.py"
         program.write_text((DOCKER / "healthy.py").read_text().replace(":8501", f":{server.server_port}"))
-        ran = subprocess.run(
+        process = subprocess.run(
             [sys.executable, program],
             env={**os.environ, "ARES_APP_PASSWORD": password},
             capture_output=True,
         )
         server.shutdown()
-    assert (ran.returncode == 0) == healthy
+    assert (process.returncode == 0) == healthy

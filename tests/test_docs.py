@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.main import COMMANDS, build
-from ares.registry import Registry, annotators, encoders, exporters, ingesters
+from app.cli.main import COMMANDS, build_parser
+from ares.registry import Registry, annotators, encoders, exporters, ingesters, rankers
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 MANUAL = "\n".join(path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))))
-REGISTRIES = (ingesters, annotators, exporters, encoders)
+REGISTRIES = (ingesters, annotators, exporters, encoders, rankers)
 PLUGINS = [(registry.kind, name) for registry in REGISTRIES for name in registry.names()]
 
 
-def _help(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as ended:
-        build(words[0] if words else "").parse_args([*words, "--help"])
-    assert ended.value.code == 0
+def _help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as exit_info:
+        build_parser(arguments[0] if arguments else "").parse_args([*arguments, "--help"])
+    assert exit_info.value.code == 0
     return capsys.readouterr().out
 
 
@@ -37,11 +37,12 @@ def _blocks(language: str) -> Iterator[tuple[str, str]]:
 def _shown_commands() -> Iterator[tuple[str, list[str]]]:
     for page, block in _blocks("sh"):
         for line in block.replace("\\\n", " ").splitlines():
-            words = list(takewhile(lambda word: word not in {"|", ">"}, shlex.split(line, comments=True)))
-            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
-                words.pop(0)
-            if words and Path(words[0]).name == "ares":
-                yield page, words[1:]
+            parts = shlex.split(line, comments=True)
+            arguments = list(takewhile(lambda part: part not in {"|", ">"}, parts))
+            while arguments and re.fullmatch(r"[A-Z_]+=.*", arguments[0]):
+                arguments.pop(0)
+            if arguments and Path(arguments[0]).name == "ares":
+                yield page, arguments[1:]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -54,7 +55,7 @@ def test_a_command_has_help_and_its_options_are_in_the_manual(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = _help([command], capsys)
-    assert COMMANDS[command] in " ".join(_help([], capsys).split())
+    assert COMMANDS[command].help in " ".join(_help([], capsys).split())
     actions = re.search(r"^    ACTION|\{([a-z,]+)\}", text, flags=re.M)
     if actions:
         names = re.findall(r"^    ([a-z]+) ", text, flags=re.M)
@@ -70,7 +71,7 @@ def test_a_plugin_is_in_the_manual(kind: str, name: str) -> None:
 
 
 def test_the_filter_columns_of_annotators_are_in_the_manual() -> None:
-    sources = "".join(path.read_text() for path in (ROOT / "annotators").glob("*.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "annotators").rglob("*.py"))
     columns = re.findall(r'Column\(\s*name="(\w+)"', sources)
     assert columns
     assert not [name for name in columns if f"`{name}`" not in MANUAL]
@@ -82,20 +83,20 @@ def test_contributing_names_every_door_for_plugins(registry: Registry) -> None:
 
 
 def test_every_variable_is_in_the_manual() -> None:
-    read = set(re.findall(r'"((?:ARES|OPENAI)_[A-Z_]+)"', (ROOT / "ares" / "settings.py").read_text()))
+    variables = set(re.findall(r'"((?:ARES|OPENAI)_[A-Z_]+)"', (ROOT / "ares" / "settings.py").read_text()))
     operations = (ROOT / "docs" / "operations.md").read_text()
-    assert read
-    assert not {name for name in read if f"`{name}`" not in operations}
+    assert variables
+    assert not {name for name in variables if f"`{name}`" not in operations}
 
 
 @pytest.mark.parametrize(
-    ("page", "words"),
+    ("page", "arguments"),
     [*_shown_commands()],
     ids=lambda part: part if isinstance(part, str) else "_".join(part),
 )
-def test_a_command_that_is_shown_can_be_given(page: str, words: list[str]) -> None:
-    chosen = next((word for word in words if not word.startswith("-")), "")
-    build(chosen).parse_args(words)
+def test_a_command_that_is_shown_is_accepted(page: str, arguments: list[str]) -> None:
+    command = next((argument for argument in arguments if not argument.startswith("-")), "")
+    build_parser(command).parse_args(arguments)
 
 
 @pytest.mark.parametrize(("page", "block"), [*_blocks("json")])

@@ -1,1 +1,5 @@
-"""Command line: one file per command."""
+"""The `ares` command line: one file per command, grouped by job."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,22 +1,15 @@
-"""Common: arguments that every command takes, and the one way to print an answer."""
+"""Arguments that several commands share, and the workspace that they open."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING
-
-from ares.episode import Json
-from ares.longjson import pieces
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
+def add_workspace_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --workspace and --json."""
     parser.add_argument(
         "-w",
@@ -27,41 +20,8 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
-def number_of_episodes(text: str) -> int:
-    """The value of --limit: a whole number from 0 on."""
-    if not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of episodes; give a whole number from 0 on")
-    return int(text)
-
-
-def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
-    """The workspace that was asked for, open until the command ends.
-
-    Args:
-        args: Parsed arguments.
-        create: Make it when it is not there; a command that only reads must not leave an empty workspace behind.
-
-    Raises:
-        RequestError: There is no workspace, or the folder holds something else.
-    """
-    from ares.errors import RequestError
-    from ares.manifest import exists
-    from ares.settings import from_environment
-    from ares.workspace import open_workspace as open_at
-
-    settings = from_environment()
-    path = args.workspace or settings.workspace
-    if not create and not exists(path):
-        raise RequestError(
-            f"there is no workspace at {path!r}", "`ares ingest` makes one; -w chooses another"
-        )
-    opened = open_at(path, settings)
-    args.opened = opened  # `main` closes it
-    return opened
-
-
-def add_question(parser: argparse.ArgumentParser) -> None:
-    """Declare what a search is asked beside its text."""
+def add_query_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the parts of a search query other than its text."""
     parser.add_argument(
         "--image",
         default="",
@@ -77,47 +37,36 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def answer(
-    args: argparse.Namespace, document: Json | Mapping[str, object], text: Callable[[], str | Iterator[str]]
-) -> None:
-    """Print the document as JSON when asked for, else the text for people.
+def episode_count(text: str) -> int:
+    """Parse the value of --limit: an integer from 0 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of episodes; give a whole number from 0 on"
+        )
+    return int(text)
+
+
+def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
+    """Return the workspace that the arguments name; `main` closes it when the command ends.
 
     Args:
         args: Parsed arguments.
-        document: What `--json` prints; an iterator among its values is printed as a list while it is read.
-        text: Gives the text for people, or its lines.
+        create: Create a missing workspace. A command that only reads must not leave an empty one behind.
+
+    Raises:
+        RequestError: There is no workspace, or the folder holds something else.
     """
-    if not args.json:
-        said = text()
-        for line in [said] if isinstance(said, str) else said:
-            print(line)
-    elif isinstance(document, Mapping):
-        sys.stdout.writelines(chain(pieces(document), "\n"))
-    else:
-        print(json.dumps(document, indent=1, ensure_ascii=False))
+    from ares.errors import RequestError
+    from ares.settings import settings_from_environment
+    from ares.store import workspace_exists
+    from ares.workspace import open_workspace as open_at
 
-
-def table(rows: Sequence[Sequence[object]], head: Sequence[str] = ()) -> str:
-    """Rows as aligned columns, the last one as long as it is; control characters in data are made visible."""
-    cells = [[_cell(value) for value in row] for row in ([head, *rows] if head else rows)]
-    if not cells:
-        return ""
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    lines = ["  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)) for row in cells]
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def tallies(report: Mapping[str, Json], what: str) -> str:
-    """Failures or warnings of a report, one reason a line with its count and first example."""
-    rows = report.get(what) or []
-    assert isinstance(rows, list)
-    return "".join(
-        f"\n  {row['count']:>6}  {_cell(row['reason'])}\n          first: {_cell(row['example'])}"
-        for row in rows
-        if isinstance(row, dict)
-    )
-
-
-def _cell(value: object) -> str:
-    text = "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    settings = settings_from_environment()
+    path = args.workspace or settings.workspace
+    if not create and not workspace_exists(path):
+        raise RequestError(
+            f"there is no workspace at {path!r}", "`ares ingest` creates one; -w selects another"
+        )
+    args.workspace_handle = open_at(path, settings)
+    workspace: Workspace = args.workspace_handle
+    return workspace

@@ -1,4 +1,4 @@
-"""Cards: what the grid shows of an episode, as plain data."""
+"""Cards of the episode grid, as plain data."""
 
 from __future__ import annotations
 
@@ -6,47 +6,53 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from app.dashboard.routes import poster_url, video_url
+from app.server import poster_url, video_url
 from ares.episode import Camera, Episode, Json
-from ares.search.query import Hit
+from ares.search import Hit
 
 
-def cards(
+def build_cards(
     episodes: Sequence[Episode],
-    values: Mapping[str, Mapping[str, Any]],
+    captions: Mapping[str, Mapping[str, Any]],
     hits: Mapping[str, Hit],
     params: Mapping[str, Sequence[str]],
     first: int = 0,
 ) -> list[Json]:
-    """Cards for the grid.
+    """Return cards for the grid.
 
     Args:
-        episodes: In the order shown.
-        values: What annotators say, by episode.
-        hits: The moment found, by episode; its poster and its start.
-        params: The view's query parameters, kept in every link.
-        first: Place of the first card in the whole list.
+        episodes: Episodes in the order shown.
+        captions: Columns `caption` and `grade`, by episode id.
+        hits: Hits of a search, by episode id; poster and preview start at the hit's second.
+        params: Query parameters of the view, added to every link.
+        first: Position of the first card in the whole list.
     """
     return [
-        _card(one, values.get(one.episode_id, {}), hits.get(one.episode_id), params, first + number)
-        for number, one in enumerate(episodes)
+        _card(
+            episode,
+            captions.get(episode.episode_id, {}),
+            hits.get(episode.episode_id),
+            params,
+            first + number,
+        )
+        for number, episode in enumerate(episodes)
     ]
 
 
-def grade_of(values: Mapping[str, Any]) -> str:
-    """The grade's name for the badge; "ungraded" and "no_caption" say that there is none yet."""
+def grade_label(values: Mapping[str, Any]) -> str:
+    """Return the name of the grade; "ungraded" and "no_caption" where there is no grade yet."""
     if values.get("grade"):
         return str(values["grade"])
     return "ungraded" if values.get("caption") else "no_caption"
 
 
-def success_of(episode: Episode) -> str:
-    """The outcome in a word, "" when the source has none."""
+def outcome_label(episode: Episode) -> str:
+    """Return "success" or "failure", or "" when the source has no outcome."""
     return {True: "success", False: "failure", None: ""}[episode.success]
 
 
-def facts(episode: Episode) -> list[str]:
-    """Dataset, length, rate and cameras of an episode, for one line."""
+def card_facts(episode: Episode) -> list[str]:
+    """Return dataset, number of cameras and rate of an episode, for one line."""
     good = sum(not camera.flags for camera in episode.cameras)
     cameras = f"{good} camera{'' if good == 1 else 's'}"
     return [episode.dataset, cameras, f"{episode.rate_hz:g} Hz"]
@@ -57,43 +63,44 @@ def _card(
     values: Mapping[str, Any],
     hit: Hit | None,
     params: Mapping[str, Sequence[str]],
-    at: int,
+    position: int,
 ) -> dict[str, Json]:
-    camera = _camera(episode, hit)
-    # A hit without a camera matched by words alone: it says nothing about a moment.
+    camera = _poster_camera(episode, hit)
+    # A hit without a camera matched by its text, which belongs to no moment.
     second = hit.seconds if hit and hit.camera else None
+    query = urlencode(episode_params(params, episode.episode_id, position, second or 0.0), doseq=True)
     return {
         "id": episode.episode_id,
-        "at": at,
+        "at": position,
         "title": episode.instruction or episode.key,
         "caption": values.get("caption") or "",
-        "grade": grade_of(values),
-        "success": success_of(episode),
-        "facts": list(facts(episode)),
+        "grade": grade_label(values),
+        "success": outcome_label(episode),
+        "facts": list(card_facts(episode)),
         "assumed": episode.rate_source == "assumed",
         "length": f"{episode.duration_seconds:.1f} s",
         "moment": "" if second is None else f"{second:.1f} s",
         "seconds": second or 0.0,
         "poster": poster_url(episode, camera.name, second) if camera else "",
         "video": video_url(episode, camera.name) if camera else "",
-        "href": "episode?"
-        + urlencode(episode_params(params, episode.episode_id, at, second or 0.0), doseq=True),
+        "href": f"episode?{query}",
     }
 
 
 def episode_params(
-    params: Mapping[str, Sequence[str]], episode_id: str, at: int | None, second: float
+    params: Mapping[str, Sequence[str]], episode_id: str, position: int | None, second: float
 ) -> dict[str, list[str]]:
-    """Query parameters of an episode's page that remember the list it was opened from."""
-    kept = {name: list(texts) for name, texts in params.items()}
-    kept["episode"] = [episode_id]
-    if at is not None:
-        kept["at"] = [str(at)]
+    """Return the query parameters of an episode's page, with those of the list that it is opened from."""
+    query = {name: list(texts) for name, texts in params.items()}
+    query["episode"] = [episode_id]
+    if position is not None:
+        query["at"] = [str(position)]
     if second:
-        kept["t"] = [f"{second:.2f}"]
-    return kept
+        query["t"] = [f"{second:.2f}"]
+    return query
 
 
-def _camera(episode: Episode, hit: Hit | None) -> Camera | None:
-    named = [camera for camera in episode.cameras if hit and camera.name == hit.camera]
-    return next(iter([*named, *episode.good_cameras]), None)
+def _poster_camera(episode: Episode, hit: Hit | None) -> Camera | None:
+    """The camera of the hit, else the first one without a flag, else None."""
+    hit_cameras = [camera for camera in episode.cameras if hit and camera.name == hit.camera]
+    return next(iter([*hit_cameras, *episode.good_cameras]), None)

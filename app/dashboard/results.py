@@ -1,29 +1,29 @@
-"""Results: the episodes of a view in their order, a page at a time, and the neighbours of one of them."""
+"""Pages of the episodes that a view selects, and the neighbours of one episode in that list."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.dashboard import handles
-from app.dashboard.state import PAGE, View, where_sql
-from ares.curate.choose import ORDER
-from ares.search.query import Hit
+from app.dashboard import cached_reads
+from app.dashboard.view_state import PAGE_SIZE, ViewState, where_sql
+from ares.curation import SOURCE_ORDER
+from ares.search import Hit
 
-# A ranking has no natural end; what comes after this is no answer any more.
-RANKED = 240
+# A ranking has no natural end; hits beyond this are no longer similar.
+MAX_RANKED = 240
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Results:
+class ResultPage:
     """One page of a view.
 
     Attributes:
         ids: Episodes of the page, in order.
-        hits: The moments that were found, by episode; empty without a search.
-        first: Place of the first one in the whole list, from 0.
+        hits: The moments that a search returned, by episode id; empty without a search.
+        first: Position of the first episode in the whole list, from 0.
         shown: Length of the whole list.
-        matching: Episodes that the filters leave.
-        total: Episodes in the workspace.
+        matching: Number of episodes that match the filters.
+        total: Number of episodes in the workspace.
     """
 
     ids: list[str]
@@ -36,47 +36,55 @@ class Results:
     @property
     def pages(self) -> int:
         """Number of pages, at least 1."""
-        return max(1, -(-self.shown // PAGE))
+        return max(1, -(-self.shown // PAGE_SIZE))
 
 
-def results(view: View) -> Results:
-    """The page of a view; a page past the end is the last one. Raises RequestError for a filter that cannot be read."""
-    where = where_sql(view, handles.columns())
-    matching = handles.count(where)
-    hits = handles.ranked(where, RANKED, **view.asked) if view.ranked and matching else []
-    shown = len(hits) if view.ranked else matching
-    first = PAGE * (min(view.page, max(1, -(-shown // PAGE))) - 1)
-    if view.ranked:
-        ids = [hit.episode_id for hit in hits[first : first + PAGE]]
+def read_page(view: ViewState) -> ResultPage:
+    """Return the page of a view; a page past the end is the last one.
+
+    Raises:
+        RequestError: A filter cannot be parsed.
+    """
+    where = where_sql(view, cached_reads.filter_columns())
+    matching = cached_reads.count_episodes(where)
+    hits = cached_reads.search_hits(where, MAX_RANKED, **view.query) if view.is_search and matching else []
+    shown = len(hits) if view.is_search else matching
+    first = PAGE_SIZE * (min(view.page, max(1, -(-shown // PAGE_SIZE))) - 1)
+    if view.is_search:
+        ids = [hit.episode_id for hit in hits[first : first + PAGE_SIZE]]
     else:
-        ids = handles.ids_between(where, _order(view), first, PAGE)
-    return Results(
+        ids = cached_reads.read_ids(where, _order_by(view), first, PAGE_SIZE)
+    return ResultPage(
         ids=ids,
         hits={hit.episode_id: hit for hit in hits},
         first=first,
         shown=shown,
         matching=matching,
-        total=handles.count(""),
+        total=cached_reads.count_episodes(""),
     )
 
 
-def neighbour(view: View, at: int, step: int) -> tuple[str, float | None] | None:
-    """The episode `step` places from place `at` in a view's list with its second, or None past the ends."""
-    wanted = at + step
-    if wanted < 0:
+def find_neighbour(view: ViewState, position: int, step: int) -> tuple[str, float | None] | None:
+    """Return the episode at `position + step` in the list of a view.
+
+    Returns:
+        Its id, and the second of its hit or None without a search; None past either end of the list.
+    """
+    target = position + step
+    if target < 0:
         return None
-    where = where_sql(view, handles.columns())
-    if view.ranked:
-        hits = handles.ranked(where, RANKED, **view.asked)
-        return (hits[wanted].episode_id, hits[wanted].seconds) if wanted < len(hits) else None
-    ids = handles.ids_between(where, _order(view), wanted, 1)
+    where = where_sql(view, cached_reads.filter_columns())
+    if view.is_search:
+        hits = cached_reads.search_hits(where, MAX_RANKED, **view.query)
+        return (hits[target].episode_id, hits[target].seconds) if target < len(hits) else None
+    ids = cached_reads.read_ids(where, _order_by(view), target, 1)
     return (ids[0], None) if ids else None
 
 
 def sort_columns(columns: dict[str, str]) -> list[str]:
-    """Columns that can order the episodes."""
+    """Return the columns that can order the episodes."""
     return [name for name, kind in columns.items() if not kind.startswith("list") and name != "content_hash"]
 
 
-def _order(view: View) -> str:
-    return f"{view.sort} {'DESC' if view.descending else 'ASC'}" if view.sort else ORDER
+def _order_by(view: ViewState) -> str:
+    return f"{view.sort} {'DESC' if view.descending else 'ASC'}" if view.sort else SOURCE_ORDER

@@ -1,1 +1,14 @@
-"""Demo: sample episodes, reference models and the whole job on them."""
+"""The demo: sample episodes, reference models, and a run of every step on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from app.demo.run import DEMO_FOLDER, DemoReport, demo_settings, new_run_folder, run_demo
+
+__all__ = ["DEMO_FOLDER", "DemoReport", "demo_settings", "new_run_folder", "run_demo"]
+
+__getattr__ = lazy_exports(__name__)

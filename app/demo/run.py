@@ -1,4 +1,4 @@
-"""Run the demo: both samples through the whole job with the reference models, and what came of it."""
+"""Runs the demo: ingests, annotates, freezes and exports both samples, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ares.episode import Json
 
 if TYPE_CHECKING:
     from ares.settings import Settings
+    from ares.store import Stores
     from ares.workspace import Workspace
 
-HERE = Path(__file__).parent
+DEMO_FOLDER = Path(__file__).parent
 # The RLDS sample was recorded at this rate; RLDS does not store it.
 RLDS_RATE_HZ = 10.0
 ANNOTATORS = ("motion", "embed", "caption", "grade")
@@ -27,12 +28,12 @@ LABEL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoReport:
-    """What came of the demo.
+    """Outcome of the demo.
 
     Attributes:
         workspace: Folder of the workspace, for `ares app -w`.
         episodes: Episodes ingested.
-        captions: Captions made.
+        captions: Captions written.
         acceptable: Captions that passed the rubric; so for not_acceptable, unsure and errors.
         rejected_by: Number of captions that each criterion rejected.
         unsure_by: Number of captions that each criterion left unsure.
@@ -43,7 +44,7 @@ class DemoReport:
         grade_decided: Share of captions that were decided either way; the others are unsure or errors.
         failed: Items that failed anywhere.
         seconds: Wall time.
-        label: That these are numbers of a simulation.
+        label: Says that these are numbers of a simulation.
     """
 
     workspace: str
@@ -69,104 +70,110 @@ class DemoReport:
         return asdict(self)
 
 
-def fresh_folder(parent: Path) -> Path:
-    """A folder for one run of the demo that is not there yet."""
+def new_run_folder(parent: Path) -> Path:
+    """Return the path of a new folder for one run of the demo."""
     return parent / "ares-demo" / datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
 
 
 def demo_settings(settings: Settings) -> Settings:
-    """The settings with the reference models in place of real ones."""
-    clip = f"local-dir:{HERE / 'models' / 'reference-clip'}"
-    captioner = f"hf:{HERE / 'models' / 'reference-captioner'}"
+    """Return the settings with the reference models in place of real ones."""
+    clip = f"local-dir:{DEMO_FOLDER / 'models' / 'reference-clip'}"
+    captioner = f"hf:{DEMO_FOLDER / 'models' / 'reference-captioner'}"
     return replace(settings, embed_model=clip, caption_model=captioner, judge_model=f"clip:{clip}")
 
 
-def run_demo(ws: Workspace, say: Callable[[str], None]) -> DemoReport:
+def run_demo(workspace: Workspace, report_step: Callable[[str], None]) -> DemoReport:
     """Ingest, annotate, freeze and export the samples.
 
     Args:
-        ws: An empty workspace, opened with `demo_settings`.
-        say: Told each step as it starts.
+        workspace: An empty workspace, opened with `demo_settings`.
+        report_step: Called with a line of text when a step starts.
     """
     started = time.monotonic()
-    failed = _ingest(ws, say) + _annotate(ws, say)
-    say("freeze: the set 'accepted' of every episode whose caption is acceptable")
-    path, exported = _export(ws, say)
-    rows = ws.frame(["episode_id", "instruction", "success", "caption", "acceptable", "grade"]).to_pylist()
+    failed = _ingest(workspace, report_step) + _annotate(workspace, report_step)
+    report_step("freeze: the set 'accepted' of every episode whose caption is acceptable")
+    path, exported = _export(workspace, report_step)
+    columns = ["episode_id", "instruction", "success", "caption", "acceptable", "grade"]
+    rows = workspace.frame(columns).to_pylist()
     grades = Counter(row["grade"] for row in rows)
     captioned = [row for row in rows if row["caption"] is not None]
     decided = [row for row in captioned if row["acceptable"] is not None]
     return DemoReport(
-        workspace=ws.path,
+        workspace=workspace.path,
         episodes=len(rows),
         captions=len(captioned),
         acceptable=grades["acceptable"],
         not_acceptable=grades["not_acceptable"],
         unsure=grades["unsure"],
         errors=grades["error"],
-        rejected_by=_decided_by(ws, "not_acceptable", "UNMET"),
-        unsure_by=_decided_by(ws, "unsure", "UNSURE"),
+        rejected_by=_criterion_counts(workspace.stores, "not_acceptable", "UNMET"),
+        unsure_by=_criterion_counts(workspace.stores, "unsure", "UNSURE"),
         exported_episodes=exported,
         export_path=path,
-        caption_truth_agreement=_share([_is_true(row) for row in captioned]),
-        grade_truth_agreement=_share([row["acceptable"] == _is_true(row) for row in decided]),
-        grade_decided=_share([row["acceptable"] is not None for row in captioned]),
+        caption_truth_agreement=_fraction([_is_true(row) for row in captioned]),
+        grade_truth_agreement=_fraction([row["acceptable"] == _is_true(row) for row in decided]),
+        grade_decided=_fraction([row["acceptable"] is not None for row in captioned]),
         failed=failed,
         seconds=round(time.monotonic() - started, 1),
     )
 
 
-def _ingest(ws: Workspace, say: Callable[[str], None]) -> int:
-    from ingest.base import Options
-    from ingest.load import load
+def _ingest(workspace: Workspace, report_step: Callable[[str], None]) -> int:
+    from ingest.base import IngestOptions
+    from ingest.pipeline import ingest_paths
 
-    say("ingest: 12 episodes of RLDS and 12 of raw video, by reference")
-    samples = HERE / "samples"
-    rlds = load(ws, [str(samples / "rlds")], Options(rate_hz=RLDS_RATE_HZ), quiet=True)
-    video = load(ws, [str(samples / "video")], Options(dataset="metaworld_video"), quiet=True)
-    return rlds.report.failed + video.report.failed
+    report_step("ingest: 12 episodes of RLDS and 12 of raw video, by reference")
+    samples = DEMO_FOLDER / "samples"
+    rlds = ingest_paths(
+        workspace.stores, [str(samples / "rlds")], IngestOptions(rate_hz=RLDS_RATE_HZ), quiet=True
+    )
+    video = ingest_paths(
+        workspace.stores, [str(samples / "video")], IngestOptions(dataset="metaworld_video"), quiet=True
+    )
+    return rlds.counts.failed + video.counts.failed
 
 
-def _annotate(ws: Workspace, say: Callable[[str], None]) -> int:
+def _annotate(workspace: Workspace, report_step: Callable[[str], None]) -> int:
     from annotators.base import Options
-    from annotators.run import annotate
+    from annotators.runner import annotate
 
-    say(f"annotate: {', '.join(ANNOTATORS)}")
-    documents = annotate(ws, ANNOTATORS, Options(settings=ws.settings), quiet=True)
+    report_step(f"annotate: {', '.join(ANNOTATORS)}")
+    documents = annotate(workspace.stores, ANNOTATORS, Options(settings=workspace.settings), quiet=True)
     return sum(int(str(document["failed"])) for document in documents)
 
 
-def _export(ws: Workspace, say: Callable[[str], None]) -> tuple[str, int]:
-    from ares.curate.choose import choose
+def _export(workspace: Workspace, report_step: Callable[[str], None]) -> tuple[str, int]:
+    from ares.curation import select_episodes
     from ares.registry import exporters
 
-    ids, recipe = choose(ws, where="acceptable")
-    chosen = ws.sets.create("accepted", ids, recipe)
-    dest = ws.folder / "exports" / f"accepted-{chosen.version}"
-    number = 1
+    ids, recipe = select_episodes(workspace.stores, where="acceptable")
+    accepted = workspace.sets.create("accepted", ids, recipe)
+    exports = workspace.stores.folder / "exports"
+    dest, number = exports / f"accepted-{accepted.version}", 1
     while dest.exists():
         number += 1
-        dest = ws.folder / "exports" / f"accepted-{chosen.version}-{number}"
-    say(f"export: LeRobot v3.0 to {dest}")
-    report: Any = exporters.get("lerobot")(ws, chosen, dest, lambda episodes: None)
+        dest = exports / f"accepted-{accepted.version}-{number}"
+    report_step(f"export: LeRobot v3.0 to {dest}")
+    report: Any = exporters.get("lerobot")(workspace.stores, accepted, dest, lambda episodes: None)
     return str(dest), int(report.episodes)
 
 
-def _decided_by(ws: Workspace, grade: str, verdict: str) -> dict[str, int]:
-    """How often each criterion had a verdict among the captions with a grade."""
-    found: Counter[str] = Counter()
-    for fact in ws.annotations.about(sorted(ws.tables.episodes.ids()), ["grade"]):
-        rulings: Any = fact.value["rulings"]
-        if fact.value["grade"] == grade:
-            found.update(ruling["criterion"] for ruling in rulings if ruling["verdict"] == verdict)
-    return dict(found.most_common())
+def _criterion_counts(stores: Stores, grade: str, verdict: str) -> dict[str, int]:
+    """Count, for each criterion, its rulings of a verdict among the captions of a grade."""
+    counts: Counter[str] = Counter()
+    episode_ids = sorted(stores.tables.episodes.ids())
+    for annotation in stores.annotations.find_annotations(episode_ids, ["grade"]):
+        rulings: Any = annotation.value["rulings"]
+        if annotation.value["grade"] == grade:
+            counts.update(ruling["criterion"] for ruling in rulings if ruling["verdict"] == verdict)
+    return dict(counts.most_common())
 
 
 def _is_true(row: dict[str, Any]) -> bool:
-    """Whether a caption says what the simulator did: the instruction, with "fail to" where it failed."""
+    """Whether a caption states the simulator's truth: the instruction, with "fail to" after a failure."""
     truth = row["instruction"] if row["success"] else f"fail to {row['instruction']}"
     return bool(row["caption"] == truth)
 
 
-def _share(answers: list[bool]) -> float | None:
-    return round(sum(answers) / len(answers), 4) if answers else None
+def _fraction(flags: list[bool]) -> float | None:
+    return round(sum(flags) / len(flags), 4) if flags else None

@@ -1,1 +1,5 @@
 """Curate: frozen selections of episodes."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,1 +1,15 @@
-"""Export: a set as a training dataset that other libraries open."""
+"""Export of curated sets as training datasets that other libraries open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.export.left_out import FAILURES_FILE
+    from ares.export.parquet import export_parquet
+
+__all__ = ["FAILURES_FILE", "export_parquet"]
+
+__getattr__ = lazy_exports(__name__)

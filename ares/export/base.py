@@ -1,47 +1,62 @@
-"""What every exporter shares: the report, a folder that is there whole or not at all, and reading a set in batches."""
+"""Exporter protocol, and what exporters share: report, staging folder, and reading a set in batches."""
 
 from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ares.curate.sets import CurationSet
+from ares.curation import CurationSet
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import RequestError, StoreError
-from ares.export.failures import Failures
+from ares.export.left_out import ExportFailures
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.workspace import Workspace
+    from ares.store import Stores
 
 
 class Exporter(Protocol):
-    """A format to export: what the entry points of the group "ares.exporters" hold."""
+    """A format to export to: the type of the entry points of the group "ares.exporters"."""
 
     def __call__(
         self,
-        ws: Workspace,
-        chosen: CurationSet,
-        dest: Path,
+        stores: Stores,
+        selection: CurationSet,
+        destination: Path,
         progress: Callable[[int], None],
         *,
         strict: bool = False,
     ) -> ExportReport:
-        """Write a set into a new folder. Episodes that fail are left out, or with `strict` end the export."""
+        """Write a set into a new folder.
+
+        Args:
+            stores: Stores of the workspace.
+            selection: The set.
+            destination: A new or empty folder; it appears complete or not at all.
+            progress: Called with a number of episodes whenever some are finished.
+            strict: Whether an episode that fails ends the export; else it is left out.
+
+        Raises:
+            RequestError: The destination is not empty, or the format cannot hold the set.
+            MediaError: No episode can be exported, or with `strict` one cannot.
+            StoreError: The disk is full.
+        """
 
 
-# Episodes read at once: few enough that their signals fit in memory, enough that a table is not asked for each one.
-BATCH = 128
-_MARK = ".ares-export"
-# What is known of an episode without annotators; every further column of the episodes table is a value of theirs.
-_OWN_COLUMNS = frozenset(
+# Episodes read at once: few enough that their signals fit in memory, enough to keep table queries rare.
+BATCH_EPISODES = 128
+# Text for policies conditioned on language, which need one for every episode.
+NO_TASK = "unspecified task"
+_STAGING_MARKER = ".ares-export"
+# Columns of the episodes table that exist without annotators; annotators fill all others.
+_BUILTIN_COLUMNS = frozenset(
     {"episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash", "instruction",
      "instructions", "robot", "num_steps", "rate_hz", "rate_source", "duration_seconds", "num_cameras", "cameras",
      "success", "success_source", "state_names", "action_names", "metadata", "duplicate_of", "ingested"}
@@ -51,22 +66,22 @@ _UNFILTERED_COLUMNS = ("cameras", "metadata")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportReport:
-    """What was written.
+    """Counts of an export.
 
     Attributes:
         set: Label of the set ("accepted@1").
-        episodes: Episodes written: those of the set, less `failed`.
+        episodes: Episodes written: those of the set, minus `failed`.
         frames: Steps written, over all episodes.
-        tasks: Different task texts.
+        tasks: Distinct task texts.
         path: The folder.
         copied_packets: Video frames copied without decoding, over all cameras.
         encoded_frames: Video frames encoded anew, over all cameras.
-        seconds: Time taken.
-        left_out: What of the source is not in the export, in words ("camera image_3 of bridge: black").
+        seconds: Duration of the export.
+        left_out: Data of the source that is not in the export ("camera image_3 of bridge: black").
         datasets: One entry per dataset folder ("path", "episodes", "frames").
-        reencoded: Why frames of an mp4 were encoded anew instead of copied, with the number of videos.
+        reencoded: Number of videos by the reason why an mp4 was encoded anew instead of copied.
         failed: Episodes of the set that are not in the export.
-        failures: Why not ("reason", "count", "example").
+        failures: The failures grouped by reason ("reason", "count", "example").
     """
 
     set: str
@@ -102,64 +117,60 @@ class ExportReport:
         }
 
     def counts(self) -> dict[str, Json]:
-        """What the manifest says of it: the same whenever and wherever the set is exported."""
+        """The fields for the manifest, which are equal whenever and wherever the set is exported."""
         return {key: value for key, value in self.to_json().items() if key not in ("set", "path", "seconds")}
 
 
 @contextmanager
-def staging(dest: Path) -> Iterator[Path]:
-    """A folder beside `dest` to write into, which takes its name when all went well and is removed otherwise.
+def staging_folder(destination: Path) -> Iterator[Path]:
+    """Yield a folder to write into, which is renamed to the destination on success and removed on failure.
 
     Raises:
-        RequestError: `dest` holds something already, or cannot be made.
+        RequestError: The destination is not empty, or cannot be created.
         StoreError: The disk is full.
     """
-    dest = dest.expanduser().resolve()
-    if dest.is_file() or (dest.is_dir() and any(dest.iterdir())):
-        raise RequestError(
-            "the export folder holds something already", f"{dest}; give a new or an empty folder"
-        )
-    partial = dest.with_name(dest.name + ".tmp")
+    destination = destination.expanduser().resolve()
+    if destination.is_file() or (destination.is_dir() and any(destination.iterdir())):
+        raise RequestError("the export folder is not empty", f"{destination}; name a new or an empty folder")
+    partial = destination.with_name(destination.name + ".tmp")
     try:
-        _fresh(partial)
+        _make_staging_folder(partial)
     except OSError as error:
-        raise RequestError("the export folder cannot be made", f"{dest}: {error}") from None
+        raise RequestError("the export folder cannot be created", f"{destination}: {error}") from None
     try:
         yield partial
-        (partial / _MARK).unlink()
-        partial.replace(dest)
+        (partial / _STAGING_MARKER).unlink()
+        partial.replace(destination)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreError("the disk is full", f"nothing is left of the export to {dest}") from error
+            raise StoreError("the disk is full", f"nothing is left of the export to {destination}") from error
         raise
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
 
 
-def _fresh(partial: Path) -> None:
-    """An empty folder; one that a killed export left is removed, one of somebody else is not."""
-    if partial.exists() and not (partial / _MARK).is_file():
-        raise RequestError(
-            "the export would be written in a folder that is there", f"{partial}; move it away"
-        )
+def _make_staging_folder(partial: Path) -> None:
+    """Create the staging folder in place of one that a killed export left; any other folder is an error."""
+    if partial.exists() and not (partial / _STAGING_MARKER).is_file():
+        raise RequestError("the folder for the unfinished export exists already", f"{partial}; move it away")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    (partial / _MARK).touch()
+    (partial / _STAGING_MARKER).touch()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class ExportBatch:
     """Some episodes of a set.
 
     Attributes:
-        asked: The ids.
-        episodes: In order of the ids, those that there are.
+        requested_ids: Episode ids as the set lists them.
+        episodes: Those of them that the workspace has, in the same order.
         trajectories: By episode_id.
     """
 
-    asked: list[str]
+    requested_ids: list[str]
     episodes: list[Episode]
     trajectories: dict[str, Trajectory]
 
@@ -169,42 +180,56 @@ class Batch:
         return [episode.episode_id for episode in self.episodes]
 
 
-def batches(ws: Workspace, ids: Iterable[str], failures: Failures) -> Iterator[Batch]:
-    """Read episodes in the order of their ids; those that the workspace does not have are failures."""
-    left = iter(ids)
-    while chunk := list(islice(left, BATCH)):
-        trajectories = dict(ws.tables.trajectories.read(chunk))
-        found = {episode.episode_id: episode for episode in ws.tables.episodes.get(chunk)}
-        for id in chunk:
-            if id not in found or id not in trajectories:
+def episode_batches(stores: Stores, ids: Iterable[str], failures: ExportFailures) -> Iterator[ExportBatch]:
+    """Read episodes in the order of their ids; ids that the workspace no longer has are added to the failures."""
+    remaining_ids = iter(ids)
+    while requested_ids := list(islice(remaining_ids, BATCH_EPISODES)):
+        trajectories = dict(stores.tables.trajectories.read(requested_ids))
+        by_id = {episode.episode_id: episode for episode in stores.tables.episodes.get(requested_ids)}
+        stored_ids = by_id.keys() & trajectories.keys()
+        for id in requested_ids:
+            if id not in stored_ids:
                 failures.add(id, StoreError("the workspace does not have the episode any more"))
-        there = [id for id in chunk if id in found and id in trajectories]
-        yield Batch(chunk, [found[id] for id in there], trajectories)
+        yield ExportBatch(
+            requested_ids, [by_id[id] for id in requested_ids if id in stored_ids], trajectories
+        )
 
 
-def value_columns(ws: Workspace) -> list[str]:
+def task_text(episode: Episode, values: Mapping[str, Json]) -> str:
+    """The task that an episode shows: its instruction, else its caption, else NO_TASK.
+
+    Args:
+        episode: The episode.
+        values: Columns that annotators filled, see `annotator_values`.
+    """
+    caption = values.get("caption")
+    return episode.instruction or (caption if isinstance(caption, str) else "") or NO_TASK
+
+
+def annotator_columns(stores: Stores) -> list[str]:
     """Columns of the episodes table that annotators filled, sorted."""
-    return sorted(set(ws.tables.episodes.columns()) - _OWN_COLUMNS)
+    return sorted(set(stores.tables.episodes.columns()) - _BUILTIN_COLUMNS)
 
 
-def values_of(ws: Workspace, ids: Sequence[str]) -> list[dict[str, Json]]:
-    """What annotators say of these episodes, in their order: episode_id and the columns that they filled."""
-    return cast("list[dict[str, Json]]", rows_of(ws, ["episode_id", *value_columns(ws)], ids).to_pylist())
+def annotator_values(stores: Stores, ids: Sequence[str]) -> list[dict[str, Json]]:
+    """One row per episode in the order of the ids: episode_id and the columns that annotators filled."""
+    rows = read_rows(stores, ["episode_id", *annotator_columns(stores)], ids)
+    return cast("list[dict[str, Json]]", rows.to_pylist())
 
 
-def all_columns(ws: Workspace) -> list[str]:
+def all_columns(stores: Stores) -> list[str]:
     """Every column of the episodes table."""
-    return list(dict.fromkeys([*ws.tables.episodes.columns(), *_UNFILTERED_COLUMNS]))
+    return list(dict.fromkeys([*stores.tables.episodes.columns(), *_UNFILTERED_COLUMNS]))
 
 
-def rows_of(ws: Workspace, columns: Sequence[str], ids: Sequence[str]) -> pa.Table:
-    """Columns of the episodes table, among them episode_id, for these episodes in this order."""
+def read_rows(stores: Stores, columns: Sequence[str], ids: Sequence[str]) -> pa.Table:
+    """Columns of the episodes table, episode_id among them; one row per episode in the order of the ids."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    where = f"episode_id IN ({', '.join(repr(id) for id in ids)})" if ids else "false"
+    condition = f"episode_id IN ({', '.join(repr(id) for id in ids)})" if ids else "false"
     table = pa.Table.from_batches(
-        ws.tables.episodes.scan(columns, where=where), schema=ws.tables.episodes.schema(columns)
+        stores.tables.episodes.scan(columns, where=condition), schema=stores.tables.episodes.schema(columns)
     )
     order = pc.index_in(pa.array(ids, pa.string()), table["episode_id"].combine_chunks())
     return cast("pa.Table", table.take(order))

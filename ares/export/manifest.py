@@ -1,4 +1,4 @@
-"""Manifest: what an export holds and what made it, written last, so that a folder that has one is whole."""
+"""Manifest of an export: its episodes, counts and makers, written last, so that a folder with one is complete."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.annotation import Annotation, Maker, canonical
-from ares.curate.sets import CurationSet
+from ares.annotation import Annotation, Maker, canonical_json
+from ares.curation import CurationSet
 from ares.episode import Episode, Json
-from ares.export.failures import NAME as FAILED
+from ares.export.left_out import FAILURES_FILE
 
 if TYPE_CHECKING:
-    from ares.workspace import Workspace
+    from ares.store import Stores
 
-NAME = "manifest.json"
-EPISODES = "manifest.episodes.jsonl"
+MANIFEST_FILE = "manifest.json"
+EPISODES_FILE = "manifest.episodes.jsonl"
 
 
-class Manifest:
-    """Collects what goes into an export, one episode after the other.
+class ExportManifest:
+    """Collects the content of an export, episode by episode.
 
-    Two files: EPISODES has a line per episode (identity, content hash, where it went), NAME the rest. Which episodes
-    of the set are left out stands in a third, see `ares.export.failures`.
+    EPISODES_FILE has a line per episode (identity, content hash, location in the export), MANIFEST_FILE the rest.
+    `ares.export.left_out` writes the episodes that were left out to a third file.
 
     Args:
-        folder: Where to write.
-        ws: The workspace that the set belongs to.
-        chosen: The set.
-        format: What is exported ("lerobot v3.0").
+        folder: The export.
+        stores: Stores of the workspace that the set belongs to.
+        selection: The set.
+        format: Name and version of the format ("lerobot v3.0").
     """
 
-    def __init__(self, folder: Path, ws: Workspace, chosen: CurationSet, format: str) -> None:
-        self._folder, self._ws, self._chosen, self._format = folder, ws, chosen, format
-        self._lines = (folder / EPISODES).open("w", encoding="utf-8")
+    def __init__(self, folder: Path, stores: Stores, selection: CurationSet, format: str) -> None:
+        self._folder, self._stores, self._selection, self._format = folder, stores, selection, format
+        self._lines = (folder / EPISODES_FILE).open("w", encoding="utf-8")
         self._digest = hashlib.sha256()
-        self._makers: set[str] = set()
+        self._maker_ids: set[str] = set()
         self.episodes = 0
 
-    def __enter__(self) -> Manifest:
+    def __enter__(self) -> ExportManifest:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._lines.close()
 
     def add(self, episode: Episode, path: str, index: int) -> None:
-        """Note an episode that was written.
+        """Add an episode that was written.
 
         Args:
             episode: The episode.
             path: Dataset folder inside the export, "." for the export itself.
-            index: Its number there.
+            index: Number of the episode in that folder.
         """
-        line = canonical(
+        line = canonical_json(
             {
                 "episode_id": episode.episode_id,
                 "content_hash": episode.content_hash,
@@ -73,34 +73,36 @@ class Manifest:
         self._digest.update(f"{line}\n".encode())
         self.episodes += 1
 
-    def used(self, annotations: list[Annotation]) -> None:
-        """Note what made the annotations of exported episodes."""
-        self._makers.update(annotation.maker_id for annotation in annotations)
+    def add_makers(self, annotations: list[Annotation]) -> None:
+        """Add the makers of annotations of exported episodes."""
+        self._maker_ids.update(annotation.maker_id for annotation in annotations)
 
-    def close(self, counts: Mapping[str, Json]) -> None:
-        """Write NAME, last of all files."""
+    def write(self, counts: Mapping[str, Json]) -> None:
+        """Write MANIFEST_FILE, last of all files."""
         self._lines.close()
-        makers = self._ws.annotations.makers()
-        failed: dict[str, Json] = {"failed": {"file": FAILED, "count": counts["failed"]}}
-        used = {id: makers[id] for id in sorted(self._makers & makers.keys())}
+        makers = self._stores.annotations.makers()
+        left_out: dict[str, Json] = {"failed": {"file": FAILURES_FILE, "count": counts["failed"]}}
+        used_makers = {id: makers[id] for id in sorted(self._maker_ids & makers.keys())}
         document: dict[str, Json] = {
             "ares": version("ares-curation"),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "format": self._format,
-            "set": self._chosen.to_json(),
+            "set": self._selection.to_json(),
             "counts": dict(counts),
-            "episodes": {"file": EPISODES, "count": self.episodes, "sha256": self._digest.hexdigest()},
-            **(failed if counts["failed"] else {}),
-            "makers": {id: _maker(maker) for id, maker in used.items()},
-            "rubrics": {id: maker.prompt_hash for id, maker in used.items() if maker.annotator == "grade"},
+            "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
+            **(left_out if counts["failed"] else {}),
+            "makers": {id: _maker_document(maker) for id, maker in used_makers.items()},
+            "rubrics": {
+                id: maker.prompt_hash for id, maker in used_makers.items() if maker.annotator == "grade"
+            },
         }
         text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-        partial = self._folder / f"{NAME}.tmp"
+        partial = self._folder / f"{MANIFEST_FILE}.tmp"
         partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(self._folder / NAME)
+        partial.replace(self._folder / MANIFEST_FILE)
 
 
-def _maker(maker: Maker) -> dict[str, Json]:
+def _maker_document(maker: Maker) -> dict[str, Json]:
     fields = asdict(maker)
     del fields["columns"]
     return fields

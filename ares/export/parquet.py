@@ -1,4 +1,4 @@
-"""Export as plain parquet: episodes, steps and annotations, for analysis without ARES."""
+"""Export of a set as plain Parquet files of episodes, steps and annotations, for analysis without ARES."""
 
 from __future__ import annotations
 
@@ -9,20 +9,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.annotation import Annotation, canonical
-from ares.curate.sets import CurationSet
+from ares.annotation import Annotation, canonical_json
+from ares.curation import CurationSet, Sets
 from ares.episode import Episode, Signal, Trajectory
-from ares.export.base import Batch, ExportReport, all_columns, batches, rows_of, staging
-from ares.export.failures import Failures
-from ares.export.lerobot_write import task_text
-from ares.export.manifest import Manifest
+from ares.export.base import (
+    ExportBatch,
+    ExportReport,
+    all_columns,
+    episode_batches,
+    read_rows,
+    staging_folder,
+    task_text,
+)
+from ares.export.left_out import ExportFailures
+from ares.export.manifest import ExportManifest
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.workspace import Workspace
+    from ares.store import Stores
 
-_ANNOTATIONS = (
+_COST_COLUMNS = ("calls", "tokens_in", "tokens_out", "usd")
+_ANNOTATION_COLUMNS = (
     "annotation_id",
     "episode_id",
     "name",
@@ -36,113 +44,116 @@ _ANNOTATIONS = (
 
 
 def export_parquet(
-    ws: Workspace,
-    chosen: CurationSet,
-    dest: Path,
+    stores: Stores,
+    selection: CurationSet,
+    destination: Path,
     progress: Callable[[int], None],
     *,
     strict: bool = False,
 ) -> ExportReport:
     """Write a set as episodes.parquet, steps.parquet and annotations.parquet.
 
-    Pixels stay where they are: the column `cameras` of episodes.parquet says where.
+    Pixels are not copied: the column `cameras` of episodes.parquet refers to the source files.
 
     Args:
-        ws: The workspace.
-        chosen: The set.
-        dest: A new or empty folder; it is there whole or not at all.
-        progress: Called with a number of episodes whenever some are done.
+        stores: Stores of the workspace.
+        selection: The set.
+        destination: A new or empty folder; it appears complete or not at all.
+        progress: Called with a number of episodes whenever some are finished.
         strict: Whether an episode that fails ends the export; else it is left out.
 
     Raises:
-        RequestError: `dest` is not empty.
-        MediaError: The workspace does not have any episode of the set any more; when strict, it lacks one.
+        RequestError: The destination is not empty.
+        MediaError: The workspace no longer has any episode of the set, or with `strict` lacks one.
         StoreError: The disk is full.
     """
     start = time.monotonic()
-    with staging(dest) as root, Manifest(root, ws, chosen, "parquet") as manifest:
-        failures, written = Failures(root, strict), _Written()
-        with ExitStack() as files:
-            _write(_Files(files, root, ws), ws, chosen, manifest, failures, written, progress)
-        failures.check(chosen.episodes)
+    with staging_folder(destination) as root, ExportManifest(root, stores, selection, "parquet") as manifest:
+        failures, written = ExportFailures(root, strict), _ParquetCounts()
+        with ExitStack() as stack:
+            files = _ParquetFiles(stack, root, stores)
+            _write_batches(files, stores, selection, manifest, failures, written, progress)
+        failures.check(selection.episodes)
         counts: dict[str, Any] = {
             "episodes": manifest.episodes,
             "frames": written.frames,
             "tasks": len(written.tasks),
         }
         report = ExportReport(
-            set=chosen.label,
+            set=selection.label,
             **counts,
-            path=dest,
+            path=destination,
             seconds=time.monotonic() - start,
-            left_out=tuple(f"signal {name}" for name in sorted(written.extras)),
+            left_out=tuple(f"signal {name}" for name in sorted(written.extra_signals)),
             datasets=({"path": ".", **counts},),
             failed=len(failures),
             failures=tuple(failures.tallies()),
         )
-        manifest.close(report.counts())
+        manifest.write(report.counts())
     return report
 
 
 @dataclass(slots=True)
-class _Written:
-    """What was written so far: steps, different task texts, and names of signals that have no column."""
+class _ParquetCounts:
+    """Counts of what was written: steps, distinct task texts, and names of signals that have no column."""
 
     frames: int = 0
     tasks: set[str] = field(default_factory=set)
-    extras: set[str] = field(default_factory=set)
+    extra_signals: set[str] = field(default_factory=set)
 
 
-class _Files:
-    """The three files, open."""
+class _ParquetFiles:
+    """Writers of the three files, closed with the stack."""
 
-    def __init__(self, files: ExitStack, root: Path, ws: Workspace) -> None:
-        self.columns = all_columns(ws)
-        self.episodes = _writer(files, root / "episodes.parquet", ws.tables.episodes.schema(self.columns))
-        self.steps = _writer(files, root / "steps.parquet", step_schema())
-        self.annotations = _writer(files, root / "annotations.parquet", annotation_schema())
+    def __init__(self, stack: ExitStack, root: Path, stores: Stores) -> None:
+        self.columns = all_columns(stores)
+        self.episodes = _open_writer(
+            stack, root / "episodes.parquet", stores.tables.episodes.schema(self.columns)
+        )
+        self.steps = _open_writer(stack, root / "steps.parquet", steps_schema())
+        self.annotations = _open_writer(stack, root / "annotations.parquet", annotations_schema())
 
 
-def _write(
-    files: _Files,
-    ws: Workspace,
-    chosen: CurationSet,
-    manifest: Manifest,
-    failures: Failures,
-    written: _Written,
+def _write_batches(
+    files: _ParquetFiles,
+    stores: Stores,
+    selection: CurationSet,
+    manifest: ExportManifest,
+    failures: ExportFailures,
+    written: _ParquetCounts,
     progress: Callable[[int], None],
 ) -> None:
-    for batch in batches(ws, ws.sets.ids(chosen), failures):
+    for batch in episode_batches(stores, Sets(stores.annotations).ids(selection), failures):
         if batch.episodes:
-            about = ws.annotations.about(batch.ids)
-            rows = rows_of(ws, files.columns, batch.ids)
+            annotations = stores.annotations.find_annotations(batch.ids)
+            rows = read_rows(stores, files.columns, batch.ids)
             files.episodes.write_table(rows)
-            files.steps.write_table(_steps(batch))
-            files.annotations.write_table(_annotations(about))
-            manifest.used(about)
+            files.steps.write_table(_step_table(batch))
+            files.annotations.write_table(_annotation_table(annotations))
+            manifest.add_makers(annotations)
             for episode in batch.episodes:
                 manifest.add(episode, ".", manifest.episodes)
             written.frames += sum(episode.num_steps for episode in batch.episodes)
-            written.tasks |= _tasks(batch, rows)
-            written.extras |= {
+            written.tasks |= _task_texts(batch, rows)
+            written.extra_signals |= {
                 name for trajectory in batch.trajectories.values() for name in trajectory.extra
             }
-        progress(len(batch.asked))
+        progress(len(batch.requested_ids))
 
 
-def _writer(files: ExitStack, path: Path, schema: pa.Schema) -> Any:
+def _open_writer(stack: ExitStack, path: Path, schema: pa.Schema) -> Any:
     import pyarrow.parquet as pq
 
-    return files.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
+    return stack.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
 
 
-def _tasks(batch: Batch, rows: pa.Table) -> set[str]:
+def _task_texts(batch: ExportBatch, rows: pa.Table) -> set[str]:
     captions = rows["caption"].to_pylist() if "caption" in rows.column_names else [None] * rows.num_rows
     pairs = zip(batch.episodes, captions, strict=True)
     return {task_text(episode, {"caption": caption}) for episode, caption in pairs}
 
 
-def step_schema() -> pa.Schema:
+def steps_schema() -> pa.Schema:
     """Schema of steps.parquet: one row per step."""
     import pyarrow as pa
 
@@ -151,7 +162,7 @@ def step_schema() -> pa.Schema:
     return pa.schema([*fields, ("state", vector), ("action", vector), ("reward", pa.float32())])
 
 
-def _steps(batch: Batch) -> pa.Table:
+def _step_table(batch: ExportBatch) -> pa.Table:
     import pyarrow as pa
 
     return pa.concat_tables(
@@ -171,15 +182,15 @@ def _episode_steps(episode: Episode, trajectory: Trajectory) -> pa.Table:
         pa.repeat(pa.scalar(episode.episode_id), count),
         pa.array(np.arange(count)),
         pa.array(trajectory.timestamps),
-        _vectors(trajectory.state, count),
-        _vectors(trajectory.action, count),
+        _signal_column(trajectory.state, count),
+        _signal_column(trajectory.action, count),
         reward,
     ]
-    return pa.Table.from_arrays(columns, schema=step_schema())
+    return pa.Table.from_arrays(columns, schema=steps_schema())
 
 
-def _vectors(signal: Signal | None, count: int) -> pa.Array:
-    """(T, D) as a list per step; null where there is no such signal."""
+def _signal_column(signal: Signal | None, count: int) -> pa.Array:
+    """A (T, D) signal as a column of T lists; null in every row without a signal."""
     import numpy as np
     import pyarrow as pa
 
@@ -189,29 +200,24 @@ def _vectors(signal: Signal | None, count: int) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(signal.values.reshape(-1)))
 
 
-def annotation_schema() -> pa.Schema:
-    """Schema of annotations.parquet: one row per fact, its value as JSON text."""
+def annotations_schema() -> pa.Schema:
+    """Schema of annotations.parquet: one row per annotation, its value as JSON text."""
     import pyarrow as pa
 
-    kinds = dict.fromkeys(_ANNOTATIONS, pa.string()) | dict.fromkeys(
-        ("start_seconds", "stop_seconds"), pa.float64()
-    )
-    cost = [
-        ("calls", pa.int64()),
-        ("tokens_in", pa.int64()),
-        ("tokens_out", pa.int64()),
-        ("usd", pa.float64()),
-    ]
-    return pa.schema([*kinds.items(), ("value", pa.string()), ("frames", pa.list_(pa.float64())), *cost])
+    column_types = dict.fromkeys(_ANNOTATION_COLUMNS, pa.string())
+    column_types |= {"start_seconds": pa.float64(), "stop_seconds": pa.float64()}
+    column_types |= {"value": pa.string(), "frames": pa.list_(pa.float64())}
+    column_types |= dict.fromkeys(_COST_COLUMNS, pa.int64()) | {"usd": pa.float64()}
+    return pa.schema(list(column_types.items()))
 
 
-def _annotations(about: Sequence[Annotation]) -> pa.Table:
+def _annotation_table(annotations: Sequence[Annotation]) -> pa.Table:
     import pyarrow as pa
 
     rows = [
-        {name: getattr(fact, name) for name in _ANNOTATIONS}
-        | {"value": canonical(dict(fact.value)), "frames": list(fact.frames)}
-        | {name: getattr(fact.cost, name) for name in ("calls", "tokens_in", "tokens_out", "usd")}
-        for fact in about
+        {name: getattr(annotation, name) for name in _ANNOTATION_COLUMNS}
+        | {"value": canonical_json(dict(annotation.value)), "frames": list(annotation.frames)}
+        | {name: getattr(annotation.cost, name) for name in _COST_COLUMNS}
+        for annotation in annotations
     ]
-    return pa.Table.from_pylist(rows, schema=annotation_schema())
+    return pa.Table.from_pylist(rows, schema=annotations_schema())

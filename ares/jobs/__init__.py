@@ -1,1 +1,43 @@
-"""Jobs: one way to run bulk work, count every item once, survive being killed and say what happened."""
+"""Bulk jobs: engines and worker pools, pipelines, progress, counts of items and a log of failures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.jobs.batch_sizer import BatchSizer
+    from ares.jobs.engine import BatchFunction, Engine, WorkerPool
+    from ares.jobs.engines import engine_or_local, open_engine
+    from ares.jobs.failure_log import FAILURES, FailureLog, record_job, utc_now
+    from ares.jobs.local import LocalEngine
+    from ares.jobs.pipeline import PipelineStage, run_pipeline
+    from ares.jobs.process_tuning import tune_garbage_collector, tuned_garbage_collector, without_pandas
+    from ares.jobs.progress import Progress
+    from ares.jobs.report import Report
+    from ares.jobs.worker_process import available_cores
+
+__all__ = [
+    "FAILURES",
+    "BatchFunction",
+    "BatchSizer",
+    "Engine",
+    "FailureLog",
+    "LocalEngine",
+    "PipelineStage",
+    "Progress",
+    "Report",
+    "WorkerPool",
+    "available_cores",
+    "engine_or_local",
+    "open_engine",
+    "record_job",
+    "run_pipeline",
+    "tune_garbage_collector",
+    "tuned_garbage_collector",
+    "utc_now",
+    "without_pandas",
+]
+
+__getattr__ = lazy_exports(__name__)

@@ -1,14 +1,23 @@
-"""Progress: items, rate and time left on standard error, a line at a time where it is no terminal."""
+"""Progress of a job on standard error: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    import rich.progress
+
+_LINE_SECONDS = 10.0
+_BAR_SECONDS = 0.1
 
 
 class Progress:
-    """Counts towards a total and says so, at most ten times a second on a terminal and every ten seconds elsewhere.
+    """Counts items towards a total and shows count, rate and time left. Safe to update from threads.
+
+    On a terminal it draws a bar; elsewhere it writes a line every ten seconds.
 
     Args:
         label: What is being done.
@@ -18,32 +27,73 @@ class Progress:
 
     def __init__(self, label: str, total: int | None, stream: TextIO | None = sys.stderr) -> None:
         self._label, self._total, self._stream = label, total, stream
-        self._start = self._shown = time.monotonic()
+        self._started_at = self._shown_at = time.monotonic()
         self._done = 0
-        self._live = bool(stream and stream.isatty())
+        self._is_terminal = bool(stream and stream.isatty())
+        self._bar: _Bar | None = None
+        self._lock = threading.Lock()
 
     def advance(self, items: int = 1) -> None:
-        """Count items that ended, however they ended."""
-        self._done += items
-        now = time.monotonic()
-        if now - self._shown >= (0.1 if self._live else 10.0):
-            self._shown = now
-            self._write("\r" if self._live else "", "" if self._live else "\n")
+        """Count items that ended, whether they succeeded or failed."""
+        with self._lock:
+            self._done += items
+            now = time.monotonic()
+            if now - self._shown_at >= (_BAR_SECONDS if self._is_terminal else _LINE_SECONDS):
+                self._shown_at = now
+                self._show()
 
     def close(self) -> None:
-        """Write the last state, if anything was shown before or it took a second."""
-        if time.monotonic() - self._start >= 1.0 or self._shown != self._start:
-            self._write("\r" if self._live else "", "\n")
+        """Show the last state, if anything was shown before or the job took a second."""
+        with self._lock:
+            if time.monotonic() - self._started_at >= 1.0 or self._shown_at != self._started_at:
+                self._show()
+            if self._bar:
+                self._bar.close()
+                self._bar = None
 
     def line(self) -> str:
         """For example "embed 120/400, 35.2/s, 8 s left"."""
-        rate = self._done / max(time.monotonic() - self._start, 1e-9)
+        rate = self._rate()
         text = f"{self._label} {self._done}" + (f"/{self._total}" if self._total is not None else "")
-        left = "" if not self._total or not rate else f", {(self._total - self._done) / rate:.0f} s left"
-        return f"{text}, {rate:.1f}/s{left}"
+        remaining = "" if not self._total or not rate else f", {(self._total - self._done) / rate:.0f} s left"
+        return f"{text}, {rate:.1f}/s{remaining}"
 
-    def _write(self, before: str, after: str) -> None:
-        if self._stream:
-            clear = "\x1b[K" if self._live else ""
-            self._stream.write(f"{before}{self.line()}{clear}{after}")
+    def _rate(self) -> float:
+        return self._done / max(time.monotonic() - self._started_at, 1e-9)
+
+    def _show(self) -> None:
+        if not self._stream:
+            return
+        if self._is_terminal:
+            self._bar = self._bar or _Bar(self._label, self._total, self._stream)
+            self._bar.update(self._done, self._rate())
+        else:
+            self._stream.write(f"{self.line()}\n")
             self._stream.flush()
+
+
+class _Bar:
+    """A progress bar of rich, which is imported only here: description, bar, count, rate, time left."""
+
+    def __init__(self, label: str, total: int | None, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns: list[rich.progress.ProgressColumn] = [
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]:.1f}/s"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+        ]
+        # Warnings on standard error appear above the bar; standard output belongs to the command's answer.
+        self._progress = Progress(*columns, console=Console(file=stream), redirect_stdout=False)
+        self._task = self._progress.add_task(label, total=total, rate=0.0)
+        self._progress.start()
+
+    def update(self, done: int, rate: float) -> None:
+        self._progress.update(self._task, completed=done, rate=rate)
+
+    def close(self) -> None:
+        self._progress.stop()

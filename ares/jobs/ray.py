@@ -1,4 +1,4 @@
-"""Ray: an engine whose hands are actors of a ray cluster; one that dies is replaced and its batch done again."""
+"""The ray engine: workers are actors of a ray cluster; one that dies is replaced and its batch retried."""
 
 from __future__ import annotations
 
@@ -9,96 +9,87 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from ares.errors import AresError, RequestError
-from ares.jobs.engine import Hired, Run, same
-from ares.jobs.pool import Died, Pool
+from ares.jobs.engine import BatchFunction, R, T, V, WorkerPool
+from ares.jobs.worker_pool import RestartingPool, WorkerDied, identity
 from ares.settings import ray_address
 
-T = TypeVar("T")
-R = TypeVar("R")
-V = TypeVar("V")
-
 # Each worker is served by a thread of the driver.
-_MOST_WORKERS = 256
-# Longer than a cluster that grows takes for a new machine; then nobody waits for a place that never comes free.
+_MAX_WORKERS = 256
+# Longer than an autoscaling cluster takes for a new machine, and no endless wait on a full cluster.
 _START_SECONDS = 600.0
-_KNOCK_SECONDS = 5.0
+_CONNECT_TIMEOUT_SECONDS = 5.0
 _GPU_STEPS = 10_000
 
 
-class Ray:
+class RayEngine:
     """An engine on the cluster that RAY_ADDRESS names, or one of its own on this machine.
 
     Args:
-        workers: Most places of one kind of work; None for one per GPU, where the work takes any, else one per CPU.
+        max_workers: Most actors of one pool; None for one per GPU, where the function takes any, else one per CPU.
 
     Raises:
         RequestError: ray is not installed, or the cluster cannot be reached.
     """
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, max_workers: int | None = None) -> None:
         ray = _ray()
-        self._most = workers or _MOST_WORKERS
-        self._pools: list[Pool[Any, Any]] = []
-        self._ours = not ray.is_initialized()
-        if self._ours:
+        self._max_workers = max_workers or _MAX_WORKERS
+        self._pools: list[RestartingPool[Any, Any]] = []
+        self._owns_connection = not ray.is_initialized()
+        if self._owns_connection:
             address = ray_address()
-            _knock(address)
+            _check_reachable(address)
             try:
                 ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
-                raise _unreachable(address, error) from None
+                raise _unreachable_error(address, error) from None
 
-    def hire(
+    def pool(
         self,
-        run: Run[T, R],
+        fn: BatchFunction[T, R],
         *,
-        workers: int,
-        lost: type[AresError],
-        build: Callable[[], Run[T, R]] | None = None,
-        together: bool = False,
-        gpu: float = 0.0,
-        patience_seconds: float | None = None,
-    ) -> Hired[T, R]:
-        """Actors, started when there is work for them; see `ares.jobs.engine.Engine.hire`."""
+        max_workers: int,
+        on_worker_death: type[AresError],
+        build: Callable[[], BatchFunction[T, R]] | None = None,
+        shared_worker: bool = False,
+        gpu_fraction: float = 0.0,
+        start_after_seconds: float | None = None,
+    ) -> WorkerPool[T, R]:
+        """Actors, started when there is work for them; see `ares.jobs.engine.Engine.pool`."""
         ray = _ray()
-
-        found = ray.cluster_resources()
-        gpus = int(found.get("GPU", 0)) if gpu else 0
-        places = 1 if together else max(1, min(gpus or int(found.get("CPU", 1)), self._most))
-        threads = workers if together else 1
-        share = int(gpu * _GPU_STEPS) / _GPU_STEPS if gpus else 0.0
-        start = partial(_start, build or partial(same, run), threads, share)
-        pool: Pool[T, R] = Pool(start, places, threads, lost)
+        resources = ray.cluster_resources()
+        gpus = int(resources.get("GPU", 0)) if gpu_fraction else 0
+        actors = 1 if shared_worker else max(1, min(gpus or int(resources.get("CPU", 1)), self._max_workers))
+        threads = max_workers if shared_worker else 1
+        actor_gpus = int(gpu_fraction * _GPU_STEPS) / _GPU_STEPS if gpus else 0.0
+        start_actor = partial(_start_actor, build or partial(identity, fn), threads, actor_gpus)
+        pool: RestartingPool[T, R] = RestartingPool(start_actor, actors, threads, on_worker_death)
         self._pools.append(pool)
-        return Hired(pool.run, places * threads)
+        return pool
 
-    @staticmethod  # so that it can be sent
-    def keep(value: V) -> Callable[[], V | None]:
-        """Leave a value in the cluster's object store."""
-        ray = _ray()
+    @staticmethod  # so that it can be pickled
+    def put(value: V) -> Callable[[], V | None]:
+        """Store a value in the cluster's object store; see `ares.jobs.engine.Engine.put`."""
+        return partial(_get_object, _ray().put(value))
 
-        return partial(_fetch, ray.put(value))
-
-    def dismiss(self) -> None:
+    def close(self) -> None:
         """End all actors."""
         pools, self._pools = self._pools, []
         for pool in pools:
             pool.close()
 
-    def close(self) -> None:
+    def disconnect(self) -> None:
         """End all actors, and the connection (with the cluster on this machine) if it was made here."""
-        ray = _ray()
-
-        self.dismiss()
-        if self._ours:
-            ray.shutdown()
+        self.close()
+        if self._owns_connection:
+            _ray().shutdown()
 
 
-def _fetch(reference: Any) -> Any:
+def _get_object(reference: Any) -> Any:
     from ray.exceptions import RayError
 
     ray = _ray()
@@ -108,76 +99,76 @@ def _fetch(reference: Any) -> Any:
         return None
 
 
-class _Worker:
-    """What runs in an actor. The work is built at the first call: an error of it must not look like a death."""
+class _ActorBody:
+    """Runs inside an actor. The function is built at the first call: its error must not be taken for a death."""
 
-    def __init__(self, build: Callable[[], Run[Any, Any]], folder: str) -> None:
+    def __init__(self, build: Callable[[], BatchFunction[Any, Any]], folder: str) -> None:
         self._build = build
-        self._run: Run[Any, Any] | None = None
+        self._fn: BatchFunction[Any, Any] | None = None
         self._lock = threading.Lock()
         if Path(folder).is_dir():
-            os.chdir(folder)  # relative paths that the user gave mean the same here
+            os.chdir(folder)  # so that relative paths mean the same on the worker
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return True
 
-    def run(self, batch: Sequence[Any]) -> list[Any]:
+    def process(self, batch: Sequence[Any]) -> list[Any]:
         with self._lock:
-            if self._run is None:
-                self._run = self._build()
-        return list(self._run(batch))
+            if self._fn is None:
+                self._fn = self._build()
+        return list(self._fn(batch))
 
 
-class _Actor:
-    """A worker of the pool on the cluster."""
+class _ActorWorker:
+    """A worker of the pool: the driver's side of an actor."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    def ready(self) -> bool:
-        """Whether it is there; `_start` waits for that."""
+    def is_ready(self) -> bool:
+        """True: `_start_actor` has waited until it was."""
         return True
 
-    def ask(self, batch: Sequence[Any]) -> Sequence[Any]:
-        """One result per item. Raises Died, or what the work raised."""
+    def process(self, batch: Sequence[Any]) -> Sequence[Any]:
+        """One result per item. Raises WorkerDied, or what the function raised."""
         from ray.exceptions import RayTaskError
 
         ray = _ray()
         try:
-            results: Sequence[Any] = ray.get(self._actor.run.remote(batch))
+            results: Sequence[Any] = ray.get(self._actor.process.remote(batch))
             return results
-        except _deaths() as error:
-            raise Died(_first_line(error)) from None
+        except _worker_death_errors() as error:
+            raise WorkerDied(_first_line(error)) from None
         except RayTaskError as error:
-            raise _cause(error) from None
+            raise _original_error(error) from None
 
     def close(self) -> None:
         """End it."""
         _ray().kill(self._actor)
 
 
-def _start(build: Callable[[], Run[Any, Any]], threads: int, gpu: float) -> _Actor:
-    """An actor that is there. Raises RequestError when the cluster has no place for it."""
+def _start_actor(build: Callable[[], BatchFunction[Any, Any]], threads: int, gpus: float) -> _ActorWorker:
+    """Start an actor and wait until it is ready. Raises RequestError when the cluster has no room for it."""
     from ray.exceptions import GetTimeoutError
 
     ray = _ray()
-    remote = ray.remote(_Worker).options(
-        max_concurrency=threads, num_gpus=gpu or None, scheduling_strategy="SPREAD"
+    remote = ray.remote(_ActorBody).options(
+        max_concurrency=threads, num_gpus=gpus or None, scheduling_strategy="SPREAD"
     )
     actor = remote.remote(build, str(Path.cwd()))
     try:
-        ray.get(actor.ready.remote(), timeout=_START_SECONDS)
+        ray.get(actor.is_ready.remote(), timeout=_START_SECONDS)
     except GetTimeoutError:
         ray.kill(actor)
         raise RequestError(
             f"ray gave no worker within {_START_SECONDS:.0f} s",
             f"the cluster has {ray.available_resources()} free; end other jobs, or add machines",
         ) from None
-    return _Actor(actor)
+    return _ActorWorker(actor)
 
 
-def _deaths() -> tuple[type[Exception], ...]:
-    """What ray raises when the process, the machine or the answer is gone."""
+def _worker_death_errors() -> tuple[type[Exception], ...]:
+    """Errors that ray raises when the process, the machine or the result is gone."""
     from ray import exceptions as ray
 
     return (
@@ -189,25 +180,25 @@ def _deaths() -> tuple[type[Exception], ...]:
     )
 
 
-def _cause(error: Any) -> BaseException:
-    """The exception as it was raised on the worker, with the traceback of there."""
+def _original_error(error: Any) -> BaseException:
+    """The exception that was raised on the worker, with the worker's traceback as a note."""
     cause: BaseException = error.cause
     cause.add_note(str(error))
     return cause
 
 
-def _knock(address: str) -> None:
-    """Raises RequestError when nothing listens at the address; ray itself would try for a quarter of an hour."""
+def _check_reachable(address: str) -> None:
+    """Raises RequestError when nothing listens at the address; ray itself would retry for a quarter of an hour."""
     parts = urlsplit(f"//{address.rpartition('://')[2]}")
     try:
         host, port = parts.hostname, parts.port
         if host and port:
-            socket.create_connection((host, port), timeout=_KNOCK_SECONDS).close()
+            socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_SECONDS).close()
     except (OSError, ValueError) as error:
-        raise _unreachable(address, error) from None
+        raise _unreachable_error(address, error) from None
 
 
-def _unreachable(address: str, error: Exception) -> RequestError:
+def _unreachable_error(address: str, error: Exception) -> RequestError:
     return RequestError("ray cannot be started or reached", f"RAY_ADDRESS {address!r}: {_first_line(error)}")
 
 

@@ -1,4 +1,4 @@
-"""Report: what became of every planned item, by reason, and what it cost."""
+"""Counts of a job: items planned, stored, skipped and failed by reason, and their cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ares.errors import AresError
 
 @dataclass(slots=True)
 class Tally:
-    """How often one reason came up, and the first case of it."""
+    """How often one reason occurred, and the first example of it."""
 
     count: int = 0
     example: str = ""
@@ -32,31 +32,31 @@ class Report:
     seconds: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def plan(self, items: int, already: int = 0) -> None:
-        """Count items that are asked for, some of which may be there already."""
+    def add_planned(self, items: int, already: int = 0) -> None:
+        """Count items that were requested, some of which may exist already."""
         with self._lock:
             self.planned += items
             self.already += already
 
-    def keep(self, cost: Cost | None = None, items: int = 1) -> None:
-        """Count items as done now, which took a cost together."""
+    def add_kept(self, cost: Cost | None = None, items: int = 1) -> None:
+        """Count items as done by this job, with their total cost."""
         with self._lock:
             self.kept += items
             self.cost = self.cost + (cost or Cost())
 
-    def pass_over(self, items: int = 1) -> None:
-        """Count planned items as there already."""
+    def add_existing(self, items: int = 1) -> None:
+        """Count planned items as existing already."""
         with self._lock:
             self.already += items
 
-    def fail(self, error: AresError, where: str) -> None:
+    def add_failure(self, error: AresError, where: str) -> None:
         """Count one item as failed, under its reason."""
         with self._lock:
             self.failed += 1
-            _count(self.failures, error.reason, _place(where, error.detail))
+            _count(self.failures, error.reason, _example(where, error.detail))
 
-    def warn(self, reason: str, where: str, items: int = 1) -> None:
-        """Count something odd that did not stop the items, the first of which is told."""
+    def add_warning(self, reason: str, where: str, items: int = 1) -> None:
+        """Count a problem that did not stop the items; `where` names the first of them."""
         with self._lock:
             _count(self.warnings, reason, where, items)
 
@@ -73,8 +73,8 @@ class Report:
         }
 
 
-def _place(where: str, detail: str) -> str:
-    """Where it was and what; a detail often opens with the place itself."""
+def _example(where: str, detail: str) -> str:
+    """Item and detail of a failure; a detail often begins with the item itself."""
     if not detail:
         return where
     return detail if detail.startswith(where) else f"{where}: {detail}"

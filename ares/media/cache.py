@@ -1,4 +1,4 @@
-"""Cache: files that can be made again, bounded in bytes, the least recently used going first."""
+"""Bounded folder of files that can be derived again; the least recently used are evicted first."""
 
 from __future__ import annotations
 
@@ -6,29 +6,38 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-# A file used this recently may be on its way to a reader: it stays even when the bound is passed.
-_FRESH_SECONDS = 60.0
+# A file used this recently may still be on its way to a reader: it stays even when the bound is exceeded.
+_RECENT_SECONDS = 60.0
 
 
-class Cache:
+class _CachedFile(NamedTuple):
+    """A file of the cache; the oldest sorts first."""
+
+    last_used: float
+    num_bytes: int
+    path: str
+
+
+class FileCache:
     """A bounded folder of derived files; several threads and processes may share it.
 
     Args:
-        folder: Where the files are; made when needed.
-        max_bytes: Bound of all files together; passed only by files used within the last minute.
+        folder: Where the files are; created when needed.
+        max_bytes: Bound of all files together; exceeded only by files used within the last minute.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._folder = folder
         self._max_bytes = max_bytes
 
-    def path(self, key: str, make: Callable[[Path], None]) -> Path:
-        """The file of a key, made by `make` when it is not there; the same key is never made twice at once.
+    def path(self, key: str, write: Callable[[Path], None]) -> Path:
+        """The file of a key, written when it does not exist; a key is never written by two callers at once.
 
         Args:
-            key: Name of the content; its ending is the file's ("3f2a.mp4").
-            make: Writes the file at the path it is given; when it raises, nothing is left behind.
+            key: Name of the content, with the suffix of the file ("3f2a.mp4").
+            write: Writes the file to a path; when it raises, no file is left behind.
         """
         from filelock import FileLock
 
@@ -36,50 +45,51 @@ class Cache:
         if _touch(path):
             return path
         path.parent.mkdir(parents=True, exist_ok=True)
-        # One lock for all keys of a folder: locks of single keys would pile up, or be removed under a waiter.
+        # One lock for all keys of a folder: locks of single keys would accumulate, or be deleted while in use.
         with FileLock(path.parent / ".lock"):
             if _touch(path):
                 return path
             partial = path.with_name(f"{path.stem}.tmp{path.suffix}")
             try:
-                make(partial)
+                write(partial)
                 partial.replace(path)
             finally:
                 partial.unlink(missing_ok=True)
-        self._shrink()
+        self._evict()
         return path
 
     def size_bytes(self) -> int:
         """Bytes of all files."""
-        return sum(size for _, size, _ in self._files())
+        return sum(file.num_bytes for file in self._files())
 
-    def _shrink(self) -> None:
+    def _evict(self) -> None:
+        """Delete the least recently used files until the bound holds."""
         files = sorted(self._files())
-        total, now = sum(size for _, size, _ in files), time.time()
-        for used, size, path in files:
-            if total <= self._max_bytes or now - used < _FRESH_SECONDS:
+        total, now = sum(file.num_bytes for file in files), time.time()
+        for file in files:
+            if total <= self._max_bytes or now - file.last_used < _RECENT_SECONDS:
                 return
-            Path(path).unlink(missing_ok=True)
-            total -= size
+            Path(file.path).unlink(missing_ok=True)
+            total -= file.num_bytes
 
-    def _files(self) -> list[tuple[float, int, str]]:
-        """Last use, bytes and path of each file, those that a killed process left half made included."""
-        found = []
-        for place, _, names in os.walk(self._folder):
+    def _files(self) -> list[_CachedFile]:
+        """Every file, including partial ones that a killed process left behind."""
+        files = []
+        for folder, _, names in os.walk(self._folder):
             for name in names:
                 if name == ".lock":
                     continue
-                path = Path(place, name)
+                path = Path(folder, name)
                 try:
-                    state = path.stat()
-                except FileNotFoundError:  # another process removed it
+                    stat = path.stat()
+                except FileNotFoundError:  # deleted by another process
                     continue
-                found.append((state.st_mtime, state.st_size, str(path)))
-        return found
+                files.append(_CachedFile(stat.st_mtime, stat.st_size, str(path)))
+        return files
 
 
 def _touch(path: Path) -> bool:
-    """Note the use of a file; False when it is not there."""
+    """Record the use of a file; False when it does not exist."""
     try:
         os.utime(path)
     except FileNotFoundError:

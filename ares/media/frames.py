@@ -1,4 +1,4 @@
-"""Frames of a camera at given seconds, whatever kind of file they lie in."""
+"""Frames of a camera at given seconds, dispatched by the kind of its source."""
 
 from __future__ import annotations
 
@@ -6,125 +6,135 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ares.errors import MediaError
-from ares.files import words
-from ares.media import hdf5, mcap, mp4, parquet, tfrecord
-from ares.media.stamp import check
+from ares.io import describe_os_error
+from ares.media.fingerprint import verify_source
+from ares.media.mcap import read_all_topic_frames, read_topic_frames
+from ares.media.readers import (
+    read_all_video_frames,
+    read_column_frames,
+    read_column_images,
+    read_hdf5_frames,
+    read_hdf5_images,
+    read_tfrecord_frames,
+    read_tfrecord_images,
+    read_video_frames,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.media.ref import MediaRef
+    from ares.episode import MediaRef
 
-# A second that was computed as number / rate must not fall into the frame before.
+# A second computed as number / rate must not select the frame before.
 _ROUNDING_SECONDS = 1e-3
 
 
 def frames_at(ref: MediaRef, seconds: Sequence[float]) -> NDArray[np.uint8]:
-    """The frame shown at each second of the episode: (N, H, W, 3) uint8 RGB, in the order asked.
+    """The frame shown at each second of the episode: (N, H, W, 3) uint8 RGB, in the order of `seconds`.
 
-    That is the last frame that starts no later than the second (within a thousandth of a second, which
-    containers round away), the first for a second before 0 and the last for one past the end. Only the frames
-    asked for, and those they depend on since the nearest keyframe, are decoded, each once.
+    That is the last frame that starts no later than the second. Starts may be up to a thousandth of a second late,
+    because containers round them. A second before 0 gives the first frame, one past the end the last. Only the
+    requested frames and those they depend on since the nearest keyframe are decoded, each once.
 
-    Raises MediaError when the file is missing, cut or cannot be decoded, or holds images of several sizes.
+    Raises MediaError when the file is missing, truncated or cannot be decoded, or holds images of several sizes.
     """
     import numpy as np
 
-    check(ref)
+    verify_source(ref)
     if not len(seconds):
-        first = next(all_frames(ref), None)
-        return np.empty((0, *(first.shape if first is not None else (0, 0, 3))), np.uint8)
-    order = sorted(range(len(seconds)), key=lambda number: seconds[number])
-    made: NDArray[np.uint8] | None = None
-    for number, picture in zip(
-        order, _rising(ref, [float(seconds[number]) for number in order]), strict=True
-    ):
-        if made is None:
-            made = np.empty((len(seconds), *picture.shape), np.uint8)
-        elif picture.shape != made.shape[1:]:
-            raise MediaError(
-                "images of several sizes", f"{ref.uri} {ref.key}: {made.shape[1:]} and {picture.shape}"
-            )
-        made[number] = picture
-    assert made is not None
-    return made
+        first_frame = next(all_frames(ref), None)
+        return np.empty((0, *(first_frame.shape if first_frame is not None else (0, 0, 3))), np.uint8)
+    order = sorted(range(len(seconds)), key=lambda position: seconds[position])
+    rising_seconds = [float(seconds[position]) for position in order]
+    frames: NDArray[np.uint8] | None = None
+    for position, frame in zip(order, _decode_at(ref, rising_seconds), strict=True):
+        if frames is None:
+            frames = np.empty((len(seconds), *frame.shape), np.uint8)
+        elif frame.shape != frames.shape[1:]:
+            shapes = f"{frames.shape[1:]} and {frame.shape}"
+            raise MediaError("images of several sizes", f"{ref.uri} {ref.key}: {shapes}")
+        frames[position] = frame
+    assert frames is not None
+    return frames
 
 
 def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
-    """Every frame of the span in order, one at a time: (H, W, 3) uint8 RGB. Raises MediaError."""
-    check(ref)
+    """Yield every frame of the span in order: (H, W, 3) uint8 RGB. Raises MediaError."""
+    verify_source(ref)
     if ref.kind == "mp4":
-        return _rgb(ref, mp4.all_frames(ref))
+        return _to_rgb(ref, read_all_video_frames(ref))
     if ref.kind == "mcap":
-        return _rgb(ref, mcap.all_frames(ref))
-    return _rgb(ref, _pictures(ref, range(ref.num_frames)))
+        return _to_rgb(ref, read_all_topic_frames(ref))
+    return _to_rgb(ref, _decode_numbers(ref, range(ref.num_frames)))
 
 
 def encoded_frames(ref: MediaRef) -> list[bytes]:
-    """The encoded images (JPEG, PNG) of a camera as they are stored: swapped, where `ref.channels` says so.
+    """The encoded images (JPEG, PNG) of a camera as the source stores them, in the channel order of `ref.channels`.
 
     Raises MediaError.
     """
-    check(ref)
+    verify_source(ref)
     try:
-        return _encoded(ref)
+        return _read_encoded(ref)
     except OSError as error:
-        raise _unreadable(ref, error) from None
+        raise _read_error(ref, error) from None
 
 
-def _encoded(ref: MediaRef) -> list[bytes]:
+def _read_encoded(ref: MediaRef) -> list[bytes]:
     if ref.kind == "tfrecord":
-        return tfrecord.encoded_frames(ref)
+        return read_tfrecord_images(ref)
     if ref.kind == "hdf5":
-        return hdf5.encoded_frames(ref)
+        return read_hdf5_images(ref)
     if ref.kind == "parquet":
-        return list(parquet.encoded(ref, range(ref.num_frames)))
-    raise _unknown(ref)
+        return list(read_column_images(ref, range(ref.num_frames)))
+    raise _unknown_kind(ref)
 
 
-def _rising(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
+def _decode_at(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frame at each of some rising seconds."""
     if ref.kind == "mp4":
-        return _rgb(ref, mp4.frames(ref, seconds))
+        return _to_rgb(ref, read_video_frames(ref, seconds))
     if ref.kind == "mcap":
-        return _rgb(ref, mcap.frames(ref, seconds))
-    last = ref.num_frames - 1
-    slack = min(_ROUNDING_SECONDS, 0.5 / ref.rate_hz)
-    numbers = [min(max(int((second + slack) * ref.rate_hz), 0), last) for second in seconds]
-    return _rgb(ref, _pictures(ref, numbers))
+        return _to_rgb(ref, read_topic_frames(ref, seconds))
+    last_number = ref.num_frames - 1
+    tolerance = min(_ROUNDING_SECONDS, 0.5 / ref.rate_hz)
+    numbers = [min(max(int((second + tolerance) * ref.rate_hz), 0), last_number) for second in seconds]
+    return _to_rgb(ref, _decode_numbers(ref, numbers))
 
 
-def _pictures(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+def _decode_numbers(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frames of rising numbers."""
     if ref.kind == "tfrecord":
-        return tfrecord.frames(ref, numbers)
+        return read_tfrecord_frames(ref, numbers)
     if ref.kind == "hdf5":
-        return hdf5.frames(ref, numbers)
+        return read_hdf5_frames(ref, numbers)
     if ref.kind == "parquet":
-        return parquet.frames(ref, numbers)
-    raise _unknown(ref)
+        return read_column_frames(ref, numbers)
+    raise _unknown_kind(ref)
 
 
-def _rgb(ref: MediaRef, pictures: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    """The pictures with red first, however the source stored them."""
-    pictures = _read(ref, pictures)
+def _to_rgb(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
+    """The frames with the red channel first, however the source stores them."""
+    frames = _translate_errors(ref, frames)
     if ref.channels == "rgb":
-        return pictures
+        return frames
     import numpy as np
 
-    return (np.ascontiguousarray(picture[..., ::-1]) for picture in pictures)
+    return (np.ascontiguousarray(frame[..., ::-1]) for frame in frames)
 
 
-def _read(ref: MediaRef, pictures: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    """The pictures; a disk or a server that fails on the way is a MediaError."""
+def _translate_errors(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frames; an OSError in between becomes a MediaError."""
     try:
-        yield from pictures
+        yield from frames
     except OSError as error:
-        raise _unreadable(ref, error) from None
+        raise _read_error(ref, error) from None
 
 
-def _unreadable(ref: MediaRef, error: OSError) -> MediaError:
-    return MediaError("file cannot be read", f"{ref.uri}: {words(error)}")
+def _read_error(ref: MediaRef, error: OSError) -> MediaError:
+    return MediaError("file cannot be read", f"{ref.uri}: {describe_os_error(error)}")
 
 
-def _unknown(ref: MediaRef) -> MediaError:
+def _unknown_kind(ref: MediaRef) -> MediaError:
     return MediaError(f"frames of kind {ref.kind!r} cannot be read", f"{ref.uri} {ref.key}")

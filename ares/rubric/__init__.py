@@ -1,1 +1,34 @@
-"""Rubric: criteria, verdicts, and how verdicts become a grade."""
+"""Rubrics for captions: criteria, checks in code, verdicts, and their aggregation into grades."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.rubric.caption_parser import CaptionSlots, parse_caption, parser_hash, split_outcome
+    from ares.rubric.hard_checks import CHECKS, CheckInput
+    from ares.rubric.rubric import Criterion, Probe, Rubric, read_rubric
+    from ares.rubric.slot_match import is_stated, slot_matches
+    from ares.rubric.verdict import Ruling, Verdict, aggregate
+
+__all__ = [
+    "CHECKS",
+    "CaptionSlots",
+    "CheckInput",
+    "Criterion",
+    "Probe",
+    "Rubric",
+    "Ruling",
+    "Verdict",
+    "aggregate",
+    "is_stated",
+    "parse_caption",
+    "parser_hash",
+    "read_rubric",
+    "slot_matches",
+    "split_outcome",
+]
+
+__getattr__ = lazy_exports(__name__)

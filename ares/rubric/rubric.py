@@ -1,4 +1,4 @@
-"""Rubric: the criteria that a caption must meet, read from YAML, versioned and hashed."""
+"""The criteria by which captions are graded, read from YAML, versioned and hashed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from ares.annotation import canonical
+from ares.annotation import canonical_json
 from ares.errors import RequestError
 from ares.rubric.verdict import Category
 
-# Names what the hash covers; a change of meaning of any field must change it.
-_HASHED_AS = "ares-rubric-1"
+# Part of the hash; to be changed when any field changes its meaning.
+_HASH_DOMAIN = "ares-rubric-1"
 
 Phrase = Annotated[str, StringConstraints(pattern=r"^[^{}]*\{\}[^{}]*$")]
 Slot = Literal[
@@ -22,23 +22,23 @@ Slot = Literal[
 AppliesWhen = Literal["always", "stated"]
 
 
-class _Strict(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Criterion(_Strict):
+class Criterion(_StrictModel):
     """One atomic yes-or-no question about a caption.
 
     Attributes:
         id: Short capital name ("VERB").
-        text: What must hold for the criterion to be met.
-        category: "essential" and "pitfall" gate acceptance; the others only move the score.
-        applies_when: "always", or "stated": only where the caption says something in its slot.
-        hard: Names of checks in code that may decide it, in order (ares/rubric/hard.py).
-        slot: Slot that a blind probe decides, or None.
+        text: The condition for MET.
+        category: "essential" and "pitfall" decide acceptance; the others only change the score.
+        applies_when: "always", or "stated": only where the caption makes a claim in the slot.
+        hard: Names of checks in code that may decide it, in order; see `CHECKS`.
+        slot: Slot of the caption that a blind probe decides, or None.
         claim: Whether a language model may be asked about it.
-        passes: Example that passes.
-        fails: Example that fails.
+        passes: Example of a caption that passes.
+        fails: Example of a caption that fails.
     """
 
     id: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2,16}$")]
@@ -52,30 +52,30 @@ class Criterion(_Strict):
     fails: str = ""
 
     @model_validator(mode="after")
-    def _decided(self) -> Criterion:
+    def _check_deciders(self) -> Criterion:
         if not (self.hard or self.slot or self.claim):
-            raise ValueError(f"criterion {self.id} is decided by nothing; give hard, slot or claim")
+            raise ValueError(f"criterion {self.id} has nothing that decides it; give hard, slot or claim")
         if self.applies_when == "stated" and self.slot is None:
             raise ValueError(f"criterion {self.id} applies when its slot is stated, but has no slot")
         return self
 
 
-class Probe(_Strict):
-    """How a blind forced choice is put and read.
+class Probe(_StrictModel):
+    """How a blind forced choice is presented to a model and evaluated.
 
     Attributes:
-        task: Templates for what is being done, "{}" being an action phrase.
-        success: Templates for the same action completed.
-        failure: Templates for the same action not completed, one per template of success.
-        task_frames: Frames over the whole episode that are shown for the action.
-        last_frames: Frames at the end of the episode that are shown for the outcome.
+        task: Templates for an action; "{}" is the action phrase.
+        success: Templates for the completed action.
+        failure: Templates for the action not completed, one per template of `success`.
+        task_frames: Number of frames, over the whole episode, shown for the action.
+        last_frames: Number of frames, at the end of the episode, shown for the outcome.
         task_sharpness: Factor on mean cosine similarities before the softmax over phrases.
         outcome_sharpness: Factor on the mean cosine difference before the logistic.
-        outcome_bias: Cosine difference taken off before that, for a judge that leans to success.
-        met: Belief in the caption's slot from which it is MET.
-        unmet: Belief below which it is UNMET; between the two it is UNSURE.
-        outcome_met: The same for the outcome.
-        outcome_unmet: The same for the outcome.
+        outcome_bias: Cosine difference subtracted before that, for a judge biased towards success.
+        met: Probability of the caption's slot from which it is MET.
+        unmet: Probability below which it is UNMET; between the two it is UNSURE.
+        outcome_met: Like `met`, for the outcome.
+        outcome_unmet: Like `unmet`, for the outcome.
     """
 
     task: tuple[Phrase, ...] = Field(min_length=1)
@@ -92,24 +92,24 @@ class Probe(_Strict):
     outcome_unmet: float = Field(ge=0, le=1)
 
     @model_validator(mode="after")
-    def _ordered(self) -> Probe:
+    def _check_thresholds(self) -> Probe:
         if self.unmet > self.met or self.outcome_unmet > self.outcome_met:
             raise ValueError("unmet must not be above met")
         if len(self.success) != len(self.failure):
-            raise ValueError("success and failure need as many templates")
+            raise ValueError("success and failure need equally many templates")
         return self
 
 
-class Rubric(_Strict):
+class Rubric(_StrictModel):
     """A versioned list of criteria; two rubrics with the same hash grade alike.
 
     Attributes:
         id: Name ("caption").
         version: Semantic version.
         style: Style profile of the captions it judges ("imperative").
-        notes: For people; the only part that the hash leaves out.
-        probe: How blind forced choices are put and read.
-        criteria: At least one, with different ids.
+        notes: Comments; the only field that the hash does not cover.
+        probe: Blind forced choices.
+        criteria: At least one, with distinct ids.
     """
 
     id: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
@@ -120,12 +120,12 @@ class Rubric(_Strict):
     criteria: tuple[Criterion, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _different(self) -> Rubric:
-        from ares.rubric.hard import CHECKS
+    def _check_criteria(self) -> Rubric:
+        from ares.rubric.hard_checks import CHECKS
 
         ids = [criterion.id for criterion in self.criteria]
         if len(set(ids)) != len(ids):
-            raise ValueError(f"two criteria have one id: {', '.join(sorted(ids))}")
+            raise ValueError(f"two criteria have the same id: {', '.join(sorted(ids))}")
         unknown = sorted({name for criterion in self.criteria for name in criterion.hard} - set(CHECKS))
         if unknown:
             raise ValueError(f"no hard check {unknown[0]!r}; there are: {', '.join(sorted(CHECKS))}")
@@ -135,16 +135,16 @@ class Rubric(_Strict):
     def hash(self) -> str:
         """SHA-256 over everything that decides a grade, as 64 hex digits; the order of keys does not matter."""
         document = self.model_dump(mode="json", exclude={"notes"})
-        return hashlib.sha256(canonical([_HASHED_AS, document]).encode()).hexdigest()
+        return hashlib.sha256(canonical_json([_HASH_DOMAIN, document]).encode()).hexdigest()
 
     @property
     def categories(self) -> list[tuple[str, Category]]:
-        """(id, category) of every criterion, for `aggregate`."""
+        """Pairs (id, category) of all criteria, for `aggregate`."""
         return [(criterion.id, criterion.category) for criterion in self.criteria]
 
 
 def read_rubric(path: Path) -> Rubric:
-    """Read a rubric from YAML. Raises RequestError naming the first field that is wrong."""
+    """Read a rubric from YAML. Raises RequestError naming the first invalid field."""
     import yaml
 
     try:
@@ -155,5 +155,5 @@ def read_rubric(path: Path) -> Rubric:
         return Rubric.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "rubric"
-        raise RequestError("rubric is not valid", f"{path}: {where}: {first['msg']}") from None
+        field = ".".join(str(part) for part in first["loc"]) or "rubric"
+        raise RequestError("rubric is not valid", f"{path}: {field}: {first['msg']}") from None

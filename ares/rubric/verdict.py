@@ -1,4 +1,4 @@
-"""Verdict, Ruling and Grade: what was ruled on each criterion, and what that makes of a caption."""
+"""Verdicts on single criteria, and their aggregation into the grade of a caption."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 Category = Literal["essential", "important", "optional", "pitfall"]
 GradeName = Literal["acceptable", "not_acceptable", "unsure", "error"]
 
-# Weights of Rubrics as Rewards (arXiv 2507.17746); a pitfall is worded so that MET is good.
+# Weights of Rubrics as Rewards (arXiv 2507.17746); pitfalls are phrased so that MET is good.
 WEIGHTS: dict[Category, float] = {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": 0.9}
 GATES: tuple[Category, ...] = ("essential", "pitfall")
 
 
 class Verdict(StrEnum):
-    """What a judge may say; anything else is ERROR."""
+    """Possible verdicts of a judge; any other reply is ERROR."""
 
     MET = "MET"
     UNMET = "UNMET"
@@ -30,18 +30,18 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """One verdict on one criterion, with what it rests on.
+    """One verdict on one criterion, with its evidence.
 
     Attributes:
         criterion: Id of the criterion.
-        verdict: What was ruled.
+        verdict: The verdict.
         source: Code ("hard"), a blind forced choice ("probe") or a question about the caption ("claim").
-        observed: What was seen, in the judge's or the check's words.
-        evidence: Seconds of the frames that it rests on.
+        observed: The observation, in the words of the judge or the check.
+        evidence: Times of the frames used, in seconds.
         judge: Portable name of the model, or "" for code.
-        reason: Why, in words that can be counted.
-        reply: The model's reply as it came, for a claim.
-        confidence: Share of the probe's belief that fits the caption, 0 to 1; None where no probe was asked.
+        reason: The reason, from a small set of phrases that can be counted.
+        reply: The unchanged reply of the model, for a claim.
+        confidence: Probability, 0 to 1, that the probe assigns to the caption; None without a probe.
     """
 
     criterion: str
@@ -55,7 +55,7 @@ class Ruling:
     confidence: float | None = None
 
     def to_json(self) -> dict[str, Json]:
-        """The ruling as it is stored."""
+        """The ruling as stored JSON."""
         return {
             "criterion": self.criterion,
             "verdict": self.verdict.value,
@@ -71,14 +71,14 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grade:
-    """What the rulings make of a caption.
+    """The grade of a caption, aggregated from its rulings.
 
     Attributes:
         grade: "acceptable", "not_acceptable", "unsure" or "error".
-        acceptable: True or False where that is decided, None for "unsure" and "error".
+        acceptable: True or False for the first two, None for "unsure" and "error".
         score: Weighted share of MET over the applicable criteria, for display and ranking only; None when
             none applies.
-        counts: How many criteria got each verdict; adds up to the criteria of the rubric.
+        counts: Number of criteria with each verdict; they add up to the criteria of the rubric.
     """
 
     grade: GradeName
@@ -88,7 +88,7 @@ class Grade:
 
 
 def aggregate(categories: Sequence[tuple[str, Category]], rulings: Sequence[Ruling]) -> Grade:
-    """Make one grade of one ruling per criterion.
+    """Aggregate one ruling per criterion into a grade.
 
     A gate (essential criterion or pitfall) that is UNMET makes the caption not acceptable. Otherwise a gate in
     ERROR makes it "error" and a gate in doubt "unsure". It is acceptable when every gate that applies is MET and
@@ -99,12 +99,12 @@ def aggregate(categories: Sequence[tuple[str, Category]], rulings: Sequence[Ruli
         rulings: One per criterion, in any order.
 
     Raises:
-        ValueError: A criterion has no ruling, two, or is not of the rubric; no verdict may leave the denominator.
+        ValueError: A criterion has no ruling or several, or is not in the rubric: the score must cover all criteria.
     """
     by_id = {ruling.criterion: ruling.verdict for ruling in rulings}
     if sorted(by_id) != sorted(name for name, _ in categories) or len(by_id) != len(rulings):
-        ruled = sorted(ruling.criterion for ruling in rulings)
-        raise ValueError(f"one ruling per criterion is needed, but got {ruled}")
+        criteria = sorted(ruling.criterion for ruling in rulings)
+        raise ValueError(f"one ruling per criterion is needed, but got {criteria}")
     gates = [by_id[name] for name, category in categories if category in GATES]
     grade = _gate([verdict for verdict in gates if verdict is not Verdict.NA])
     return Grade(

@@ -1,1 +1,59 @@
-"""Search: from a text, an image or an episode to moments; filters and facets over the columns."""
+"""Search for moments by text, image or episode, and counts of column values under a filter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.search.embedding_spaces import (
+        SPACES_COLLECTION,
+        choose_space,
+        embed_texts,
+        list_spaces,
+        load_encoder,
+    )
+    from ares.search.engine import search
+    from ares.search.fusion import Ranking, fuse, run_concurrently
+    from ares.search.motion_features import (
+        SIGNAL_KINDS,
+        SPACE_PREFIX,
+        FeatureScale,
+        SignalKind,
+        SignalLayout,
+        compute_features,
+        find_layout,
+        fit_scale,
+        motion_vector,
+        read_scale,
+        space_name,
+    )
+    from ares.search.query import Hit, Query
+
+__all__ = [
+    "SIGNAL_KINDS",
+    "SPACES_COLLECTION",
+    "SPACE_PREFIX",
+    "FeatureScale",
+    "Hit",
+    "Query",
+    "Ranking",
+    "SignalKind",
+    "SignalLayout",
+    "choose_space",
+    "compute_features",
+    "embed_texts",
+    "find_layout",
+    "fit_scale",
+    "fuse",
+    "list_spaces",
+    "load_encoder",
+    "motion_vector",
+    "read_scale",
+    "run_concurrently",
+    "search",
+    "space_name",
+]
+
+__getattr__ = lazy_exports(__name__)

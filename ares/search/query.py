@@ -1,42 +1,52 @@
-"""Query and Hit: what can be asked of a search, and one moment that answers it."""
+"""What a search can be asked, and the moments that it returns."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple
 
 from ares.episode import Json
 from ares.errors import RequestError
+from ares.registry import rankers
 
-Way = Literal["frames", "captions", "meaning", "state", "action"]
-WAYS: tuple[Way, ...] = get_args(Way)
-_ALL = "|".join(WAYS)
-_MOST = 10_000_000
-_USUAL: tuple[Way, ...] = ("frames", "captions", "meaning")
-# What each kind of question can be compared by.
-_COMPARES: Mapping[str, tuple[Way, ...]] = {
-    "text": ("frames", "captions", "meaning"),
-    "image": ("frames",),
-    "like": WAYS,
-}
+QueryPart = Literal["text", "image", "like"]
+QUERY_PARTS: tuple[QueryPart, ...] = ("text", "image", "like")
+_MAX_LIMIT = 10_000_000
+_DEFAULT_WEIGHTS: Mapping[str, float] = {"frames": 1.0, "captions": 1.0, "meaning": 1.0}
+_FRAME = re.compile(r"(?P<episode_id>[0-9a-f]{16})/(?P<camera>.+)@(?P<seconds>\d+(?:\.\d+)?)")
+
+
+class FrameReference(NamedTuple):
+    """A frame of a stored episode.
+
+    Attributes:
+        episode_id: Id of the episode.
+        camera: Camera name.
+        seconds: Seconds from the start of the episode.
+    """
+
+    episode_id: str
+    camera: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A question: a text, an image or an episode, or several of them together.
+    """A text, an image or an episode to search by, or several of them together.
 
     Attributes:
         text: Words that describe a moment.
-        image: Path of an image file that looks like it, or "EPISODE_ID/CAMERA@SECONDS" for a frame that is there.
-        like: episode_id of an episode to find the like of.
-        by: How to compare, with commas and weights: "frames" looks, "captions" words, "meaning" what the words mean,
-            "state" and "action" motion; "frames=2,state" counts looks twice. "" is the first three where they can be
-            done. The ranks of several are fused.
+        image: Path of a similar image, or "EPISODE_ID/CAMERA@SECONDS" for a frame of a stored episode.
+        like: episode_id of a similar episode.
+        by: Names of rankers with optional weights, separated by commas: "frames" compares images, "captions" words,
+            "meaning" the meaning of texts, "state" and "action" motion; "frames=2,state" counts images twice. ""
+            uses the first three as far as the workspace has their vectors. Several rankings are fused by rank.
         where: SQL filter over the episode columns, applied before the search.
-        limit: Most episodes in the answer.
-        space: Embedding space, or "" for the newest.
+        limit: Maximum number of episodes in the answer.
+        space: Name of the embedding space, or "" for the newest.
     """
 
     text: str = ""
@@ -48,50 +58,63 @@ class Query:
     space: str = ""
 
     def __post_init__(self) -> None:
-        if not self.given:
+        if not self.parts:
             raise RequestError(
                 "a search needs a text, an image or an episode", "give one of text, image, like"
             )
-        for way in self.weights if self.by else ():
-            if not any(way in _COMPARES[name] for name in self.given):
+        for name in self.weights if self.by else ():
+            if not _compares(name, self.parts):
+                usable = [other for other in rankers.names() if _compares(other, self.parts)]
                 raise RequestError(
-                    f"{' and '.join(self.given)} cannot be compared by {way}",
-                    f"there are {', '.join(sorted({one for name in self.given for one in _COMPARES[name]}))}",
+                    f"{' and '.join(self.parts)} cannot be compared by {name}",
+                    f"there are {', '.join(usable)}",
                 )
-        if not 1 <= self.limit <= _MOST:
-            raise RequestError(f"the limit must be at least 1 and at most {_MOST}", f"got {self.limit}")
+        if not 1 <= self.limit <= _MAX_LIMIT:
+            raise RequestError(f"the limit must be at least 1 and at most {_MAX_LIMIT}", f"got {self.limit}")
 
     @property
-    def given(self) -> tuple[str, ...]:
-        """Which of text, image and like are asked."""
-        return tuple(name for name in ("text", "image", "like") if getattr(self, name).strip())
+    def parts(self) -> tuple[QueryPart, ...]:
+        """The fields among text, image and like that are not empty."""
+        return tuple(part for part in QUERY_PARTS if getattr(self, part).strip())
 
     @property
-    def weights(self) -> dict[Way, float]:
-        """How much each way of comparing counts. Raises RequestError for a way or weight that is none."""
+    def weights(self) -> dict[str, float]:
+        """The weight of each ranker. Raises RequestError for an unknown ranker or an invalid weight."""
         if not self.by.strip():
-            return dict.fromkeys(_USUAL, 1.0)
-        weights = dict[Way, float]()
-        for part in self.by.split(","):
-            way, weight = _weight(part.strip())
-            if way in weights:
-                raise RequestError("a way to compare is given once", f"{way!r} twice in {self.by!r}")
-            weights[way] = weight
+            return dict(_DEFAULT_WEIGHTS)
+        weights = dict[str, float]()
+        for item in self.by.split(","):
+            name, weight = _parse_weight(item.strip())
+            if name in weights:
+                raise RequestError("each ranker may be given once", f"{name!r} is repeated in {self.by!r}")
+            weights[name] = weight
         return weights
 
+    @property
+    def frame(self) -> FrameReference | None:
+        """The stored frame that `image` names, or None when it names a file."""
+        match = _FRAME.fullmatch(self.image)
+        return (
+            FrameReference(match["episode_id"], match["camera"], float(match["seconds"])) if match else None
+        )
 
-def _weight(part: str) -> tuple[Way, float]:
-    name, _, number = part.partition("=")
-    known = next((way for way in WAYS if way == name.strip()), None)
-    if known is None:
-        raise RequestError(f"a search goes by {_ALL}", f"got {name!r}")
+
+def _compares(name: str, parts: tuple[QueryPart, ...]) -> bool:
+    """Whether a ranker compares any of these parts of a query."""
+    ranker: Any = rankers.get(name)
+    return not set(parts).isdisjoint(ranker.query_parts)
+
+
+def _parse_weight(item: str) -> tuple[str, float]:
+    name, _, number = (text.strip() for text in item.partition("="))
+    rankers.get(name)  # refuses unknown names
     try:
         weight = float(number) if number else 1.0
     except ValueError:
         weight = math.nan
     if not 0 < weight < math.inf:
-        raise RequestError("a weight is a number above 0", f"got {part!r}")
-    return known, weight
+        raise RequestError("a weight must be a number above 0", f"got {item!r}")
+    return name, weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,18 +122,18 @@ class Hit:
     """The best moment of one episode.
 
     Attributes:
-        episode_id: The episode.
+        episode_id: Id of the episode.
         dataset: Its dataset.
         camera: Camera of the moment; "" when only words or motion matched.
         seconds: The moment, from the start of the episode.
-        score: Higher is better: cosine similarity by frames, meaning, state or action, BM25 by captions,
-            reciprocal-rank fusion of several, and of captions with instructions when both share words.
-        instruction: What the robot was told.
-        caption: What a captioner saw, or None.
+        score: Higher is better: cosine similarity by frames, meaning, state or action, BM25 by captions. Several
+            rankings, and captions together with instructions, score by reciprocal-rank fusion.
+        instruction: Task instruction of the episode.
+        caption: Its caption, or None.
         acceptable: Whether the caption passed its rubric; None when it is not graded or not decided.
         grade: "acceptable", "not_acceptable", "unsure", "error", or None when it is not graded.
-        moments: (camera, seconds, cosine similarity) of its three best moments by looks, best first, more than a second
-            apart; empty when looks were not compared.
+        moments: (camera, seconds, cosine similarity) of its three best frames, best first, more than a second apart;
+            empty when frames were not compared.
     """
 
     episode_id: str

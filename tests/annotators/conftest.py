@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from annotators.base import Annotator, Options, Work
-from annotators.frames import Frames
+from annotators.runner import Frames
 from ares.annotation import Annotation
-from ares.episode import Camera, Episode
-from ares.media.ref import MediaRef
+from ares.episode import Camera, Episode, MediaRef
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 
@@ -25,12 +24,12 @@ SECRET = "sk-very-secret-0123456789"
 
 
 class ModelServer:
-    """An OpenAI-compatible server that does as it is told, request after request; the last order holds on."""
+    """An OpenAI-compatible server that answers by a script, request after request; the last answer repeats."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
-        self._orders: list[Behaviour] = []
+        self._script: list[Behaviour] = []
         self._lock = threading.Lock()
         owner = self
 
@@ -41,7 +40,7 @@ class ModelServer:
                 owner.serve(self)
 
             def end_headers(self) -> None:
-                # Clients that tests leave behind hold no connection, which would be told of in any later test.
+                # Clients that tests leave behind must hold no connection: a warning about it would fail a later test.
                 self.send_header("Connection", "close")
                 super().end_headers()
 
@@ -59,8 +58,8 @@ class ModelServer:
         with self._lock:
             self.requests.append(json.loads(body))
             self.headers.append({name.lower(): value for name, value in handler.headers.items()})
-            order = self._orders.pop(0) if len(self._orders) > 1 else self._orders[0]
-        order(handler)
+            answer = self._script.pop(0) if len(self._script) > 1 else self._script[0]
+        answer(handler)
 
     def close(self) -> None:
         self._http.shutdown()
@@ -71,7 +70,7 @@ class ModelServer:
         """Text of every user message received."""
         return [request["messages"][-1]["content"][-1]["text"] for request in self.requests]
 
-    # Orders, in the order in which requests will meet them.
+    # The script: each call adds the answer to one more request.
 
     def says(
         self, text: str | None, *, finish: str = "stop", refusal: str | None = None, usage: bool = True
@@ -86,7 +85,7 @@ class ModelServer:
         refusal: str | None = None,
         usage: bool = True,
     ) -> None:
-        def order(handler: BaseHTTPRequestHandler) -> None:
+        def answer(handler: BaseHTTPRequestHandler) -> None:
             message = {"role": "assistant", "content": reply(self.requests[-1]), "refusal": refusal}
             self.send(
                 handler,
@@ -94,24 +93,24 @@ class ModelServer:
                 self.completion([{"index": 0, "message": message, "finish_reason": finish}], usage),
             )
 
-        self._orders.append(order)
+        self._script.append(answer)
 
     def sends_choices(self, choices: list[dict[str, Any]]) -> None:
-        self._orders.append(lambda handler: self.send(handler, 200, self.completion(choices, True)))
+        self._script.append(lambda handler: self.send(handler, 200, self.completion(choices, True)))
 
     def fails(self, status: int, body: str = '{"error": {"message": "no"}}', **headers: str) -> None:
-        self._orders.append(lambda handler: self.send(handler, status, body.encode(), headers))
+        self._script.append(lambda handler: self.send(handler, status, body.encode(), headers))
 
     def sends(self, body: bytes, content_type: str = "application/json") -> None:
-        self._orders.append(lambda handler: self.send(handler, 200, body, {"Content-Type": content_type}))
+        self._script.append(lambda handler: self.send(handler, 200, body, {"Content-Type": content_type}))
 
     def stalls(self, seconds: float) -> None:
-        self._orders.append(lambda handler: time.sleep(seconds))
+        self._script.append(lambda handler: time.sleep(seconds))
 
     def breaks_off(self) -> None:
         """Promises a long body and closes the connection in the middle of it."""
 
-        def order(handler: BaseHTTPRequestHandler) -> None:
+        def answer(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(200)
             handler.send_header("Content-Type", "application/json")
             handler.send_header("Content-Length", "100000")
@@ -121,7 +120,7 @@ class ModelServer:
             handler.close_connection = True
             handler.connection.shutdown(2)
 
-        self._orders.append(order)
+        self._script.append(answer)
 
     @staticmethod
     def completion(choices: list[dict[str, Any]], usage: bool) -> bytes:
@@ -188,14 +187,14 @@ def ws(tmp_path: Path, settings: Settings) -> Iterator[Workspace]:
 
 @pytest.fixture(scope="session")
 def episodes(demo_samples: Path) -> dict[str, Episode]:
-    """Two videos of the demo sample as episodes, and one whose file is not there: a view that no ingester made."""
-    made: dict[str, Episode] = {}
+    """Two videos of the demo sample as episodes, and one whose file does not exist; made without an ingester."""
+    episodes_by_name: dict[str, Episode] = {}
     for name in ("drawer-close_000", "basketball_009", "gone"):
         cameras = tuple(
             _camera(demo_samples / "video" / "videos" / f"{name}_{view}.mp4", view)
             for view in ("front", "wrist")
         )
-        made[name] = Episode(
+        episodes_by_name[name] = Episode(
             episode_id=f"{name:_<16}"[:16],
             format="video",
             dataset="demo",
@@ -213,15 +212,15 @@ def episodes(demo_samples: Path) -> dict[str, Episode]:
             cameras=cameras,
             success=True,
         )
-    return made
+    return episodes_by_name
 
 
 def _camera(path: Path, view: Any) -> Camera:
     frames = 40
     if path.exists():
-        from ares.media.probe import probe
+        from ares.media.video import probe_video
 
-        frames = probe(str(path)).num_frames
+        frames = probe_video(str(path)).num_frames
     media = MediaRef(
         kind="mp4",
         uri=str(path),
@@ -235,20 +234,22 @@ def _camera(path: Path, view: Any) -> Camera:
 
 @pytest.fixture(scope="session")
 def work_for() -> Callable[..., Work]:
-    """Makes a Work with the frames that an annotator wants decoded, as a run does."""
+    """Makes a Work with the decoded frames that annotators select, as a run does."""
 
-    def make(episode: Episode, annotators: Sequence[Annotator], about: Annotation | None = None) -> Work:
-        frames = Frames(episode, [annotator.wants(episode) for annotator in annotators])
+    def make(episode: Episode, annotators: Sequence[Annotator], caption: Annotation | None = None) -> Work:
+        frames = Frames(episode, [annotator.select_frames(episode) for annotator in annotators])
         frames.decode()
-        subject = about.annotation_id if about else episode.episode_id
-        return Work(episode=episode, subject=subject, about=about, frames=frames, trajectory=None)
+        subject = caption.annotation_id if caption else episode.episode_id
+        return Work(
+            episode=episode, subject=subject, subject_annotation=caption, frames=frames, trajectory=None
+        )
 
     return make
 
 
 @pytest.fixture(scope="session")
 def caption_of() -> Callable[..., Annotation]:
-    """Makes a caption that nobody's model wrote."""
+    """Makes a caption that no model wrote."""
 
     def make(episode: Episode, text: str, maker_id: str = "by-hand") -> Annotation:
         return Annotation(

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from annotators.base import Annotator, Options, Result, Work
-from annotators.facts import fact
-from annotators.run import annotate
-from app.dashboard.state import Filter, View, where_sql
+from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.runner import annotate
+from app.dashboard.view_state import ColumnFilter, ViewState, where_sql
 from ares.annotation import Column, ColumnType, Maker
 from ares.episode import Json
 from ares.errors import AresError, RequestError, StoreError
 from ares.registry import annotators
-from ares.search.facets import facets
-from ares.settings import from_environment
+from ares.search.facets import compute_facets
+from ares.settings import settings_from_environment
+from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
-from ingest.load import load
+from ingest.pipeline import ingest_paths
 
 _LIGHTS = ("bright", "dim", "dark")
 
@@ -28,7 +28,7 @@ def _column(name: str, kind: ColumnType, choices: tuple[str, ...] = ()) -> Colum
 
 
 _MAKER = Maker(
-    annotator="look_about",
+    annotator="scene",
     version="1",
     columns=(
         _column("people", "int64"),
@@ -38,20 +38,23 @@ _MAKER = Maker(
         _column("light", "string", _LIGHTS),
         _column("objects", "list<string>"),
         _column("filmed", "timestamp"),
-        _column("never_said", "list<string>"),
+        _column("never_set", "list<string>"),
     ),
 )
 
 
-def _look_about(options: Options, ws: Workspace) -> Annotator:
+def _make_scene_annotator(options: Options, stores: Stores) -> Annotator:
     def process(works: Sequence[Work]) -> list[Result | AresError]:
-        return [Result(annotations=[fact(work, _MAKER, _seen(work.episode.key))]) for work in works]
+        return [
+            Result(annotations=[new_annotation(work, _MAKER, _scene_values(work.episode.key))])
+            for work in works
+        ]
 
-    return Annotator(maker=_MAKER, process=process, batch=4)
+    return Annotator(maker=_MAKER, process=process, batch_size=4)
 
 
-def _seen(key: str) -> dict[str, Json]:
-    """What is seen depends on nothing but the key, so that the counts are known."""
+def _scene_values(key: str) -> dict[str, Json]:
+    """Values that depend only on the key, so that the counts are known."""
     drawer = "drawer" in key
     return {
         "people": 2 if drawer else 0,
@@ -66,16 +69,16 @@ def _seen(key: str) -> dict[str, Json]:
 
 @pytest.fixture(scope="module")
 def ws(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
-    annotators.add("look_about", _look_about)
-    made = open_workspace(str(tmp_path_factory.mktemp("columns") / "ws"), from_environment({}))
-    load(made, [str(demo_samples / "video")], quiet=True)
-    # A light that is no choice is told at the end of the run, with the number of such values.
+    annotators.add("scene", _make_scene_annotator)
+    workspace = open_workspace(str(tmp_path_factory.mktemp("columns") / "ws"), settings_from_environment({}))
+    ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
+    # A light that is not among the choices is reported at the end of the run, with the number of such values.
     with pytest.raises(
         StoreError, match=r"10 values .* 'light' is one of bright, dim, dark, but got 'broken'"
     ):
-        annotate(made, ["look_about"], Options(settings=made.settings), quiet=True)
-    yield made
-    made.close()
+        annotate(workspace.stores, ["scene"], Options(settings=workspace.settings), quiet=True)
+    yield workspace
+    workspace.close()
 
 
 @pytest.mark.parametrize(
@@ -92,44 +95,44 @@ def ws(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator
         ("array_has(objects, 'handle')", 2),
         ("filmed = TIMESTAMP '2026-01-02 01:04:05'", 2),
         ("filmed < TIMESTAMP '2025-12-31'", 10),
-        ("never_said IS NULL", 12),
+        ("never_set IS NULL", 12),
     ],
 )
 def test_a_declared_column_filters_by_its_type(ws: Workspace, where: str, count: int) -> None:
-    assert ws.tables.episodes.count(where) == count
+    assert ws.stores.tables.episodes.count(where) == count
 
 
 def test_a_declared_column_is_a_facet_of_its_type(ws: Workspace) -> None:
-    found = {facet.column: facet for facet in facets(ws)}
+    facets = {facet.column: facet for facet in compute_facets(ws.stores)}
     kinds = {column.name: column.type for column in _MAKER.columns}
-    assert {name: found[name].type for name in kinds} == kinds
-    assert found["people"].meaning == "The people of it."
-    assert dict(found["objects"].counts) == {"mug": 10, "drawer": 2, "handle": 2}
-    assert (found["light"].counts, found["light"].missing) == ((("dim", 2),), 10)
-    assert (found["never_said"].counts, found["never_said"].missing) == ((), 12)
-    assert sum(found["filmed"].histogram) == 12
+    assert {name: facets[name].type for name in kinds} == kinds
+    assert facets["people"].meaning == "The people of it."
+    assert dict(facets["objects"].counts) == {"mug": 10, "drawer": 2, "handle": 2}
+    assert (facets["light"].counts, facets["light"].missing) == ((("dim", 2),), 10)
+    assert (facets["never_set"].counts, facets["never_set"].missing) == ((), 12)
+    assert sum(facets["filmed"].histogram) == 12
 
 
 def test_what_the_dashboard_makes_of_a_click_finds_what_the_facet_counts(ws: Workspace) -> None:
-    kinds = ws.tables.episodes.columns()
-    for facet in facets(ws, columns=[column.name for column in _MAKER.columns]):
+    kinds = ws.stores.tables.episodes.columns()
+    for facet in compute_facets(ws.stores, columns=[column.name for column in _MAKER.columns]):
         for value, count in facet.counts:
             text = str(value).lower() if facet.type == "bool" else str(value)
-            clicked = View(filters={facet.column: Filter(column=facet.column, values=(text,))})
-            assert ws.tables.episodes.count(where_sql(clicked, kinds)) == count
-        for place, count in enumerate(facet.histogram[:-1]):
-            low, high = facet.edges[place : place + 2]
-            dragged = View(filters={facet.column: Filter(column=facet.column, low=low, high=high)})
-            assert ws.tables.episodes.count(where_sql(dragged, kinds)) >= count
+            clicked = ViewState(filters={facet.column: ColumnFilter(column=facet.column, values=(text,))})
+            assert ws.stores.tables.episodes.count(where_sql(clicked, kinds)) == count
+        for index, count in enumerate(facet.histogram[:-1]):
+            low, high = facet.edges[index : index + 2]
+            dragged = ViewState(filters={facet.column: ColumnFilter(column=facet.column, low=low, high=high)})
+            assert ws.stores.tables.episodes.count(where_sql(dragged, kinds)) >= count
 
 
 def test_a_value_that_does_not_fit_is_kept_in_the_log(ws: Workspace) -> None:
-    ids = sorted(ws.tables.episodes.ids("light IS NULL"))
-    facts = ws.annotations.about(ids, ["look_about"])
-    assert {str(one.value["light"]) for one in facts} == {"broken"}
+    ids = sorted(ws.stores.tables.episodes.ids("light IS NULL"))
+    annotations_of_scene = ws.stores.annotations.find_annotations(ids, ["scene"])
+    assert {str(annotation.value["light"]) for annotation in annotations_of_scene} == {"broken"}
     assert ws.sync() == 0
 
 
 def test_a_list_that_is_compared_with_a_text_is_told(ws: Workspace) -> None:
     with pytest.raises(RequestError, match="the filter cannot be read"):
-        ws.tables.episodes.count("objects = 'mug'")
+        ws.stores.tables.episodes.count("objects = 'mug'")

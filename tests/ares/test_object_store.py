@@ -1,4 +1,4 @@
-"""A workspace on an object store, over a real S3 server and a real mongod: the whole job, and many writers."""
+"""A workspace on an object store, over a real S3 server and a real mongod: all commands, and many writers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ import pytest
 
 from app.cli.main import main
 from ares.errors import RequestError, StoreError
-from ares.settings import from_environment
+from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 
 Ares = Callable[..., Any]
 
 
 @pytest.fixture
-def place(s3_environ: Any, mongo_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """URI of a workspace to be made, in an environment that allows it."""
+def workspace_uri(
+    s3_environ: Any, mongo_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """URI of a new workspace, with the environment that it needs."""
     monkeypatch.setenv("ARES_MONGO_URI", f"{mongo_uri}/s3_{uuid.uuid4().hex[:8]}")
     monkeypatch.setenv("ARES_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -31,108 +33,115 @@ def place(s3_environ: Any, mongo_uri: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.fixture
-def ares(place: str, capsys: pytest.CaptureFixture[str]) -> Ares:
+def ares(workspace_uri: str, capsys: pytest.CaptureFixture[str]) -> Ares:
     """Runs a command on the workspace; its JSON document."""
 
     def run(*arguments: str, status: int = 0) -> Any:
         capsys.readouterr()
-        assert main([*arguments, "-w", place, "--json"]) == status, capsys.readouterr().err
+        assert main([*arguments, "-w", workspace_uri, "--json"]) == status, capsys.readouterr().err
         return json.loads(capsys.readouterr().out)
 
     return run
 
 
 def test_the_whole_job(
-    ares: Ares, place: str, demo_samples: Path, reference_models: Path, tmp_path: Path
+    ares: Ares, workspace_uri: str, demo_samples: Path, reference_models: Path, tmp_path: Path
 ) -> None:
     source, clip = str(demo_samples / "video"), f"local-dir:{reference_models / 'reference-clip'}"
     assert ares("ingest", source)["kept"] == 12
     assert ares("ingest", source)["already"] == 12
     assert ares("annotate", "motion")["kept"] == 12
     assert ares("annotate", "embed", "--model", clip)["kept"] == 12
-    found = ares("search", "open the drawer", "--limit", "3")
-    assert len(found) == 3
-    assert ares("search", "--like", found[0]["episode_id"], "--limit", "2")
+    hits = ares("search", "open the drawer", "--limit", "3")
+    assert len(hits) == 3
+    assert ares("search", "--like", hits[0]["episode_id"], "--limit", "2")
     assert ares("set", "create", "few", "--where", "num_steps > 0")["episodes"] == 12
     exported = ares("export", "few", str(tmp_path / "out"), "--format", "parquet")
     assert exported["episodes"] == 12
     status = ares("status")
-    assert (status["workspace"], status["episodes"], status["sets"]) == (place, 12, {"few": 12})
+    assert (status["workspace"], status["episodes"], status["sets"]) == (workspace_uri, 12, {"few": 12})
     assert status["annotations"]["embed"]["done"] == 12
     assert ares("doctor", "--repair") == []
     assert not any(tmp_path.rglob("*.lance")) and not any(tmp_path.rglob("annotations.sqlite"))
 
 
 def test_without_mongodb_it_is_one_line_and_nothing_is_made(
-    place: str,
+    workspace_uri: str,
     demo_samples: Path,
     s3_environ: Any,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("ARES_MONGO_URI")
-    assert main(["ingest", str(demo_samples / "video"), "-w", place]) == 2
+    assert main(["ingest", str(demo_samples / "video"), "-w", workspace_uri]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "keeps its annotations in MongoDB: set ARES_MONGO_URI" in line
     assert not any(method == "PUT" for method, _, _ in s3_environ.asked[1:])
-    assert main(["status", "-w", place]) == 2
+    assert main(["status", "-w", workspace_uri]) == 2
     assert "there is no workspace at" in capsys.readouterr().err
 
 
 def test_copies_and_strange_places_are_refused_in_one_line(
-    place: str, demo_samples: Path, s3_environ: Any, capsys: pytest.CaptureFixture[str]
+    workspace_uri: str, demo_samples: Path, s3_environ: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["ingest", str(demo_samples / "video"), "-w", place, "--media", "copy"]) == 2
+    assert main(["ingest", str(demo_samples / "video"), "-w", workspace_uri, "--media", "copy"]) == 2
     assert "videos cannot be copied to an object store" in capsys.readouterr().err
-    s3_environ.put(f"{place.removeprefix('s3://').rpartition('/')[0]}/notes/mine.txt", b"mine")
-    with pytest.raises(RequestError, match="is no workspace"):
-        open_workspace(place.rpartition("/")[0] + "/notes", from_environment())
+    s3_environ.put(f"{workspace_uri.removeprefix('s3://').rpartition('/')[0]}/notes/notes.txt", b"notes")
+    with pytest.raises(RequestError, match="is not a workspace"):
+        open_workspace(workspace_uri.rpartition("/")[0] + "/notes", settings_from_environment())
     s3_environ.broken.add("workspace.json")
     with pytest.raises(StoreError, match="the workspace cannot be reached"):
-        open_workspace(place, from_environment())
+        open_workspace(workspace_uri, settings_from_environment())
 
 
-def _together(*scripts: str) -> list[str]:
+def _run_concurrently(*scripts: str) -> list[str]:
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", each], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+            [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
         )
-        for each in scripts
+        for script in scripts
     ]
-    told = [process.communicate()[0].strip() for process in processes]
+    outputs = [process.communicate()[0].strip() for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes)
-    return told
+    return outputs
 
 
-_OPEN = "from ares.settings import from_environment as s\nfrom ares.workspace import open_workspace\n"
+_OPEN = "from ares.settings import settings_from_environment as settings\nfrom ares.workspace import open_workspace\n"
 _APPEND = """
 import numpy as np
 from annotators.base import FrameVectors
 for number in range(8):
     frames = {"seconds": np.zeros(5), "vectors": np.ones((5, 4), np.float32)}
-    rows = FrameVectors(episode_id=f"{me}/{number}", camera="c", **frames)
-    ws.tables.vectors("four").add([rows])
+    rows = FrameVectors(episode_id=f"{writer}/{number}", camera="c", **frames)
+    ws.stores.tables.vectors("four").add([rows])
 """
 
 
-def test_two_who_make_it_at_once_make_one(place: str) -> None:
-    ids = _together(*[f"{_OPEN}print(open_workspace({place!r}, s()).workspace_id)"] * 3)
+def test_two_who_make_it_at_once_make_one(workspace_uri: str) -> None:
+    ids = _run_concurrently(
+        *[f"{_OPEN}print(open_workspace({workspace_uri!r}, settings()).stores.workspace_id)"] * 3
+    )
     assert len(set(ids)) == 1
 
 
-def test_two_who_append_at_once_lose_no_row(place: str) -> None:
+def test_two_who_append_at_once_lose_no_row(workspace_uri: str) -> None:
     """Without any lock of ours: the store's own conditional writes make the commits follow one another."""
-    open_workspace(place, from_environment()).close()
-    _together(*[f"{_OPEN}ws, me = open_workspace({place!r}, s()), {me}\n{_APPEND}" for me in range(2)])
-    ws = open_workspace(place, from_environment())
-    assert ws.tables.vectors("four").count() == 2 * 8 * 5
+    open_workspace(workspace_uri, settings_from_environment()).close()
+    _run_concurrently(
+        *[
+            f"{_OPEN}ws, writer = open_workspace({workspace_uri!r}, settings()), {writer}\n{_APPEND}"
+            for writer in range(2)
+        ]
+    )
+    ws = open_workspace(workspace_uri, settings_from_environment())
+    assert ws.stores.tables.vectors("four").count() == 2 * 8 * 5
     ws.close()
 
 
-def test_two_jobs_at_once_wait_for_each_other(place: str, demo_samples: Path) -> None:
-    words = ["ingest", str(demo_samples / "video"), "-w", place]
-    ingest = f"from app.cli.main import main\nassert main({words!r}) == 0"
-    _together(ingest, ingest)
-    ws = open_workspace(place, from_environment())
-    assert ws.tables.episodes.count() == ws.tables.trajectories.count() == 12
+def test_two_jobs_at_once_wait_for_each_other(workspace_uri: str, demo_samples: Path) -> None:
+    command = ["ingest", str(demo_samples / "video"), "-w", workspace_uri]
+    ingest = f"from app.cli.main import main\nassert main({command!r}) == 0"
+    _run_concurrently(ingest, ingest)
+    ws = open_workspace(workspace_uri, settings_from_environment())
+    assert ws.stores.tables.episodes.count() == ws.stores.tables.trajectories.count() == 12
     ws.close()

@@ -13,25 +13,26 @@ import cv2
 import numpy as np
 import pytest
 
-from ares.media.tfrecord import example_class, write_records
+from ares.formats import write_records
+from ares.formats.tfrecord import example_class
 
 _TFDS = "tensorflow_datasets.core.features."
 
 
 @dataclass(frozen=True)
-class Made:
+class WrittenRlds:
     """A dataset that was written.
 
     Attributes:
         path: Its folder.
-        values: What stands in its first record, (T, ...) by key.
+        values: The values of its first record, (T, ...) by key.
     """
 
     path: Path
     values: Mapping[str, Any]
 
 
-MakeRlds = Callable[..., Made]
+MakeRlds = Callable[..., WrittenRlds]
 
 
 @pytest.fixture
@@ -44,16 +45,16 @@ def make_rlds(tmp_path: Path) -> MakeRlds:
         steps: int = 4,
         records: int = 1,
         changed: Mapping[str, Any] | None = None,
-        as_was: bool = False,
-    ) -> Made:
+        old_form: bool = False,
+    ) -> WrittenRlds:
         folder = tmp_path / name / "0.1.0"
         folder.mkdir(parents=True)
         root = _root(leaves)
-        (folder / "features.json").write_text(json.dumps(_as_was(root) if as_was else root))
+        (folder / "features.json").write_text(json.dumps(_in_old_form(root) if old_form else root))
         info = {"name": name, "version": "0.1.0", "fileFormat": "tfrecord"}
         info |= {"splits": [{"name": "train", "shardLengths": [str(records)]}]}  # type: ignore[dict-item]
         (folder / "dataset_info.json").write_text(json.dumps(info))
-        made = [
+        record_values = [
             {
                 key: _values(leaf, steps if key.startswith("steps/") else 0, seed)
                 for key, leaf in leaves.items()
@@ -61,9 +62,9 @@ def make_rlds(tmp_path: Path) -> MakeRlds:
             | dict(changed or {})
             for seed in range(records)
         ]
-        payloads = [_example(leaves, values) for values in made]
+        payloads = [_example(leaves, values) for values in record_values]
         write_records(folder / f"{name}-train.tfrecord-00000-of-00001", payloads)
-        return Made(folder, made[0])
+        return WrittenRlds(folder, record_values[0])
 
     return make
 
@@ -97,17 +98,17 @@ def _steps(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _leaf(leaf: str) -> dict[str, Any]:
-    kind, *words = leaf.split()
+    kind, *tokens = leaf.split()
     if kind == "text":
         return {"pythonClassName": _TFDS + "text_feature.Text", "text": {}}
     if kind == "texts":
         sequence = {"feature": _leaf("text"), "length": "-1"}
         return {"pythonClassName": _TFDS + "sequence_feature.Sequence", "sequence": sequence}
     if kind == "ragged":
-        sequence = {"feature": _leaf(" ".join(words)), "length": "-1"}
+        sequence = {"feature": _leaf(" ".join(tokens)), "length": "-1"}
         return {"pythonClassName": _TFDS + "sequence_feature.Sequence", "sequence": sequence}
-    encoding = words.pop() if words and not words[-1].lstrip("-").isdigit() else "none"
-    shape = {"dimensions": words} if words else {}
+    encoding = tokens.pop() if tokens and not tokens[-1].lstrip("-").isdigit() else "none"
+    shape = {"dimensions": tokens} if tokens else {}
     if kind == "png":
         image = {"shape": shape, "dtype": "uint8", "encodingFormat": "png"}
         return {"pythonClassName": _TFDS + "image_feature.Image", "image": image}
@@ -115,18 +116,18 @@ def _leaf(leaf: str) -> dict[str, Any]:
     return {"pythonClassName": _TFDS + "tensor_feature.Tensor", "tensor": tensor}
 
 
-def _as_was(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The tree in the form of before 2022: {"type", "content"}, dimensions as lists with null."""
+def _in_old_form(node: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree in the form that was written before 2022: {"type", "content"}, dimensions as lists with null."""
     name = node["pythonClassName"]
     if "featuresDict" in node:
-        content: Any = {key: _as_was(value) for key, value in node["featuresDict"]["features"].items()}
+        content: Any = {key: _in_old_form(value) for key, value in node["featuresDict"]["features"].items()}
     elif "sequence" in node:
-        content = {"feature": _as_was(node["sequence"]["feature"]), "length": None}
+        content = {"feature": _in_old_form(node["sequence"]["feature"]), "length": None}
     else:
-        inner = dict(node.get("image") or node.get("tensor") or {})
-        sizes = inner.pop("shape", {}).get("dimensions", [])
-        content = inner | (
-            {"shape": [None if int(each) < 0 else int(each) for each in sizes]} if inner else {}
+        fields = dict(node.get("image") or node.get("tensor") or {})
+        sizes = fields.pop("shape", {}).get("dimensions", [])
+        content = fields | (
+            {"shape": [None if int(size) < 0 else int(size) for size in sizes]} if fields else {}
         )
         content |= {"encoding_format": content.pop("encodingFormat")} if "encodingFormat" in content else {}
     return {"type": name, "content": content}
@@ -134,14 +135,14 @@ def _as_was(node: Mapping[str, Any]) -> dict[str, Any]:
 
 def _values(leaf: str, steps: int, seed: int) -> Any:
     """Values of one feature: (T, ...) of a step feature, one value of another (no steps)."""
-    kind, *words = leaf.split()
+    kind, *tokens = leaf.split()
     rng = np.random.default_rng([seed, *leaf.encode()])
     count = steps or 1
     if kind == "text":
         return ["open the drawer"] * count
     if kind in ("texts", "ragged"):
         return [["open it", "open the drawer"]] * count
-    shape = [3 if int(each) < 0 else int(each) for each in words if each.lstrip("-").isdigit()]
+    shape = [3 if int(word) < 0 else int(word) for word in tokens if word.lstrip("-").isdigit()]
     if kind == "png":
         return rng.integers(0, 256, (count, *shape), np.uint8)
     if kind == "bool":
@@ -163,20 +164,20 @@ def _example(leaves: Mapping[str, str], values: Mapping[str, Any]) -> bytes:
 def _store(features: Any, key: str, leaf: str, values: Any) -> None:
     kind, encoding = leaf.split()[0], leaf.split()[-1]
     if kind in ("texts", "ragged"):
-        flat = [each for row in values for each in row]
+        flat = [value for row in values for value in row]
         inner = "text" if kind == "texts" else leaf.split(maxsplit=1)[1]
         _store(features, f"{key}/ragged_flat_values", inner, flat)
         features[f"{key}/ragged_row_lengths_0"].int64_list.value.extend(len(row) for row in values)
     elif kind == "text":
-        features[key].bytes_list.value.extend(each.encode() for each in values)
+        features[key].bytes_list.value.extend(value.encode() for value in values)
     elif kind == "png":
         pictures = [cv2.imencode(".png", picture[..., ::-1])[1] for picture in values]
-        features[key].bytes_list.value.extend(bytes(each.tobytes()) for each in pictures)
+        features[key].bytes_list.value.extend(bytes(picture.tobytes()) for picture in pictures)
     elif encoding == "zlib":
-        features[key].bytes_list.value.extend(zlib.compress(each.tobytes()) for each in values)
+        features[key].bytes_list.value.extend(zlib.compress(value.tobytes()) for value in values)
     elif encoding == "bytes":
-        features[key].bytes_list.value.extend(each.tobytes() for each in values)
+        features[key].bytes_list.value.extend(value.tobytes() for value in values)
     elif kind.startswith("float"):
         features[key].float_list.value.extend(np.ravel(values).tolist())
     else:
-        features[key].int64_list.value.extend(int(each) for each in np.ravel(values))
+        features[key].int64_list.value.extend(int(value) for value in np.ravel(values))

@@ -1,4 +1,4 @@
-"""Every quirk that the samples' notes name is in the words that `ares ingest` prints, once, and nothing else is."""
+"""`ares ingest` warns of every quirk that the notes of the samples name, and of nothing else."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ares import open as open_workspace
-from ingest.base import Options
-from ingest.load import load
+from ingest.base import IngestOptions
+from ingest.pipeline import ingest_paths
 
 FLOAT64, SILENT = "float64 numbers are stored as float32", "there is no instruction"
 UNRATED = "rate is not known, 10 Hz assumed (give --rate)"
@@ -37,7 +37,7 @@ QUIRKS: dict[str, tuple[int, int, dict[str, int]]] = {
         "episode has one step": 1,
     }),
     "gr1_sim_lerobot_v20": (5, 0, {
-        "a task of the metadata is an annotation (annotation.human.validity), no instruction": 5,
+        "a task of the metadata is an annotation (annotation.human.validity), not an instruction": 5,
         "timestamps do not begin at 0, shifted": 5,
         "camera egoview of info.json has no video": 1,
         **{f"column {key} is float64, stored as float32": 1 for key in ("action", "next.reward", "observation.state")},
@@ -61,15 +61,15 @@ FAILURES = {
 @pytest.mark.parametrize("folder", QUIRKS)
 def test_what_is_odd_is_told(shared_data: Path, tmp_path: Path, folder: str) -> None:
     ws = open_workspace(str(tmp_path))
-    loaded = load(ws, [str(shared_data / folder)], Options(), quiet=True)
-    kept, failed, warnings = QUIRKS[folder]
-    assert (loaded.report.kept, loaded.report.failed) == (kept, failed)
-    assert {reason: tally.count for reason, tally in loaded.report.warnings.items()} == warnings
-    found = {reason: tally.count for reason, tally in loaded.report.failures.items()}
-    assert found == FAILURES.get(folder, {})
+    report = ingest_paths(ws.stores, [str(shared_data / folder)], IngestOptions(), quiet=True)
+    num_kept, num_failed, warnings = QUIRKS[folder]
+    assert (report.counts.kept, report.counts.failed) == (num_kept, num_failed)
+    assert {reason: tally.count for reason, tally in report.counts.warnings.items()} == warnings
+    failures = {reason: tally.count for reason, tally in report.counts.failures.items()}
+    assert failures == FAILURES.get(folder, {})
     # "train" repeats "val" in Bridge; elsewhere each episode stands once.
-    assert loaded.duplicates == (25 if folder == "bridge_rlds" else 0)
-    assert all(tally.example for tally in loaded.report.warnings.values())
+    assert report.duplicates == (25 if folder == "bridge_rlds" else 0)
+    assert all(tally.example for tally in report.counts.warnings.values())
 
 
 def test_reasons_can_be_counted(shared_data: Path) -> None:

@@ -1,4 +1,4 @@
-"""Browse: find episodes by words, meaning and columns, look at them, make a set of them."""
+"""Page "Browse": find episodes by words, meaning and columns, view them, freeze them as a set."""
 
 from __future__ import annotations
 
@@ -6,193 +6,206 @@ from dataclasses import asdict, replace
 
 import streamlit as st
 
-from app.dashboard import handles, pages
-from app.dashboard.cards import cards, episode_params
-from app.dashboard.components.filters import filters
-from app.dashboard.components.grid import grid
-from app.dashboard.making import make_set
-from app.dashboard.results import Results, results, sort_columns
-from app.dashboard.state import View, chip, from_params, to_params, where_sql
-from app.dashboard.words import label, plain
+from app.dashboard import cached_reads, pages
+from app.dashboard.cards import build_cards, episode_params
+from app.dashboard.components.filters import draw_filters
+from app.dashboard.components.grid import draw_grid
+from app.dashboard.escape import column_label, escape_markdown
+from app.dashboard.results import ResultPage, read_page, sort_columns
+from app.dashboard.set_form import draw_set_form
+from app.dashboard.view_state import ViewState, filter_label, view_from_params, view_to_params, where_sql
 from ares.episode import Json
 from ares.errors import AresError
 from ares.search.facets import Facet
 
-# Open at first; the others wait folded under their names.
-_OPEN = ("dataset", "success", "grade", "duration_seconds")
-# Columns in the order a curator asks for them; the annotators' own come after these.
-_FIRST = ("dataset", "grade", "success", "robot", "duration_seconds", "num_steps", "rate_hz", "num_cameras")
+# Facets that are open at first; of the others only the name is shown.
+_OPEN_FACETS = ("dataset", "success", "grade", "duration_seconds")
+# Facets that come first; those of annotators follow.
+_FIRST_FACETS = (
+    "dataset",
+    "grade",
+    "success",
+    "robot",
+    "duration_seconds",
+    "num_steps",
+    "rate_hz",
+    "num_cameras",
+)
+_SOURCE_ORDER = "source order"
+_ASCENDING, _DESCENDING = "↑", "↓"
 
 
 def render() -> None:
-    """Draw the page of the URL."""
-    view = from_params({name: st.query_params.get_all(name) for name in st.query_params})
-    if not handles.count(""):
-        _empty()
+    """Draw the view that the URL describes."""
+    view = view_from_params({name: st.query_params.get_all(name) for name in st.query_params})
+    if not cached_reads.count_episodes(""):
+        _draw_empty_workspace()
         return
-    _bar(view)
+    _draw_search_bar(view)
     with st.sidebar:
-        _filters(view)
+        _draw_facets(view)
     try:
-        found = results(view)
+        page = read_page(view)
     except AresError as error:
-        _chips(view)
-        pages.say(error)
+        _draw_filter_buttons(view)
+        pages.show_error(error)
         return
-    _line(view, found)
-    _grid(view, found)
+    _draw_result_line(view, page)
+    _draw_results(view, page)
 
 
-def _show(view: View) -> None:
-    st.query_params.from_dict(to_params(view))
+def _set_view(view: ViewState) -> None:
+    st.query_params.from_dict(view_to_params(view))
 
 
-def _empty() -> None:
+def _draw_empty_workspace() -> None:
     st.header("No episodes yet")
     st.write("Put a dataset into this workspace, then reload the page:")
-    st.code(f"ares ingest PATH --workspace {handles.workspace().path}", language="bash")
+    st.code(f"ares ingest PATH --workspace {cached_reads.workspace().path}", language="bash")
 
 
-def _bar(view: View) -> None:
-    def settle() -> None:
-        chosen = str(st.session_state["browse.sort"])
+def _draw_search_bar(view: ViewState) -> None:
+    def apply() -> None:
+        sort = str(st.session_state["browse.sort"])
         changed = replace(
             view,
             text=str(st.session_state["browse.text"]).strip(),
             where=str(st.session_state["browse.where"]).strip(),
-            sort="" if chosen == _ORDER else chosen,
-            descending=st.session_state["browse.way"] == _DOWN,
+            sort="" if sort == _SOURCE_ORDER else sort,
+            descending=st.session_state["browse.direction"] == _DESCENDING,
             page=1,
         )
-        _show(changed if changed.text == view.text else replace(changed, like="", image="", by=""))
+        _set_view(changed if changed.text == view.text else replace(changed, like="", image="", by=""))
 
-    there = sort_columns(handles.columns())
+    columns = sort_columns(cached_reads.filter_columns())
     st.session_state["browse.text"] = view.text
     st.session_state["browse.where"] = view.where
-    st.session_state["browse.sort"] = view.sort if view.sort in there else _ORDER
-    st.session_state["browse.way"] = _DOWN if view.descending else _UP
-    text, sort, way, expert = st.columns([9, 3, 1.6, 1.4], vertical_alignment="bottom")
+    st.session_state["browse.sort"] = view.sort if view.sort in columns else _SOURCE_ORDER
+    st.session_state["browse.direction"] = _DESCENDING if view.descending else _ASCENDING
+    text, sort, direction, sql = st.columns([9, 3, 1.6, 1.4], vertical_alignment="bottom")
     text.text_input(
-        "Search", key="browse.text", type="search", on_change=settle, label_visibility="collapsed",
+        "Search", key="browse.text", type="search", on_change=apply, label_visibility="collapsed",
         placeholder="Search by meaning and words, such as “open the drawer”", icon=":material/search:",
     )  # fmt: skip
     sort.selectbox(
-        "Sort by", [_ORDER, *there], key="browse.sort", on_change=settle, label_visibility="collapsed",
-        format_func=lambda name: f"Sort: {label(name)}", disabled=view.ranked,
+        "Sort by", [_SOURCE_ORDER, *columns], key="browse.sort", on_change=apply, label_visibility="collapsed",
+        format_func=lambda name: f"Sort: {column_label(name)}", disabled=view.is_search,
     )  # fmt: skip
-    way.segmented_control(
-        "Direction", [_UP, _DOWN], key="browse.way", on_change=settle, required=True,
-        label_visibility="collapsed", disabled=view.ranked or not view.sort,
+    direction.segmented_control(
+        "Direction", [_ASCENDING, _DESCENDING], key="browse.direction", on_change=apply, required=True,
+        label_visibility="collapsed", disabled=view.is_search or not view.sort,
     )  # fmt: skip
-    with expert.popover("SQL", width="stretch", type="primary" if view.where else "secondary"):
+    with sql.popover("SQL", width="stretch", type="primary" if view.where else "secondary"):
         st.text_area(
-            "Filter in SQL", key="browse.where", on_change=settle,
+            "Filter in SQL", key="browse.where", on_change=apply,
             placeholder="success = true AND num_steps > 50 AND instruction LIKE '%drawer%'",
         )  # fmt: skip
-        st.caption("Columns: " + ", ".join(plain(name) for name in sorted(handles.columns())))
+        names = sorted(cached_reads.filter_columns())
+        st.caption("Columns: " + ", ".join(escape_markdown(name) for name in names))
 
 
-_ORDER = "source order"
-_UP, _DOWN = "↑", "↓"
-
-
-def _filters(view: View) -> None:
-    columns = handles.columns()
+def _draw_facets(view: ViewState) -> None:
+    columns = cached_reads.filter_columns()
     try:
-        found = {facet.column: facet for facet in handles.facets(where_sql(view, columns))}
+        facets = {facet.column: facet for facet in cached_reads.read_facets(where_sql(view, columns))}
         for column in view.filters:
-            # The counts beside a column's values are those without its own filter: they say what a click would add.
-            (found[column],) = handles.facets(where_sql(view, columns, leave_out=column), column)
+            # Counts beside a column's values ignore its own filter: they are what a click would add.
+            without_own = where_sql(view, columns, leave_out=column)
+            (facets[column],) = cached_reads.read_facets(without_own, column)
     except AresError:
-        return  # the main part of the page says what is wrong with the filter
-    ordered = sorted(found.values(), key=lambda one: (_place(one.column), one.column))
-    shown = [_facet(one, view) for one in ordered if _tells(one)]
-    filters(shown, key="browse.filters", changed=lambda one: _show(view.with_filter(one)))
+        return  # the main part of the page reports what is wrong with the filter
+    ordered = sorted(facets.values(), key=lambda facet: (_facet_rank(facet.column), facet.column))
+    shown = [_facet_data(facet, view) for facet in ordered if _is_informative(facet)]
+    draw_filters(shown, key="browse.filters", on_change=lambda new: _set_view(view.with_filter(new)))
 
 
-def _place(column: str) -> int:
-    return _FIRST.index(column) if column in _FIRST else len(_FIRST)
+def _facet_rank(column: str) -> int:
+    return _FIRST_FACETS.index(column) if column in _FIRST_FACETS else len(_FIRST_FACETS)
 
 
-def _tells(facet: Facet) -> bool:
+def _is_informative(facet: Facet) -> bool:
     # A column that an annotator declares is shown before it has a value; one of the source may never have any.
     return bool(facet.counts or facet.histogram or facet.meaning)
 
 
-def _facet(facet: Facet, view: View) -> dict[str, Json]:
-    chosen = view.filters.get(facet.column)
+def _facet_data(facet: Facet, view: ViewState) -> dict[str, Json]:
+    column_filter = view.filters.get(facet.column)
     counts: list[Json] = [
         [str(value).lower() if facet.type == "bool" else str(value), n] for value, n in facet.counts
     ]
     return {
         **{name: list(value) if isinstance(value, tuple) else value for name, value in asdict(facet).items()},
         "counts": counts,
-        "label": label(facet.column),
-        "open": facet.column in _OPEN,
-        "values": list(chosen.values) if chosen else [],
-        "low": chosen.low if chosen else None,
-        "high": chosen.high if chosen else None,
-        "missing_on": chosen.missing if chosen else False,
+        "label": column_label(facet.column),
+        "open": facet.column in _OPEN_FACETS,
+        "values": list(column_filter.values) if column_filter else [],
+        "low": column_filter.low if column_filter else None,
+        "high": column_filter.high if column_filter else None,
+        "missing_on": column_filter.missing if column_filter else False,
     }
 
 
-def _chips(view: View) -> None:
-    wanted = [
-        (chip(one), replace(one, values=(), low=None, high=None, missing=False))
-        for one in view.filters.values()
-    ]
-    changes = {plain(text): view.with_filter(cleared) for text, cleared in wanted}
-    if view.text:
-        changes[f"“{plain(view.text)}”"] = replace(view, text="", page=1)
-    if view.like:
-        changes[f"like {plain(view.like)}{_by(view)}"] = replace(view, like="", by="", page=1)
-    if view.image:
-        changes[f"like the frame {plain(view.image)}"] = replace(view, image="", by="", page=1)
-    if view.where:
-        changes[plain(view.where)] = replace(view, where="", page=1)
-    for number, (text, without) in enumerate(changes.items()):
+def _draw_filter_buttons(view: ViewState) -> None:
+    """Draw a button for each part of the view; a click removes it."""
+    views = _views_without_a_part(view)
+    for number, (text, without) in enumerate(views.items()):
         st.button(
             text, key=f"browse.chip.{number}", icon=":material/close:", help="Remove this filter",
-            on_click=_show, args=(without,),
+            on_click=_set_view, args=(without,),
         )  # fmt: skip
-    if len(changes) > 1:
-        st.button("Clear all", key="browse.clear", type="tertiary", on_click=_show, args=(View(),))
+    if len(views) > 1:
+        st.button("Clear all", key="browse.clear", type="tertiary", on_click=_set_view, args=(ViewState(),))
 
 
-def _by(view: View) -> str:
-    return f" by {plain(view.by)}" if view.by else ""
+def _views_without_a_part(view: ViewState) -> dict[str, ViewState]:
+    """Label of each part of the view, and the view without that part."""
+    views = {
+        escape_markdown(filter_label(column_filter)): view.with_filter(
+            replace(column_filter, values=(), low=None, high=None, missing=False)
+        )
+        for column_filter in view.filters.values()
+    }
+    if view.text:
+        views[f"“{escape_markdown(view.text)}”"] = replace(view, text="", page=1)
+    if view.like:
+        by = f" by {escape_markdown(view.by)}" if view.by else ""
+        views[f"like {escape_markdown(view.like)}{by}"] = replace(view, like="", by="", page=1)
+    if view.image:
+        views[f"like the frame {escape_markdown(view.image)}"] = replace(view, image="", by="", page=1)
+    if view.where:
+        views[escape_markdown(view.where)] = replace(view, where="", page=1)
+    return views
 
 
-def _line(view: View, found: Results) -> None:
+def _draw_result_line(view: ViewState, page: ResultPage) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="browse.line"):
-        matching, total = f"{found.matching:,}", f"{found.total:,}"
-        best = f"best {found.shown:,} of " if view.ranked and found.shown < found.matching else ""
+        matching, total = f"{page.matching:,}", f"{page.total:,}"
+        best = f"best {page.shown:,} of " if view.is_search and page.shown < page.matching else ""
         st.markdown(f"**{best}{matching} of {total} episodes**", width="content")
-        _chips(view)
+        _draw_filter_buttons(view)
         st.space("stretch")
-        if found.shown:
-            make_set(view, found.shown)
+        if page.shown:
+            draw_set_form(view, page.shown)
 
 
-def _grid(view: View, found: Results) -> None:
-    if not found.ids:
+def _draw_results(view: ViewState, page: ResultPage) -> None:
+    if not page.ids:
         st.info(
             "No episode fits. Remove a filter, or search for something else.", icon=":material/search_off:"
         )
         return
-    episodes = handles.workspace().tables.episodes.get(found.ids)
-    params = to_params(view)
-    drawn = cards(episodes, handles.rows(found.ids), found.hits, params, found.first)
-    opened = grid(drawn, key="browse.grid")
+    episodes = cached_reads.workspace().stores.tables.episodes.get(page.ids)
+    params = view_to_params(view)
+    cards = build_cards(episodes, cached_reads.read_captions(page.ids), page.hits, params, page.first)
+    opened = draw_grid(cards, key="browse.grid")
     if opened:
-        episode_id, at, second = opened
-        pages.go("episode", episode_params(params, episode_id, at, second))
-    if found.pages > 1:
-        here = min(view.page, found.pages)
-        key = f"browse.page.{here}"
+        pages.open_page("episode", episode_params(params, *opened))
+    if page.pages > 1:
+        current = min(view.page, page.pages)
+        key = f"browse.page.{current}"
         with st.container(horizontal_alignment="center"):
-            st.pagination(found.pages, default=here, key=key, on_change=lambda: _turn(view, key))
+            st.pagination(page.pages, default=current, key=key, on_change=lambda: _turn_page(view, key))
 
 
-def _turn(view: View, key: str) -> None:
-    _show(replace(view, page=int(st.session_state[key])))
+def _turn_page(view: ViewState, key: str) -> None:
+    _set_view(replace(view, page=int(st.session_state[key])))

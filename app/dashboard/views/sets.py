@@ -1,111 +1,114 @@
-"""Sets: the frozen selections, what is in them, and their export."""
+"""Page "Sets": the frozen selections, their episodes, and their export."""
 
 from __future__ import annotations
 
 import json
 import shlex
+from itertools import islice
 from pathlib import Path
 
 import streamlit as st
 
-from app.dashboard import handles, pages
-from app.dashboard.cards import cards, episode_params
-from app.dashboard.components.grid import grid
-from app.dashboard.exporting import Export, running, start
-from app.dashboard.words import plain
-from ares.curate.sets import CurationSet
+from app.dashboard import cached_reads, pages
+from app.dashboard.cards import build_cards, episode_params
+from app.dashboard.components.grid import draw_grid
+from app.dashboard.escape import escape_markdown
+from app.dashboard.export_job import ExportJob, current_job, start_export
+from ares.curation import CurationSet
 from ares.errors import AresError
 from ares.registry import exporters
 
-_SHOWN = 24
+_MAX_CARDS = 24
 
 
 def render() -> None:
-    """Draw the list and the set of the URL."""
-    kept = handles.sets()
-    if not kept:
+    """Draw the list of sets, and the set that the URL names."""
+    sets = cached_reads.list_sets()
+    if not sets:
         st.header("No sets yet")
         st.write("Filter or search in Browse, then choose “Make a set from these”.")
         return
-    chosen = _list(kept)
+    selected = _draw_list(sets)
     st.divider()
-    _one(chosen)
+    _draw_set(selected)
 
 
-def _list(kept: list[CurationSet]) -> CurationSet:
+def _draw_list(sets: list[CurationSet]) -> CurationSet:
+    """Draw a table of all sets and a list to select from; returns the selected set."""
     st.header("Sets")
     rows = [
         {
-            "set": one.name,
-            "version": one.version,
-            "episodes": one.episodes,
-            "created": one.created,
-            "recipe": _recipe(one),
+            "set": episode_set.name,
+            "version": episode_set.version,
+            "episodes": episode_set.episodes,
+            "created": episode_set.created,
+            "recipe": _recipe_text(episode_set),
         }
-        for one in kept
+        for episode_set in sets
     ]
     st.dataframe(rows, hide_index=True, key="sets.list")
-    labels = [one.label for one in kept]
-    asked = st.query_params.get("set", "")
-    st.session_state["sets.chosen"] = asked if asked in labels else labels[0]
-    label = st.selectbox("Show", labels, key="sets.chosen", width=420, on_change=_choose)
-    return kept[labels.index(label)]
+    labels = [episode_set.label for episode_set in sets]
+    requested = st.query_params.get("set", "")
+    st.session_state["sets.selected"] = requested if requested in labels else labels[0]
+    label = st.selectbox("Show", labels, key="sets.selected", width=420, on_change=_put_selection_in_url)
+    return sets[labels.index(label)]
 
 
-def _choose() -> None:
-    st.query_params["set"] = str(st.session_state["sets.chosen"])
+def _put_selection_in_url() -> None:
+    st.query_params["set"] = str(st.session_state["sets.selected"])
 
 
-def _recipe(one: CurationSet) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in one.recipe.items() if value)
+def _recipe_text(episode_set: CurationSet) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in episode_set.recipe.items() if value)
 
 
-def _one(chosen: CurationSet) -> None:
-    st.subheader(plain(chosen.label))
-    recipe = _recipe(chosen) or "every episode"
-    facts = f"{chosen.episodes:,} episodes, frozen {chosen.created}, hash {chosen.ids_hash}; {recipe}"
-    st.caption(plain(facts))
-    left, right = st.columns([1, 1], gap="large")
-    with left:
-        _export(chosen)
-    with right, st.expander("Recipe"):
-        st.code(json.dumps(chosen.to_json(), indent=1, ensure_ascii=False), language="json", wrap_lines=True)
-    _members(chosen)
+def _draw_set(episode_set: CurationSet) -> None:
+    st.subheader(escape_markdown(episode_set.label))
+    recipe = _recipe_text(episode_set) or "every episode"
+    counts = f"{episode_set.episodes:,} episodes, frozen {episode_set.created}"
+    st.caption(escape_markdown(f"{counts}, hash {episode_set.ids_hash}; {recipe}"))
+    left_column, right_column = st.columns([1, 1], gap="large")
+    with left_column:
+        _draw_export(episode_set)
+    with right_column, st.expander("Recipe"):
+        document = json.dumps(episode_set.to_json(), indent=1, ensure_ascii=False)
+        st.code(document, language="json", wrap_lines=True)
+    _draw_members(episode_set)
 
 
-def _export(chosen: CurationSet) -> None:
+def _draw_export(episode_set: CurationSet) -> None:
     st.markdown("**Export**")
-    form = st.selectbox("Format", exporters.names(), key="sets.format")
-    ws = handles.workspace()
-    folder = (Path.cwd() if ws.remote else ws.folder.parent) / f"{chosen.name}-v{chosen.version}-{form}"
+    format = str(st.selectbox("Format", exporters.names(), key="sets.format"))
+    workspace = cached_reads.workspace()
+    stores = workspace.stores
+    parent = Path.cwd() if stores.is_remote else stores.folder.parent
     dest = st.text_input(
-        "Destination folder on this server", value=str(folder), key=f"sets.dest.{chosen.label}.{form}"
+        "Destination folder on this server",
+        value=str(parent / f"{episode_set.name}-v{episode_set.version}-{format}"),
+        key=f"sets.dest.{episode_set.label}.{format}",
     )
-    workspace = handles.workspace().path
-    line = shlex.join(
-        ["ares", "export", chosen.label, dest or "DEST", "--format", str(form), "--workspace", workspace]
-    )
-    job = running(chosen.label)
-    if st.button(
-        "Export", type="primary", key="sets.export", disabled=not dest or bool(job and not job.ended)
-    ):
-        job = start(handles.workspace(), chosen, str(form), dest)
+    job = current_job(episode_set.label)
+    disabled = not dest or bool(job and not job.ended)
+    if st.button("Export", type="primary", key="sets.export", disabled=disabled):
+        job = start_export(stores, episode_set, format, dest)
     st.caption("The same on the command line:")
+    command = ["ares", "export", episode_set.label, dest or "DEST", "--format", format]
+    line = shlex.join([*command, "--workspace", workspace.path])
     st.code(line, language="bash", wrap_lines=True)
     if job:
-        _progress(job)
+        _draw_progress(job)
 
 
-def _progress(job: Export) -> None:
+def _draw_progress(job: ExportJob) -> None:
     @st.fragment(run_every=None if job.ended else 0.5)
     def draw() -> None:
         if job.ended and not job.shown:
             job.shown = True
             st.rerun()
         if job.error:
-            pages.say(job.error)
+            pages.show_error(job.error)
         elif job.report is not None:
-            st.success(f"Exported to {plain(job.dest)}", icon=":material/check_circle:")
+            st.success(f"Exported to {escape_markdown(job.dest)}", icon=":material/check_circle:")
             if failed := job.report.get("failed"):
                 st.warning(f"{failed:,} episodes of the set failed and are not in the export")
             st.json(job.report)
@@ -117,18 +120,17 @@ def _progress(job: Export) -> None:
     draw()
 
 
-def _members(chosen: CurationSet) -> None:
-    ws = handles.workspace()
-    ids = [one for _, one in zip(range(_SHOWN), ws.sets.ids(chosen), strict=False)]
-    found = ws.tables.episodes.get(ids)
-    more = f", the first {len(ids)} of {chosen.episodes:,}" if chosen.episodes > len(ids) else ""
+def _draw_members(episode_set: CurationSet) -> None:
+    workspace = cached_reads.workspace()
+    ids = list(islice(workspace.sets.ids(episode_set), _MAX_CARDS))
+    episodes = workspace.stores.tables.episodes.get(ids)
+    total = episode_set.episodes
+    more = f", the first {len(ids)} of {total:,}" if total > len(ids) else ""
     st.markdown(f"**Episodes**{more}")
-    if len(found) < len(ids):
-        pages.say(
-            AresError(
-                "episodes of this set are not in the workspace", f"{len(ids) - len(found)} of {len(ids)}"
-            )
-        )
-    opened = grid(cards(found, handles.rows(ids), {}, {}), key="sets.grid", compact=True)
+    if len(episodes) < len(ids):
+        missing = f"{len(ids) - len(episodes)} of {len(ids)}"
+        pages.show_error(AresError("episodes of this set are not in the workspace", missing))
+    cards = build_cards(episodes, cached_reads.read_captions(ids), {}, {})
+    opened = draw_grid(cards, key="sets.grid", compact=True)
     if opened:
-        pages.go("episode", episode_params({}, opened[0], None, 0.0))
+        pages.open_page("episode", episode_params({}, opened[0], None, 0.0))

@@ -1,4 +1,4 @@
-"""Status: what the workspace holds, what is done, what is missing and what failed."""
+"""Page "Status": counts of episodes, annotations and table rows, and failures by reason."""
 
 from __future__ import annotations
 
@@ -7,54 +7,66 @@ from typing import Any, cast
 
 import streamlit as st
 
-from app.dashboard import handles
-from app.dashboard.words import plain
-from ares.describe import describe_workspace, failures_by_reason
+from app.dashboard import cached_reads
+from app.dashboard.escape import escape_markdown
+from ares.store import Stores
+from ares.summary import describe_workspace, failures_by_reason
+
+_TABLE_COUNTS = ("rows", "indexed", "recall", "p50_ms")
 
 
 def render() -> None:
-    """Draw the page."""
-    ws = handles.workspace()
-    document = cast("Mapping[str, Any]", describe_workspace(ws))
+    """Draw the status of the workspace."""
+    stores = cached_reads.workspace().stores
+    document = cast("Mapping[str, Any]", describe_workspace(stores))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header("Status", width="content")
         st.space("stretch")
         if st.button("Refresh", icon=":material/refresh:", key="status.refresh"):
-            handles.refresh()
-    st.caption(plain(ws.location))
+            cached_reads.clear_caches()
+    st.caption(escape_markdown(stores.location))
+    _draw_tiles(document)
+    left_column, right_column = st.columns(2, gap="large")
+    with left_column:
+        _draw_stores(document)
+    with right_column:
+        _draw_jobs(document, stores)
+
+
+def _draw_tiles(document: Mapping[str, Any]) -> None:
     tiles = st.columns(4)
     tiles[0].metric("Episodes", f"{document['episodes']:,}", border=True)
     tiles[1].metric("Datasets", f"{len(document['datasets']):,}", border=True)
     tiles[2].metric("Sets", f"{len(document['sets']):,}", border=True)
-    tiles[3].metric("Media cache", _size(handles.cache_bytes()), border=True)
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.subheader("Datasets")
-        _table([{"dataset": name, "episodes": n} for name, n in document["datasets"].items()], "none yet")
-        st.subheader("Tables")
-        shown = ("rows", "indexed", "recall", "p50_ms")
-        _table(
-            [
-                {"table": name, **{key: counts[key] for key in shown}}
-                for name, counts in document["tables"].items()
-            ],
-            "none yet",
-        )
-    with right:
-        st.subheader("Annotations")
-        _table(
-            [{"annotation": name, **counts} for name, counts in document["annotations"].items()], "none yet"
-        )
-        st.subheader("Failures by reason")
-        _table(cast("list[dict[str, Any]]", failures_by_reason(ws)), "nothing has failed")
+    tiles[3].metric("Media cache", _format_bytes(cached_reads.media_cache_bytes()), border=True)
 
 
-def _table(rows: list[dict[str, Any]], nothing: str) -> None:
+def _draw_stores(document: Mapping[str, Any]) -> None:
+    st.subheader("Datasets")
+    datasets = [{"dataset": name, "episodes": count} for name, count in document["datasets"].items()]
+    _draw_table(datasets, "none yet")
+    st.subheader("Tables")
+    tables = [
+        {"table": name, **{key: counts[key] for key in _TABLE_COUNTS}}
+        for name, counts in document["tables"].items()
+    ]
+    _draw_table(tables, "none yet")
+
+
+def _draw_jobs(document: Mapping[str, Any], stores: Stores) -> None:
+    st.subheader("Annotations")
+    annotations = [{"annotation": name, **counts} for name, counts in document["annotations"].items()]
+    _draw_table(annotations, "none yet")
+    st.subheader("Failures by reason")
+    _draw_table(cast("list[dict[str, Any]]", failures_by_reason(stores)), "nothing has failed")
+
+
+def _draw_table(rows: list[dict[str, Any]], placeholder: str) -> None:
     if rows:
         st.dataframe(rows, hide_index=True)
     else:
-        st.caption(nothing)
+        st.caption(placeholder)
 
 
-def _size(size: int) -> str:
+def _format_bytes(size: int) -> str:
     return f"{size / 2**20:.1f} MB" if size < 2**30 else f"{size / 2**30:.2f} GB"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from ares.settings import from_environment
+from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 
 Capture = pytest.CaptureFixture[str]
@@ -25,29 +25,29 @@ def workspace(demo_samples: Path, tmp_path: Path, capsys: Capture) -> str:
     return path
 
 
-def refused(capsys: Capture, *words: str) -> str:
-    """The one line with which a request is refused, less the place in a filter that follows it."""
-    assert main(words) == 2
+def refused(capsys: Capture, *arguments: str) -> str:
+    """Run a command that is refused; returns its error line, without the position in a filter below it."""
+    assert main(arguments) == 2
     out, err = capsys.readouterr()
-    line, *place = err.splitlines()
+    line, *pointer = err.splitlines()
     assert out == "" and "Traceback" not in err
-    assert not place or (len(place) == 2 and place[1].strip() == "^")
+    assert not pointer or (len(pointer) == 2 and pointer[1].strip() == "^")
     return line
 
 
-def answered(capsys: Capture, status: int, *words: str) -> Any:
-    assert main([*words, "--json"]) == status
+def run_json(capsys: Capture, status: int, *arguments: str) -> Any:
+    assert main([*arguments, "--json"]) == status
     return json.loads(capsys.readouterr().out)
 
 
 def episodes(path: str) -> int:
-    return open_workspace(path, from_environment({})).tables.episodes.count()
+    return open_workspace(path, settings_from_environment({})).stores.tables.episodes.count()
 
 
 def test_a_folder_that_is_no_dataset(workspace: str, capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     line = refused(capsys, "ingest", "-w", workspace, str(tmp_path / "empty"))
-    assert "is no dataset that can be read" in line and "rlds, video" in line
+    assert "is not a recognised dataset" in line and "rlds, video" in line
     assert "no such file" in refused(capsys, "ingest", "-w", workspace, str(tmp_path / "nowhere"))
     assert episodes(workspace) == 12
 
@@ -61,9 +61,9 @@ def test_a_wrong_path_leaves_no_workspace_behind(capsys: Capture, tmp_path: Path
 def test_a_folder_of_something_else_is_never_a_workspace(
     capsys: Capture, demo_samples: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "notes.txt").write_text("notes")
     line = refused(capsys, "ingest", "-w", str(tmp_path), str(demo_samples / "video"))
-    assert "is no workspace" in line
+    assert "is not a workspace" in line
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
@@ -76,8 +76,8 @@ def test_a_tfrecord_cut_in_the_middle_and_a_wrong_checksum(
     broken = bytearray(second.read_bytes())
     broken[5000] ^= 0xFF
     second.write_bytes(bytes(broken))
-    words = ("ingest", "-w", workspace, "--rate", "10", str(tmp_path / "rlds"))
-    document = answered(capsys, 1, *words)
+    arguments = ("ingest", "-w", workspace, "--rate", "10", str(tmp_path / "rlds"))
+    document = run_json(capsys, 1, *arguments)
     assert document["planned"] == 12 == document["kept"] + document["failed"]
     reasons = {row["reason"]: row["count"] for row in document["failures"]}
     assert sum("checksum" in reason or "CRC" in reason for reason in reasons) == 1
@@ -95,7 +95,7 @@ def test_a_video_of_zero_bytes_and_a_metadata_line_that_is_not_json(
     lines = (tmp_path / "other" / "metadata.jsonl").read_text().splitlines()
     lines[4] = lines[4][:-10]
     (tmp_path / "other" / "metadata.jsonl").write_text("\n".join(lines) + "\n")
-    document = answered(capsys, 1, "ingest", "-w", workspace, str(tmp_path / "other"))
+    document = run_json(capsys, 1, "ingest", "-w", workspace, str(tmp_path / "other"))
     assert (document["planned"], document["kept"], document["failed"]) == (12, 10, 2)
     examples = " ".join(row["example"] for row in document["failures"])
     assert "metadata.jsonl" in examples and "line 5" in examples and "basketball_000_front.mp4" in examples
@@ -106,26 +106,26 @@ def test_an_instruction_with_html_in_it_stays_text(
 ) -> None:
     shutil.copytree(demo_samples / "video", tmp_path / "v")
     rows = [json.loads(line) for line in (tmp_path / "v" / "metadata.jsonl").read_text().splitlines()]
-    evil = '<img src=x onerror=alert(1)>\x1b[31m "drawer"'
-    rows[0]["instruction"] = evil
+    hostile = '<img src=x onerror=alert(1)>\x1b[31m "drawer"'
+    rows[0]["instruction"] = hostile
     (tmp_path / "v" / "metadata.jsonl").write_text("\n".join(map(json.dumps, rows)))
     path = str(tmp_path / "w")
-    answered(capsys, 0, "ingest", "-w", path, str(tmp_path / "v"))
-    (hit,) = answered(capsys, 0, "search", "onerror", "-w", path)
-    assert hit["instruction"] == evil
+    run_json(capsys, 0, "ingest", "-w", path, str(tmp_path / "v"))
+    (hit,) = run_json(capsys, 0, "search", "onerror", "-w", path)
+    assert hit["instruction"] == hostile
     assert main(["search", "onerror", "-w", path]) == 0
     assert "\x1b[31m" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("arguments", "message"),
     [
         (("annotate", "captoin"), "no annotator 'captoin': there are: caption, embed, grade, map, motion"),
         (
             ("ingest", ".", "--format", "rdls"),
             "no ingester 'rdls': there are: hdf5, lerobot, mcap, rlds, video",
         ),
-        (("search", "x", "--where", "succes = true"), "there are the columns"),
+        (("search", "x", "--where", "succes = true"), "the columns are"),
         (("search", "x", "--where", "success = "), "the filter cannot be read"),
         (("search",), "a search needs a text, an image or an episode"),
         (("search", "--like", "0000000000000000"), "no episode '0000000000000000'"),
@@ -143,9 +143,9 @@ def test_an_instruction_with_html_in_it_stays_text(
     ],
 )
 def test_a_wrong_request_is_one_line(
-    workspace: str, capsys: Capture, words: tuple[str, ...], told: str
+    workspace: str, capsys: Capture, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert told in refused(capsys, *words, "-w", workspace)
+    assert message in refused(capsys, *arguments, "-w", workspace)
     assert episodes(workspace) == 12
 
 
@@ -180,13 +180,13 @@ def test_an_unreachable_mongodb(
 
 @pytest.mark.parametrize("limit", ["-1", "99999999999999999999", "many", "1e3"])
 def test_a_limit_that_is_no_number_of_episodes(capsys: Capture, limit: str, tmp_path: Path) -> None:
-    for words in (
+    for arguments in (
         ("search", "mug"),
         ("set", "create", "x"),
         ("annotate", "motion"),
         ("ingest", str(tmp_path)),
     ):
-        with pytest.raises(SystemExit) as ended:
-            main([*words, f"--limit={limit}", "-w", str(tmp_path / "w")])
-        assert ended.value.code == 2
-        assert "is no number of episodes" in capsys.readouterr().err
+        with pytest.raises(SystemExit) as exit_info:
+            main([*arguments, f"--limit={limit}", "-w", str(tmp_path / "w")])
+        assert exit_info.value.code == 2
+        assert "is not a number of episodes" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ares.settings import Settings
 from ares.workspace import open_workspace
-from benchmarks.grow import grow
+from benchmarks.synthetic_episodes import add_synthetic_episodes
 
 _SCRIPT = """
 import sys
@@ -21,11 +21,11 @@ print(sorted({"lancedb", "duckdb", "torch", "streamlit"} & set(sys.modules)), fi
 
 def test_status_imports_no_library_that_writes(tmp_path: Path) -> None:
     path = str(tmp_path / "ws")
-    ws = open_workspace(path, Settings())
-    grow(ws, 50)
-    ws.sync()
-    assert ws.tables.segments.count() == 0  # its table is made by the first who asks
-    ws.close()
+    workspace = open_workspace(path, Settings())
+    add_synthetic_episodes(workspace, 50)
+    workspace.sync()
+    assert workspace.stores.tables.segments.count() == 0  # its table is made by the first who asks
+    workspace.close()
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT, path], capture_output=True, text=True, check=True, timeout=120
     )

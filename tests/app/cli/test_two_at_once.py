@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 
 from app.cli.main import main
-from ares.doctor import examine
-from ares.settings import from_environment
+from ares.doctor import run_checks
+from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 
 # Dies when it has written the signals of its second batch, and not yet the rows.
 _DYING = """
 import os, signal, sys
-import annotators.write, ingest.write
-from ares.store.trajectories import TrajectoryTable
-annotators.write._FACTS_PER_WRITE = ingest.write._EPISODES_PER_WRITE = 3
+import annotators.runner.writer, ingest.pipeline.write
+from ares.store.lance.trajectories import TrajectoryTable
+annotators.runner.writer._ANNOTATIONS_PER_WRITE = ingest.pipeline.write._EPISODES_PER_WRITE = 3
 real, calls = TrajectoryTable.write, [0]
 def dying(*args, **kwargs):
     result = real(*args, **kwargs)
@@ -31,25 +31,25 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def _start(program: list[str], *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, *program, *words]
+def _start(program: list[str], *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, *program, *arguments]
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def test_a_job_beside_one_that_is_killed_ends_and_doctor_mends(demo_samples: Path, tmp_path: Path) -> None:
-    place = str(tmp_path / "ws")
-    doomed = ["ingest", str(demo_samples / "rlds"), "--rate", "10", "-w", place]
-    other = ["ingest", str(demo_samples / "video"), "-w", place]
+    path = str(tmp_path / "ws")
+    doomed = ["ingest", str(demo_samples / "rlds"), "--rate", "10", "-w", path]
+    other = ["ingest", str(demo_samples / "video"), "-w", path]
     with _start(["-c", _DYING], *doomed) as dying, _start(["-m", "app.cli.main"], *other) as living:
-        told = living.communicate(timeout=120)[1]
+        errors = living.communicate(timeout=120)[1]
         dying.communicate(timeout=120)
     assert dying.returncode == -signal.SIGKILL
-    assert living.returncode == 0, told
-    ws = open_workspace(place, from_environment())
-    found = examine(ws, repair=True)
-    assert all(one.repaired for one in found)
-    assert examine(ws) == []
+    assert living.returncode == 0, errors
+    workspace = open_workspace(path, settings_from_environment())
+    findings = run_checks(workspace.stores, repair=True)
+    assert all(finding.repaired for finding in findings)
+    assert run_checks(workspace.stores) == []
     assert main(doomed) == 0
-    assert ws.tables.episodes.count() == ws.tables.trajectories.count() == 24
-    assert examine(ws) == []
-    ws.close()
+    assert workspace.stores.tables.episodes.count() == workspace.stores.tables.trajectories.count() == 24
+    assert run_checks(workspace.stores) == []
+    workspace.close()

@@ -26,7 +26,7 @@ _QUIET = [
 ]
 _SERVE = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.dashboard.server import serve; serve(open_workspace(sys.argv[1], Settings()), port=0)"
+    "from app.server.asgi import serve; serve(open_workspace(sys.argv[1], Settings()), port=0)"
 )
 
 
@@ -38,7 +38,7 @@ def address(workspace: Workspace) -> Iterator[str]:
     try:
         assert server.stderr is not None
         lines = iter(server.stderr.readline, "")
-        yield next(found[0] for line in lines if (found := re.search(r"http://\S+", line)))
+        yield next(match[0] for line in lines if (match := re.search(r"http://\S+", line)))
     finally:
         server.terminate()
         server.communicate(timeout=20)
@@ -49,25 +49,25 @@ def browser(chromium: str) -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=_QUIET)
-        yield running
-        running.close()
+        instance = playwright.chromium.launch(executable_path=chromium, args=_QUIET)
+        yield instance
+        instance.close()
 
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    opened = browser.new_page(viewport={"width": 1400, "height": 900})
-    opened.set_default_timeout(20_000)
+    tab = browser.new_page(viewport={"width": 1400, "height": 900})
+    tab.set_default_timeout(20_000)
     foreign: list[str] = []
-    opened.on(
-        "request", lambda request: foreign.append(request.url) if not _own(request.url, address) else None
+    tab.on(
+        "request", lambda request: foreign.append(request.url) if not _is_own(request.url, address) else None
     )
-    yield opened
-    opened.close()
+    yield tab
+    tab.close()
     assert foreign == []
 
 
-def _own(url: str, address: str) -> bool:
+def _is_own(url: str, address: str) -> bool:
     return url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))
 
 
@@ -131,7 +131,7 @@ def _watch(page: Page) -> None:
     _wait_time(page, f"t > {start} + 0.4")
     page.keyboard.press("Space")
     times = page.locator(".camera:not(.collapsed) video").evaluate_all(
-        "all => all.map(one => one.currentTime)"
+        "videos => videos.map(video => video.currentTime)"
     )
     assert len(times) == 2
     assert abs(times[0] - times[1]) < 0.15
@@ -154,16 +154,16 @@ def _step_by_keys(page: Page) -> None:
 def _seek_in_the_plots(page: Page) -> None:
     plots = page.locator(".plot")
     assert plots.count() >= 2
-    inked = (
+    colours = (
         "canvas => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"
     )
-    assert plots.first.locator("canvas").evaluate(inked) > 20
-    at = plots.first.locator(".cursor").evaluate("one => one.style.transform")
+    assert plots.first.locator("canvas").evaluate(colours) > 20
+    transform = plots.first.locator(".cursor").evaluate("cursor => cursor.style.transform")
     area = plots.first.locator(".area")
     box = area.bounding_box()
     assert box is not None
     area.click(position={"x": box["width"] * 0.8, "y": 40})
-    assert plots.first.locator(".cursor").evaluate("one => one.style.transform") != at
+    assert plots.first.locator(".cursor").evaluate("cursor => cursor.style.transform") != transform
     _wait_time(page, "t > 2")
 
 
@@ -189,17 +189,17 @@ def test_a_click_on_a_value_filters_and_a_shared_address_shows_the_same(page: Pa
     page.get_by_text("6 of 25 episodes").wait_for()
 
 
-def test_markup_in_data_stays_text(page: Page, address: str, workspace: Workspace, hostile: str) -> None:
+def test_markup_in_data_stays_text(page: Page, address: str, workspace: Workspace, markup: str) -> None:
     page.goto(f"{address}/?f.dataset=hostile")
-    assert page.locator(".card .title").first.inner_text() == hostile
-    told = next(iter(workspace.tables.episodes.ids("dataset = 'hostile'")))
+    assert page.locator(".card .title").first.inner_text() == markup
+    with_markup = next(iter(workspace.stores.tables.episodes.ids("dataset = 'hostile'")))
     graded = next(
         episode.episode_id for episode in workspace.episodes("dataset = 'metaworld_sawyer'", limit=1)
     )
-    for one in (told, graded):
-        page.goto(f"{address}/episode?episode={one}")
+    for episode_id in (with_markup, graded):
+        page.goto(f"{address}/episode?episode={episode_id}")
         page.locator(".player").wait_for()
         page.get_by_text("onerror").first.wait_for()
-        assert one in page.locator("dl dd").all_inner_texts()
+        assert episode_id in page.locator("dl dd").all_inner_texts()
         assert page.locator("img[src=x]").count() == 0
         assert "broken in" not in page.title()

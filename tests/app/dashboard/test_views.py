@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.dashboard import handles
+from app.dashboard import cached_reads
 from ares.workspace import Workspace
 
 
 @pytest.fixture
-def shown(workspace: Workspace) -> Workspace:
-    handles.use(workspace)
+def displayed(workspace: Workspace) -> Workspace:
+    cached_reads.use_workspace(workspace)
     return workspace
 
 
-def _view(name: str, params: Mapping[str, str | list[str]] | None = None) -> AppTest:
+def _draw(name: str, params: Mapping[str, str | list[str]] | None = None) -> AppTest:
     script = f"""
 import streamlit as st
-from app.dashboard.pages import _drawing
-_drawing({name!r})()
+from app.dashboard.pages import page_function
+page_function({name!r})()
 """
     app = AppTest.from_string(script, default_timeout=30)
     for key, value in (params or {}).items():
@@ -32,97 +32,99 @@ _drawing({name!r})()
     return app
 
 
-def _words(app: AppTest) -> str:
+def _markdown(app: AppTest) -> str:
     return "\n".join(element.value for element in app.markdown)
 
 
-def test_the_entry_script_opens_on_browse(shown: Workspace) -> None:
+def test_the_entry_script_opens_on_browse(displayed: Workspace) -> None:
     app = AppTest.from_file(str(Path("app/dashboard/main.py").resolve()), default_timeout=30).run()
     assert not app.exception
-    assert "25 of 25 episodes" in _words(app)
+    assert "25 of 25 episodes" in _markdown(app)
 
 
 def test_the_map_says_what_to_run_until_it_is_drawn_and_then_shows_what_the_filters_leave(
-    shown: Workspace, mapped: Workspace
+    displayed: Workspace, mapped: Workspace
 ) -> None:
-    handles.refresh()
-    assert "annotate map" in _view("map").code[0].value
-    handles.use(mapped)
-    app = _view("map", {"f.success": "true"})
-    assert "**2 episodes on the map**" in _words(app)
+    cached_reads.clear_caches()
+    assert "annotate map" in _draw("map").code[0].value
+    cached_reads.use_workspace(mapped)
+    app = _draw("map", {"f.success": "true"})
+    assert "**2 episodes on the map**" in _markdown(app)
     (chart,) = app.get("vega_lite_chart")
     assert "map_x" in chart.proto.spec
-    handles.use(shown)
+    cached_reads.use_workspace(displayed)
 
 
-def test_filters_of_the_url_select_and_show_as_chips(shown: Workspace) -> None:
-    app = _view("browse", {"f.dataset": "metaworld_sawyer", "f.success": "true"})
-    assert "6 of 25 episodes" in _words(app)
+def test_filters_of_the_url_select_and_show_as_chips(displayed: Workspace) -> None:
+    app = _draw("browse", {"f.dataset": "metaworld_sawyer", "f.success": "true"})
+    assert "6 of 25 episodes" in _markdown(app)
     chips = [button for button in app.button if str(button.key).startswith("browse.chip")]
     assert [chip.label for chip in chips] == ["dataset\\: metaworld\\_sawyer", "success\\: true"]
     app.button(key="browse.chip.1").click().run()
-    assert "12 of 25 episodes" in _words(app)
+    assert "12 of 25 episodes" in _markdown(app)
 
 
-def test_a_search_of_the_url_ranks_the_filtered_episodes(shown: Workspace) -> None:
-    app = _view("browse", {"q": "drawer", "f.dataset": "video"})
+def test_a_search_of_the_url_ranks_the_filtered_episodes(displayed: Workspace) -> None:
+    app = _draw("browse", {"q": "drawer", "f.dataset": "video"})
     assert app.text_input(key="browse.text").value == "drawer"
-    assert "of 25 episodes" in _words(app)
+    assert "of 25 episodes" in _markdown(app)
     app.text_input(key="browse.text").set_value("").run()
-    assert "12 of 25 episodes" in _words(app)
+    assert "12 of 25 episodes" in _markdown(app)
     assert "q" not in app.query_params
 
 
-def test_a_filter_that_cannot_be_read_is_one_box_that_names_the_columns(shown: Workspace) -> None:
-    app = _view("browse", {"where": "nonsense = 1"})
+def test_a_filter_that_cannot_be_read_is_one_box_that_names_the_columns(displayed: Workspace) -> None:
+    app = _draw("browse", {"where": "nonsense = 1"})
     assert len(app.error) == 1
     assert "nonsense" in app.error[0].value
     assert "num\\_steps" in app.error[0].value
 
 
-def test_a_column_that_is_not_there_is_one_box(shown: Workspace) -> None:
-    app = _view("browse", {"f.colour": "red"})
+def test_a_column_that_is_not_there_is_one_box(displayed: Workspace) -> None:
+    app = _draw("browse", {"f.colour": "red"})
     assert [error.value.split("\n")[0] for error in app.error] == ["**no column \\'colour\\'**"]
 
 
-def test_an_unknown_episode_is_one_box(shown: Workspace) -> None:
-    app = _view("episode", {"episode": "0" * 16})
+def test_an_unknown_episode_is_one_box(displayed: Workspace) -> None:
+    app = _draw("episode", {"episode": "0" * 16})
     assert len(app.error) == 1
 
 
-def test_an_episode_shows_its_grade_and_what_made_it(shown: Workspace) -> None:
-    chosen = next(iter(shown.tables.episodes.ids("grade = 'not_acceptable'")))
-    app = _view("episode", {"episode": chosen})
-    assert "caption not acceptable" in _words(app)
+def test_an_episode_shows_its_grade_and_what_made_it(displayed: Workspace) -> None:
+    episode_id = next(iter(displayed.stores.tables.episodes.ids("grade = 'not_acceptable'")))
+    app = _draw("episode", {"episode": episode_id})
+    assert "caption not acceptable" in _markdown(app)
     table = app.dataframe[0].value
     assert list(table["name"]) == ["quality", "caption", "grade", "motion"]
     assert list(table["model"])[1:3] == ["hand", "hand"]
 
 
-def test_a_set_made_from_a_view_holds_its_episodes_and_is_listed(shown: Workspace) -> None:
-    app = _view("browse", {"f.grade": "acceptable"})
-    app.text_input(key="making.name").set_value("good")
+def test_a_set_made_from_a_view_holds_its_episodes_and_is_listed(displayed: Workspace) -> None:
+    app = _draw("browse", {"f.grade": "acceptable"})
+    app.text_input(key="set_form.name").set_value("good")
     next(button for button in app.button if button.label == "Make the set").click().run()
     assert not app.exception
     assert "good\\@1" in app.success[0].value or "good@1" in app.success[0].value
-    assert set(shown.sets.ids(shown.sets["good"])) == shown.tables.episodes.ids("grade = 'acceptable'")
-    listed = _view("sets", {"set": "good@1"})
+    assert set(displayed.sets.ids(displayed.sets["good"])) == displayed.stores.tables.episodes.ids(
+        "grade = 'acceptable'"
+    )
+    listed = _draw("sets", {"set": "good@1"})
     assert "good" in list(listed.dataframe[0].value["set"])
     assert "ares export good@1" in listed.code[0].value
 
 
-def test_a_set_without_a_plain_name_is_refused_in_one_box(shown: Workspace) -> None:
-    app = _view("browse", {"f.grade": "unsure"})
-    app.text_input(key="making.name").set_value("../evil")
+def test_a_set_without_a_plain_name_is_refused_in_one_box(displayed: Workspace) -> None:
+    app = _draw("browse", {"f.grade": "unsure"})
+    app.text_input(key="set_form.name").set_value("../evil")
     next(button for button in app.button if button.label == "Make the set").click().run()
     assert len(app.error) == 1
     assert "plain name" in app.error[0].value
 
 
-def test_status_counts_episodes_and_annotations(shown: Workspace) -> None:
-    app = _view("status")
+def test_status_counts_episodes_and_annotations(displayed: Workspace) -> None:
+    app = _draw("status")
     assert app.metric[0].value == "25"
     tables = [table.value for table in app.dataframe]
-    done = next(table for table in tables if "annotation" in table)
-    counted = dict(zip(done["annotation"], done["done"], strict=True))
-    assert counted == {"caption": 12, "grade": 12, "motion": 25, "quality": 24}
+    counts = next(table for table in tables if "annotation" in table)
+    done = dict(zip(counts["annotation"], counts["done"], strict=True))
+    assert done == {"caption": 12, "grade": 12, "motion": 25, "quality": 24}

@@ -1,4 +1,4 @@
-"""Workspaces to export from: the committed samples, and episodes made by hand around them."""
+"""Workspaces to export from: the committed samples, and synthetic episodes of their videos."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from ares import open as open_workspace
-from ares.curate.sets import CurationSet
-from ares.episode import Camera, Episode, Record, Signal, Trajectory
-from ares.media.ref import MediaRef
+from ares.curation import CurationSet
+from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory
 from ares.workspace import Workspace
-from ingest.base import Options
-from ingest.load import load
+from ingest.base import IngestOptions
+from ingest.pipeline import ingest_paths
 
 MakeRecord = Callable[..., Record]
 MakeSet = Callable[[Workspace, Sequence[Record]], CurationSet]
@@ -23,14 +22,14 @@ MakeSet = Callable[[Workspace, Sequence[Record]], CurationSet]
 
 @pytest.fixture(scope="session")
 def sample_workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Workspace:
-    """Both samples, 12 episodes each, with the set "all" and one per dataset; not to be written to."""
+    """Both samples, 12 episodes each, with the set "all" and one per dataset; read only."""
     ws = open_workspace(str(tmp_path_factory.mktemp("samples") / "ws"))
-    load(ws, [str(demo_samples / "rlds")], Options(rate_hz=10.0), quiet=True)
-    load(ws, [str(demo_samples / "video")], quiet=True)
-    ws.sets.create("all", ws.tables.episodes.ids(), {"where": ""})
+    ingest_paths(ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
+    ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
+    ws.sets.create("all", ws.stores.tables.episodes.ids(), {"where": ""})
     for format in ("rlds", "video"):
         where = f"format = '{format}'"
-        ws.sets.create(format, ws.tables.episodes.ids(where), {"where": where})
+        ws.sets.create(format, ws.stores.tables.episodes.ids(where), {"where": where})
     return ws
 
 
@@ -44,10 +43,10 @@ def empty_workspace(tmp_path: Path) -> Workspace:
 def front_camera(demo_samples: Path) -> Camera:
     """A sample mp4 of 107 frames at 20 Hz."""
     video = demo_samples / "video" / "videos" / "basketball_000_front.mp4"
-    whole = MediaRef(
+    full_ref = MediaRef(
         kind="mp4", uri=str(video), start_seconds=0.0, stop_seconds=5.35, num_frames=107, rate_hz=20.0
     )
-    return Camera(name="front", role="front", width=192, height=192, codec="h264", media=whole)
+    return Camera(name="front", role="front", width=192, height=192, codec="h264", media=full_ref)
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +96,7 @@ def make_set() -> MakeSet:
     """Adds episodes to a workspace and freezes them."""
 
     def make(ws: Workspace, records: Sequence[Record]) -> CurationSet:
-        ws.tables.episodes.add(records)
+        ws.stores.tables.episodes.add(records)
         return ws.sets.create("made", [record.episode.episode_id for record in records], {})
 
     return make

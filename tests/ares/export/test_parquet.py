@@ -14,7 +14,7 @@ import pytest
 from ares.annotation import Annotation, Column, Cost, Maker
 from ares.episode import Record
 from ares.errors import MediaError
-from ares.export.parquet import export_parquet
+from ares.export import export_parquet
 from ares.workspace import Workspace
 
 MAKER = Maker(
@@ -26,7 +26,7 @@ MAKER = Maker(
 )
 
 
-def fact(episode_id: str, name: str, value: dict[str, Any]) -> Annotation:
+def make_annotation(episode_id: str, name: str, value: dict[str, Any]) -> Annotation:
     return Annotation(
         episode_id=episode_id,
         name=name,
@@ -42,22 +42,22 @@ def fact(episode_id: str, name: str, value: dict[str, Any]) -> Annotation:
 
 
 def test_both_samples_come_out_as_rows(sample_workspace: Workspace, tmp_path: Path) -> None:
-    chosen = sample_workspace.sets["all"]
-    report = export_parquet(sample_workspace, chosen, tmp_path / "out", lambda count: None)
+    selection = sample_workspace.sets["all"]
+    report = export_parquet(sample_workspace.stores, selection, tmp_path / "out", lambda count: None)
     episodes = pq.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
     steps = pq.read_table(tmp_path / "out" / "steps.parquet").to_pylist()
     assert (report.episodes, report.frames) == (len(episodes), len(steps)) == (24, 1819)
-    assert [row["episode_id"] for row in episodes] == list(sample_workspace.sets.ids(chosen))
+    assert [row["episode_id"] for row in episodes] == list(sample_workspace.sets.ids(selection))
     for row in episodes:
-        mine = [step for step in steps if step["episode_id"] == row["episode_id"]]
-        want = sample_workspace.trajectory(row["episode_id"])
-        assert [step["step"] for step in mine] == list(range(row["num_steps"]))
-        np.testing.assert_array_equal([step["timestamp"] for step in mine], want.timestamps)
-        if want.state is None:
-            assert {step["state"] for step in mine} == {None}
+        episode_steps = [step for step in steps if step["episode_id"] == row["episode_id"]]
+        expected = sample_workspace.trajectory(row["episode_id"])
+        assert [step["step"] for step in episode_steps] == list(range(row["num_steps"]))
+        np.testing.assert_array_equal([step["timestamp"] for step in episode_steps], expected.timestamps)
+        if expected.state is None:
+            assert {step["state"] for step in episode_steps} == {None}
         else:
             np.testing.assert_array_equal(
-                np.array([step["state"] for step in mine], np.float32), want.state.values
+                np.array([step["state"] for step in episode_steps], np.float32), expected.state.values
             )
     assert episodes[0]["cameras"][0]["name"] in ("front", "image")
     assert "signal discount" in report.left_out
@@ -71,19 +71,21 @@ def test_annotations_of_the_set_are_all_there_and_no_others(
 ) -> None:
     make_set(empty_workspace, [make_record(number) for number in range(3)])
     ids = [f"{number:016x}" for number in range(3)]
-    facts = [fact(id, "grade", {"acceptable": True, "words": ["<b>", "ü"]}) for id in ids]
-    empty_workspace.annotations.add_maker(MAKER)
-    empty_workspace.annotations.append(facts)
+    annotations = [make_annotation(id, "grade", {"acceptable": True, "words": ["<b>", "ü"]}) for id in ids]
+    empty_workspace.stores.annotations.add_maker(MAKER)
+    empty_workspace.stores.annotations.append(annotations)
     empty_workspace.sync()
-    made = empty_workspace.sets.create("two", ids[:2], {})
-    export_parquet(empty_workspace, made, tmp_path / "out", lambda count: None)
+    selection = empty_workspace.sets.create("two", ids[:2], {})
+    export_parquet(empty_workspace.stores, selection, tmp_path / "out", lambda count: None)
     rows = pq.read_table(tmp_path / "out" / "annotations.parquet").to_pylist()
     assert [row["episode_id"] for row in rows] == ids[:2]
-    assert rows[0]["annotation_id"] == facts[0].annotation_id and rows[0]["frames"] == [0.0, 1.25]
+    assert rows[0]["annotation_id"] == annotations[0].annotation_id and rows[0]["frames"] == [0.0, 1.25]
     assert json.loads(rows[0]["value"]) == {"acceptable": True, "words": ["<b>", "ü"]}
     assert (rows[0]["tokens_in"], rows[0]["usd"]) == (10, None)
-    told = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert told["makers"][MAKER.maker_id]["model"] == "judge" and told["rubrics"] == {MAKER.maker_id: "abc"}
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["makers"][MAKER.maker_id]["model"] == "judge" and manifest["rubrics"] == {
+        MAKER.maker_id: "abc"
+    }
     episodes = pq.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
     assert [row["acceptable"] for row in episodes] == [True, True]
 
@@ -95,10 +97,10 @@ def test_a_lost_episode_leaves_no_folder(
     tmp_path: Path,
 ) -> None:
     make_set(empty_workspace, [make_record(0)])
-    made = empty_workspace.sets.create("more", [f"{0:016x}", "feed" * 4], {})
+    selection = empty_workspace.sets.create("more", [f"{0:016x}", "feed" * 4], {})
     with pytest.raises(MediaError, match="1 of 2 episodes fail: feedfeedfeedfeed"):
-        export_parquet(empty_workspace, made, tmp_path / "out", lambda count: None, strict=True)
+        export_parquet(empty_workspace.stores, selection, tmp_path / "out", lambda count: None, strict=True)
     assert not (tmp_path / "out").exists() and not (tmp_path / "out.tmp").exists()
-    report = export_parquet(empty_workspace, made, tmp_path / "out", lambda count: None)
+    report = export_parquet(empty_workspace.stores, selection, tmp_path / "out", lambda count: None)
     assert (report.episodes, report.failed) == (1, 1)
     assert "feedfeedfeedfeed" in (tmp_path / "out" / "manifest.failed.jsonl").read_text()

@@ -1,4 +1,4 @@
-"""Small videos with a number in every frame, of many shapes, written by PyAV itself."""
+"""Small videos with a number in every frame, in many formats, written by PyAV itself."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ares.media.probe import probe
-from ares.media.ref import MediaRef
+from ares.episode import MediaRef
+from ares.media.video import probe_video
 
 MakeVideo = Callable[..., Path]
 
 
 def picture(number: int, height: int = 48, width: int = 64) -> NDArray[np.uint8]:
-    """A picture that differs from its neighbours everywhere."""
+    """A picture that differs from those of neighbouring numbers in every pixel."""
     ramp = np.arange(width, dtype=np.uint8)[None, :, None] * 3
     shades = np.array([number * 7 % 256, number * 13 % 256, 255 - number * 5 % 256], np.uint8)
     return np.broadcast_to(ramp // 2 + shades // 2, (height, width, 3)).copy()
@@ -45,11 +45,11 @@ def make_video() -> MakeVideo:
 
 
 @pytest.fixture(scope="session")
-def whole() -> Callable[[Path], MediaRef]:
-    """A reference to all of a video file."""
+def video_ref() -> Callable[[Path], MediaRef]:
+    """References to all of a video file."""
 
     def ref(path: Path) -> MediaRef:
-        info = probe(path)
+        info = probe_video(path)
         return MediaRef(
             kind="mp4",
             uri=str(path),
@@ -63,8 +63,8 @@ def whole() -> Callable[[Path], MediaRef]:
 
 
 @pytest.fixture(scope="session")
-def part() -> Callable[[Path, int, float, float], MediaRef]:
-    """A reference to so many frames of a video file, at a rate, from a second on."""
+def span_ref() -> Callable[[Path, int, float, float], MediaRef]:
+    """References to a number of frames of a video file, at a rate, from a second on."""
 
     def ref(path: Path, frames: int, rate_hz: float, start: float = 0.0) -> MediaRef:
         return MediaRef(

@@ -1,4 +1,4 @@
-"""A camera whose red and blue are swapped at the source is seen in its right colours everywhere."""
+"""A camera whose source stores red and blue swapped is shown in its right colours everywhere."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ import cv2
 import numpy as np
 import pytest
 
-from ares.media.cache import Cache
-from ares.media.frames import all_frames, encoded_frames, frames_at
-from ares.media.packets import NotCopyable, cut
-from ares.media.playable import playable, thumbnail
-from ares.media.ref import Channels, MediaRef
-from ares.media.tfrecord import example_class, write_records
+from ares.episode import Channels, MediaRef
+from ares.formats import write_records
+from ares.formats.tfrecord import example_class
+from ares.media import FileCache, all_frames, browser_video, encoded_frames, frames_at, thumbnail
+from ares.media.video import NotCopyable, cut_packets
 
 
 def red_camera(folder: Path, channels: Channels) -> MediaRef:
-    """Five red pictures of 32x48, stored as a writer does that takes BGR for RGB: blue."""
+    """Five red pictures of 32x48, stored for "bgr" as a writer stores them that mistakes BGR for RGB: blue."""
     picture = np.zeros((32, 48, 3), np.uint8)
     picture[..., 0 if channels == "rgb" else 2] = 200
     data = bytes(cv2.imencode(".png", picture[..., ::-1])[1].tobytes())
     example = example_class()()
     example.features.feature["steps/image"].bytes_list.value.extend([data] * 5)
     path = folder / f"{channels}.tfrecord"
-    (place,) = write_records(path, [example.SerializeToString()])
+    (span,) = write_records(path, [example.SerializeToString()])
     return MediaRef(
         kind="tfrecord",
         uri=str(path),
@@ -32,8 +31,8 @@ def red_camera(folder: Path, channels: Channels) -> MediaRef:
         stop_seconds=1.0,
         num_frames=5,
         rate_hz=5.0,
-        byte_offset=place.offset,
-        byte_size=place.size,
+        byte_offset=span.offset,
+        byte_size=span.size,
         key="steps/image",
         channels=channels,
     )
@@ -45,14 +44,14 @@ def test_red_stays_red(tmp_path: Path, channels: Channels) -> None:
     pictures = frames_at(ref, [0.0, 0.5])
     assert pictures[:, 5, 5].tolist() == [[200, 0, 0]] * 2
     assert [picture[0, 0].tolist() for picture in all_frames(ref)] == [[200, 0, 0]] * 5
-    cache = Cache(tmp_path / "cache", 1 << 24)
+    cache = FileCache(tmp_path / "cache", 1 << 24)
     jpeg = cv2.imread(str(thumbnail(ref, 0.0, 40, cache)))
     assert jpeg is not None
     blue, green, red = jpeg[10, 10].tolist()
     assert red > 150 and max(blue, green) < 60
     video = MediaRef(
         kind="mp4",
-        uri=str(playable(ref, "h264", cache)),
+        uri=str(browser_video(ref, "h264", cache)),
         start_seconds=0.0,
         stop_seconds=1.0,
         num_frames=5,
@@ -71,4 +70,4 @@ def test_what_is_stored_is_given_as_it_is(tmp_path: Path) -> None:
 def test_packets_of_swapped_videos_are_not_copied(tmp_path: Path) -> None:
     ref = red_camera(tmp_path, "bgr")
     with pytest.raises(NotCopyable, match="colours are swapped"):
-        cut(ref, 5, 5.0)
+        cut_packets(ref, 5, 5.0)

@@ -1,4 +1,4 @@
-"""frames_at gives the very frame that a full decode gives, for every second and every kind of file."""
+"""frames_at returns the frames of a full decode, for every second and every kind of file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.media.frames import all_frames, encoded_frames, frames_at
-from ares.media.ref import MediaRef
-from ares.media.tfrecord import example_class, write_records
+from ares.formats import write_records
+from ares.formats.tfrecord import example_class
+from ares.media import all_frames, encoded_frames, frames_at
 
-KINDS: dict[str, tuple[str, int, int, str, dict[str, Any]]] = {
+VIDEOS: dict[str, tuple[str, int, int, str, dict[str, Any]]] = {
     "b-frames": ("a.mp4", 60, 20, "libx264", {"bf": 3, "g": 17}),
     "open-gop": ("b.mp4", 60, 30, "libx264", {"bf": 2, "g": 13, "x264-params": "open-gop=1:b-pyramid=2"}),
     "one-keyframe": ("c.mp4", 50, 10, "libx264", {"g": 500}),
@@ -31,22 +32,22 @@ KINDS: dict[str, tuple[str, int, int, str, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=VIDEOS)
 def video(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     make_video: Any,
-    whole: Any,
+    video_ref: Any,
     decode: Any,
 ) -> tuple[MediaRef, list[float], list[np.ndarray]]:
-    name, frames, rate, codec, options = KINDS[request.param]
+    name, frames, rate, codec, options = VIDEOS[request.param]
     path = make_video(tmp_path_factory.mktemp("video") / name, frames, rate, codec, **options)
     seconds, pictures = decode(path)
     assert len(pictures) == frames
-    return whole(path), seconds, pictures
+    return video_ref(path), seconds, pictures
 
 
-def shown(seconds: list[float], second: float) -> int:
+def shown_number(seconds: list[float], second: float) -> int:
     """Number of the frame that a full decode shows at a second."""
     return max(0, bisect_right(seconds, second + 1e-3) - 1)
 
@@ -56,35 +57,37 @@ def test_all_frames_are_those_of_a_full_decode(video: Any) -> None:
     assert np.array_equal(np.stack(list(all_frames(ref))), np.stack(pictures))
 
 
-def test_each_frame_is_found_by_its_own_second(video: Any) -> None:
+def test_each_frame_is_shown_at_its_own_second(video: Any) -> None:
     ref, seconds, pictures = video
     numbers = list(range(len(seconds)))[::-1]
-    found = frames_at(ref, [number / ref.rate_hz for number in numbers])
-    assert np.array_equal(found, np.stack([pictures[number] for number in numbers]))
+    frames = frames_at(ref, [number / ref.rate_hz for number in numbers])
+    assert np.array_equal(frames, np.stack([pictures[number] for number in numbers]))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(wanted=st.lists(st.floats(-1.0, 8.0), min_size=1, max_size=6))
-def test_any_seconds_in_any_order_show_what_a_player_would(video: Any, wanted: list[float]) -> None:
+@given(requested=st.lists(st.floats(-1.0, 8.0), min_size=1, max_size=6))
+def test_any_seconds_in_any_order_show_what_a_player_would(video: Any, requested: list[float]) -> None:
     ref, seconds, pictures = video
-    found = frames_at(ref, wanted)
-    expected = [pictures[shown(seconds, min(second, ref.num_frames / ref.rate_hz))] for second in wanted]
-    assert np.array_equal(found, np.stack(expected))
+    frames = frames_at(ref, requested)
+    expected = [
+        pictures[shown_number(seconds, min(second, ref.num_frames / ref.rate_hz))] for second in requested
+    ]
+    assert np.array_equal(frames, np.stack(expected))
 
 
 def test_a_span_of_a_shared_file_never_shows_its_neighbours(
-    tmp_path: Path, make_video: Any, whole: Any
+    tmp_path: Path, make_video: Any, video_ref: Any
 ) -> None:
-    ref = whole(make_video(tmp_path / "shared.mp4", 60, 20, bf=3, g=17))
+    ref = video_ref(make_video(tmp_path / "shared.mp4", 60, 20, bf=3, g=17))
     pictures = list(all_frames(ref))
     span = replace(ref, start_seconds=21 / 20, stop_seconds=40 / 20, num_frames=19)
     assert np.array_equal(np.stack(list(all_frames(span))), np.stack(pictures[21:40]))
-    found = frames_at(span, [-1.0, 0.0, 0.049, 0.05, 18 / 20, 0.96, 5.0])
-    assert np.array_equal(found, np.stack([pictures[n] for n in (21, 21, 21, 22, 39, 39, 39)]))
+    frames = frames_at(span, [-1.0, 0.0, 0.049, 0.05, 18 / 20, 0.96, 5.0])
+    assert np.array_equal(frames, np.stack([pictures[n] for n in (21, 21, 21, 22, 39, 39, 39)]))
 
 
-def test_a_rate_given_by_the_user_stretches_the_seconds(tmp_path: Path, make_video: Any, whole: Any) -> None:
-    ref = whole(make_video(tmp_path / "fast.mp4", 40, 20))
+def test_a_rate_set_by_the_user_scales_the_seconds(tmp_path: Path, make_video: Any, video_ref: Any) -> None:
+    ref = video_ref(make_video(tmp_path / "fast.mp4", 40, 20))
     pictures = list(all_frames(ref))
     slow = replace(ref, rate_hz=5.0)
     assert np.array_equal(
@@ -94,42 +97,44 @@ def test_a_rate_given_by_the_user_stretches_the_seconds(tmp_path: Path, make_vid
 
 
 def test_only_the_frames_on_the_way_are_decoded(
-    tmp_path: Path, make_video: Any, whole: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, make_video: Any, video_ref: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ares.media import mp4
+    from ares.media.readers import video_file
 
-    ref = whole(make_video(tmp_path / "long.mp4", 300, 20, g=10, bf=0))
+    ref = video_ref(make_video(tmp_path / "long.mp4", 300, 20, g=10, bf=0))
     packets = 0
-    decoded = mp4._decoded
+    decode_packets = video_file._decode_packets
 
-    def counted(packet: Any, rest: Any) -> Any:
-        def through() -> Any:
+    def counting_decoder(packet: Any, rest: Any) -> Any:
+        def count_packets() -> Any:
             nonlocal packets
-            for one in rest:
+            for next_packet in rest:
                 packets += 1
-                yield one
+                yield next_packet
 
-        return decoded(packet, through())
+        return decode_packets(packet, count_packets())
 
-    monkeypatch.setattr(mp4, "_decoded", counted)
+    monkeypatch.setattr(video_file, "_decode_packets", counting_decoder)
     frames_at(ref, [1.2, 12.7])
     assert packets < 60
 
 
-def test_many_threads_may_read_one_file(tmp_path: Path, make_video: Any, whole: Any) -> None:
-    ref = whole(make_video(tmp_path / "a.mp4", 60, 20, bf=3))
+def test_many_threads_may_read_one_file(tmp_path: Path, make_video: Any, video_ref: Any) -> None:
+    ref = video_ref(make_video(tmp_path / "a.mp4", 60, 20, bf=3))
     expected = frames_at(ref, [0.3, 1.7, 2.9])
     with ThreadPoolExecutor(8) as pool:
-        for found in pool.map(lambda _: frames_at(ref, [0.3, 1.7, 2.9]), range(24)):
-            assert np.array_equal(found, expected)
+        for frames in pool.map(lambda _: frames_at(ref, [0.3, 1.7, 2.9]), range(24)):
+            assert np.array_equal(frames, expected)
 
 
-def test_what_cannot_be_decoded_is_one_clear_error(tmp_path: Path, make_video: Any, whole: Any) -> None:
+def test_files_that_cannot_be_decoded_raise_media_errors(
+    tmp_path: Path, make_video: Any, video_ref: Any
+) -> None:
     path = make_video(tmp_path / "a.mp4", 40, 20, movflags="+faststart")
-    ref = whole(path)
+    ref = video_ref(path)
     with pytest.raises(MediaError, match="file is missing"):
         frames_at(replace(ref, uri=str(tmp_path / "gone.mp4")), [0.0])
-    with pytest.raises(MediaError, match="file is no MCAP"):
+    with pytest.raises(MediaError, match="file is not an MCAP file"):
         frames_at(replace(ref, kind="mcap"), [0.0])
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
     with pytest.raises(MediaError):
@@ -142,7 +147,7 @@ def test_images_of_a_record_by_second(tmp_path: Path) -> None:
     encoded = [cv2.imencode(".png", image)[1].tobytes() for image in images]
     example.features.feature["steps/image"].bytes_list.value.extend(encoded)
     path = tmp_path / "a.tfrecord"
-    (place,) = write_records(path, [example.SerializeToString()])
+    (record_span,) = write_records(path, [example.SerializeToString()])
     ref = MediaRef(
         kind="tfrecord",
         uri=str(path),
@@ -150,13 +155,13 @@ def test_images_of_a_record_by_second(tmp_path: Path) -> None:
         stop_seconds=10 / 3,
         num_frames=10,
         rate_hz=3.0,
-        byte_offset=place.offset,
-        byte_size=place.size,
+        byte_offset=record_span.offset,
+        byte_size=record_span.size,
         key="steps/image",
     )
     numbers = [9, 0, 4, 4]
-    found = frames_at(ref, [number / 3.0 for number in numbers])
-    assert np.array_equal(found, np.stack([images[number] for number in numbers]))
+    frames = frames_at(ref, [number / 3.0 for number in numbers])
+    assert np.array_equal(frames, np.stack([images[number] for number in numbers]))
     assert np.array_equal(frames_at(ref, [-1, 0.32, 99]), np.stack([images[number] for number in (0, 0, 9)]))
     assert np.array_equal(np.stack(list(all_frames(ref))), np.stack(images))
     assert encoded_frames(ref) == encoded

@@ -1,4 +1,4 @@
-"""Rubrics: what is hashed, and what is said of a file that is none."""
+"""The hash of a rubric, and errors of invalid rubric files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from annotators.rubrics import load_rubric
+from annotators.grade import load_rubric
 from ares.errors import RequestError
-from ares.rubric.rubric import Rubric, read_rubric
+from ares.rubric import Rubric, read_rubric
 
 
 @pytest.fixture()
@@ -69,7 +69,7 @@ def test_every_change_of_meaning_changes_the_hash(document: dict[str, Any], path
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "field"),
     [
         ({"criteria": []}, "criteria"),
         ({"version": "one"}, "version"),
@@ -77,20 +77,20 @@ def test_every_change_of_meaning_changes_the_hash(document: dict[str, Any], path
     ],
 )
 def test_a_wrong_field_is_named(
-    document: dict[str, Any], tmp_path: Path, change: dict[str, Any], told: str
+    document: dict[str, Any], tmp_path: Path, change: dict[str, Any], field: str
 ) -> None:
     path = _write(tmp_path / "mine.yaml", {**document, **change})
-    with pytest.raises(RequestError, match="rubric is not valid") as caught:
+    with pytest.raises(RequestError, match="rubric is not valid") as error:
         load_rubric(str(path))
-    assert told in caught.value.detail
-    assert "mine.yaml" in caught.value.detail
+    assert field in error.value.detail
+    assert "mine.yaml" in error.value.detail
 
 
 def test_an_unknown_check_and_twins_are_named(document: dict[str, Any], tmp_path: Path) -> None:
     first = document["criteria"][0]
-    twins = {**document, "criteria": [first, first]}
+    duplicates = {**document, "criteria": [first, first]}
     with pytest.raises(RequestError, match="VERB"):
-        read_rubric(_write(tmp_path / "a.yaml", twins))
+        read_rubric(_write(tmp_path / "a.yaml", duplicates))
     unknown = {**document, "criteria": [{**first, "hard": ["smell"]}]}
     with pytest.raises(RequestError, match=r"'smell'; there are: form"):
         read_rubric(_write(tmp_path / "b.yaml", unknown))

@@ -1,4 +1,4 @@
-"""How verdicts become a grade: gates, score and a denominator that nothing leaves."""
+"""Aggregation of verdicts into a grade: gates, score, and a denominator of all criteria."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ares.rubric.verdict import GATES, WEIGHTS, Category, Ruling, Verdict, aggregate
+from ares.rubric import Ruling, Verdict, aggregate
+from ares.rubric.verdict import GATES, WEIGHTS, Category
 
 Pairs = list[tuple[Category, Verdict]]
 CATEGORIES: list[Category] = ["essential", "important", "optional", "pitfall"]
@@ -17,17 +18,17 @@ pairs = st.lists(
 )
 
 
-def _case(given_pairs: Pairs) -> tuple[list[tuple[str, Category]], list[Ruling]]:
-    categories = [(f"C{index}", category) for index, (category, _) in enumerate(given_pairs)]
+def _case(case_pairs: Pairs) -> tuple[list[tuple[str, Category]], list[Ruling]]:
+    categories = [(f"C{index}", category) for index, (category, _) in enumerate(case_pairs)]
     rulings = [
         Ruling(criterion=f"C{index}", verdict=verdict, source="claim")
-        for index, (_, verdict) in enumerate(given_pairs)
+        for index, (_, verdict) in enumerate(case_pairs)
     ]
     return categories, rulings
 
 
-def _grade(*given_pairs: tuple[Category, Verdict]) -> str:
-    return aggregate(*_case(list(given_pairs))).grade
+def _grade(*case_pairs: tuple[Category, Verdict]) -> str:
+    return aggregate(*_case(list(case_pairs))).grade
 
 
 def test_every_gate_met_is_acceptable() -> None:
@@ -72,8 +73,8 @@ def test_a_lost_ruling_is_a_bug() -> None:
 
 
 @given(pairs, st.randoms(use_true_random=False))
-def test_order_of_criteria_and_rulings_does_not_matter(given_pairs: Pairs, order: random.Random) -> None:
-    categories, rulings = _case(given_pairs)
+def test_order_of_criteria_and_rulings_does_not_matter(case_pairs: Pairs, order: random.Random) -> None:
+    categories, rulings = _case(case_pairs)
     mixed = list(zip(categories, rulings, strict=True))
     order.shuffle(mixed)
     shuffled = aggregate([category for category, _ in mixed], [ruling for _, ruling in mixed][::-1])
@@ -83,22 +84,22 @@ def test_order_of_criteria_and_rulings_does_not_matter(given_pairs: Pairs, order
 
 
 @given(pairs)
-def test_the_denominator_is_conserved(given_pairs: Pairs) -> None:
-    grade = aggregate(*_case(given_pairs))
-    assert sum(grade.counts.values()) == len(given_pairs)
+def test_the_denominator_is_conserved(case_pairs: Pairs) -> None:
+    grade = aggregate(*_case(case_pairs))
+    assert sum(grade.counts.values()) == len(case_pairs)
     assert grade.score is None or 0.0 <= grade.score <= 1.0
     assert (grade.acceptable is None) == (grade.grade in ("unsure", "error"))
 
 
 @given(pairs, st.integers(0, 11))
-def test_turning_a_verdict_to_met_never_makes_it_worse(given_pairs: Pairs, place: int) -> None:
-    index = place % len(given_pairs)
-    better = list(given_pairs)
+def test_turning_a_verdict_to_met_never_makes_it_worse(case_pairs: Pairs, position: int) -> None:
+    index = position % len(case_pairs)
+    better = list(case_pairs)
     better[index] = (better[index][0], Verdict.MET)
-    before, after = aggregate(*_case(given_pairs)), aggregate(*_case(better))
+    before, after = aggregate(*_case(case_pairs)), aggregate(*_case(better))
     order = ["not_acceptable", "error", "unsure", "acceptable"]
     assert order.index(after.grade) >= order.index(before.grade)
-    if given_pairs[index][1] is not Verdict.NA:
+    if case_pairs[index][1] is not Verdict.NA:
         assert (after.score or 0.0) >= (before.score or 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Whatever the filter, ids, counts, pages, facets, sets and every way to search leave the rows that Python leaves."""
+"""For random filters, ids, counts, pages, facets, sets and all rankers agree with plain Python."""
 
 from __future__ import annotations
 
@@ -14,165 +14,187 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from annotators.base import Options
-from annotators.run import quote
-from ares.curate.choose import choose
+from annotators.runner import estimate_cost
+from ares.curation import select_episodes
 from ares.errors import RequestError
 from ares.registry import encoders
-from ares.search.facets import facets
-from ares.search.query import Hit
-from ares.store import paging
-from tests.ares.search.odd_filters import Filter, filters, odd_columns, order_key
-from tests.ares.search.odd_world import DATASETS, KINDS, TOLD, OddEncoder, World, direction, make_world
+from ares.search import Hit
+from ares.search.facets import compute_facets
+from ares.store.lance import sort_orders
+from tests.ares.search.random_workspace import (
+    DATASETS,
+    INSTRUCTIONS,
+    KINDS,
+    RandomWorkspace,
+    SeededEncoder,
+    make_random_workspace,
+    text_vector,
+)
+from tests.ares.store.filters.random_filters import RandomFilter, filters, order_key, random_columns
 
 _MANY = 1_500
 _FILTERS = filters(
-    odd_columns(300, 0)
+    random_columns(300, 0)
     | {
         "dataset": [*DATASETS, "b"],
-        "instruction": list(TOLD),
+        "instruction": list(INSTRUCTIONS),
         "num_steps": list(range(60)),
         "success": [True, False],
     }
     | {"episode_id": ["0", "00ff", "f0a1b2c3d4e5f607"], "key": ["0", "17", "999", "1_"]}
 )
 _BY = st.sampled_from(["dataset", "success", "num_steps", "instruction", *KINDS])
-_ORDERS = st.lists(st.tuples(_BY, st.booleans()), min_size=1, max_size=3, unique_by=lambda one: one[0])
-# The last digits of a score depend on how it was computed.
+_ORDERS = st.lists(st.tuples(_BY, st.booleans()), min_size=1, max_size=3, unique_by=lambda item: item[0])
+# The last digits of a score depend on how it is computed.
 _SAME = 3e-6
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RandomWorkspace]:
     """Fifteen hundred episodes, before and after compaction."""
-    encoders.add("odd", lambda spec, device: OddEncoder())
-    yield make_world(tmp_path_factory.mktemp("odd"), _MANY)
+    encoders.add("odd", lambda spec, device: SeededEncoder())
+    yield make_random_workspace(tmp_path_factory.mktemp("odd"), _MANY)
     encoders.remove("odd")
 
 
 @pytest.fixture(autouse=True)
-def _deep_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paging, "DEEP", 400)
+def _shallow_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort_orders, "DEEP_OFFSET", 400)
 
 
 def _drawn(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A test of that many examples; the world is shared by all of them and never changed."""
-    checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    # A failing filter is short as it is; to look for a shorter one takes minutes.
+    """Settings of a test with that many examples; all of them share one workspace that never changes."""
+    suppressed = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    # Filters are short: to shrink a failing one takes minutes.
     phases = [Phase.explicit, Phase.reuse, Phase.generate]
-    return settings(max_examples=examples, deadline=None, suppress_health_check=checks, phases=phases)
+    return settings(max_examples=examples, deadline=None, suppress_health_check=suppressed, phases=phases)
 
 
 @_drawn(80)
-@given(asked=_FILTERS)
-def test_ids_and_counts(world: World, asked: Filter) -> None:
-    wanted = set(world.ids[asked.holds(world.columns)])
-    for ws in world.workspaces:
-        assert ws.tables.episodes.ids(asked.sql) == wanted
-        assert ws.tables.episodes.count(asked.sql) == len(wanted)
+@given(filter_=_FILTERS)
+def test_ids_and_counts(workspace: RandomWorkspace, filter_: RandomFilter) -> None:
+    expected = set(workspace.ids[filter_.matches(workspace.columns)])
+    for ws in workspace.workspaces:
+        assert ws.stores.tables.episodes.ids(filter_.sql) == expected
+        assert ws.stores.tables.episodes.count(filter_.sql) == len(expected)
 
 
 @_drawn(10)
-@given(asked=_FILTERS, order=_ORDERS, size=st.integers(_MANY // 8, _MANY))
+@given(filter_=_FILTERS, order=_ORDERS, size=st.integers(_MANY // 8, _MANY))
 def test_pages_lose_no_row_and_show_none_twice(
-    world: World, asked: Filter, order: list[tuple[str, bool]], size: int
+    workspace: RandomWorkspace, filter_: RandomFilter, order: list[tuple[str, bool]], size: int
 ) -> None:
-    text = ", ".join(name + (" DESC" if falling else "") for name, falling in order)
-    wanted = _ordered(world, asked, order)
-    for ws in world.workspaces:
-        scan = ws.tables.episodes.scan
+    text = ", ".join(name + (" DESC" if descending else "") for name, descending in order)
+    expected = _ordered(workspace, filter_, order)
+    for ws in workspace.workspaces:
+        scan = ws.stores.tables.episodes.scan
         pages = [
             [
-                one
-                for batch in scan(["episode_id"], asked.sql, size, offset, text)
-                for one in batch[0].to_pylist()
+                episode_id
+                for batch in scan(["episode_id"], filter_.sql, size, offset, text)
+                for episode_id in batch[0].to_pylist()
             ]
-            for offset in range(0, len(wanted) + 1, size)
+            for offset in range(0, len(expected) + 1, size)
         ]
-        assert [one for page in pages for one in page] == wanted
+        assert [episode_id for page in pages for episode_id in page] == expected
         assert {len(page) for page in pages[:-1]} <= {size}
 
 
-def _ordered(world: World, asked: Filter, order: Sequence[tuple[str, bool]]) -> list[str]:
+def _ordered(
+    workspace: RandomWorkspace, filter_: RandomFilter, order: Sequence[tuple[str, bool]]
+) -> list[str]:
     """Ids by some columns, missing values last, -0.0 before 0.0."""
-    rows = sorted(np.flatnonzero(asked.holds(world.columns)).tolist(), key=lambda row: world.ids[row])
-    for name, falling in reversed(order):
-        values = world.columns[name]
+    rows = sorted(
+        np.flatnonzero(filter_.matches(workspace.columns)).tolist(), key=lambda row: workspace.ids[row]
+    )
+    for name, descending in reversed(order):
+        values = workspace.columns[name]
 
         def key(row: int, values: list[Any] = values) -> Any:
             value = values[row]
             return (order_key(value), np.copysign(1, value)) if isinstance(value, float) else value
 
-        there = sorted((row for row in rows if values[row] is not None), key=key, reverse=falling)
-        rows = there + [row for row in rows if values[row] is None]
-    return [str(world.ids[row]) for row in rows]
+        present = sorted((row for row in rows if values[row] is not None), key=key, reverse=descending)
+        rows = present + [row for row in rows if values[row] is None]
+    return [str(workspace.ids[row]) for row in rows]
 
 
 @_drawn(15)
-@given(asked=_FILTERS)
-def test_facets_count_the_rows_of_the_filter(world: World, asked: Filter) -> None:
-    rows = np.flatnonzero(asked.holds(world.columns))
-    for ws in world.workspaces:
-        for facet in facets(ws, asked.sql, sorted({*KINDS, "dataset", "success"})):
-            values = [world.columns[facet.column][row] for row in rows]
-            known = [value for value in values if value is not None]
-            assert facet.missing == len(values) - len(known)
+@given(filter_=_FILTERS)
+def test_facets_count_the_rows_of_the_filter(workspace: RandomWorkspace, filter_: RandomFilter) -> None:
+    rows = np.flatnonzero(filter_.matches(workspace.columns))
+    for ws in workspace.workspaces:
+        for facet in compute_facets(ws.stores, filter_.sql, sorted({*KINDS, "dataset", "success"})):
+            values = [workspace.columns[facet.column][row] for row in rows]
+            present = [value for value in values if value is not None]
+            assert facet.missing == len(values) - len(present)
             if facet.type in ("int64", "float64", "timestamp"):
-                assert sum(facet.histogram) + facet.below + facet.above + facet.unreal == len(known)
+                assert sum(facet.histogram) + facet.below + facet.above + facet.unreal == len(present)
             else:
-                items = (set(value) if isinstance(value, list) else [value] for value in known)
-                assert dict(facet.counts) == Counter(item for each in items for item in each)
+                items = (set(value) if isinstance(value, list) else [value] for value in present)
+                assert dict(facet.counts) == Counter(item for value_items in items for item in value_items)
 
 
 @_drawn(8)
-@given(asked=_FILTERS, numbers=st.lists(st.integers(0, _MANY // 2), max_size=20))
-def test_sets_annotators_and_pages_choose_the_same(world: World, asked: Filter, numbers: list[int]) -> None:
-    wanted = {str(one) for one in world.ids[asked.holds(world.columns)]}
-    listed = [str(world.ids[number]) for number in numbers]
-    for ws in world.workspaces:
-        chosen = list(choose(ws, where=asked.sql)[0])
-        assert (len(chosen), set(chosen)) == (len(wanted), wanted)
-        if listed and set(listed) <= wanted:
-            # One that is listed twice is a member once: the set sees to that.
-            found = list(choose(ws, where=asked.sql, ids=listed)[0])
-            assert list(dict.fromkeys(found)) == list(dict.fromkeys(listed))
+@given(filter_=_FILTERS, numbers=st.lists(st.integers(0, _MANY // 2), max_size=20))
+def test_sets_annotators_and_pages_choose_the_same(
+    workspace: RandomWorkspace, filter_: RandomFilter, numbers: list[int]
+) -> None:
+    expected = {str(episode_id) for episode_id in workspace.ids[filter_.matches(workspace.columns)]}
+    listed = [str(workspace.ids[number]) for number in numbers]
+    for ws in workspace.workspaces:
+        selected = list(select_episodes(ws.stores, where=filter_.sql)[0])
+        assert (len(selected), set(selected)) == (len(expected), expected)
+        if listed and set(listed) <= expected:
+            # Repeated ids are removed by the set.
+            selected_ids = list(select_episodes(ws.stores, where=filter_.sql, ids=listed)[0])
+            assert list(dict.fromkeys(selected_ids)) == list(dict.fromkeys(listed))
         elif listed:
             with pytest.raises(RequestError, match="are not among the episodes"):
-                list(choose(ws, where=asked.sql, ids=listed)[0])
-        assert {episode.episode_id for episode in ws.episodes(asked.sql)} == wanted
-        (quoted,) = quote(ws, ["motion"], Options(settings=ws.settings), asked.sql)
-        assert quoted.planned == len(wanted)
+                list(select_episodes(ws.stores, where=filter_.sql, ids=listed)[0])
+        assert {episode.episode_id for episode in ws.episodes(filter_.sql)} == expected
+        (estimate,) = estimate_cost(ws.stores, ["motion"], Options(settings=ws.settings), filter_.sql)
+        assert estimate.planned == len(expected)
 
 
-def _best_frames(world: World, query: NDArray[np.float32], rows: NDArray[np.bool_]) -> dict[str, float]:
+def _best_frames(
+    workspace: RandomWorkspace, query: NDArray[np.float32], rows: NDArray[np.bool_]
+) -> dict[str, float]:
     """The score of the best frame of each episode that has one; a query is kept as the vectors are."""
     query = query.astype(np.float16).astype(np.float32)
     best: dict[str, float] = {}
-    likeness = world.frames @ query / np.linalg.norm(query) / np.linalg.norm(world.frames, axis=1)
-    for score, (row, _, _) in zip(likeness.tolist(), world.places, strict=True):
+    similarities = workspace.frames @ query / np.linalg.norm(query) / np.linalg.norm(workspace.frames, axis=1)
+    for score, (row, _, _) in zip(similarities.tolist(), workspace.frame_keys, strict=True):
         if rows[row]:
-            best[str(world.ids[row])] = max(score, best.get(str(world.ids[row]), -2.0))
+            best[str(workspace.ids[row])] = max(score, best.get(str(workspace.ids[row]), -2.0))
     return best
 
 
 def _are_the_best(hits: Sequence[Hit], scores: dict[str, float], limit: int) -> None:
     """Hits are the best of these scores: none better is left out, in order of score and then of id."""
-    found = [hit.episode_id for hit in hits]
-    assert len(set(found)) == len(found) == min(limit, len(scores))
-    assert [hit.score for hit in hits] == pytest.approx([scores[one] for one in found], abs=_SAME)
+    hit_ids = [hit.episode_id for hit in hits]
+    assert len(set(hit_ids)) == len(hit_ids) == min(limit, len(scores))
+    assert [hit.score for hit in hits] == pytest.approx(
+        [scores[episode_id] for episode_id in hit_ids], abs=_SAME
+    )
     assert [(-hit.score, hit.episode_id) for hit in hits] == sorted(
         (-hit.score, hit.episode_id) for hit in hits
     )
     if hits:
-        missed = max((score for one, score in scores.items() if one not in found), default=-2.0)
-        assert missed <= hits[-1].score + _SAME
+        best_missing = max(
+            (score for episode_id, score in scores.items() if episode_id not in hit_ids), default=-2.0
+        )
+        assert best_missing <= hits[-1].score + _SAME
 
 
 @_drawn(20)
-@given(asked=_FILTERS, text=st.sampled_from(["mug", "a drawer", "☕"]), limit=st.integers(1, 60))
-def test_text_to_moments_is_exact(world: World, asked: Filter, text: str, limit: int) -> None:
-    scores = _best_frames(world, direction(text), asked.holds(world.columns))
-    for ws in world.workspaces:
-        hits = ws.search(text, by="frames", where=asked.sql, limit=limit, space="exact")
+@given(filter_=_FILTERS, text=st.sampled_from(["mug", "a drawer", "☕"]), limit=st.integers(1, 60))
+def test_text_to_moments_is_exact(
+    workspace: RandomWorkspace, filter_: RandomFilter, text: str, limit: int
+) -> None:
+    scores = _best_frames(workspace, text_vector(text), filter_.matches(workspace.columns))
+    for ws in workspace.workspaces:
+        hits = ws.search(text, by="frames", where=filter_.sql, limit=limit, space="exact")
         _are_the_best(hits, scores, limit)
         for hit in hits:
             camera, second, score = hit.moments[0]
@@ -180,91 +202,111 @@ def test_text_to_moments_is_exact(world: World, asked: Filter, text: str, limit:
                 hit.score, abs=_SAME
             )
             assert [score for *_, score in hit.moments] == pytest.approx(
-                _moments(world, text, hit.episode_id), abs=_SAME
+                _moments(workspace, text, hit.episode_id), abs=_SAME
             )
 
 
-def _moments(world: World, text: str, episode_id: str) -> list[float]:
+def _moments(workspace: RandomWorkspace, text: str, episode_id: str) -> list[float]:
     """The scores of the best three frames of an episode that are more than a second apart."""
-    query, (row,) = direction(text), np.flatnonzero(world.ids == episode_id)
+    query, (row,) = text_vector(text), np.flatnonzero(workspace.ids == episode_id)
     frames = [
-        (vector, at) for vector, (of, _, at) in zip(world.frames, world.places, strict=True) if of == row
+        (vector, second)
+        for vector, (episode_row, _, second) in zip(workspace.frames, workspace.frame_keys, strict=True)
+        if episode_row == row
     ]
     norm = float(np.linalg.norm(query))
-    scored = [(float(vector @ query / norm / np.linalg.norm(vector)), at) for vector, at in frames]
+    scored = [(float(vector @ query / norm / np.linalg.norm(vector)), second) for vector, second in frames]
     best: list[tuple[float, float]] = []
-    for score, at in sorted(scored, key=lambda one: -one[0]):
-        if all(abs(at - other) > 1 for _, other in best):
-            best.append((score, at))
+    for score, second in sorted(scored, key=lambda item: -item[0]):
+        if all(abs(second - other) > 1 for _, other in best):
+            best.append((score, second))
     return [score for score, _ in best[:3]]
 
 
-def test_an_index_keeps_its_promise_and_leaves_no_row_of_another_filter(world: World) -> None:
+def test_an_index_keeps_its_promise_and_leaves_no_row_of_another_filter(workspace: RandomWorkspace) -> None:
     recalls: list[float] = []
 
     @_drawn(25)
-    @given(asked=_FILTERS, number=st.integers(0, 1_000))
-    def ask(asked: Filter, number: int) -> None:
-        scores = _best_frames(world, direction(str(number)), asked.holds(world.columns))
-        for ws in world.workspaces:
-            hits = ws.search(str(number), by="frames", where=asked.sql, limit=20, space="indexed")
-            found = [hit.episode_id for hit in hits]
-            assert len(set(found)) == len(found) == min(20, len(scores))
-            assert [hit.score for hit in hits] == pytest.approx([scores.get(one) for one in found], abs=_SAME)
+    @given(filter_=_FILTERS, number=st.integers(0, 1_000))
+    def check_filter(filter_: RandomFilter, number: int) -> None:
+        scores = _best_frames(workspace, text_vector(str(number)), filter_.matches(workspace.columns))
+        for ws in workspace.workspaces:
+            hits = ws.search(str(number), by="frames", where=filter_.sql, limit=20, space="indexed")
+            hit_ids = [hit.episode_id for hit in hits]
+            assert len(set(hit_ids)) == len(hit_ids) == min(20, len(scores))
+            assert [hit.score for hit in hits] == pytest.approx(
+                [scores.get(episode_id) for episode_id in hit_ids], abs=_SAME
+            )
             best = sorted(scores.values(), reverse=True)[:20]
             recalls.append(_recall([hit.score for hit in hits], best))
 
-    ask()
+    check_filter()
     assert np.mean(recalls) >= 0.95
 
 
-def _recall(found: list[float], wanted: list[float]) -> float:
-    return sum(score >= wanted[-1] - _SAME for score in found) / len(wanted) if wanted else 1.0
+def _recall(scores: list[float], best_scores: list[float]) -> float:
+    return (
+        sum(score >= best_scores[-1] - _SAME for score in scores) / len(best_scores) if best_scores else 1.0
+    )
 
 
 @_drawn(15)
 @given(
-    asked=_FILTERS, text=st.sampled_from(["mug", "drawer", "café", "open drawer"]), limit=st.integers(1, 60)
+    filter_=_FILTERS, text=st.sampled_from(["mug", "drawer", "café", "open drawer"]), limit=st.integers(1, 60)
 )
-def test_words_are_ranked_as_without_a_filter(world: World, asked: Filter, text: str, limit: int) -> None:
-    kept = set(world.ids[asked.holds(world.columns)].tolist())
-    words = [re.compile(rf"\b{word}\b") for word in text.split()]
+def test_words_are_ranked_as_without_a_filter(
+    workspace: RandomWorkspace, filter_: RandomFilter, text: str, limit: int
+) -> None:
+    candidate_ids = set(workspace.ids[filter_.matches(workspace.columns)].tolist())
+    patterns = [re.compile(rf"\b{word}\b") for word in text.split()]
 
-    def says(said: str) -> bool:
-        return any(word.search(said.lower()) for word in words)
+    def matches(document: str) -> bool:
+        return any(word.search(document.lower()) for word in patterns)
 
-    told = {
-        one for one, said in zip(world.ids.tolist(), world.columns["instruction"], strict=True) if says(said)
+    matching_ids = {
+        episode_id
+        for episode_id, document in zip(workspace.ids.tolist(), workspace.columns["instruction"], strict=True)
+        if matches(document)
     }
-    told |= {str(world.ids[row]) for row, _, said in world.captions if says(said)}
-    for ws in world.workspaces:
-        captions, episodes = ws.tables.segments, ws.tables.episodes
-        all_captions, all_told = captions.search_text(text, 9_999), episodes.search_instruction(text, 9_999)
-        of_kept = [hit for hit in all_captions if hit.episode_id in kept]
-        assert captions.search_text(text, limit, kept) == of_kept[:limit]
-        assert (
-            episodes.search_instruction(text, limit, kept)
-            == [one for one in all_told if one[0] in kept][:limit]
+    matching_ids |= {str(workspace.ids[row]) for row, _, document in workspace.captions if matches(document)}
+    for ws in workspace.workspaces:
+        captions, episodes = ws.stores.tables.segments, ws.stores.tables.episodes
+        all_captions, all_instructions = (
+            captions.search_text(text, 9_999),
+            episodes.search_instruction(text, 9_999),
         )
-        assert {hit.episode_id for hit in all_captions} | {one for one, _ in all_told} == told
-        hits = ws.search(text, by="captions", where=asked.sql, limit=limit)
-        found = [hit.episode_id for hit in hits]
-        assert len(set(found)) == len(found) == min(limit, len(told & kept))
-        assert set(found) <= told & kept
+        candidate_captions = [hit for hit in all_captions if hit.episode_id in candidate_ids]
+        assert captions.search_text(text, limit, candidate_ids) == candidate_captions[:limit]
+        assert (
+            episodes.search_instruction(text, limit, candidate_ids)
+            == [episode_id for episode_id in all_instructions if episode_id[0] in candidate_ids][:limit]
+        )
+        assert {hit.episode_id for hit in all_captions} | {
+            episode_id for episode_id, _ in all_instructions
+        } == matching_ids
+        hits = ws.search(text, by="captions", where=filter_.sql, limit=limit)
+        hit_ids = [hit.episode_id for hit in hits]
+        assert len(set(hit_ids)) == len(hit_ids) == min(limit, len(matching_ids & candidate_ids))
+        assert set(hit_ids) <= matching_ids & candidate_ids
 
 
 @_drawn(12)
-@given(asked=_FILTERS, text=st.sampled_from(["mug", "☕"]), limit=st.integers(1, 300))
-def test_meaning_is_exact(world: World, asked: Filter, text: str, limit: int) -> None:
-    query, kept = direction(text), asked.holds(world.columns)
-    said = [*enumerate(world.columns["instruction"]), *((row, text) for row, _, text in world.captions)]
-    likeness = {text: float(direction(text) @ query / np.linalg.norm(query)) for _, text in said}
+@given(filter_=_FILTERS, text=st.sampled_from(["mug", "☕"]), limit=st.integers(1, 300))
+def test_meaning_is_exact(workspace: RandomWorkspace, filter_: RandomFilter, text: str, limit: int) -> None:
+    query, row_mask = text_vector(text), filter_.matches(workspace.columns)
+    texts = [
+        *enumerate(workspace.columns["instruction"]),
+        *((row, text) for row, _, text in workspace.captions),
+    ]
+    similarities = {text: float(text_vector(text) @ query / np.linalg.norm(query)) for _, text in texts}
     scores: dict[str, float] = {}
-    for row, told in said:
-        if kept[row]:
-            scores[str(world.ids[row])] = max(likeness[told], scores.get(str(world.ids[row]), -2.0))
-    for ws in world.workspaces:
-        hits = ws.search(text, by="meaning", where=asked.sql, limit=limit, space="exact")
+    for row, document in texts:
+        if row_mask[row]:
+            scores[str(workspace.ids[row])] = max(
+                similarities[document], scores.get(str(workspace.ids[row]), -2.0)
+            )
+    for ws in workspace.workspaces:
+        hits = ws.search(text, by="meaning", where=filter_.sql, limit=limit, space="exact")
         assert [hit.score for hit in hits] == pytest.approx(
             sorted(scores.values(), reverse=True)[:limit], abs=1e-3
         )
@@ -275,52 +317,60 @@ def test_meaning_is_exact(world: World, asked: Filter, text: str, limit: int) ->
 
 
 @_drawn(12)
-@given(asked=_FILTERS, limit=st.integers(1, 30), number=st.integers(0, 500))
-def test_like_an_episode_is_exact(world: World, asked: Filter, limit: int, number: int) -> None:
-    rows = [row for row, _, _ in world.places]
-    row, kept = rows[number], asked.holds(world.columns)
-    own = np.array(rows) == row
-    look = world.frames[own].mean(axis=0)
-    looks = _best_frames(world, look / np.linalg.norm(look), kept)
-    courses = (
-        world.courses
-        @ world.courses[row]
-        / np.linalg.norm(world.courses, axis=1)
-        / np.linalg.norm(world.courses[row])
+@given(filter_=_FILTERS, limit=st.integers(1, 30), number=st.integers(0, 500))
+def test_like_an_episode_is_exact(
+    workspace: RandomWorkspace, filter_: RandomFilter, limit: int, number: int
+) -> None:
+    rows = [row for row, _, _ in workspace.frame_keys]
+    row, row_mask = rows[number], filter_.matches(workspace.columns)
+    is_own = np.array(rows) == row
+    mean_vector = workspace.frames[is_own].mean(axis=0)
+    frame_scores = _best_frames(workspace, mean_vector / np.linalg.norm(mean_vector), row_mask)
+    similarities = (
+        workspace.motion_vectors
+        @ workspace.motion_vectors[row]
+        / np.linalg.norm(workspace.motion_vectors, axis=1)
+        / np.linalg.norm(workspace.motion_vectors[row])
     )
-    moves = {str(world.ids[at]): float(courses[at]) for at in np.flatnonzero(kept)}
-    itself = str(world.ids[row])
-    for ws in world.workspaces:
-        for by, scores in (("frames", looks), ("state", moves)):
-            hits = ws.search(like=itself, by=by, where=asked.sql, limit=limit, space="exact")
-            _are_the_best(hits, {one: score for one, score in scores.items() if one != itself}, limit)
+    motion_scores = {
+        str(workspace.ids[other]): float(similarities[other]) for other in np.flatnonzero(row_mask)
+    }
+    own_id = str(workspace.ids[row])
+    for ws in workspace.workspaces:
+        for by, scores in (("frames", frame_scores), ("state", motion_scores)):
+            hits = ws.search(like=own_id, by=by, where=filter_.sql, limit=limit, space="exact")
+            _are_the_best(
+                hits,
+                {episode_id: score for episode_id, score in scores.items() if episode_id != own_id},
+                limit,
+            )
 
 
 @_drawn(6)
 @given(
-    asked=_FILTERS,
+    filter_=_FILTERS,
     limit=st.integers(1, 30),
-    looks=st.sampled_from([0.5, 1.0, 3.0]),
+    frame_weight=st.sampled_from([0.5, 1.0, 3.0]),
     text=st.sampled_from(["", "mug"]),
 )
 def test_a_mixture_is_the_sum_of_its_ranks(
-    world: World, asked: Filter, limit: int, looks: float, text: str
+    workspace: RandomWorkspace, filter_: RandomFilter, limit: int, frame_weight: float, text: str
 ) -> None:
-    like = str(world.ids[world.places[100][0]])
-    for ws in world.workspaces:
-        where = f"({asked.sql}) AND episode_id <> '{like}'"
-        whole: dict[str, object] = {"like": like, "where": where, "space": "exact"}
-        mixed = ws.search(text, by=f"frames={looks},state", limit=limit, **whole)
+    like = str(workspace.ids[workspace.frame_keys[100][0]])
+    for ws in workspace.workspaces:
+        where = f"({filter_.sql}) AND episode_id <> '{like}'"
+        options: dict[str, object] = {"like": like, "where": where, "space": "exact"}
+        fused = ws.search(text, by=f"frames={frame_weight},state", limit=limit, **options)
         scores: dict[str, float] = {}
-        asks: list[tuple[str, dict[str, object], float]] = [
-            ("", whole | {"by": "frames"}, looks),
-            ("", whole | {"by": "state"}, 1),
+        searches: list[tuple[str, dict[str, object], float]] = [
+            ("", options | {"by": "frames"}, frame_weight),
+            ("", options | {"by": "state"}, 1),
         ]
         if text:
-            asks.append((text, {"where": where, "space": "exact", "by": "frames"}, looks))
-        for words, ask, weight in asks:
-            ranks = [hit.episode_id for hit in ws.search(words, limit=2 * limit + 2, **ask)]
-            for rank, one in enumerate(ranks, start=1):
-                scores[one] = scores.get(one, 0.0) + weight / (60 + rank)
+            searches.append((text, {"where": where, "space": "exact", "by": "frames"}, frame_weight))
+        for search_text, search_options, weight in searches:
+            ranks = [hit.episode_id for hit in ws.search(search_text, limit=2 * limit + 2, **search_options)]
+            for rank, episode_id in enumerate(ranks, start=1):
+                scores[episode_id] = scores.get(episode_id, 0.0) + weight / (60 + rank)
         scores.pop(like, None)
-        _are_the_best(mixed, scores, limit)
+        _are_the_best(fused, scores, limit)

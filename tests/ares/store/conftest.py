@@ -1,4 +1,4 @@
-"""Fixtures of the store tests: a place that both annotation stores can be opened at, and episodes made by number."""
+"""Fixtures of the store tests: annotation stores of every kind, Lance tables, and generated episodes."""
 
 from __future__ import annotations
 
@@ -9,44 +9,70 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pymongo import MongoClient
 
 from ares.annotation import Annotation, Maker
-from ares.episode import Camera, Episode, Record, Signal, Trajectory, episode_id
-from ares.media.ref import MediaRef
-from ares.store.annotations import AnnotationStore
-from ares.store.mongo import MongoStore
-from ares.store.sqlite import SqliteStore
-from ares.store.tables import Tables, open_tables
+from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory, make_episode_id
+from ares.store.annotations import AnnotationStore, MongoAnnotationStore, SqliteAnnotationStore
+from ares.store.annotations.memory import MemoryAnnotationStore
+from ares.store.database import Tables, open_tables
+
+OpenStore = Callable[[], AnnotationStore]
+
+
+@pytest.fixture(params=["sqlite", "mongo", "memory"])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
+    """Opens the annotation store of this test; every call is one more handle on the same log."""
+    if request.param == "sqlite":
+        yield from _open_sqlite(tmp_path / "annotations.sqlite")
+    elif request.param == "mongo":
+        yield from _open_mongo(request.getfixturevalue("mongo_uri"))
+    else:
+        store = MemoryAnnotationStore()
+        yield lambda: store
 
 
 @pytest.fixture(params=["sqlite", "mongo"])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], AnnotationStore]]:
-    """Opens the annotation store of this test; every call is one more handle on the same facts."""
+def open_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
+    """Opens a store that several processes can share; `code` is the Python code with which another opens it."""
+    if request.param == "sqlite":
+        yield from _open_sqlite(tmp_path / "annotations.sqlite")
+    else:
+        yield from _open_mongo(request.getfixturevalue("mongo_uri"))
+
+
+def _open_sqlite(path: Path) -> Iterator[OpenStore]:
+    with ExitStack() as stores:
+
+        def open_handle() -> AnnotationStore:
+            return stores.enter_context(closing(SqliteAnnotationStore(path)))
+
+        open_handle.code = (  # type: ignore[attr-defined]
+            "from pathlib import Path\n"
+            "from ares.store.annotations.sqlite import SqliteAnnotationStore\n"
+            f"store = SqliteAnnotationStore(Path({str(path)!r}))\n"
+        )
+        yield open_handle
+
+
+def _open_mongo(uri: str) -> Iterator[OpenStore]:
     workspace = uuid.uuid4().hex
-    uri = request.getfixturevalue("mongo_uri") if request.param == "mongo" else ""
-    place = (uri, workspace) if uri else (str(tmp_path / "annotations.sqlite"),)
+    with ExitStack() as stores:
 
-    with ExitStack() as opened:
+        def open_handle() -> AnnotationStore:
+            return stores.enter_context(closing(MongoAnnotationStore(uri, workspace)))
 
-        def open_one() -> AnnotationStore:
-            if uri:
-                return opened.enter_context(closing(MongoStore(*place)))
-            return opened.enter_context(closing(SqliteStore(Path(*place))))
-
-        # How a process of its own opens the same.
-        kind = "mongo import MongoStore as Store" if uri else "sqlite import SqliteStore as Store"
-        given = ", ".join(map(repr, place)) if uri else f"Path({place[0]!r})"
-        open_one.code = f"from pathlib import Path\nfrom ares.store.{kind}\nstore = Store({given})\n"  # type: ignore[attr-defined]
-        yield open_one
-    if uri:
-        from pymongo import MongoClient
-
-        with MongoClient[dict[str, object]](uri) as client:
-            client.drop_database(f"ares_{workspace[:12]}")
+        open_handle.code = (  # type: ignore[attr-defined]
+            "from ares.store.annotations.mongo import MongoAnnotationStore\n"
+            f"store = MongoAnnotationStore({uri!r}, {workspace!r})\n"
+        )
+        yield open_handle
+    with MongoClient[dict[str, object]](uri) as client:
+        client.drop_database(f"ares_{workspace[:12]}")
 
 
 @pytest.fixture
-def store(open_store: Callable[[], AnnotationStore]) -> AnnotationStore:
+def store(open_store: OpenStore) -> AnnotationStore:
     """An empty annotation store."""
     return open_store()
 
@@ -58,18 +84,18 @@ def tables(tmp_path: Path) -> Tables:
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[SqliteStore]:
+def sqlite(tmp_path: Path) -> Iterator[SqliteAnnotationStore]:
     """An empty SQLite store."""
-    with closing(SqliteStore(tmp_path / "log.sqlite")) as opened:
-        yield opened
+    with closing(SqliteAnnotationStore(tmp_path / "log.sqlite")) as store:
+        yield store
 
 
 @pytest.fixture(scope="session")
-def make_fact() -> Callable[..., Annotation]:
-    """Makes a fact about an episode; keywords change what is said of it."""
+def make_annotation() -> Callable[..., Annotation]:
+    """Makes an annotation of an episode; keywords replace its fields."""
 
-    def make(episode: str, **said: object) -> Annotation:
-        plain: dict[str, object] = {
+    def make(episode: str, **changes: object) -> Annotation:
+        fields: dict[str, object] = {
             "episode_id": episode,
             "name": "caption",
             "value": {"text": "open the drawer"},
@@ -79,22 +105,22 @@ def make_fact() -> Callable[..., Annotation]:
             "stop_seconds": 5.0,
             "created": "2026-11-21T00:00:00+00:00",
         }
-        return Annotation(**(plain | said))  # type: ignore[arg-type]
+        return Annotation(**(fields | changes))  # type: ignore[arg-type]
 
     return make
 
 
 @pytest.fixture(scope="session")
 def make_record() -> Callable[..., Record]:
-    """Makes an episode by number with its signals; keywords change what is said of the episode."""
+    """Makes an episode by number, with its signals; keywords replace fields of the episode."""
 
-    def make(number: int, steps: int = 5, **said: object) -> Record:
-        place = {"format": "rlds", "dataset": f"set{number % 3}", "version": "1", "split": "train"}
-        place |= {name: str(said[name]) for name in (*place, "key") if name in said}
-        place = {"key": str(number)} | place
-        plain: dict[str, object] = {
-            **place,
-            "episode_id": episode_id(**place),
+    def make(number: int, steps: int = 5, **changes: object) -> Record:
+        identity = {"format": "rlds", "dataset": f"set{number % 3}", "version": "1", "split": "train"}
+        identity |= {name: str(changes[name]) for name in (*identity, "key") if name in changes}
+        identity = {"key": str(number)} | identity
+        fields: dict[str, object] = {
+            **identity,
+            "episode_id": make_episode_id(**identity),
             "source": f"/data/{number}.mp4",
             "content_hash": f"hash{number}",
             "instruction": f"open drawer {number}",
@@ -110,7 +136,7 @@ def make_record() -> Callable[..., Record]:
             "action_names": ("grip",),
             "metadata": {"operator": "Zoë", "takes": [1, 2.5, None]},
         }
-        episode = Episode(**(plain | said))  # type: ignore[arg-type]
+        episode = Episode(**(fields | changes))  # type: ignore[arg-type]
         return Record(episode=episode, trajectory=_trajectory(number, steps))
 
     return make
@@ -124,7 +150,7 @@ def records(make_record: Callable[..., Record]) -> list[Record]:
 
 @pytest.fixture
 def filled(tables: Tables, records: list[Record]) -> Tables:
-    """Tables with thirty episodes, written in two goes."""
+    """Tables with thirty episodes, written in two batches."""
     tables.episodes.add(records[:20])
     tables.episodes.add(records[20:])
     return tables

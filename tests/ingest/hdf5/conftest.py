@@ -1,4 +1,4 @@
-"""Small HDF5 files and what the ingester makes of them."""
+"""Writes small HDF5 files and ingests them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ares.episode import Record, Signal
 from ares.errors import SourceError
-from ingest.base import Item, Options, Source
+from ingest.base import IngestOptions, Item, Source
 from ingest.hdf5 import hdf5
 
 
@@ -42,12 +42,12 @@ class Hdf5Files:
 
     def demo(self, path: Path, attrs: dict[str, dict[str, Any]] | None = None, **arrays: Any) -> Path:
         """A file of one demonstration, with actions unless they are given."""
-        given = {"actions": self.numbers(self.steps, 7), **arrays}
-        named = {f"data__demo_0__{name}": values for name, values in given.items() if values is not None}
+        all_arrays = {"actions": self.numbers(self.steps, 7), **arrays}
+        named = {f"data__demo_0__{name}": values for name, values in all_arrays.items() if values is not None}
         return self.write(path, attrs, **named)
 
     def opened(self, path: Path, **options: Any) -> Source:
-        (source,) = hdf5.open(str(path), Options(**options))
+        (source,) = hdf5.open(str(path), IngestOptions(**options))
         return source
 
     def only(self, path: Path, **options: Any) -> Record:

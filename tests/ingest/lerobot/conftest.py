@@ -1,4 +1,4 @@
-"""LeRobot folders as they are found, made small, for the tests of each irregularity."""
+"""Writes small LeRobot datasets with the irregularities of real ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import SourceError
-from ingest.base import Options, Source
+from ingest.base import IngestOptions, Source
 from ingest.lerobot import lerobot
 
 STEPS = 6
@@ -25,7 +25,7 @@ VIDEO = "videos/chunk-000/{}/episode_{:06d}.mp4"
 
 
 class LeRobotFolders:
-    """LeRobot datasets as they are found: v2.1, short episodes, one camera, and what is wrong with them."""
+    """Writes v2.1 datasets of short episodes with one camera, and changes them."""
 
     def write_video(self, path: Path, frames: int = STEPS, rate: int = 10, codec: str = "libx264") -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,26 +92,26 @@ class LeRobotFolders:
         (folder / "meta" / name).write_text("\n".join(texts) + "\n")
 
     def rewrite(self, folder: Path, number: int = 0, without: Sequence[str] = (), **changed: Any) -> None:
-        """The data file of an episode with other columns; a name's "." is written "__"."""
-        kept = {name: values for name, values in self.columns(number).items() if name not in without}
-        made = {name.replace("__", "."): values for name, values in changed.items()}
-        pq.write_table(pa.table({**kept, **made}), folder / DATA.format(number))
+        """Write the data file of an episode with other columns; "__" in a name stands for "."."""
+        unchanged = {name: values for name, values in self.columns(number).items() if name not in without}
+        replaced = {name.replace("__", "."): values for name, values in changed.items()}
+        pq.write_table(pa.table({**unchanged, **replaced}), folder / DATA.format(number))
 
     def opened(self, folder: Path) -> Source:
-        (source,) = lerobot.open(str(folder), Options())
+        (source,) = lerobot.open(str(folder), IngestOptions())
         return source
 
     def first(self, folder: Path) -> Record:
         return next(self.opened(folder).items).load()
 
     def outcomes(self, folder: Path) -> list[str]:
-        made = []
+        texts = []
         for item in self.opened(folder).items:
             try:
-                made.append("; ".join(item.load().warnings) or "good")
+                texts.append("; ".join(item.load().warnings) or "good")
             except SourceError as error:
-                made.append(error.reason)
-        return made
+                texts.append(error.reason)
+        return texts
 
 
 @pytest.fixture

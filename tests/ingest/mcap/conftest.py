@@ -1,4 +1,4 @@
-"""MCAP recordings to order: joints, images and texts with the stamps asked for."""
+"""Writes MCAP recordings for tests: joints, images and texts at given times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcap.records import Schema
 from mcap_ros2.writer import Writer
 
 from ares.episode import Record
-from ingest.base import Options, Source
+from ingest.base import IngestOptions, Source
 from ingest.mcap import mcap
 
 HEADER = (
@@ -62,7 +62,7 @@ def images(count: int = 10, topic: str = "/camera/front/image_raw/compressed") -
     ]
 
 
-def said(text: str, topic: str = "/task", at: int = START) -> Entry:
+def task(text: str, topic: str = "/task", at: int = START) -> Entry:
     return (topic, "std_msgs/msg/String", at, Message(data=text))
 
 
@@ -86,7 +86,7 @@ def write(path: Path, entries: Iterable[Entry], encoding: str = "", **options: A
 
 def opened(path: Path, **options: Any) -> Source:
     """The one source of a recording."""
-    (source,) = mcap.open(str(path), Options(**options))
+    (source,) = mcap.open(str(path), IngestOptions(**options))
     return source
 
 
@@ -98,6 +98,6 @@ def read(path: Path, **options: Any) -> Record:
 
 @pytest.fixture(scope="session")
 def kit() -> Any:
-    """Makers of messages, the writer of a file of them, and what ingestion makes of it."""
-    makers = {"header": header, "joints": joints, "states": states, "images": images, "said": said}
+    """Functions that make messages, write them to a file and ingest it."""
+    makers = {"header": header, "joints": joints, "states": states, "images": images, "task": task}
     return Message(**makers, write=write, opened=opened, read=read)

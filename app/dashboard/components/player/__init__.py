@@ -1,35 +1,14 @@
-"""Player: every camera and plot of one episode on one clock, with keyboard, timeline and hover."""
+"""Player of the cameras and signals of one episode."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from app.dashboard.components import load
-from ares.episode import Json
+from ares.lazy_exports import lazy_exports
 
+if TYPE_CHECKING:
+    from app.dashboard.components.player.component import draw_player
 
-def player(
-    data: dict[str, Json], key: str, moved: Callable[[int], None], framed: Callable[[str], None]
-) -> None:
-    """Draw the player.
+__all__ = ["draw_player"]
 
-    Args:
-        data: What to show.
-        key: Of the component.
-        moved: Called with -1 or 1 when a person asks for the previous or next episode.
-        framed: Called with "CAMERA@SECONDS" when a person asks for what looks like the frame that is shown.
-    """
-
-    def settle() -> None:
-        import streamlit as st
-
-        step = st.session_state[key].move
-        if step:
-            moved(int(step))
-
-    shown = load("player", "clock.js", "plots.js", "index.js")(
-        data=data, key=key, on_move_change=settle, on_frame_change=lambda: None
-    )
-    # A page can only be left from its script, not from a callback.
-    if shown.frame:
-        framed(str(shown.frame))
+__getattr__ = lazy_exports(__name__)

@@ -1,18 +1,14 @@
-"""Rulings: captions and why each was accepted or not, with the moments that show it."""
+"""Captions with the rulings of their grades."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from app.dashboard.components import load
-from ares.episode import Json
+from ares.lazy_exports import lazy_exports
 
+if TYPE_CHECKING:
+    from app.dashboard.components.rulings.component import draw_pairs, draw_rulings
 
-def rulings(captions: Sequence[Json], key: str) -> None:
-    """Draw captions with their grades."""
-    load("rulings")(data={"captions": list(captions), "pairs": []}, key=key)
+__all__ = ["draw_pairs", "draw_rulings"]
 
-
-def pairs(rows: Mapping[str, str], key: str) -> None:
-    """Draw names with their values as text."""
-    load("rulings")(data={"captions": [], "pairs": [[name, value] for name, value in rows.items()]}, key=key)
+__getattr__ = lazy_exports(__name__)

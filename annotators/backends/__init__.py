@@ -1,1 +1,0 @@
-"""Back ends: where models run, in this process or behind an OpenAI-compatible server."""

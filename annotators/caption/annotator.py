@@ -1,0 +1,141 @@
+"""The annotator `caption`: one imperative sentence per episode, by a vision-language model that gets only frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.caption.frame_layout import FrameLayout, parse_layout, select_frame_seconds
+from annotators.models import Vlm, VlmReply, VlmRequest, load_vlm, price_usd
+from annotators.prompts import read_prompt
+from ares.annotation import Column, Cost, Maker, short_hash
+from ares.episode import Json
+from ares.errors import AresError, MediaError, ModelError
+
+if TYPE_CHECKING:
+    from ares.settings import Price
+    from ares.store import Stores
+
+_VERSION = "1"
+_MAX_NEW_TOKENS = 64
+# For estimates only: a 640 x 480 frame in common models, the prompt, and a sentence.
+_TOKENS_PER_IMAGE, _PROMPT_TOKENS, _CAPTION_TOKENS = 400, 150, 20
+_COLUMN = Column(name="caption", type="string", meaning="Latest caption of the whole episode.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captioner:
+    """A model with the settings of captioning.
+
+    Attributes:
+        vlm: The model.
+        maker: Maker of its captions.
+        layout: How frames are arranged for it.
+        camera: Camera name, or "" for the best one.
+    """
+
+    vlm: Vlm
+    maker: Maker
+    layout: FrameLayout
+    camera: str
+
+
+def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
+    """An annotator that captions whole episodes; the model never gets the instruction.
+
+    Raises:
+        RequestError: The layout or the model spec cannot be read.
+        ModelError: The model cannot be loaded.
+    """
+    layout = parse_layout(options.layout)
+    spec = options.model or options.settings.caption_model
+    vlm = load_vlm(spec, options, _MAX_NEW_TOKENS)
+    captioner = Captioner(
+        vlm=vlm, maker=_maker(vlm, layout, options.camera), layout=layout, camera=options.camera
+    )
+    return Annotator(
+        maker=captioner.maker,
+        process=lambda works: _process(works, captioner),
+        select_frames=lambda episode: select_frame_seconds(episode, options.camera, layout.count),
+        batch_size=vlm.batch_size,
+        workers=vlm.workers,
+        estimate=lambda episode: _estimate(layout, spec, options.settings.price),
+    )
+
+
+def _maker(vlm: Vlm, layout: FrameLayout, camera: str) -> Maker:
+    settings: dict[str, Json] = {
+        "layout": layout.name,
+        "camera": camera,
+        "max_new_tokens": _MAX_NEW_TOKENS,
+        "temperature": 0,
+        "family": vlm.family,
+    }
+    return Maker(
+        annotator="caption",
+        version=_VERSION,
+        model=vlm.name,
+        prompt_hash=short_hash(read_prompt("annotators.caption", "caption")),
+        settings=settings,
+        columns=(_COLUMN,),
+    )
+
+
+def _process(works: Sequence[Work], captioner: Captioner) -> list[Result | AresError]:
+    requests = [_request(work, captioner) for work in works]
+    replies = iter(
+        captioner.vlm.generate([request for request in requests if isinstance(request, VlmRequest)])
+    )
+    return [
+        _result(work, captioner, next(replies)) if isinstance(request, VlmRequest) else request
+        for work, request in zip(works, requests, strict=True)
+    ]
+
+
+def _request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
+    seconds = select_frame_seconds(work.episode, captioner.camera, captioner.layout.count)
+    if not seconds:
+        return MediaError("episode has no such camera", f"{captioner.camera or 'any'!r}")
+    (camera, camera_seconds), *_ = seconds.items()
+    try:
+        frames = work.frames.at(camera, camera_seconds)
+    except MediaError as error:
+        return error
+    text = read_prompt("annotators.caption", "caption").format(legend=captioner.layout.legend(camera_seconds))
+    return VlmRequest(images=captioner.layout.arrange(frames), prompt=text)
+
+
+def _result(work: Work, captioner: Captioner, reply: VlmReply | AresError) -> Result | AresError:
+    if isinstance(reply, AresError):
+        return reply
+    text = clean_reply(reply.text)
+    if not text:
+        return ModelError("caption is empty", f"{captioner.vlm.name} replied {reply.text[:200]!r}")
+    value: dict[str, Json] = {"text": text, "caption": text, "layout": captioner.layout.name}
+    if reply.text != text:
+        value["raw"] = reply.text
+    (camera, camera_seconds), *_ = select_frame_seconds(
+        work.episode, captioner.camera, captioner.layout.count
+    ).items()
+    annotation = new_annotation(
+        work, captioner.maker, value, camera=camera, frames=camera_seconds, cost=reply.cost
+    )
+    return Result(annotations=[annotation])
+
+
+def clean_reply(reply: str) -> str:
+    """A reply without line breaks, outer spaces and outer quotes; nothing else is changed."""
+    text = " ".join(reply.split())
+    for opening, closing in (('"', '"'), ("'", "'"), ("“", "”")):
+        if len(text) > 1 and text.startswith(opening) and text.endswith(closing):
+            text = text[1:-1].strip()
+    return text
+
+
+def _estimate(layout: FrameLayout, spec: str, price: Price | None) -> Cost:
+    images = 1 if layout.name == "collage" else layout.count
+    tokens_in, tokens_out = images * _TOKENS_PER_IMAGE + _PROMPT_TOKENS, _CAPTION_TOKENS
+    usd = price_usd(price, tokens_in, tokens_out) if spec.startswith("openai:") else 0.0
+    return Cost(calls=1, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)

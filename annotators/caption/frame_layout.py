@@ -1,0 +1,84 @@
+"""Which frames of an episode a vision-language model gets, and how they are arranged as images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from annotators.runner import CameraSeconds
+from ares.episode import Camera, Episode
+from ares.errors import RequestError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MAX_FRAMES = 64
+_TILES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLayout:
+    """How frames are arranged for a model.
+
+    Attributes:
+        name: "tiles", "collage" or "frames:N".
+        count: Frames taken, first and last included.
+    """
+
+    name: str
+    count: int
+
+    def arrange(self, frames: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
+        """Images to send for (N, H, W, 3) frames in order of time: one each, or all side by side in one."""
+        import numpy as np
+
+        if self.name != "collage":
+            return list(frames)
+        return [np.concatenate(list(frames), axis=1)]
+
+    def legend(self, seconds: Sequence[float]) -> str:
+        """A description of the images, for a prompt."""
+        times = ", ".join(f"{second:.2f} s" for second in seconds)
+        if self.name == "collage":
+            return f"One image of {len(seconds)} tiles, left to right in order of time, at {times}."
+        return f"{len(seconds)} images in order of time, at {times}."
+
+
+def parse_layout(text: str) -> FrameLayout:
+    """Read "tiles", "collage" or "frames:N". Raises RequestError for anything else."""
+    if text in ("tiles", "collage"):
+        return FrameLayout(text, _TILES)
+    match = re.fullmatch(r"frames:(\d+)", text)
+    if match and 1 <= int(match[1]) <= _MAX_FRAMES:
+        return FrameLayout(text, int(match[1]))
+    raise RequestError(
+        f"no layout {text!r}", f"there are: tiles, collage, frames:N with N from 1 to {_MAX_FRAMES}"
+    )
+
+
+def pick_camera(episode: Episode, name: str) -> Camera | None:
+    """The camera of that name, or the best one; None when the episode has no such camera."""
+    return next((camera for camera in episode.good_cameras if not name or camera.name == name), None)
+
+
+def select_frame_seconds(episode: Episode, camera: str, count: int) -> CameraSeconds:
+    """`count` seconds of one camera, evenly spread over its frames, first and last included."""
+    selected = pick_camera(episode, camera)
+    return {selected.name: evenly_spaced_seconds(selected, count)} if selected else {}
+
+
+def evenly_spaced_seconds(camera: Camera, count: int, last_frames: int | None = None) -> list[float]:
+    """Seconds of `count` frames, evenly spread over all frames or over the `last_frames`, ends included."""
+    frames = max(camera.media.num_frames, 1)
+    first = max(frames - last_frames, 0) if last_frames else 0
+    step = (frames - 1 - first) / max(count - 1, 1)
+    indices = sorted({round(first + step * position) for position in range(count)})
+    return [frame_second(index, camera.media.rate_hz) for index in indices]
+
+
+def frame_second(index: int, rate_hz: float) -> float:
+    """The second in the middle of a frame's display time, so that rounding cannot give the frame next to it."""
+    return round((index + 0.5) / rate_hz, 6) if index else 0.0

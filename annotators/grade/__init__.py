@@ -1,0 +1,15 @@
+"""The annotator `grade`, its judges and the rubrics that come with ARES."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from annotators.grade.annotator import make_grade_annotator
+    from annotators.grade.shipped_rubrics import load_rubric
+
+__all__ = ["load_rubric", "make_grade_annotator"]
+
+__getattr__ = lazy_exports(__name__)

@@ -1,0 +1,252 @@
+"""The annotator `grade`: captions judged criterion by criterion, by code first and then by a model.
+
+The judge must be of another model family than the captioner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.caption import parse_layout
+from annotators.grade.judge import Case, Judge, Judgement
+from annotators.grade.shipped_rubrics import load_rubric
+from annotators.models import model_family
+from ares.annotation import Annotation, Column, Cost, Maker, short_hash
+from ares.episode import Json
+from ares.errors import AresError, RequestError
+from ares.rubric import (
+    CHECKS,
+    CaptionSlots,
+    CheckInput,
+    Criterion,
+    Rubric,
+    Ruling,
+    Verdict,
+    aggregate,
+    is_stated,
+    parse_caption,
+    parser_hash,
+)
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+_VERSION = "1"
+_CLIP_PREFIX = "clip:"
+COLUMNS = (
+    Column(
+        name="acceptable",
+        type="bool",
+        meaning="Whether the latest caption is acceptable; empty if undecided.",
+    ),
+    Column(name="grade", type="string", meaning="acceptable, not_acceptable, unsure or error."),
+    Column(
+        name="grade_score",
+        type="float64",
+        meaning="Weighted share of criteria met, 0 to 1; for ranking only.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grader:
+    """A rubric and a judge, and the maker of their grades."""
+
+    rubric: Rubric
+    judge: Judge
+    maker: Maker
+
+
+def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
+    """An annotator that grades captions by a rubric.
+
+    Raises:
+        RequestError: The rubric or the judge's spec cannot be read, or all captioners are of the judge's model family.
+        ModelError: The judge cannot be loaded.
+    """
+    rubric = load_rubric(options.rubric)
+    judge = _load_judge(options, stores, rubric)
+    captioners = _captioners(stores)
+    if captioners and all(_is_same_family(judge, maker) for maker in captioners.values()):
+        raise _same_family_error(judge, next(iter(captioners.values())))
+    maker = Maker(
+        annotator="grade",
+        version=_VERSION,
+        model=judge.name,
+        prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
+        # The vocabulary of probes is no part of this: one new instruction would make a million grades stale.
+        # Each grade keeps what was observed and the confidence, so the doubtful ones can be selected.
+        settings={
+            "rubric": rubric.id,
+            "camera": options.camera,
+            "layout": options.layout,
+            "family": judge.family,
+        },
+        columns=COLUMNS,
+    )
+    grader = Grader(rubric=rubric, judge=judge, maker=maker)
+    return Annotator(
+        maker=maker,
+        process=lambda works: _process(works, grader, stores),
+        select_frames=judge.select_frames,
+        subject_kind="caption",
+        needs_signals=True,
+        batch_size=judge.batch_size,
+        workers=judge.workers,
+        estimate=lambda episode: judge.estimate(rubric.criteria),
+    )
+
+
+def _load_judge(options: Options, stores: Stores, rubric: Rubric) -> Judge:
+    spec = options.model or options.settings.judge_model
+    if spec.startswith(_CLIP_PREFIX):
+        from annotators.grade.probe_judge import ProbeJudge
+        from annotators.grade.vocabulary import gather_phrases
+        from annotators.models import load_clip
+
+        encoder = load_clip(spec.removeprefix(_CLIP_PREFIX), options.device)
+        return ProbeJudge(encoder, rubric.probe, lambda: gather_phrases(stores), options.camera)
+    from annotators.grade.claim_judge import MAX_NEW_TOKENS, ClaimJudge
+    from annotators.models import load_vlm
+
+    layout = parse_layout(options.layout)
+    vlm = load_vlm(spec, options, MAX_NEW_TOKENS)
+    return ClaimJudge(vlm, layout, options.camera, options.settings, spec.startswith("openai:"))
+
+
+def _process(works: Sequence[Work], grader: Grader, stores: Stores) -> list[Result | AresError]:
+    captioners = _captioners(stores)
+    captions = [_prepare(work, grader, captioners) for work in works]
+    cases = [
+        caption.case for caption in captions if isinstance(caption, _PreparedCaption) and caption.is_open
+    ]
+    judgements = iter(grader.judge.judge(cases))
+    results: list[Result | AresError] = []
+    for caption in captions:
+        if isinstance(caption, AresError):
+            results.append(caption)
+            continue
+        judgement = next(judgements) if caption.is_open else Judgement(rulings=(), cost=Cost())
+        results.append(judgement if isinstance(judgement, AresError) else _result(caption, judgement, grader))
+    return results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PreparedCaption:
+    """A caption with the rulings of code, and the case of the criteria that the judge has to rule on."""
+
+    caption: Annotation
+    case: Case
+    code_rulings: Sequence[Ruling]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a criterion for the judge."""
+        return bool(self.case.criteria)
+
+
+def _prepare(work: Work, grader: Grader, captioners: dict[str, Maker]) -> _PreparedCaption | AresError:
+    caption = work.subject_annotation
+    if caption is None:
+        raise ValueError(f"a grade needs a caption, but work {work.subject} has none")
+    maker = captioners.get(caption.maker_id)
+    if maker is not None and _is_same_family(grader.judge, maker):
+        return _same_family_error(grader.judge, maker)
+    text = str(caption.value["text"])
+    slots = parse_caption(text)
+    subject = CheckInput(text=text, slots=slots, trajectory=work.trajectory)
+    rulings = {criterion.id: _rule_by_code(criterion, subject) for criterion in grader.rubric.criteria}
+    pitfall = _failed_pitfall(grader.rubric, rulings)
+    if pitfall:
+        # A caption that addresses the judge is not shown to it.
+        rulings = {name: ruling or _unsure_after_pitfall(name, pitfall) for name, ruling in rulings.items()}
+    open_criteria = [criterion for criterion in grader.rubric.criteria if rulings[criterion.id] is None]
+    case = Case(work=work, text=text, slots=slots, criteria=open_criteria)
+    code_rulings = [ruling for ruling in rulings.values() if ruling]
+    return _PreparedCaption(caption=caption, case=case, code_rulings=code_rulings)
+
+
+def _rule_by_code(criterion: Criterion, subject: CheckInput) -> Ruling | None:
+    """The ruling of code on a criterion, or None where the judge has to rule."""
+    if criterion.applies_when == "stated" and not _stated(criterion, subject.slots):
+        return Ruling(
+            criterion=criterion.id, verdict=Verdict.NA, source="hard", reason="caption does not say"
+        )
+    outcomes = [CHECKS[name](subject) for name in criterion.hard]
+    failed = next((outcome for outcome in outcomes if outcome.verdict is Verdict.UNMET), None)
+    if failed:
+        return Ruling(
+            criterion=criterion.id,
+            verdict=Verdict.UNMET,
+            source="hard",
+            reason=failed.reason,
+            observed=failed.observed,
+        )
+    if criterion.slot or criterion.claim:
+        return None
+    met = any(outcome.verdict is Verdict.MET for outcome in outcomes)
+    verdict, reason = (Verdict.MET, "checked by code") if met else (Verdict.NA, "no check applies")
+    return Ruling(criterion=criterion.id, verdict=verdict, source="hard", reason=reason)
+
+
+def _stated(criterion: Criterion, slots: CaptionSlots) -> bool:
+    return criterion.slot is not None and is_stated(criterion.slot, slots)
+
+
+def _failed_pitfall(rubric: Rubric, rulings: dict[str, Ruling | None]) -> str:
+    """Id of a pitfall criterion that the caption does not meet, or ""."""
+    for name, category in rubric.categories:
+        ruling = rulings[name]
+        if category == "pitfall" and ruling and ruling.verdict is Verdict.UNMET:
+            return name
+    return ""
+
+
+def _unsure_after_pitfall(name: str, pitfall: str) -> Ruling:
+    return Ruling(
+        criterion=name, verdict=Verdict.UNSURE, source="hard", reason=f"not asked, {pitfall} is not met"
+    )
+
+
+def _result(prepared: _PreparedCaption, judgement: Judgement, grader: Grader) -> Result:
+    rubric = grader.rubric
+    by_id = {ruling.criterion: ruling for ruling in (*prepared.code_rulings, *judgement.rulings)}
+    rulings = [by_id[name] for name, _ in rubric.categories]
+    outcome = aggregate(rubric.categories, rulings)
+    value: dict[str, Json] = {
+        "grade": outcome.grade,
+        "acceptable": outcome.acceptable,
+        "score": outcome.score,
+        "grade_score": outcome.score,
+        "counts": dict(outcome.counts),
+        "rubric": rubric.id,
+        "rubric_version": rubric.version,
+        "rubric_hash": rubric.hash,
+        "caption_id": prepared.caption.annotation_id,
+        "rulings": [{**by_id[name].to_json(), "category": category} for name, category in rubric.categories],
+    }
+    work = prepared.case.work
+    seconds = sorted({second for ruling in rulings for second in ruling.evidence})
+    cameras = list(grader.judge.select_frames(work.episode))
+    camera = cameras[0] if len(cameras) == 1 else ""
+    annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=judgement.cost)
+    return Result(annotations=[annotation])
+
+
+def _captioners(stores: Stores) -> dict[str, Maker]:
+    return {key: maker for key, maker in stores.annotations.makers().items() if maker.annotator == "caption"}
+
+
+def _is_same_family(judge: Judge, captioner: Maker) -> bool:
+    captioner_family = str(captioner.settings.get("family") or model_family(captioner.model))
+    return judge.name == captioner.model or judge.family == captioner_family
+
+
+def _same_family_error(judge: Judge, captioner: Maker) -> RequestError:
+    return RequestError(
+        "the judge must not be of the captioner's model family",
+        f"captions by {captioner.model!r}, judge {judge.name!r}; give a judge of another family (ARES_JUDGE_MODEL)",
+    )

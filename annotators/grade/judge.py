@@ -1,0 +1,57 @@
+"""The interface of judges, which rule on the criteria that code leaves open, and the cases that they get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from annotators.base import Work
+from annotators.models import ModelProperties
+from annotators.runner import CameraSeconds
+from ares.annotation import Cost
+from ares.episode import Episode
+from ares.errors import AresError
+from ares.rubric import CaptionSlots, Criterion, Ruling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A caption to judge, and its open criteria.
+
+    Attributes:
+        work: The episode's frames; no judge may read its instruction or its success, which are not evidence.
+        text: The caption.
+        slots: What it claims, parsed.
+        criteria: Criteria to rule on.
+    """
+
+    work: Work
+    text: str
+    slots: CaptionSlots
+    criteria: Sequence[Criterion]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """One ruling per open criterion, and their cost."""
+
+    rulings: Sequence[Ruling]
+    cost: Cost
+
+
+class Judge(ModelProperties, Protocol):
+    """A model that rules on captions, but not on those by its own model family."""
+
+    @property
+    def prompt_hash(self) -> str:
+        """Hash of its prompts, or "" where the rubric holds them all."""
+
+    def select_frames(self, episode: Episode) -> CameraSeconds:
+        """Frames that it needs."""
+
+    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | AresError]:
+        """One result per case; an error means that the model could not be called, and that a retry may help."""
+
+    def estimate(self, criteria: Sequence[Criterion]) -> Cost:
+        """Expected cost of one case."""

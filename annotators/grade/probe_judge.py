@@ -1,0 +1,275 @@
+"""CLIP as a blind judge: it picks phrases that fit the frames from a menu, and code compares them with the caption."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from annotators.caption import evenly_spaced_seconds
+from annotators.grade.judge import Case, Judgement
+from annotators.grade.vocabulary import MIN_PHRASES
+from annotators.runner import CameraSeconds
+from ares.annotation import Cost
+from ares.episode import Camera, Episode
+from ares.errors import AresError, MediaError
+from ares.rubric import CaptionSlots, Criterion, Probe, Ruling, Verdict, parse_caption, slot_matches
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from annotators.models import ClipEncoder
+
+_BATCH_SIZE = 8
+# Of a large vocabulary only the best fitting phrases are put on the menu.
+_MENU_SIZE = 500
+
+_cached_parse = lru_cache(maxsize=50_000)(parse_caption)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CameraFrames:
+    """Frames of one camera, over the episode and at its end: images (N, H, W, 3), later their vectors (N, D)."""
+
+    task: NDArray[Any]
+    last: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CaseFrames:
+    """The frames of a case by camera; seconds are those of the first camera."""
+
+    cameras: Sequence[_CameraFrames]
+    task_seconds: tuple[float, ...]
+    last_seconds: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _PhraseMenu:
+    """The phrases on offer in a case and the model's belief in each, which add up to 1."""
+
+    phrases: Sequence[str]
+    beliefs: NDArray[np.float64]
+
+    @property
+    def top(self) -> str:
+        return self.phrases[int(self.beliefs.argmax())]
+
+
+class ProbeJudge:
+    """Blind forced choice with CLIP; fills the protocol `annotators.grade.judge.Judge`.
+
+    The caption under judgement is one phrase of the menu; the model cannot know which.
+
+    Args:
+        encoder: The model.
+        probe: Templates and thresholds.
+        gather: Returns the phrases of the menu; called once, for the first case.
+        camera: Camera name, or "" for every good one.
+    """
+
+    batch_size = _BATCH_SIZE
+    workers = 1
+    prompt_hash = ""
+
+    def __init__(
+        self, encoder: ClipEncoder, probe: Probe, gather: Callable[[], list[str]], camera: str
+    ) -> None:
+        self._encoder, self._probe, self._gather, self._camera = encoder, probe, gather, camera
+        self.name = f"clip:{encoder.name}"
+        self.family = self.name
+        self._outcome_vectors: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+
+    def estimate(self, criteria: Sequence[Criterion]) -> Cost:
+        """A cost of nothing but time."""
+        return Cost()
+
+    def select_frames(self, episode: Episode) -> CameraSeconds:
+        """Frames over the episode, and its last frames, of every good camera or of the configured one."""
+        return {camera.name: sorted({*task, *last}) for camera, task, last in self._camera_seconds(episode)}
+
+    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | AresError]:
+        """Rulings by one pass of the model over the frames of all cases."""
+        return [
+            frames
+            if isinstance(frames, AresError)
+            else Judgement(rulings=self._rule(case, frames), cost=Cost())
+            for case, frames in zip(cases, self._encode_cases(cases), strict=True)
+        ]
+
+    @cached_property
+    def _vocabulary(self) -> tuple[list[str], NDArray[np.float32]]:
+        phrases = self._gather()
+        return phrases, self._encode_phrases(self._probe.task, phrases)
+
+    def _encode_cases(self, cases: Sequence[Case]) -> list[_CaseFrames | AresError]:
+        """The frames of cases as vectors, by one call of the encoder."""
+        case_frames = [self._read_frames(case) for case in cases]
+        cameras = [
+            camera for frames in case_frames if isinstance(frames, _CaseFrames) for camera in frames.cameras
+        ]
+        images = [image for camera in cameras for image in (*camera.task, *camera.last)]
+        vectors = iter(self._encoder.encode_images(images))
+
+        def encode(camera: _CameraFrames) -> _CameraFrames:
+            return _CameraFrames(
+                _next_vectors(vectors, len(camera.task)), _next_vectors(vectors, len(camera.last))
+            )
+
+        return [
+            replace(frames, cameras=[encode(camera) for camera in frames.cameras])
+            if isinstance(frames, _CaseFrames)
+            else frames
+            for frames in case_frames
+        ]
+
+    def _read_frames(self, case: Case) -> _CaseFrames | AresError:
+        camera_seconds = self._camera_seconds(case.work.episode)
+        if not camera_seconds:
+            return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
+        frames = case.work.frames
+        try:
+            cameras = [
+                _CameraFrames(frames.at(camera.name, task), frames.at(camera.name, last))
+                for camera, task, last in camera_seconds
+            ]
+        except MediaError as error:
+            return error
+        _, task_seconds, last_seconds = camera_seconds[0]
+        return _CaseFrames(cameras, tuple(task_seconds), tuple(last_seconds))
+
+    def _camera_seconds(self, episode: Episode) -> list[tuple[Camera, list[float], list[float]]]:
+        """Cameras with seconds over the episode and at its end.
+
+        All good cameras: another view may show what the captioner's camera does not.
+        """
+        task_count, last_count = self._probe.task_frames, self._probe.last_frames
+        return [
+            (
+                camera,
+                evenly_spaced_seconds(camera, task_count),
+                evenly_spaced_seconds(camera, last_count, last_frames=last_count),
+            )
+            for camera in episode.good_cameras
+            if not self._camera or camera.name == self._camera
+        ]
+
+    def _rule(self, case: Case, frames: _CaseFrames) -> list[Ruling]:
+        menu = self._menu(case.slots, frames)
+        return [
+            self._rule_outcome(criterion, case.slots, menu, frames)
+            if criterion.slot == "outcome"
+            else self._rule_slot(criterion, case.slots, menu, frames)
+            for criterion in case.criteria
+        ]
+
+    def _menu(self, slots: CaptionSlots, frames: _CaseFrames) -> _PhraseMenu:
+        import numpy as np
+
+        phrases, texts = self._vocabulary
+        if slots.phrase not in phrases:
+            phrases = [*phrases, slots.phrase]
+            texts = np.concatenate([texts, self._encode_phrases(self._probe.task, [slots.phrase])])
+        cosines = np.mean([(camera.task @ texts.T).mean(axis=0) for camera in frames.cameras], axis=0)
+        scores = cosines.astype(np.float64) * self._probe.task_sharpness
+        best = np.sort(np.argsort(-scores, kind="stable")[:_MENU_SIZE])
+        weights = np.exp(scores[best] - scores.max())
+        return _PhraseMenu([phrases[index] for index in best], weights / weights.sum())
+
+    def _rule_slot(
+        self, criterion: Criterion, slots: CaptionSlots, menu: _PhraseMenu, frames: _CaseFrames
+    ) -> Ruling:
+        if criterion.slot is None:
+            return self._ruling(criterion, Verdict.UNSURE, menu.top, (), "no probe for this criterion", None)
+        if len(menu.phrases) < MIN_PHRASES:
+            reason = "too few phrases to choose from"
+            return self._ruling(criterion, Verdict.UNSURE, menu.top, frames.task_seconds, reason, None)
+        fitting = [slot_matches(criterion.slot, slots, _cached_parse(phrase)) for phrase in menu.phrases]
+        belief = float(menu.beliefs[fitting].sum())
+        verdict = _verdict(belief, self._probe.met, self._probe.unmet)
+        return self._ruling(criterion, verdict, menu.top, frames.task_seconds, _reason(verdict), belief)
+
+    def _rule_outcome(
+        self, criterion: Criterion, slots: CaptionSlots, menu: _PhraseMenu, frames: _CaseFrames
+    ) -> Ruling:
+        success = self._success_belief(menu.top, frames)
+        observed = f"{'managed' if success >= 0.5 else 'failed'} to {menu.top}"
+        if slots.outcome == "attempt":
+            reason = "caption states no outcome"
+            return self._ruling(criterion, Verdict.UNSURE, observed, frames.last_seconds, reason, None)
+        belief = success if slots.outcome == "success" else 1.0 - success
+        verdict = _verdict(belief, self._probe.outcome_met, self._probe.outcome_unmet)
+        return self._ruling(criterion, verdict, observed, frames.last_seconds, _reason(verdict), belief)
+
+    def _success_belief(self, phrase: str, frames: _CaseFrames) -> float:
+        """Belief that the observed action, not the one that the caption claims, is completed at the end."""
+        import numpy as np
+
+        done, undone = self._encode_outcomes(phrase)
+        difference = float(np.mean([(camera.last @ (done - undone)).mean() for camera in frames.cameras]))
+        return 1.0 / (
+            1.0 + math.exp(-self._probe.outcome_sharpness * (difference - self._probe.outcome_bias))
+        )
+
+    def _encode_outcomes(self, phrase: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        if phrase not in self._outcome_vectors:
+            done, undone = (
+                self._encode_phrases(templates, [phrase])[0]
+                for templates in (self._probe.success, self._probe.failure)
+            )
+            self._outcome_vectors[phrase] = done, undone
+        return self._outcome_vectors[phrase]
+
+    def _encode_phrases(self, templates: Sequence[str], phrases: Sequence[str]) -> NDArray[np.float32]:
+        """(N, D) unit vectors of N phrases, each the mean over the templates."""
+        import numpy as np
+
+        filled = [template.replace("{}", phrase) for template in templates for phrase in phrases]
+        vectors = self._encoder.encode_texts(filled).reshape(len(templates), len(phrases), -1).mean(axis=0)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: NDArray[np.float32] = vectors / np.maximum(lengths, 1e-12)
+        return unit
+
+    def _ruling(
+        self,
+        criterion: Criterion,
+        verdict: Verdict,
+        observed: str,
+        evidence: tuple[float, ...],
+        reason: str,
+        confidence: float | None,
+    ) -> Ruling:
+        return Ruling(
+            criterion=criterion.id,
+            verdict=verdict,
+            source="probe",
+            observed=observed,
+            evidence=evidence,
+            judge=self.name,
+            reason=reason,
+            confidence=None if confidence is None else round(confidence, 4),
+        )
+
+
+def _next_vectors(vectors: Iterator[NDArray[np.float32]], count: int) -> NDArray[np.float32]:
+    import numpy as np
+
+    return np.stack(list(islice(vectors, count)))
+
+
+def _verdict(belief: float, met: float, unmet: float) -> Verdict:
+    if belief >= met:
+        return Verdict.MET
+    return Verdict.UNMET if belief < unmet else Verdict.UNSURE
+
+
+def _reason(verdict: Verdict) -> str:
+    return {
+        Verdict.MET: "what was seen fits the caption",
+        Verdict.UNMET: "something else was seen",
+        Verdict.UNSURE: "too close to call",
+    }[verdict]

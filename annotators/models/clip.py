@@ -1,0 +1,170 @@
+"""Image and text vectors by any open_clip model, which is named by the fingerprint of its weights."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from annotators.models.hub import use_cache_when_offline
+from ares.errors import ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+
+_BATCH_SIZE = 64
+_LOCAL_PREFIX = "local-dir:"
+_HUB_PREFIX = "hf-hub:"
+
+
+class ClipEncoder:
+    """An open_clip model; fills the protocol `ares.store.vectors.embedding_space.Encoder`.
+
+    Args:
+        model: The model, on its device and in eval mode.
+        preprocess: open_clip's transform for it.
+        tokenizer: open_clip's tokenizer for it.
+        name: Portable name with the fingerprint of the weights ("reference-clip-3fa9c1d2").
+        device: torch device.
+    """
+
+    def __init__(self, model: Any, preprocess: Any, tokenizer: Any, name: str, device: str) -> None:
+        self._model, self._preprocess, self._tokenizer = model, preprocess, tokenizer
+        self._device = device
+        self._pool = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="clip-resize")
+        self.name = name
+        self.dim: int = int(self.encode_texts([""]).shape[1])
+
+    def encode_images(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """(N, D) unit vectors of N RGB images, each (H, W, 3) uint8, of any sizes."""
+        import torch
+
+        def encode_batch(batch: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
+            # Resized by open_clip's transform: torchvision's batched resize is two to five times as fast
+            # but moves vectors by more than 1e-3 on large frames. Pillow releases the lock, so threads help.
+            pixels = torch.stack(list(self._pool.map(self._prepare, batch))).to(self._device)
+            vectors: torch.Tensor = self._model.encode_image(pixels, normalize=True)
+            return vectors
+
+        return self._encode(images, encode_batch)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(N, D) unit vectors of N texts; longer texts are cut to the model's context."""
+
+        def encode_batch(batch: Sequence[str]) -> torch.Tensor:
+            vectors: torch.Tensor = self._model.encode_text(
+                self._tokenizer(list(batch)).to(self._device), normalize=True
+            )
+            return vectors
+
+        return self._encode(texts, encode_batch)
+
+    def _prepare(self, image: NDArray[np.uint8]) -> torch.Tensor:
+        from PIL import Image
+
+        prepared: torch.Tensor = self._preprocess(Image.fromarray(image))
+        return prepared
+
+    def _encode(self, items: Sequence[Any], encode_batch: Any) -> NDArray[np.float32]:
+        import numpy as np
+        import torch
+
+        if not len(items):
+            return np.empty((0, self.dim), np.float32)
+        half_precision = torch.autocast("cuda", torch.float16, enabled=self._device.startswith("cuda"))
+        with torch.inference_mode(), half_precision:
+            batches = [
+                encode_batch(items[start : start + _BATCH_SIZE])
+                for start in range(0, len(items), _BATCH_SIZE)
+            ]
+            vectors: NDArray[np.float32] = torch.cat(batches).float().cpu().numpy()
+        return vectors
+
+
+def load_clip(spec: str, device: str = "") -> ClipEncoder:
+    """Load an open_clip model.
+
+    Args:
+        spec: "ARCHITECTURE/PRETRAINED_TAG", "hf-hub:ORG/NAME" or "local-dir:FOLDER".
+        device: torch device, or "" for a GPU when there is one.
+
+    Raises:
+        ModelError: The model is not known, cannot be downloaded, or its weights cannot be read.
+    """
+    import pickle
+
+    import open_clip
+    import torch
+    from safetensors import SafetensorError
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    name, tag = _split_spec(spec)
+    if not spec.startswith(_LOCAL_PREFIX):
+        use_cache_when_offline()
+    try:
+        model, _, preprocess = open_clip.create_model_and_transforms(
+            name, pretrained=tag, require_pretrained=True
+        )
+        tokenizer = open_clip.get_tokenizer(name)
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError, pickle.UnpicklingError) as error:
+        raise ModelError(
+            "embedding model cannot be loaded", f"{spec}: {_first_line(error)}; {_remedy(spec)}"
+        ) from None
+    fingerprint = weights_fingerprint(model.state_dict())
+    model.eval().to(device)
+    return ClipEncoder(model, preprocess, tokenizer, f"{_slug(spec)}-{fingerprint}", device)
+
+
+def absolute_spec(spec: str) -> str:
+    """The spec that loads the same model from any working folder."""
+    return (
+        f"{_LOCAL_PREFIX}{Path(spec.removeprefix(_LOCAL_PREFIX)).resolve()}"
+        if spec.startswith(_LOCAL_PREFIX)
+        else spec
+    )
+
+
+def weights_fingerprint(weights: dict[str, torch.Tensor]) -> str:
+    """8 hex digits over names, types and values of weights: the same for the same weights in any file."""
+    import hashlib
+
+    import torch
+
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:8]
+
+
+def _split_spec(spec: str) -> tuple[str, str | None]:
+    if spec.startswith((_LOCAL_PREFIX, _HUB_PREFIX)):
+        return absolute_spec(spec), None
+    name, slash, tag = spec.partition("/")
+    if not (name and slash and tag):
+        raise ModelError("embedding model spec cannot be read", f"{spec!r}; {_remedy('')}")
+    return name, tag
+
+
+def _slug(spec: str) -> str:
+    text = (
+        Path(absolute_spec(spec).removeprefix(_LOCAL_PREFIX)).name if spec.startswith(_LOCAL_PREFIX) else spec
+    )
+    return re.sub(r"[^A-Za-z0-9_]+", "-", text.removeprefix(_HUB_PREFIX)).strip("-")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+
+
+def _remedy(spec: str) -> str:
+    if spec.startswith(_LOCAL_PREFIX):
+        return "give a folder with open_clip_config.json and its weights"
+    if spec:
+        return "without a network give local-dir:FOLDER; `open_clip.list_pretrained()` lists the names"
+    return "give ARCHITECTURE/TAG such as ViT-B-32/laion2b_s34b_b79k, hf-hub:ORG/NAME or local-dir:FOLDER"

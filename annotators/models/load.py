@@ -1,0 +1,85 @@
+"""Loads the vision-language model or the encoder that a spec names."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Protocol
+
+from annotators.models.base import Vlm
+from ares.errors import ModelError, RequestError
+from ares.registry import encoders
+from ares.store.vectors import Encoder
+
+if TYPE_CHECKING:
+    from annotators.base import Options
+
+_CONNECT_TIMEOUT_SECONDS = 5.0
+_DEFAULT_ENCODER = "clip"
+
+
+class NamedEncoder(Encoder, Protocol):
+    """An encoder that names the embedding space of its vectors.
+
+    Attributes:
+        name: Portable name with a fingerprint of the weights: letters, digits, "_" and "-".
+    """
+
+    name: str
+
+
+def load_vlm(spec: str, options: Options, max_new_tokens: int) -> Vlm:
+    """Load the vision-language model of a spec.
+
+    Args:
+        spec: "hf:FOLDER_OR_HUB_ID", "openai:MODEL@URL", or "stub:TEXT" for a double that replies TEXT.
+        options: Device, key and price.
+        max_new_tokens: Length limit of one reply.
+
+    Raises:
+        RequestError: The spec names no back end.
+        ModelError: The model cannot be loaded, or its server cannot be reached.
+    """
+    kind, _, rest = spec.partition(":")
+    if kind == "hf" and rest:
+        from annotators.models.huggingface import load_huggingface
+
+        return load_huggingface(rest, options.device, max_new_tokens)
+    model, separator, url = rest.rpartition("@")
+    if kind == "openai" and model and separator and re.match(r"https?://", url):
+        from annotators.models.openai import OpenAiVlm
+
+        check_reachable(url)
+        return OpenAiVlm(model, url, options.settings, max_new_tokens)
+    if kind == "stub" and rest:
+        from annotators.models.stub import StubVlm
+
+        return StubVlm(lambda request: rest, name=rest)
+    raise RequestError(
+        "model spec cannot be read",
+        f"{spec!r}; give hf:FOLDER, hf:ORG/NAME or openai:MODEL@http://HOST:PORT/v1",
+    )
+
+
+def encoder_name(spec: str) -> str:
+    """Registry name of the encoder that loads a spec: its prefix ("hash:64") where it is one, else "clip"."""
+    prefix, separator, _ = spec.partition(":")
+    return prefix if separator and prefix in encoders.names() else _DEFAULT_ENCODER
+
+
+def load_named_encoder(spec: str, device: str) -> NamedEncoder:
+    """Load the encoder of a spec. Raises ModelError when it cannot be loaded."""
+    encoder: NamedEncoder = encoders.get(encoder_name(spec))(spec, device)
+    return encoder
+
+
+def check_reachable(url: str) -> None:
+    """Raises ModelError when nothing listens at the address: better before a run than for each of its episodes."""
+    import socket
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname or "", port), timeout=_CONNECT_TIMEOUT_SECONDS).close()
+    except OSError as error:
+        raise ModelError("model server cannot be reached", f"{url}: {error}") from None

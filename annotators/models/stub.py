@@ -1,0 +1,59 @@
+"""A test double of a vision-language model: scripted replies and a history of the requests."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from annotators.models.base import VlmReply, VlmRequest
+from ares.annotation import Cost
+from ares.errors import AresError, ModelError
+
+
+class StubVlm:
+    """Fills the protocol `annotators.models.base.Vlm` without a model; for tests of annotators.
+
+    Its name, which every annotation stores as its model, begins with "stub:". Queued replies come first, then those of
+    the responder.
+
+    Args:
+        responder: Makes the reply to a request; None when replies are queued.
+        name: Rest of its name.
+        family: Model family; a judge must be of another family than the captioner.
+
+    Attributes:
+        history: All requests so far, in order.
+    """
+
+    batch_size = 8
+    workers = 1
+
+    def __init__(
+        self,
+        responder: Callable[[VlmRequest], str | AresError] | None = None,
+        name: str = "scripted",
+        family: str = "stub",
+    ) -> None:
+        self.name = f"stub:{name}"
+        self.family = family
+        self.history: list[VlmRequest] = []
+        self._responder = responder
+        self._queue: deque[str | AresError] = deque()
+
+    def enqueue(self, *replies: str | AresError) -> None:
+        """Queue replies, each for one request."""
+        self._queue.extend(replies)
+
+    def generate(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | AresError]:
+        """One scripted reply or error per request; each counts as one call without tokens."""
+        return [self._reply(request) for request in requests]
+
+    def _reply(self, request: VlmRequest) -> VlmReply | AresError:
+        self.history.append(request)
+        if self._queue:
+            reply = self._queue.popleft()
+        elif self._responder:
+            reply = self._responder(request)
+        else:
+            reply = ModelError("the stub has no reply", f"request {len(self.history)}; queue more replies")
+        return reply if isinstance(reply, AresError) else VlmReply(text=reply, cost=Cost(calls=1))

@@ -1,0 +1,138 @@
+"""The parts of a run that an engine may run on another machine, rebuilt there from picklable values."""
+
+from __future__ import annotations
+
+import copy
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from annotators.base import Annotator, Factory, Options, Result, Work
+from annotators.runner.frames import Frames
+from ares.errors import AresError, MediaError, ModelError, RequestError
+from ares.jobs import BatchFunction, Engine, WorkerPool
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.store import Stores
+
+PutFrames = Callable[[Frames], Callable[[], Frames | None]]
+
+
+def annotator_on_engine(
+    engine: Engine, factory: Factory, options: Options, stores: Stores, gpu_fraction: float
+) -> Annotator:
+    """An annotator whose `process` runs on an engine; its frames, costs and maker are determined here.
+
+    Args:
+        engine: Runs the calls.
+        factory: Makes the annotator, here and again on every worker.
+        options: Models, layout, rubric.
+        stores: Stores of the workspace.
+        gpu_fraction: Share of a GPU that one worker may take.
+    """
+    annotator = factory(options, stores)
+    pool: WorkerPool[Work, Result] = engine.pool(
+        annotator.process,
+        max_workers=annotator.workers,
+        on_worker_death=ModelError,
+        build=partial(
+            _build_process, factory, options, stores.location, socket.gethostname(), annotator.maker.maker_id
+        ),
+        shared_worker=annotator.workers > 1,
+        gpu_fraction=0.0 if options.device == "cpu" else gpu_fraction,
+    )
+    return replace(annotator, process=pool.map, workers=pool.max_workers)
+
+
+def _build_process(
+    factory: Factory, options: Options, folder: str, host: str, maker_id: str
+) -> BatchFunction[Work, Result]:
+    from ares.store import open_stores, workspace_exists
+
+    worker_host = socket.gethostname()
+    if not workspace_exists(folder):
+        raise RequestError(
+            "a worker does not see the workspace", f"no {folder} on {worker_host}; share the folder"
+        )
+    if worker_host != host and (Path(folder) / "annotations.sqlite").exists():
+        # SQLite's log is shared memory: through a network file system it is damaged.
+        raise RequestError(
+            "a cluster of several machines needs annotations in MongoDB",
+            f"{folder} keeps them in SQLite, and {worker_host} is not {host}; make a workspace with ARES_MONGO_URI",
+        )
+    annotator = factory(options, open_stores(folder, options.settings))
+    if annotator.maker.maker_id != maker_id:
+        raise RequestError(
+            "a worker loads another model than this machine",
+            f"{annotator.maker.model!r} on {worker_host}; the same device and files must be on both (--device)",
+        )
+    return annotator.process
+
+
+def decoder_pool(engine: Engine, readers: int) -> WorkerPool[Frames, Frames]:
+    """A pool of workers that decode frames."""
+    return engine.pool(
+        _decode, max_workers=readers, on_worker_death=MediaError, build=partial(_build_decoder, engine.put)
+    )
+
+
+def failed_frames(frames: Frames, error: AresError) -> Frames:
+    """Frames that raise the error of their decoding when they are read."""
+    return RemoteFrames(frames, partial(_raise, error))
+
+
+def _decode(batch: Sequence[Frames]) -> Sequence[Frames | AresError]:
+    for frames in batch:
+        frames.decode()
+    return batch
+
+
+def _build_decoder(put: PutFrames) -> BatchFunction[Frames, Frames]:
+    """A function that decodes on a worker and leaves the pixels there: only a reference goes back to the driver."""
+
+    def decode(batch: Sequence[Frames]) -> Sequence[Frames | AresError]:
+        references: list[Frames | AresError] = []
+        for frames in batch:
+            undecoded = copy.deepcopy(frames)
+            frames.decode()
+            references.append(RemoteFrames(undecoded, put(frames)))
+        return references
+
+    return decode
+
+
+def _raise(error: AresError) -> Frames | None:
+    raise error
+
+
+class RemoteFrames(Frames):
+    """Frames whose pixels stay on a worker until an annotator reads them.
+
+    Args:
+        frames: The same frames, not decoded.
+        fetch: Returns them decoded, or None when they are lost; then they are decoded again.
+    """
+
+    def __init__(self, frames: Frames, fetch: Callable[[], Frames | None]) -> None:
+        self._frames, self._fetch = frames, fetch
+        self._local: Frames | None = None
+
+    def decode(self) -> None:
+        """Fetch the pixels. Raises MediaError."""
+        self._local = self._fetch()
+        if self._local is None:
+            self._frames.decode()
+            self._local = self._frames
+
+    def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
+        """As `Frames.at`."""
+        if self._local is None:
+            self.decode()
+        assert self._local is not None
+        return self._local.at(camera, seconds)

@@ -1,0 +1,198 @@
+"""Runs annotators over the episodes that lack their annotation; each frame is decoded once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from annotators.base import Options, no_frames
+from annotators.runner.frames import Frames
+from annotators.runner.loading import load_tasks
+from annotators.runner.remote import decoder_pool, failed_frames
+from annotators.runner.task import AnnotatorTask, EpisodeBundle
+from annotators.runner.writer import AnnotationWriter
+from ares.annotation import Annotation
+from ares.doctor import delete_unrecorded_vectors
+from ares.episode import Episode, Json
+from ares.errors import AresError, ModelError
+from ares.jobs import Engine, PipelineStage, Progress, WorkerPool, engine_or_local, record_job, run_pipeline
+from ares.search import embed_texts, list_spaces
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+_READ_BATCH_SIZE = 8
+_PLAN_BATCH_SIZE = 500
+
+
+def annotate(
+    stores: Stores,
+    names: Sequence[str],
+    options: Options,
+    *,
+    where: str = "",
+    limit: int | None = None,
+    budget_usd: float | None = None,
+    strict: bool = False,
+    readers: int = 4,
+    quiet: bool = False,
+    engine: Engine | None = None,
+) -> list[dict[str, Json]]:
+    """Run annotators, in this order, over the episodes that lack their annotation.
+
+    Args:
+        stores: Where the episodes are and the annotations go.
+        names: Annotators; a later one gets the captions that an earlier one made in the same run.
+        options: Models, layout, rubric.
+        where: SQL filter over the episode columns.
+        limit: Most episodes to work on; complete episodes do not count.
+        budget_usd: Hard stop, in US dollars over all annotators.
+        strict: Stop at the first failure.
+        readers: Threads that decode on this machine.
+        quiet: Show no progress.
+        engine: Where frames are decoded and annotators work; None for this machine.
+
+    Returns:
+        One document per annotator: annotator, maker, model, planned, kept, already, failed, failures, calls, tokens_in,
+        tokens_out, usd, seconds.
+
+    Raises:
+        RequestError: An annotator is unknown, the filter cannot be read, or there is a budget without a price.
+        ModelError: A model cannot be loaded or its server not reached; nothing was annotated.
+    """
+    started_at = time.monotonic()
+    with stores.write_lock(f"ares annotate {' '.join(names)}"), engine_or_local(engine) as engine:
+        stores.sync()
+        tasks = load_tasks(stores, names, options, budget_usd, strict, engine)
+        decoders = decoder_pool(engine, readers)
+        delete_unrecorded_vectors(stores)
+        total = limit if limit is not None else stores.tables.episodes.count(where)
+        progress = Progress(f"annotate {' '.join(names)}", total, None if quiet else sys.stderr)
+        bundles = islice(_incomplete_bundles(stores, tasks, where, progress), limit)
+        _run(stores, tasks, bundles, decoders, progress)
+        print_message = _print_nothing if quiet else _print_to_stderr
+        if _embed_new_texts(stores, tasks, print_message) or any(task.report.kept for task in tasks):
+            stores.tables.optimize()
+            stores.tables.refresh_indexes(print_message)
+        documents = [task.to_json(time.monotonic() - started_at) for task in tasks]
+        for document in documents:
+            record_job(stores.annotations, f"annotate {document['annotator']}", document)
+    return documents
+
+
+def _embed_new_texts(
+    stores: Stores, tasks: Sequence[AnnotatorTask], print_message: Callable[[str], None]
+) -> int:
+    """Give texts without a vector one, so that they can be searched by meaning; returns the number of new vectors.
+
+    Done for the spaces of the annotators of this run and, as it may have written captions, for spaces that have text
+    vectors already.
+    """
+    run_spaces, text_spaces = {task.annotator.space for task in tasks}, set(stores.tables.text_spaces())
+    has_results, new_vectors = any(task.report.kept for task in tasks), 0
+    for name, space in list_spaces(stores).items():
+        if name in run_spaces or (has_results and name in text_spaces):
+            try:
+                new_vectors += embed_texts(stores, space)
+            except ModelError as error:
+                print_message(f"new captions cannot be found by meaning in {name}: {error}")
+    return new_vectors
+
+
+def _print_to_stderr(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def _print_nothing(message: str) -> None:
+    pass
+
+
+def _run(
+    stores: Stores,
+    tasks: Sequence[AnnotatorTask],
+    bundles: Iterator[EpisodeBundle],
+    decoders: WorkerPool[Frames, Frames],
+    progress: Progress,
+) -> None:
+    writer = AnnotationWriter(stores, tasks)
+    needs_signals = any(task.annotator.needs_signals for task in tasks)
+    needs_frames = any(task.annotator.select_frames is not no_frames for task in tasks)
+    read_stage: PipelineStage[EpisodeBundle] = PipelineStage(
+        "read",
+        lambda batch: _read(stores, batch, needs_signals, decoders if needs_frames else None),
+        batch_size=_READ_BATCH_SIZE,
+        workers=decoders.max_workers,
+    )
+
+    def sink(batch: list[EpisodeBundle]) -> None:
+        progress.advance(len(batch))
+        writer.add(batch)
+
+    try:
+        run_pipeline(bundles, [read_stage, *(task.pipeline_stage() for task in tasks)], sink)
+    finally:
+        writer.flush()
+        progress.close()
+        stores.sync()
+    writer.close()
+
+
+def _read(
+    stores: Stores,
+    batch: list[EpisodeBundle],
+    needs_signals: bool,
+    decoders: WorkerPool[Frames, Frames] | None,
+) -> None:
+    if needs_signals:
+        trajectories = dict(stores.tables.trajectories.read([bundle.episode.episode_id for bundle in batch]))
+        for bundle in batch:
+            bundle.trajectory = trajectories.get(bundle.episode.episode_id)
+    if decoders:
+        decoded = decoders.map([bundle.frames for bundle in batch])
+        for bundle, frames in zip(batch, decoded, strict=True):
+            bundle.frames = failed_frames(bundle.frames, frames) if isinstance(frames, AresError) else frames
+
+
+def _incomplete_bundles(
+    stores: Stores, tasks: Sequence[AnnotatorTask], where: str, progress: Progress
+) -> Iterator[EpisodeBundle]:
+    """Episodes that at least one annotator has to work on; complete ones are counted and skipped."""
+    needs_captions = any(task.annotator.subject_kind == "caption" for task in tasks)
+    episodes = stores.tables.episodes.read(where)
+    while batch := list(islice(episodes, _PLAN_BATCH_SIZE)):
+        captions = _read_captions(stores, batch) if needs_captions else {}
+        bundles = [
+            EpisodeBundle(episode, Frames(episode, ()), captions=captions.get(episode.episode_id, ()))
+            for episode in batch
+        ]
+        for task in tasks:
+            task.load_done_subjects(bundles)
+        for bundle in bundles:
+            bundle.frames = _required_frames(bundle, tasks)
+            if any(task.has_missing_subjects(bundle) for task in tasks):
+                yield bundle
+                continue
+            for task in tasks:
+                task.add_existing(bundle)
+            progress.advance()
+
+
+def _required_frames(bundle: EpisodeBundle, tasks: Sequence[AnnotatorTask]) -> Frames:
+    # An annotator of captions may get new captions from this run.
+    requests = [
+        task.annotator.select_frames(bundle.episode)
+        for task in tasks
+        if task.has_missing_subjects(bundle) or task.annotator.subject_kind == "caption"
+    ]
+    return Frames(bundle.episode, requests)
+
+
+def _read_captions(stores: Stores, episodes: Sequence[Episode]) -> dict[str, list[Annotation]]:
+    captions: dict[str, list[Annotation]] = {}
+    episode_ids = [episode.episode_id for episode in episodes]
+    for caption in stores.annotations.find_annotations(episode_ids, ["caption"]):
+        captions.setdefault(caption.episode_id, []).append(caption)
+    return captions

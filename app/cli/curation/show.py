@@ -1,0 +1,68 @@
+"""`ares show`: everything known of one episode."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from app.cli.common import add_workspace_arguments, open_workspace
+from app.cli.output import Block, OutputTable, answer, paragraphs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("episode_id", metavar="EPISODE_ID", help="16 hex digits, as search prints them")
+    add_workspace_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the episode. Raises RequestError for an unknown id."""
+    from ares.summary import describe_episode
+
+    document: dict[str, Any] = describe_episode(open_workspace(args).stores, args.episode_id)
+    answer(args, document, lambda: _blocks(document))
+    return 0
+
+
+def _blocks(document: dict[str, Any]) -> Iterator[Block]:
+    tables = (_summary_rows(document), _camera_rows(document), _annotation_rows(document))
+    return paragraphs(OutputTable(rows) for rows in tables if rows)
+
+
+def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
+    rate = f"{document['rate_hz']:g} Hz ({document['rate_source']})"
+    origin = f"{document['dataset']} {document['version']} {document['split']} {document['key']}".split()
+    return [
+        ("episode", document["episode_id"]),
+        ("dataset", " ".join(origin)),
+        ("source", document["source"]),
+        ("instruction", document["instruction"] or "none"),
+        ("success", {True: "yes", False: "no", None: "unknown"}[document["success"]]),
+        ("length", f"{document['num_steps']} steps, {document['duration_seconds']:.2f} s at {rate}"),
+    ]
+
+
+def _camera_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        (
+            camera["name"],
+            camera["role"],
+            f"{camera['width']}x{camera['height']}",
+            camera["codec"],
+            " ".join(camera["flags"]),
+        )
+        for camera in document["cameras"]
+    ]
+
+
+def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        (
+            annotation["name"],
+            annotation["model"] or "",
+            json.dumps(annotation["value"], ensure_ascii=False),
+        )
+        for annotation in document["annotations"]
+    ]

@@ -1,0 +1,114 @@
+"""`ares ingest`: read datasets into the workspace."""
+
+from __future__ import annotations
+
+import argparse
+
+from app.cli.common import add_workspace_arguments, episode_count, open_workspace
+from app.cli.output import answer, tallies
+from ares.episode import Json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    from ares.registry import ingesters
+
+    parser.add_argument("source", nargs="+", metavar="SOURCE", help="folder or file of a dataset")
+    parser.add_argument(
+        "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
+    )
+    parser.add_argument(
+        "--media",
+        choices=("reference", "copy"),
+        default="reference",
+        help="reference (default): pixels stay where they are; copy: they become videos in the workspace",
+    )
+    parser.add_argument("--limit", type=episode_count, metavar="N", help="read at most N episodes")
+    parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
+    parser.add_argument(
+        "--engine",
+        default="local",
+        metavar="E",
+        help="local (default), or ray: read on the cluster of $RAY_ADDRESS, or on this machine's own",
+    )
+    _add_dataset_arguments(parser)
+    add_workspace_arguments(parser)
+
+
+def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the user knows of a dataset and the dataset does not store."""
+    parser.add_argument(
+        "--dataset", default="", metavar="NAME", help="name to store instead of the source's own"
+    )
+    parser.add_argument(
+        "--rate", type=_positive_rate, metavar="HZ", help="recording rate, where the source does not store it"
+    )
+    parser.add_argument(
+        "--cameras",
+        default="",
+        metavar="PATTERN",
+        help="how names of video files tell episode and camera: '{episode}_{camera}.mp4', '{camera}/{episode}.mp4'",
+    )
+    parser.add_argument(
+        "--spec",
+        default="",
+        metavar="FILE",
+        help="what the dataset does not say of itself, as --show-spec prints",
+    )
+    parser.add_argument(
+        "--show-spec",
+        action="store_true",
+        help="only print the spec that would be used, to be saved and edited",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ingest the sources. Returns 1 when an episode failed."""
+    from ares.jobs import open_engine
+    from ingest.base import IngestOptions
+    from ingest.detect import open_sources, show_specs
+    from ingest.pipeline import ingest_sources
+
+    options = IngestOptions(dataset=args.dataset, rate_hz=args.rate, spec=args.spec, cameras=args.cameras)
+    if args.show_spec:
+        spec = show_specs(args.source, options, args.format)
+        answer(args, {"spec": spec}, lambda: spec.rstrip())
+        return 0
+    # Opened before the workspace: a wrong path must not leave an empty workspace behind.
+    sources = open_sources(args.source, options, args.format)
+    with open_engine(args.engine) as engine:
+        stores = open_workspace(args, create=True).stores
+        result = ingest_sources(
+            stores, sources, limit=args.limit, strict=args.strict, media=args.media, engine=engine
+        )
+    document = result.to_json()
+    answer(args, document, lambda: _text(document, args.media == "copy"))
+    return 1 if result.counts.failed else 0
+
+
+def _text(document: dict[str, Json], with_copies: bool) -> str:
+    counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))
+    lines = [f"{counts}  ({document['seconds']} s)"]
+    if document["duplicates"]:
+        lines.append(f"duplicates: {document['duplicates']} episodes repeat the content of another")
+    if with_copies:
+        lines.append(_copied_line(document))
+    if document["failures"]:
+        lines.append("failed:" + tallies(document, "failures"))
+    if document["warnings"]:
+        lines.append("suspicious:" + tallies(document, "warnings"))
+    return "\n".join(lines)
+
+
+def _copied_line(document: dict[str, Json]) -> str:
+    byte_count, already = document["copied_bytes"], document["already"]
+    assert isinstance(byte_count, int)
+    unchanged = f"; the {already} that were already there stay as they are" if already else ""
+    return f"copied: {byte_count / 1e6:.1f} MB of video into the workspace{unchanged}"
+
+
+def _positive_rate(text: str) -> float:
+    rate_hz = float(text)
+    if not 0 < rate_hz < 1e6:
+        raise argparse.ArgumentTypeError(f"{text} is not a rate in Hz; give a number above 0")
+    return rate_hz

@@ -1,0 +1,5 @@
+"""Commands that open the dashboard."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

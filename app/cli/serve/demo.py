@@ -1,0 +1,72 @@
+"""`ares demo`: the whole job on the sample episodes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.cli.output import Block, OutputTable, answer
+
+if TYPE_CHECKING:
+    from app.demo import DemoReport
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "-w", "--workspace", metavar="PATH", help="workspace folder (default: a new one in ./ares-demo)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    parser.add_argument("--no-serve", action="store_true", help="do not open the dashboard at the end")
+    parser.add_argument(
+        "--port", type=int, default=8501, metavar="P", help="port of the dashboard (default 8501)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo, print its report and open the dashboard. Returns 1 when an item failed."""
+    from app.demo import demo_settings, new_run_folder, run_demo
+    from ares.settings import settings_from_environment
+    from ares.workspace import open_workspace
+
+    path = args.workspace or str(new_run_folder(Path.cwd()) / "workspace")
+    workspace = open_workspace(path, demo_settings(settings_from_environment()))
+    report = run_demo(workspace, lambda text: print(text, file=sys.stderr, flush=True))
+    answer(args, report.to_json(), lambda: _blocks(report))
+    sys.stdout.flush()
+    if not args.no_serve:
+        from app.server import serve
+
+        serve(workspace, port=args.port, open_browser=True)
+    return 1 if report.failed else 0
+
+
+def _blocks(report: DemoReport) -> Iterator[Block]:
+    rows = [
+        ("episodes", report.episodes),
+        ("captions", report.captions),
+        ("accepted", report.acceptable),
+        ("rejected", f"{report.not_acceptable}  {_criteria(report.rejected_by)}"),
+        ("unsure", f"{report.unsure}  {_criteria(report.unsure_by)}"),
+        ("errors", report.errors),
+        ("exported", f"{report.exported_episodes} episodes to {report.export_path}"),
+        ("workspace", report.workspace),
+        ("seconds", report.seconds),
+    ]
+    decided = _percent(report.grade_decided)
+    shares = [
+        ("captions that are true", _percent(report.caption_truth_agreement)),
+        ("grades that agree with that", f"{_percent(report.grade_truth_agreement)} of the {decided} decided"),
+    ]
+    yield from (OutputTable(rows), "", f"{report.label}:", OutputTable(shares))
+
+
+def _criteria(counts: dict[str, int]) -> str:
+    return f"(by criterion: {', '.join(f'{name} {count}' for name, count in counts.items()) or 'none'})"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"

@@ -1,0 +1,43 @@
+"""`ares status`: what the workspace holds."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from app.cli.common import add_workspace_arguments, open_workspace
+from app.cli.output import Block, OutputTable, answer, paragraphs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_workspace_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print counts of episodes, annotations, sets and table rows, and failures by reason."""
+    from ares.summary import describe_workspace, failures_by_reason
+
+    stores = open_workspace(args).stores
+    document: dict[str, Any] = {**describe_workspace(stores), "failures": failures_by_reason(stores)}
+    answer(args, document, lambda: _blocks(document))
+    return 0
+
+
+def _blocks(document: dict[str, Any]) -> Iterator[Block]:
+    headline = f"{document['workspace']}: {document['episodes']} episodes"
+    failures = [tuple(row.values()) for row in document["failures"]]
+    tables = (
+        OutputTable(list(document["datasets"].items()), ("dataset", "episodes")),
+        _counts_table("annotation", document["annotations"], ("done", "missing", "failed")),
+        OutputTable(list(document["sets"].items()), ("set", "episodes")),
+        _counts_table("table", document["tables"], ("rows", "indexed", "recall", "p50_ms")),
+        OutputTable(failures, ("work", "reason", "count", "example")),
+    )
+    return paragraphs([headline, *(table for table in tables if table.rows)])
+
+
+def _counts_table(label: str, counts_by_name: dict[str, Any], keys: tuple[str, ...]) -> OutputTable:
+    rows = [(name, *(counts[key] for key in keys)) for name, counts in counts_by_name.items()]
+    return OutputTable(rows, (label, *keys))

@@ -1,0 +1,160 @@
+"""The workspace that the pages show, and every read of it that they cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from ares.errors import RequestError
+from ares.search import Hit
+from ares.search.facets import Facet
+from ares.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ares.curation import CurationSet
+
+# Changes by a job are visible after this long at the latest.
+_MAX_AGE_SECONDS = 20
+# Columns that have another value for nearly every episode: a facet of them offers no choice.
+_WITHOUT_FACET = frozenset(
+    ("episode_id", "key", "source", "content_hash", "duplicate_of", "instruction", "instructions", "caption")
+)
+# The workspace of the process; empty until `use_workspace`.
+_current: list[Workspace] = []
+
+
+def use_workspace(opened: Workspace) -> None:
+    """Show this workspace in every page of the process."""
+    if _current:
+        clear_caches()
+    _current[:] = [opened]
+
+
+def workspace() -> Workspace:
+    """Return the workspace. Raises RequestError when none is open."""
+    if not _current:
+        raise RequestError("no workspace is open", "start the dashboard with `ares app`")
+    return _current[0]
+
+
+def clear_caches() -> None:
+    """Drop every cached read, so that the next page shows the current state."""
+    for reader in (
+        filter_columns,
+        count_episodes,
+        _facets_of_version,
+        search_hits,
+        read_ids,
+        read_points,
+        read_captions,
+    ):
+        reader.clear()
+
+
+def preload() -> None:
+    """Load what the first page and the first search need.
+
+    Errors are ignored here: the page that needs the data reports them.
+    """
+    from ares.curation import SOURCE_ORDER
+    from ares.errors import AresError
+    from ares.search import choose_space, load_encoder
+    from ares.store.lance import DEEP_OFFSET
+
+    try:
+        if workspace().stores.tables.episodes.count():
+            read_facets("")
+            # A deep offset makes the table keep its sort order, so that any page is then found at once.
+            read_ids("", SOURCE_ORDER, DEEP_OFFSET, 1)
+            load_encoder(choose_space(workspace().stores))
+    except AresError:
+        return
+
+
+@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=1, show_spinner=False)
+def filter_columns() -> dict[str, str]:
+    """Return the columns that can be filtered, with their types."""
+    return workspace().stores.tables.episodes.columns()
+
+
+@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=256, show_spinner=False)
+def count_episodes(where: str) -> int:
+    """Return the number of episodes that match a filter."""
+    return workspace().stores.tables.episodes.count(where)
+
+
+def read_facets(where: str, only: str = "") -> list[Facet]:
+    """Return counts and histograms of the episodes that match a filter.
+
+    Args:
+        where: SQL filter.
+        only: One column; "" for every column that has a facet.
+    """
+    return _facets_of_version(where, only, workspace().stores.tables.episodes.version())
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _facets_of_version(where: str, only: str, version: int) -> list[Facet]:
+    from ares.search.facets import compute_facets
+
+    columns = [only] if only else [name for name in filter_columns() if name not in _WITHOUT_FACET]
+    return compute_facets(workspace().stores, where, columns)
+
+
+@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=64, show_spinner=False)
+def search_hits(
+    where: str, limit: int, *, text: str = "", like: str = "", image: str = "", by: str = ""
+) -> list[Hit]:
+    """Return the best moments for a text, an image or an episode."""
+    return workspace().search(text, like=like, image=image, by=by, where=where, limit=limit)
+
+
+@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=256, show_spinner=False)
+def read_ids(where: str, order_by: str, offset: int, limit: int) -> list[str]:
+    """Return the ids of one page of the episodes that match a filter."""
+    table = workspace().stores.tables.episodes
+    batches = table.scan(["episode_id"], where=where, limit=limit, offset=offset, order_by=order_by)
+    return [str(episode_id) for batch in batches for episode_id in batch.column("episode_id").to_pylist()]
+
+
+@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=16, show_spinner=False)
+def read_points(where: str, columns: Sequence[str], limit: int, total: int) -> list[Mapping[str, Any]]:
+    """Return columns of the episodes that match a filter, or of a sample of them.
+
+    Args:
+        where: SQL filter.
+        columns: Columns to read.
+        limit: About how many episodes to return at most.
+        total: Number of episodes that match the filter; above `limit` a random sample is read.
+    """
+    if total > limit:
+        # Ids are hashes: those below a bound are a uniform sample.
+        where = f"({where}) AND episode_id < '{int(limit / total * 2**64):016x}'"
+    points: list[Mapping[str, Any]] = workspace().frame(list(columns), where).to_pylist()
+    return points
+
+
+@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=256, show_spinner=False)
+def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the columns `caption` and `grade` of some episodes, by episode id."""
+    if not ids:
+        return {}
+    columns = [name for name in ("caption", "grade") if name in filter_columns()]
+    id_list = ", ".join(f"'{episode_id}'" for episode_id in ids)
+    rows = workspace().frame(["episode_id", *columns], f"episode_id IN ({id_list})")
+    return {str(row["episode_id"]): row for row in rows.to_pylist()}
+
+
+def list_sets() -> list[CurationSet]:
+    """Return every version of every set, the newest of a name first."""
+    sets = workspace().sets
+    return [episode_set for name in sets for episode_set in reversed(sets.versions(name))]
+
+
+@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=1, show_spinner=False)
+def media_cache_bytes() -> int:
+    """Return the disk space of playable videos and posters."""
+    folder = workspace().stores.folder / "cache"
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0

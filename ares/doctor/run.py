@@ -1,0 +1,111 @@
+"""Runs every check of a workspace in order, and repairs what can be repaired without losing data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ares.doctor.copy_checks import check_copies
+from ares.doctor.document_checks import check_failure_log, check_sets
+from ares.doctor.file_checks import check_files, check_indexes
+from ares.doctor.finding import Finding
+from ares.doctor.interrupted_runs import check_interrupted_runs
+from ares.doctor.log_checks import check_columns, check_index_position, check_segments, load_log
+from ares.doctor.relocate import RelocationReport, relocate_files
+from ares.doctor.row_checks import check_rows, check_vectors
+from ares.doctor.sources import find_problems
+from ares.media import SOURCE_REMEDIES
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+
+def run_checks(stores: Stores, repair: bool = False) -> list[Finding]:
+    """Return what is broken, after waiting for a job that writes.
+
+    Args:
+        stores: Stores of the workspace.
+        repair: Whether to repair what can be repaired without losing data.
+    """
+    with stores.write_lock("ares doctor"):
+        findings = list(_check_stores(stores, repair))
+    return findings + _check_source_files(stores)
+
+
+def _check_stores(stores: Stores, repair: bool) -> Iterator[Finding]:
+    from ares.store import TempDatabase
+
+    yield from check_indexes(stores, repair)
+    yield from check_files(stores, repair)
+    position_findings = list(check_index_position(stores, repair))
+    yield from position_findings
+    yield from check_interrupted_runs(stores, repair)
+    with TempDatabase() as database:
+        yield from check_rows(stores, database, repair)
+        yield from load_log(stores, database)
+        yield from check_vectors(stores, database, repair)
+        # Values are compared only with an index that has applied the whole log.
+        if repair or not position_findings:
+            yield from check_columns(stores, database, repair)
+            yield from check_segments(stores, database, repair)
+        yield from check_sets(stores, database, repair)
+    yield from check_failure_log(stores, repair)
+    yield from check_copies(stores, repair)
+
+
+def _check_source_files(stores: Stores) -> list[Finding]:
+    """One finding per reason for which source files are not what was ingested."""
+    return [
+        Finding(
+            check="each source file is where and what it was: " + reason,
+            count=problem.count,
+            example=problem.first.detail.removesuffix(f"; {SOURCE_REMEDIES.get(reason, '')}"),
+            repaired=False,
+            remedy=SOURCE_REMEDIES.get(reason, "make the file readable"),
+        )
+        for reason, problem in sorted(find_problems(stores).items())
+    ]
+
+
+def relocate_sources(stores: Stores, moves: Sequence[tuple[str, str]]) -> list[Finding]:
+    """Rewrite the URIs of source files that were moved; see `ares.doctor.relocate.relocate_files`.
+
+    Returns:
+        What was rewritten, and what could not be.
+
+    Raises:
+        RequestError: A new path does not exist.
+    """
+    report = relocate_files(stores, moves)
+    relocated = _relocation_finding(report)
+    if report.refused is None:
+        return [relocated]
+    refused = Finding(
+        check="each source file has the same content at its new path",
+        count=report.refused.count,
+        example=str(report.refused.first),
+        repaired=False,
+        remedy="the URIs of these files were not changed",
+    )
+    return [relocated, refused] if report.moved else [refused]
+
+
+def _relocation_finding(report: RelocationReport) -> Finding:
+    old, new = report.example
+    if report.copied:
+        example = (
+            f"the workspace holds copies of the videos of the {report.copied} files there, "
+            "and needs them no more"
+        )
+    elif report.moved:
+        example = f"{old} is {new} now"
+    else:
+        example = "no file that an episode needs has a path that starts like this"
+    succeeded = bool(report.moved or report.copied)
+    return Finding(
+        check="nothing to relocate" if report.copied and not report.moved else "source files were relocated",
+        count=report.moved,
+        example=example,
+        repaired=succeeded,
+        remedy="" if succeeded else "give the old path as `ares show EPISODE_ID` or `ares doctor` prints it",
+    )

@@ -1,0 +1,200 @@
+"""Export of a set as LeRobot v3.0: one dataset per group of episodes with the same layout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.curation import CurationSet, Sets
+from ares.episode import Episode, Json, Trajectory
+from ares.errors import AresError
+from ares.export.base import ExportReport, annotator_values, episode_batches, staging_folder
+from ares.export.left_out import ExportFailures
+from ares.export.lerobot.plan import NO_GROUP, DatasetGroup, LeRobotPlan, plan_datasets
+from ares.export.lerobot.video import PreparedVideo, prepare_video
+from ares.export.lerobot.writer import LeRobotWriter
+from ares.export.manifest import ExportManifest
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+# Episodes prepared ahead of the one being written, per thread: their packets wait in memory.
+_PREFETCHED_PER_THREAD = 1
+_SCRATCH_FOLDER = ".scratch"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _PendingEpisode:
+    """An episode whose videos are being prepared."""
+
+    episode: Episode
+    trajectory: Trajectory
+    values: dict[str, Json]
+    videos: dict[str, Future[PreparedVideo]]
+
+
+@dataclass(frozen=True, slots=True)
+class _LeRobotExport:
+    """Arguments common to the functions below."""
+
+    stores: Stores
+    selection: CurationSet
+    root: Path
+    manifest: ExportManifest
+    failures: ExportFailures
+    progress: Callable[[int], None]
+
+    def episode_ids(self) -> Iterator[str]:
+        """The ids of the set, in its order."""
+        return Sets(self.stores.annotations).ids(self.selection)
+
+
+def export_lerobot(
+    stores: Stores,
+    selection: CurationSet,
+    destination: Path,
+    progress: Callable[[int], None],
+    *,
+    strict: bool = False,
+) -> ExportReport:
+    """Write a set as LeRobot v3.0.
+
+    Episodes that do not fit into one dataset (another rate, other signals, cameras or sizes) are split into several,
+    each in a folder named after its source dataset. A set of one layout is written directly into the destination.
+
+    Args:
+        stores: Stores of the workspace.
+        selection: The set.
+        destination: A new or empty folder; it appears complete or not at all.
+        progress: Called with a number of episodes whenever some are finished.
+        strict: Whether an episode that fails ends the export; else it is left out.
+
+    Raises:
+        RequestError: The destination is not empty, or a rate is not a whole number, which LeRobot needs.
+        MediaError: No episode can be exported, or with `strict` one cannot; the message lists the first failures.
+        StoreError: The disk is full.
+    """
+    start = time.monotonic()
+    with staging_folder(destination) as root:
+        failures = ExportFailures(root, strict)
+        plan = plan_datasets(stores, selection, failures)
+        progress(plan.group_numbers.count(NO_GROUP))
+        with ExportManifest(root, stores, selection, "lerobot v3.0") as manifest:
+            job = _LeRobotExport(stores, selection, root, manifest, failures, progress)
+            writers = [_write_dataset(job, plan, number) for number in range(len(plan.groups))]
+            failures.check(selection.episodes)
+            shutil.rmtree(root / _SCRATCH_FOLDER, ignore_errors=True)
+            report = _report(job, destination, plan, writers, time.monotonic() - start)
+            manifest.write(report.counts())
+    return report
+
+
+def _report(
+    job: _LeRobotExport, destination: Path, plan: LeRobotPlan, writers: list[LeRobotWriter], seconds: float
+) -> ExportReport:
+    reencoded: Counter[str] = Counter()
+    for writer in writers:
+        reencoded.update(writer.reencoded)
+    return ExportReport(
+        set=job.selection.label,
+        episodes=sum(writer.episodes for writer in writers),
+        frames=sum(writer.frames for writer in writers),
+        tasks=len({task for writer in writers for task in writer.tasks}),
+        path=destination,
+        seconds=seconds,
+        copied_packets=sum(writer.copied_packets for writer in writers),
+        encoded_frames=sum(writer.encoded_frames for writer in writers),
+        left_out=tuple(line for group in plan.groups for line in group.left_out()),
+        datasets=tuple(
+            {"path": folder, "episodes": writer.episodes, "frames": writer.frames, "tasks": len(writer.tasks)}
+            for folder, writer in zip(plan.folders, writers, strict=True)
+            if writer.episodes
+        ),
+        reencoded=dict(reencoded),
+        failed=len(job.failures),
+        failures=tuple(job.failures.tallies()),
+    )
+
+
+def _write_dataset(job: _LeRobotExport, plan: LeRobotPlan, number: int) -> LeRobotWriter:
+    """Write one dataset; episodes that fail are recorded, the others are still written."""
+    group, folder = plan.groups[number], plan.folders[number]
+    ids = compress(job.episode_ids(), (group_number == number for group_number in plan.group_numbers))
+    workers = os.cpu_count() or 1
+    with (
+        ThreadPoolExecutor(workers, thread_name_prefix="export") as pool,
+        closing(LeRobotWriter(job.root / folder, group, job.stores)) as writer,
+    ):
+        for pending in _prefetch(_start_episodes(job, group, ids, pool), workers * _PREFETCHED_PER_THREAD):
+            _write_episode(job, writer, pending, folder)
+        if writer.episodes and not job.failures.fatal:
+            writer.finish()
+    if not writer.episodes and folder != ".":
+        shutil.rmtree(job.root / folder, ignore_errors=True)
+    return writer
+
+
+def _write_episode(job: _LeRobotExport, writer: LeRobotWriter, pending: _PendingEpisode, folder: str) -> None:
+    videos = _collect_videos(pending, job.failures)
+    if videos is not None and not job.failures.fatal:
+        job.manifest.add(pending.episode, folder, writer.episodes)
+        writer.add(pending.episode, pending.trajectory, pending.values, videos)
+    for video in (videos or {}).values():
+        video.close()
+    job.progress(1)
+
+
+def _start_episodes(
+    job: _LeRobotExport, group: DatasetGroup, ids: Iterator[str], pool: ThreadPoolExecutor
+) -> Iterator[_PendingEpisode]:
+    """Yield the episodes of a group after submitting the preparation of their videos to the pool."""
+    scratch = job.root / _SCRATCH_FOLDER
+    for batch in episode_batches(job.stores, ids, job.failures):
+        job.manifest.add_makers(job.stores.annotations.find_annotations(batch.ids))
+        rows = annotator_values(job.stores, batch.ids)
+        for episode, values in zip(batch.episodes, rows, strict=True):
+            videos = {
+                name: pool.submit(
+                    prepare_video,
+                    episode.camera(name),
+                    episode.num_steps,
+                    group.rate_hz,
+                    scratch / f"{episode.episode_id}-{position}.mp4",
+                )
+                for position, name in enumerate(group.cameras)
+            }
+            yield _PendingEpisode(episode, batch.trajectories[episode.episode_id], values, videos)
+
+
+def _prefetch(items: Iterator[_PendingEpisode], count: int) -> Iterator[_PendingEpisode]:
+    """Yield the same items, each taken from the iterator `count` items ahead of its use."""
+    waiting: deque[_PendingEpisode] = deque()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > count:
+            yield waiting.popleft()
+    yield from waiting
+
+
+def _collect_videos(pending: _PendingEpisode, failures: ExportFailures) -> dict[str, PreparedVideo] | None:
+    """The videos of an episode, or None when one of them failed."""
+    videos: dict[str, PreparedVideo] = {}
+    for camera, future in pending.videos.items():
+        try:
+            videos[camera] = future.result()
+        except AresError as error:
+            failures.add(pending.episode.episode_id, error)
+    if len(videos) < len(pending.videos):
+        for video in videos.values():
+            video.close()
+        return None
+    return videos

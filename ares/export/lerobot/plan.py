@@ -1,0 +1,218 @@
+"""Plan of a LeRobot export: the episodes of a set grouped by equal layout, before anything is written."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ares.curation import CurationSet, Sets
+from ares.episode import Episode, Trajectory
+from ares.errors import AresError, RequestError, SourceError
+from ares.export.base import episode_batches
+from ares.export.left_out import ExportFailures
+from ares.media import verify_source
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+_RATE_TOLERANCE = 1e-6
+# Group number of an episode that is not exported.
+NO_GROUP = -1
+
+
+class LeRobotLayout(NamedTuple):
+    """Rate, signals and cameras (name, width, height), which are equal for all episodes of a LeRobot dataset."""
+
+    rate_hz: float
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    cameras: tuple[tuple[str, int, int], ...]
+
+    def __str__(self) -> str:
+        cameras = ", ".join(f"{name} {width}x{height}" for name, width, height in self.cameras)
+        return (
+            f"{self.rate_hz:g} Hz, state {len(self.state_names)}, action {len(self.action_names)}, "
+            f"cameras {cameras or 'none'}"
+        )
+
+
+@dataclass(slots=True)
+class DatasetGroup:
+    """Counts over the episodes that become one LeRobot dataset.
+
+    Attributes:
+        layout: Their common layout.
+        datasets: Episodes per source dataset.
+        episodes: Number of episodes.
+        frames: Steps over all of them.
+        episodes_with_reward: Episodes that have a reward.
+        robots: Names of their robots.
+        extra_signals: Signals that LeRobot has no column for.
+        camera_flags: Per camera and flag, the number of episodes.
+    """
+
+    layout: LeRobotLayout
+    datasets: Counter[str] = field(default_factory=Counter)
+    episodes: int = 0
+    frames: int = 0
+    episodes_with_reward: int = 0
+    robots: set[str] = field(default_factory=set)
+    extra_signals: set[str] = field(default_factory=set)
+    camera_flags: dict[str, Counter[str]] = field(default_factory=dict)
+
+    @property
+    def rate_hz(self) -> int:
+        """Frames per second, which LeRobot stores as an integer."""
+        return round(self.layout.rate_hz)
+
+    @property
+    def has_reward(self) -> bool:
+        """Whether every episode has a reward, which a column needs."""
+        return self.episodes_with_reward == self.episodes
+
+    @property
+    def name(self) -> str:
+        """The source dataset that most of its episodes come from."""
+        return self.datasets.most_common(1)[0][0]
+
+    def is_black(self, camera: str) -> bool:
+        """Whether a camera is black in every episode."""
+        return self.camera_flags[camera]["black"] == self.episodes
+
+    @property
+    def cameras(self) -> list[str]:
+        """Cameras to export."""
+        return [name for name, _, _ in self.layout.cameras if not self.is_black(name)]
+
+    def left_out(self) -> list[str]:
+        """Descriptions of the data that is in the source and not in the export."""
+        name = self.name
+        black_cameras = [camera for camera, _, _ in self.layout.cameras if self.is_black(camera)]
+        lines = [f"camera {camera} of {name}: black in every episode" for camera in black_cameras]
+        if 0 < self.episodes_with_reward < self.episodes:
+            lines.append(
+                f"reward of {name}: only {self.episodes_with_reward} of {self.episodes} episodes have one"
+            )
+        return lines + [f"signal {signal} of {name}" for signal in sorted(self.extra_signals)]
+
+    def add(self, episode: Episode, trajectory: Trajectory) -> None:
+        """Count an episode."""
+        self.datasets[episode.dataset] += 1
+        self.episodes += 1
+        self.frames += episode.num_steps
+        self.episodes_with_reward += trajectory.reward is not None
+        self.robots.add(episode.robot)
+        self.extra_signals.update(trajectory.extra)
+        for camera in episode.cameras:
+            self.camera_flags.setdefault(camera.name, Counter()).update(camera.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class LeRobotPlan:
+    """The datasets to write.
+
+    Attributes:
+        groups: One per dataset.
+        folders: Folder of each group inside the export; "." when there is only one.
+        group_numbers: For each episode of the set, in its order, the number of its group, or NO_GROUP.
+    """
+
+    groups: list[DatasetGroup]
+    folders: list[str]
+    group_numbers: list[int]
+
+
+def plan_datasets(stores: Stores, selection: CurationSet, failures: ExportFailures) -> LeRobotPlan:
+    """Group the episodes of a set by layout; those that cannot be exported are added to the failures.
+
+    Raises:
+        MediaError: There are too many failures.
+        RequestError: A rate is not a whole number.
+    """
+    groups: dict[LeRobotLayout, DatasetGroup] = {}
+    number_of_layout: dict[LeRobotLayout, int] = {}
+    group_numbers: list[int] = []
+    for batch in episode_batches(stores, Sets(stores.annotations).ids(selection), failures):
+        number_by_id: dict[str, int] = {}
+        for episode in batch.episodes:
+            trajectory = batch.trajectories[episode.episode_id]
+            try:
+                check_exportable(episode, trajectory)
+            except AresError as error:
+                failures.add(episode.episode_id, error)
+                continue
+            layout = episode_layout(episode)
+            groups.setdefault(layout, DatasetGroup(layout)).add(episode, trajectory)
+            number_by_id[episode.episode_id] = number_of_layout.setdefault(layout, len(number_of_layout))
+        group_numbers += [number_by_id.get(episode_id, NO_GROUP) for episode_id in batch.requested_ids]
+    failures.check(selection.episodes)
+    _check_rates(list(groups.values()))
+    return LeRobotPlan(list(groups.values()), _folder_names(list(groups.values())), group_numbers)
+
+
+def episode_layout(episode: Episode) -> LeRobotLayout:
+    """The layout of one episode."""
+    return LeRobotLayout(
+        rate_hz=episode.rate_hz,
+        state_names=episode.state_names,
+        action_names=episode.action_names,
+        cameras=tuple(sorted((camera.name, camera.width, camera.height) for camera in episode.cameras)),
+    )
+
+
+def check_exportable(episode: Episode, trajectory: Trajectory) -> None:
+    """Check that an episode can be exported: finite signals of the right shape, and its source files unchanged.
+
+    Raises SourceError or MediaError.
+    """
+    import numpy as np
+
+    if episode.num_steps < 1:
+        raise SourceError("the episode has no steps")
+    signals = (
+        ("state", trajectory.state, episode.state_names),
+        ("action", trajectory.action, episode.action_names),
+    )
+    for name, signal, names in signals:
+        shape = signal.values.shape if signal else (episode.num_steps, 0)
+        if shape != (episode.num_steps, len(names)):
+            raise SourceError(
+                f"the {name} has a wrong shape", f"{shape}, not {(episode.num_steps, len(names))}"
+            )
+        if signal and not np.isfinite(signal.values).all():
+            raise SourceError(
+                f"the {name} holds values that are not finite", "training on it would yield NaN"
+            )
+    for camera in episode.cameras:
+        verify_source(camera.media)
+
+
+def _check_rates(groups: list[DatasetGroup]) -> None:
+    fractional = [group for group in groups if not _is_integer(group.layout.rate_hz)]
+    if fractional:
+        details = "; ".join(
+            f"{group.name}: {group.episodes} episodes, {group.layout}" for group in fractional
+        )
+        raise RequestError(
+            "LeRobot needs a whole number of frames per second",
+            f"{details}. Make a set without them (--where 'rate_hz = 10'), or export as parquet",
+        )
+
+
+def _is_integer(rate_hz: float) -> bool:
+    return rate_hz >= 1 and abs(rate_hz - round(rate_hz)) <= _RATE_TOLERANCE
+
+
+def _folder_names(groups: list[DatasetGroup]) -> list[str]:
+    """A folder name per group; further groups of the same dataset get a number."""
+    if len(groups) == 1:
+        return ["."]
+    uses: Counter[str] = Counter()
+    folders = []
+    for group in groups:
+        name = re.sub(r"[^A-Za-z0-9._-]+", "_", group.name).strip(".") or "dataset"
+        uses[name] += 1
+        folders.append(name if uses[name] == 1 else f"{name}-{uses[name]}")
+    return folders

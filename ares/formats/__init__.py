@@ -1,0 +1,79 @@
+"""File formats shared by readers and writers: TFRecord, LeRobot, rosbag2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.formats.lerobot import (
+        ACTION_KEY,
+        ARES_PREFIX,
+        CHUNK_FILES,
+        DATA_FILE_COLUMNS,
+        EPISODE_LINES_PATH,
+        EPISODES_FILE_COLUMNS,
+        EPISODES_FOLDER,
+        INDEX_DTYPES,
+        INFO_PATH,
+        META_FOLDER,
+        MODALITY_PATH,
+        PATH_FIELDS,
+        REWARD_KEY,
+        ROW_RANGE_COLUMNS,
+        STATE_KEY,
+        STATS_PATH,
+        TASK_LINES_PATH,
+        TASK_TEXT_COLUMN,
+        TASKS_PATH,
+        V2_DATA_PATH,
+        V2_VIDEO_PATH,
+        V3_DATA_PATH,
+        V3_EPISODES_PATH,
+        V3_VIDEO_PATH,
+        VERSION,
+        camera_key,
+        video_columns,
+    )
+    from ares.formats.rosbag2 import ROSBAG2_METADATA, recording_files
+    from ares.formats.tfrecord import RecordSpan, find_records, parse_example, read_record, write_records
+
+__all__ = [
+    "ACTION_KEY",
+    "ARES_PREFIX",
+    "CHUNK_FILES",
+    "DATA_FILE_COLUMNS",
+    "EPISODES_FILE_COLUMNS",
+    "EPISODES_FOLDER",
+    "EPISODE_LINES_PATH",
+    "INDEX_DTYPES",
+    "INFO_PATH",
+    "META_FOLDER",
+    "MODALITY_PATH",
+    "PATH_FIELDS",
+    "REWARD_KEY",
+    "ROSBAG2_METADATA",
+    "ROW_RANGE_COLUMNS",
+    "STATE_KEY",
+    "STATS_PATH",
+    "TASKS_PATH",
+    "TASK_LINES_PATH",
+    "TASK_TEXT_COLUMN",
+    "V2_DATA_PATH",
+    "V2_VIDEO_PATH",
+    "V3_DATA_PATH",
+    "V3_EPISODES_PATH",
+    "V3_VIDEO_PATH",
+    "VERSION",
+    "RecordSpan",
+    "camera_key",
+    "find_records",
+    "parse_example",
+    "read_record",
+    "recording_files",
+    "video_columns",
+    "write_records",
+]
+
+__getattr__ = lazy_exports(__name__)

@@ -1,0 +1,75 @@
+"""Keys, columns, paths and versions of LeRobot datasets (v2.0, v2.1, v3.0), for reading and writing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# The version that is written.
+VERSION = "v3.0"
+# Files in a chunk folder.
+CHUNK_FILES = 1000
+
+META_FOLDER = "meta"
+INFO_PATH = "meta/info.json"
+STATS_PATH = "meta/stats.json"
+TASKS_PATH = "meta/tasks.parquet"
+MODALITY_PATH = "meta/modality.json"
+# v2.0 and v2.1 list episodes and tasks as JSON lines.
+EPISODE_LINES_PATH = "meta/episodes.jsonl"
+TASK_LINES_PATH = "meta/tasks.jsonl"
+
+# One file per episode and camera (v2.0, v2.1).
+V2_DATA_PATH = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
+V2_VIDEO_PATH = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
+# Files shared by many episodes (v3.0).
+EPISODES_FOLDER = "meta/episodes"
+V3_EPISODES_PATH = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+V3_DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+V3_VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+# Every field of these templates, with a value to try a template with.
+PATH_FIELDS = {
+    "episode_chunk": 0,
+    "episode_index": 0,
+    "chunk_index": 0,
+    "file_index": 0,
+    "video_key": "key",
+}
+
+STATE_KEY = "observation.state"
+ACTION_KEY = "action"
+REWARD_KEY = "next.reward"
+# Type of each column that numbers the rows of every dataset, in the order of its columns.
+INDEX_DTYPES = {
+    "timestamp": "float32",
+    "frame_index": "int64",
+    "episode_index": "int64",
+    "index": "int64",
+    "task_index": "int64",
+}
+# Columns of the episodes files (v3.0): chunk and number of the data file and of the episodes file, and the rows.
+DATA_FILE_COLUMNS = ("data/chunk_index", "data/file_index")
+EPISODES_FILE_COLUMNS = ("meta/episodes/chunk_index", "meta/episodes/file_index")
+ROW_RANGE_COLUMNS = ("dataset_from_index", "dataset_to_index")
+# The column of tasks.parquet that holds the texts: the name that pandas gives to an index without one.
+TASK_TEXT_COLUMN = "__index_level_0__"
+# Prefix of the columns that ARES adds to the episodes files; LeRobot passes them through.
+ARES_PREFIX = "ares/"
+
+
+class VideoColumns(NamedTuple):
+    """Columns of the episodes files (v3.0) that say which part of which video belongs to an episode."""
+
+    chunk_index: str
+    file_index: str
+    from_timestamp: str
+    to_timestamp: str
+
+
+def video_columns(video_key: str) -> VideoColumns:
+    """The columns of a camera by its feature key."""
+    return VideoColumns(*(f"videos/{video_key}/{name}" for name in VideoColumns._fields))
+
+
+def camera_key(camera: str) -> str:
+    """Feature key of a camera; LeRobot allows no "/" in one."""
+    return f"observation.images.{camera.replace('/', '_')}"

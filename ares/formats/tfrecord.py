@@ -1,0 +1,203 @@
+"""TFRecord files without TensorFlow: framing, checksums, and the messages of tf.train.Example."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ares.errors import SourceError
+from ares.io import describe_os_error, open_file
+
+# Length of the payload (uint64) with its checksum (uint32) before the payload, a checksum of the payload behind it.
+HEADER_BYTES = 12
+FOOTER_BYTES = 4
+_CHECKPOINTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSpan:
+    """Location of the payload of a record in its file.
+
+    Attributes:
+        offset: First byte of the payload.
+        size: Bytes of the payload.
+    """
+
+    offset: int
+    size: int
+
+
+def masked_crc(crc: int) -> int:
+    """The masked form in which TFRecord stores a crc32c."""
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def find_records(path: str) -> Iterator[RecordSpan | SourceError]:
+    """Yield every record of a file in order, seeking over the payloads (12 bytes are read for each).
+
+    A record whose length has a wrong checksum yields a SourceError. The scan goes on behind it where its length
+    leads to another record or to the end of the file, and else ends with it. A truncated file ends with an error.
+
+    Raises SourceError when the file cannot be opened.
+    """
+    with _open(path) as file:
+        end = file.seek(0, 2)
+        start = 0
+        while start < end:
+            span, is_valid = _read_header(file, start, end)
+            if span is None:
+                yield SourceError("record is cut off", f"{path}, byte {start}: the file ends at byte {end}")
+                return
+            start = span.offset + span.size + FOOTER_BYTES
+            if is_valid:
+                yield span
+                continue
+            yield SourceError("record length has a wrong checksum", _describe(path, span))
+            if start != end and not _read_header(file, start, end)[1]:
+                return
+
+
+def _open(path: str) -> Any:
+    try:
+        return open_file(path, long_reads=True)
+    except FileNotFoundError:
+        raise SourceError("file is missing", path) from None
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
+
+
+def _describe(path: str, span: RecordSpan) -> str:
+    return f"{path}, byte {span.offset - HEADER_BYTES}"
+
+
+def _read_header(file: Any, start: int, end: int) -> tuple[RecordSpan | None, bool]:
+    """The record that begins at byte `start`, None where it does not fit the file, and whether its length is valid."""
+    import google_crc32c
+
+    file.seek(start)
+    header = file.read(HEADER_BYTES)
+    if len(header) < HEADER_BYTES:
+        return None, False
+    size, size_crc = struct.unpack("<QI", header)
+    is_valid = masked_crc(google_crc32c.value(header[:8])) == size_crc
+    if start + HEADER_BYTES + size + FOOTER_BYTES > end:
+        return None, False
+    return RecordSpan(start + HEADER_BYTES, size), is_valid
+
+
+def read_record(path: str, span: RecordSpan) -> tuple[bytes, str]:
+    """The payload of a record and the hash of its content, 32 hex digits.
+
+    The hash is blake2b over the size and the running crc32c at eight positions. It is a by-product of the checksum
+    test; hashing the payload a second time would take ten times as long as reading it.
+
+    Raises SourceError when the file is missing or truncated, or a checksum is wrong.
+    """
+    import google_crc32c
+
+    with _open(path) as file:
+        file.seek(span.offset - HEADER_BYTES)
+        header, payload, footer = file.read(HEADER_BYTES), file.read(span.size), file.read(FOOTER_BYTES)
+    if len(footer) < FOOTER_BYTES:
+        raise SourceError("record is cut off", _describe(path, span))
+    size, size_crc = struct.unpack("<QI", header)
+    if size != span.size or masked_crc(google_crc32c.value(header[:8])) != size_crc:
+        raise SourceError("record length has a wrong checksum", _describe(path, span))
+    step = max(1, -(-size // _CHECKPOINTS))
+    crcs = [0]
+    for start in range(0, size, step):
+        crcs.append(google_crc32c.extend(crcs[-1], payload[start : start + step]))
+    if masked_crc(crcs[-1]) != struct.unpack("<I", footer)[0]:
+        raise SourceError("record has a wrong checksum", _describe(path, span))
+    text = struct.pack(f"<Q{len(crcs)}I", size, *crcs)
+    return payload, hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def write_records(path: Path, payloads: Iterable[bytes]) -> list[RecordSpan]:
+    """Write a TFRecord file, under a .tmp name until it is complete, and return the location of each record."""
+    import google_crc32c
+
+    partial, spans, offset = path.with_name(path.name + ".tmp"), [], 0
+    with partial.open("wb") as file:
+        for payload in payloads:
+            length = struct.pack("<Q", len(payload))
+            file.write(length + struct.pack("<I", masked_crc(google_crc32c.value(length))))
+            file.write(payload + struct.pack("<I", masked_crc(google_crc32c.value(payload))))
+            spans.append(RecordSpan(offset + HEADER_BYTES, len(payload)))
+            offset += HEADER_BYTES + len(payload) + FOOTER_BYTES
+    partial.rename(path)
+    return spans
+
+
+# The messages of tf.train.Example: name of the message, then its fields as (name, number, type, repeated).
+_MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
+    "BytesList": (("value", 1, "bytes", True),),
+    "FloatList": (("value", 1, "float", True),),
+    "Int64List": (("value", 1, "int64", True),),
+    "Feature": (
+        ("bytes_list", 1, "BytesList", False),
+        ("float_list", 2, "FloatList", False),
+        ("int64_list", 3, "Int64List", False),
+    ),
+    "Features": (("feature", 1, "Features.FeatureEntry", True),),
+    "Features.FeatureEntry": (("key", 1, "string", False), ("value", 2, "Feature", False)),
+    "Example": (("features", 1, "Features", False),),
+}
+
+
+@functools.cache
+def example_class() -> Any:
+    """Message class of tf.train.Example, built from its wire description.
+
+    Importing it from tensorflow_datasets would take a second.
+    """
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # type: ignore[import-untyped]
+
+    kind = descriptor_pb2.FieldDescriptorProto
+    scalars = {
+        "bytes": kind.TYPE_BYTES,
+        "float": kind.TYPE_FLOAT,
+        "int64": kind.TYPE_INT64,
+        "string": kind.TYPE_STRING,
+    }
+    file = descriptor_pb2.FileDescriptorProto(name="ares_example.proto", package="ares", syntax="proto3")
+    messages: dict[str, Any] = {}
+    for name, fields in _MESSAGES.items():
+        outer, _, inner = name.rpartition(".")
+        messages[name] = (
+            messages[outer].nested_type.add(name=inner) if outer else file.message_type.add(name=name)
+        )
+        for field, number, type_name, repeated in fields:
+            type_number = scalars.get(type_name, kind.TYPE_MESSAGE)
+            entry = messages[name].field.add(name=field, number=number, type=type_number)
+            entry.label = kind.LABEL_REPEATED if repeated else kind.LABEL_OPTIONAL
+            if type_name not in scalars:
+                entry.type_name = f".ares.{type_name}"
+    messages["Features.FeatureEntry"].options.map_entry = True
+    messages["Feature"].oneof_decl.add(name="kind")
+    for entry in messages["Feature"].field:
+        entry.oneof_index = 0
+    # The default pool lives as long as the process. Two threads may both fill the cache of this function; a pool
+    # of the losing thread would be freed while messages of its class still exist.
+    pool = descriptor_pool.Default()
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("ares.Example"))
+
+
+def parse_example(payload: bytes, where: str) -> Mapping[str, Any]:
+    """The features of a tf.train.Example by key, each with `.bytes_list`, `.float_list` or `.int64_list` `.value`.
+
+    Raises SourceError naming `where` when the payload is not a tf.train.Example.
+    """
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        features: Mapping[str, Any] = example_class().FromString(payload).features.feature
+    except DecodeError:
+        raise SourceError("record is not a tf.train.Example", where) from None
+    return features

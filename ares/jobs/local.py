@@ -1,0 +1,108 @@
+"""The local engine: batches run in the calling thread or in worker processes of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic
+
+from ares.errors import AresError
+from ares.jobs.engine import BatchFunction, R, T, V, WorkerPool
+from ares.jobs.worker_pool import RestartingPool, identity
+from ares.jobs.worker_process import WorkerProcess, is_picklable
+
+
+class LocalEngine:
+    """Fills `ares.jobs.engine.Engine` with threads and processes of this machine."""
+
+    def __init__(self) -> None:
+        self._pools: list[ProcessPool[Any, Any]] = []
+
+    def pool(
+        self,
+        fn: BatchFunction[T, R],
+        *,
+        max_workers: int,
+        on_worker_death: type[AresError],
+        build: Callable[[], BatchFunction[T, R]] | None = None,
+        shared_worker: bool = False,
+        gpu_fraction: float = 0.0,
+        start_after_seconds: float | None = None,
+    ) -> WorkerPool[T, R]:
+        """A pool that runs `fn` in the calling thread, or in processes; see `Engine.pool`."""
+        if start_after_seconds is None:
+            return InlinePool(fn, max_workers)
+        build = build or partial(identity, fn)
+        pool = ProcessPool(fn, build, max_workers, on_worker_death, start_after_seconds)
+        self._pools.append(pool)
+        return pool
+
+    def put(self, value: V) -> Callable[[], V | None]:
+        """A getter of the value, which stays in this process."""
+        return partial(identity, value)
+
+    def close(self) -> None:
+        """End the worker processes."""
+        pools, self._pools = self._pools, []
+        for pool in pools:
+            pool.close()
+
+
+@dataclass(frozen=True, slots=True)
+class InlinePool(Generic[T, R]):
+    """Runs a function in the calling thread.
+
+    Attributes:
+        fn: The function.
+        max_workers: Threads that may call `map` at the same time.
+    """
+
+    fn: BatchFunction[T, R]
+    max_workers: int
+
+    def map(self, batch: Sequence[T]) -> Sequence[R | AresError]:
+        """The function's results."""
+        return self.fn(batch)
+
+    def start(self) -> None:
+        """Does nothing: there is no worker to start."""
+
+
+class ProcessPool(Generic[T, R]):
+    """Runs a function in worker processes once the job is long enough to be worth them.
+
+    Args:
+        fn: The function.
+        build: Makes it in a worker process.
+        max_workers: Worker processes.
+        on_worker_death: Error of an item whose worker died in two attempts.
+        start_after_seconds: How long batches run in the calling thread before processes start.
+    """
+
+    def __init__(
+        self,
+        fn: BatchFunction[T, R],
+        build: Callable[[], BatchFunction[T, R]],
+        max_workers: int,
+        on_worker_death: type[AresError],
+        start_after_seconds: float,
+    ) -> None:
+        self._fn, self._build = fn, build
+        self.max_workers = max_workers
+        inline_fn = fn if start_after_seconds else None
+        self._pool: RestartingPool[T, R] = RestartingPool(
+            partial(WorkerProcess, build), max_workers, 1, on_worker_death, inline_fn, start_after_seconds
+        )
+
+    def map(self, batch: Sequence[T]) -> Sequence[R | AresError]:
+        """Results of a worker process, or of this thread where the function or the items cannot be pickled."""
+        return self._pool.map(batch) if is_picklable(self._build, batch[:1]) else self._fn(batch)
+
+    def start(self) -> None:
+        """Start all processes now, without waiting for them."""
+        self._pool.start()
+
+    def close(self) -> None:
+        """End all processes."""
+        self._pool.close()

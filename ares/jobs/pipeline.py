@@ -1,0 +1,187 @@
+"""A pipeline of stages, each with its own threads and batch size, connected by bounded queues.
+
+Reading, a model and writing overlap; memory is bounded by the queues; an unexpected exception in any
+stage stops all of them and is raised to the caller.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+_POLL_SECONDS = 0.1
+# A batch that does not fill is sent on after this long, so that a slow stage behind it does not starve.
+_LINGER_SECONDS = 0.5
+_SINK_BATCH_SIZE = 64
+
+
+@dataclass(frozen=True)
+class PipelineStage(Generic[T]):
+    """One stage of a pipeline.
+
+    Attributes:
+        name: For thread names and messages.
+        run: Works on a batch in place; expected failures are recorded on the items, never raised.
+        batch_size: Most items of one call.
+        workers: Threads that call `run` at the same time.
+    """
+
+    name: str
+    run: Callable[[list[T]], None]
+    batch_size: int = 1
+    workers: int = 1
+
+
+class _EndOfItems:
+    """The last element of a queue."""
+
+
+class _PipelineStopped(Exception):
+    """Another stage has failed; the thread ends without an error of its own."""
+
+
+class _StageQueue(Generic[T]):
+    """A bounded queue whose blocking calls end when the pipeline is stopped."""
+
+    def __init__(self, size: int, stop: threading.Event) -> None:
+        self._queue: queue.Queue[T | _EndOfItems] = queue.Queue(size)
+        self._stop = stop
+
+    def put(self, item: T | _EndOfItems) -> None:
+        while not self._stop.is_set():
+            try:
+                return self._queue.put(item, timeout=_POLL_SECONDS)
+            except queue.Full:
+                continue
+        raise _PipelineStopped
+
+    def get(self) -> T | _EndOfItems:
+        while not self._stop.is_set():
+            try:
+                return self._queue.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                continue
+        raise _PipelineStopped
+
+    def get_batch(self, size: int) -> tuple[list[T], bool]:
+        """Up to `size` items, and whether the end was reached (its element stays for the other threads)."""
+        item = self.get()
+        items: list[T] = []
+        while True:
+            if isinstance(item, _EndOfItems):
+                self.put(item)
+                return items, True
+            items.append(item)
+            if len(items) == size:
+                return items, False
+            try:
+                item = self._queue.get(timeout=_LINGER_SECONDS)
+            except queue.Empty:
+                return items, False
+
+
+def run_pipeline(
+    items: Iterable[T],
+    stages: Sequence[PipelineStage[T]],
+    sink: Callable[[list[T]], None],
+    sink_batch_size: int | None = None,
+) -> None:
+    """Send every item through all stages in turn, then to `sink`, which runs in the caller's thread.
+
+    The order of items is not kept; `sink` gets up to `sink_batch_size` items at once. Raises whatever `items`, a stage
+    or `sink` raised.
+    """
+    sink_batch_size = sink_batch_size or _SINK_BATCH_SIZE
+    threads = _StageThreads()
+    sizes = [max(4, 2 * stage.batch_size * stage.workers) for stage in stages]
+    queues = [_StageQueue[T](size, threads.stop) for size in [*sizes, sink_batch_size]]
+    threads.start("items", lambda: _feed(items, queues[0]))
+    for stage, inputs, outputs in zip(stages, queues, queues[1:], strict=False):
+        countdown = _WorkerCountdown(stage.workers)
+        for number in range(stage.workers):
+            threads.start(f"{stage.name}-{number}", _stage_loop(stage, inputs, outputs, countdown))
+    try:
+        _drain(queues[-1], sink, sink_batch_size)
+    except _PipelineStopped:
+        pass
+    finally:
+        threads.stop_and_join()
+    if threads.errors:
+        raise threads.errors[0]
+
+
+class _StageThreads:
+    """The threads of a pipeline; the first to fail stops them all."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.errors: list[BaseException] = []
+        self._threads: list[threading.Thread] = []
+
+    def start(self, name: str, target: Callable[[], None]) -> None:
+        def run_guarded() -> None:
+            try:
+                target()
+            except _PipelineStopped:
+                pass
+            except BaseException as error:
+                self.errors.append(error)
+                self.stop.set()
+
+        thread = threading.Thread(target=run_guarded, name=f"pipeline-{name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def stop_and_join(self) -> None:
+        self.stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+class _WorkerCountdown:
+    """Counts the workers of a stage that finish; the last one ends the next queue."""
+
+    def __init__(self, workers: int) -> None:
+        self._running = workers
+        self._lock = threading.Lock()
+
+    def is_last(self) -> bool:
+        with self._lock:
+            self._running -= 1
+            return self._running == 0
+
+
+def _feed(items: Iterable[T], outputs: _StageQueue[T]) -> None:
+    for item in items:
+        outputs.put(item)
+    outputs.put(_EndOfItems())
+
+
+def _stage_loop(
+    stage: PipelineStage[T], inputs: _StageQueue[T], outputs: _StageQueue[T], countdown: _WorkerCountdown
+) -> Callable[[], None]:
+    def loop() -> None:
+        ended = False
+        while not ended:
+            batch, ended = inputs.get_batch(stage.batch_size)
+            if batch:
+                stage.run(batch)
+            for item in batch:
+                outputs.put(item)
+        if countdown.is_last():
+            outputs.put(_EndOfItems())
+
+    return loop
+
+
+def _drain(inputs: _StageQueue[T], sink: Callable[[list[T]], None], size: int) -> None:
+    ended = False
+    while not ended:
+        batch, ended = inputs.get_batch(size)
+        if batch:
+            sink(batch)

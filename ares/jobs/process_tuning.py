@@ -1,0 +1,62 @@
+"""Garbage-collector settings for bulk jobs, and a way to keep pyarrow from importing pandas.
+
+Records hold no reference cycles, and a full collection over 500,000 objects stops all threads for 0.1 s.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# A youngest collection after 50,000 new objects, a full one after a thousand million.
+_GC_THRESHOLDS = (50_000, 20, 1_000)
+
+
+def tune_garbage_collector() -> None:
+    """Exclude existing objects from collection and make collections rare; for a worker process."""
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
+@contextmanager
+def tuned_garbage_collector() -> Iterator[None]:
+    """Apply `tune_garbage_collector` until the end of the block.
+
+    A job of 100,000 episodes would otherwise run about ten full collections.
+    """
+    thresholds = gc.get_threshold()
+    tune_garbage_collector()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
+class _PandasBlocker:
+    """An import finder that reports pandas as not installed."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def without_pandas() -> None:
+    """Make pyarrow check for pandas now and not find it; it checks once per process.
+
+    pyarrow imports pandas where it is installed: 0.3 s of `ares status`, which makes no DataFrame. Does nothing where
+    pandas is loaded already.
+    """
+    if "pandas" in sys.modules:
+        return
+    sys.meta_path.insert(0, _PandasBlocker)
+    try:
+        import pyarrow as pa
+        import pyarrow.dataset
+
+        pa.array([])
+    finally:
+        sys.meta_path.remove(_PandasBlocker)

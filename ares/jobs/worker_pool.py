@@ -1,0 +1,152 @@
+"""A pool that replaces workers that die; a batch whose worker died is retried item by item."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol
+
+from ares.errors import AresError
+from ares.jobs.engine import BatchFunction, R, T, V
+
+
+def identity(value: V) -> V:
+    """The value; a partial of this function can be pickled, unlike a lambda."""
+    return value
+
+
+class WorkerDied(Exception):
+    """The worker died while it worked on a batch; the text says of what."""
+
+
+class Worker(Protocol):
+    """A process or an actor that works on batches."""
+
+    def is_ready(self) -> bool:
+        """Whether it would begin at once."""
+
+    def process(self, batch: Sequence[Any]) -> Sequence[Any]:
+        """One result per item. Raises WorkerDied, or whatever the function raised."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class RestartingPool(Generic[T, R]):
+    """A fixed number of slots for workers, which take batches from as many threads as they have room for.
+
+    Args:
+        start_worker: Makes a worker, which need not be ready at once.
+        slots: How many workers at the same time.
+        threads_per_worker: Batches that one worker takes at the same time.
+        on_worker_death: Error of an item whose worker died in two attempts.
+        inline_fn: The function itself, called in the calling thread before workers are started or ready; None for
+            never.
+        start_after_seconds: How long the function runs in the calling thread before workers are started.
+    """
+
+    def __init__(
+        self,
+        start_worker: Callable[[], Worker],
+        slots: int,
+        threads_per_worker: int,
+        on_worker_death: type[AresError],
+        inline_fn: BatchFunction[T, R] | None = None,
+        start_after_seconds: float = 0.0,
+    ) -> None:
+        self.max_workers = slots * threads_per_worker
+        self._slots = [_WorkerSlot(start_worker) for _ in range(slots)]
+        self._on_worker_death = on_worker_death
+        self._inline_fn = None if inline_fn is None else _serialized(inline_fn)
+        self._start_after_seconds = start_after_seconds
+        self._started_at: float | None = None
+        # Last in, first out: with little work, few workers are started.
+        self._free_slots: queue.LifoQueue[_WorkerSlot] = queue.LifoQueue()
+        for slot in self._slots * threads_per_worker:
+            self._free_slots.put(slot)
+
+    def map(self, batch: Sequence[T]) -> Sequence[R | AresError]:
+        """One result or error per item, in order; raises what the function raised."""
+        try:
+            return self._process(batch, self._inline_fn)
+        except WorkerDied:
+            # One by one, so that an item that kills its worker costs no other item.
+            return [self._retry(item) for item in batch]
+
+    def start(self) -> None:
+        """Start all workers now, without waiting for them: there is enough work for each."""
+        self._started_at = float("-inf")
+        for slot in self._slots:
+            slot.worker()
+
+    def close(self) -> None:
+        """End all workers."""
+        for slot in self._slots:
+            slot.close()
+
+    def _retry(self, item: T) -> R | AresError:
+        try:
+            return self._process([item], None)[0]
+        except WorkerDied as error:
+            return self._on_worker_death("the worker died twice", str(error))
+
+    def _process(self, batch: Sequence[T], inline_fn: BatchFunction[T, R] | None) -> Sequence[R | AresError]:
+        slot = self._free_slots.get()
+        worker = None
+        try:
+            if inline_fn and not self._is_start_due():
+                return inline_fn(batch)
+            worker = slot.worker()
+            if inline_fn and not worker.is_ready():
+                return inline_fn(batch)
+            results: Sequence[R | AresError] = worker.process(batch)
+            return results
+        except WorkerDied:
+            slot.discard(worker)
+            raise
+        finally:
+            self._free_slots.put(slot)
+
+    def _is_start_due(self) -> bool:
+        now = time.monotonic()
+        if self._started_at is None:
+            self._started_at = now
+        return now - self._started_at >= self._start_after_seconds
+
+
+def _serialized(fn: BatchFunction[T, R]) -> BatchFunction[T, R]:
+    """The function under a lock: CPU-bound threads that run together take three times as long as one by one."""
+    lock = threading.Lock()
+
+    def run_locked(batch: Sequence[T]) -> Sequence[R | AresError]:
+        with lock:
+            return fn(batch)
+
+    return run_locked
+
+
+class _WorkerSlot:
+    """Room for one worker: the current one, or the one that replaces it."""
+
+    def __init__(self, start_worker: Callable[[], Worker]) -> None:
+        self._start_worker = start_worker
+        self._worker: Worker | None = None
+        self._lock = threading.Lock()
+
+    def worker(self) -> Worker:
+        with self._lock:
+            if self._worker is None:
+                self._worker = self._start_worker()
+            return self._worker
+
+    def discard(self, worker: Worker | None) -> None:
+        """End a worker, unless another thread has done so already."""
+        with self._lock:
+            if worker is not None and self._worker is worker:
+                self._worker = None
+                worker.close()
+
+    def close(self) -> None:
+        self.discard(self._worker)

@@ -1,0 +1,150 @@
+"""Stamps of source files (size, version, checksum), which reveal at reading that a file is missing or has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ares.errors import MediaError, SourceError
+from ares.formats import ROSBAG2_METADATA, recording_files
+from ares.io import FileState, describe_os_error, file_state, is_url, open_file
+
+if TYPE_CHECKING:
+    from ares.episode import MediaRef, Record
+
+_FULL_CHECKSUM_BYTES = 8 * 2**20
+_BLOCK_BYTES = 2**18
+_BLOCKS = 16
+# Checksums that a process remembers: a shard is shared by thousands of episodes.
+_MAX_CACHED = 100_000
+
+MISSING_REASON, CHANGED_REASON = "file is missing", "file has changed since it was ingested"
+SOURCE_REMEDIES = {
+    MISSING_REASON: "put it back, or tell where it is now: ares doctor --relocate OLD=NEW",
+    CHANGED_REASON: "put the old one back, or ingest the new one under a name of its own (--dataset NAME)",
+}
+
+_cache: dict[tuple[str, FileState], str] = {}
+
+
+def file_fingerprint(path: str, state: FileState) -> str:
+    """8 hex digits of the content of a file, computed once per state of the file. Raises OSError.
+
+    This is the crc32c of a whole file up to 8 MiB. Of a larger file it covers 16 blocks of 256 KiB: the first, the
+    last, and 14 spaced evenly between them.
+    """
+    while (checksum := _cache.get((path, state))) is None:
+        for _ in fingerprint_blocks(path, state):
+            pass
+    return checksum
+
+
+def fingerprint_blocks(path: str, state: FileState) -> Iterator[bytes]:
+    """Yield the blocks that a fingerprint covers; the last step stores the fingerprint. Raises OSError."""
+    import google_crc32c
+
+    crc = 0
+    with open_file(path, long_reads=True) as file:
+        for start, size in _block_ranges(state.size):
+            file.seek(start)
+            block = file.read(size)
+            crc = google_crc32c.extend(crc, block)
+            yield block
+    if len(_cache) >= _MAX_CACHED:
+        _cache.clear()
+    _cache[path, state] = f"{crc:08x}"
+
+
+def _block_ranges(size: int) -> Iterator[tuple[int, int]]:
+    """Yield the offset and size of each block of a file of so many bytes."""
+    if size <= _FULL_CHECKSUM_BYTES:
+        yield 0, size
+        return
+    for number in range(_BLOCKS):
+        yield (size - _BLOCK_BYTES) * number // (_BLOCKS - 1), _BLOCK_BYTES
+
+
+def compute_stamp(uri: str) -> str:
+    """The stamp of a file, "SIZE:VERSION:FINGERPRINT"; for a recording of several files, their stamps joined by "|".
+
+    Raises OSError when a file cannot be read, SourceError when the file list of a recording cannot.
+    """
+    stamps = []
+    for path in _source_files(uri):
+        state = file_state(path)
+        stamps.append(f"{state.size}:{state.version}:{file_fingerprint(path, state)}")
+    return "|".join(stamps)
+
+
+def stamp_record(record: Record) -> Record:
+    """The record with the stamps of its source file and of the files of its cameras.
+
+    A file gets no stamp, and is never reported as changed, when it does not exist or lies inside the workspace
+    (its path is then relative).
+    """
+    episode = record.episode
+    cameras = tuple(
+        replace(camera, media=replace(camera.media, stamp=_stamp_or_empty(camera.media.uri)))
+        for camera in episode.cameras
+    )
+    stamped_episode = replace(episode, cameras=cameras, source_stamp=_stamp_or_empty(episode.source))
+    return type(record)(episode=stamped_episode, trajectory=record.trajectory, warnings=record.warnings)
+
+
+def verify_source(ref: MediaRef) -> None:
+    """Compare the file of a reference with its stamp; a touched or copied file of the same content passes.
+
+    Raises MediaError when the file is missing, cannot be read, or has changed since it was ingested.
+    """
+    error = stamp_mismatch(ref.uri, ref.stamp)
+    if error:
+        raise error
+
+
+def stamp_mismatch(uri: str, stamp: str) -> MediaError | None:
+    """The difference between a file and its stamp ("" when there is no stamp), or None."""
+    try:
+        paths = _source_files(uri)
+        states = [file_state(path) for path in paths]
+        if not stamp:
+            return None
+        return _compare_stamps(uri, paths, states, [text.split(":") for text in stamp.split("|")])
+    except FileNotFoundError as error:
+        return MediaError(MISSING_REASON, f"{error.filename or uri}; {SOURCE_REMEDIES[MISSING_REASON]}")
+    except OSError as error:
+        return MediaError("file cannot be read", f"{uri}: {describe_os_error(error)}")
+    except SourceError as error:
+        return MediaError(error.reason, error.detail)
+
+
+def _compare_stamps(
+    uri: str, paths: list[str], states: list[FileState], stamps: list[list[str]]
+) -> MediaError | None:
+    """The first difference between files and their stamps, each as [size, version, fingerprint]."""
+    if len(stamps) != len(states):
+        return _changed_error(uri, f"it was a recording of {len(stamps)} files, it is one of {len(states)}")
+    for path, state, (size, version, checksum) in zip(paths, states, stamps, strict=True):
+        if str(state.size) != size:
+            return _changed_error(path, f"it had {size} bytes, it has {state.size}")
+        if state.version != version and file_fingerprint(path, state) != checksum:
+            return _changed_error(path, f"it still has {size} bytes, but other content")
+    return None
+
+
+def _changed_error(path: str, difference: str) -> MediaError:
+    return MediaError(CHANGED_REASON, f"{path}: {difference}; {SOURCE_REMEDIES[CHANGED_REASON]}")
+
+
+def _stamp_or_empty(uri: str) -> str:
+    if not uri.startswith("/") and not is_url(uri):
+        return ""
+    try:
+        return compute_stamp(uri)
+    except (OSError, SourceError):
+        return ""
+
+
+def _source_files(uri: str) -> list[str]:
+    """The files of a source: the file itself, or those of a rosbag2 recording."""
+    return recording_files(uri) if uri.endswith(ROSBAG2_METADATA) else [uri]

@@ -1,0 +1,132 @@
+"""Videos that a browser plays and thumbnails of frames, derived once from any reference and cached."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.errors import MediaError, SourceError
+from ares.io import describe_os_error, file_state, is_url
+from ares.media.cache import FileCache
+from ares.media.fingerprint import verify_source
+from ares.media.frames import all_frames, frames_at
+from ares.media.readers import read_video_frames
+from ares.media.video import (
+    NotCopyable,
+    PacketJoiner,
+    VideoCodec,
+    VideoInfo,
+    cut_packets,
+    encode_mp4,
+    probe_video,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import MediaRef
+
+_BROWSER_CODECS = frozenset({"h264", "av1", "vp9"})
+# Part of every key of the cache: raised when the derived files change.
+_CACHE_VERSION = "2"
+
+
+def browser_video(ref: MediaRef, codec: VideoCodec, cache: FileCache) -> Path:
+    """An mp4 that a browser plays at the speed of the episode: the source file itself, else one in the cache.
+
+    The source is returned when it is an mp4 of H.264, AV1 or VP9 in yuv420p whose seconds are those of the episode
+    (players apply its rotation). Of a span of a shared file, or a file at a rate set by the user, the packets are
+    copied where that is exact. All other sources (images, other codecs, a span that starts between keyframes) are
+    encoded once. At a varying rate each frame is then shown within a mean step of its time.
+
+    Raises MediaError when the frames cannot be read.
+    """
+    verify_source(ref)
+    info = _probe_source(ref) if ref.kind == "mp4" and ref.channels == "rgb" else None
+    is_playable = info is not None and info.codec in _BROWSER_CODECS and info.pixel_format == "yuv420p"
+    if info and is_playable and _is_entire_file(ref, info) and not is_url(ref.uri):
+        return Path(ref.uri)
+
+    def write(path: Path) -> None:
+        if not (is_playable and _try_packet_copy(ref, path)):
+            encode_mp4(_constant_rate_frames(ref), path, ref.rate_hz, codec)
+
+    return cache.path(f"{_cache_key(ref, 'video', codec)}.mp4", write)
+
+
+def thumbnail(ref: MediaRef, second: float, width: int, cache: FileCache) -> Path:
+    """A JPEG of the frame at a second of the episode, at most `width` pixels wide. Raises MediaError."""
+
+    def write(path: Path) -> None:
+        import cv2
+
+        frame = frames_at(ref, [second])[0]
+        height = max(1, round(frame.shape[0] * width / frame.shape[1]))
+        if frame.shape[1] > width:
+            frame = cv2.resize(frame, (width, height), interpolation=cv2.INTER_AREA)
+        is_encoded, data = cv2.imencode(
+            ".jpg", cv2.cvtColor(frame, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, 85]
+        )
+        if not is_encoded:
+            raise MediaError("thumbnail cannot be encoded", f"{ref.uri} at {second:.3f} s")
+        path.write_bytes(data.tobytes())
+
+    return cache.path(f"{_cache_key(ref, 'thumbnail', f'{second:.4f}', str(width))}.jpg", write)
+
+
+def _constant_rate_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frame shown at every 1 / rate_hz seconds."""
+    info = _probe_source(ref) if ref.kind == "mp4" and ref.channels == "rgb" else None
+    if info is None or info.seconds is None:
+        return all_frames(ref)
+    return read_video_frames(ref, [number / ref.rate_hz for number in range(ref.num_frames)])
+
+
+def _try_packet_copy(ref: MediaRef, path: Path) -> bool:
+    """Copy the packets of a reference to a file; False where that would not be exact."""
+    rate = round(ref.rate_hz)
+    if rate < 1 or abs(ref.rate_hz - rate) > 1e-6:
+        return False
+    try:
+        span = cut_packets(ref, ref.num_frames, ref.rate_hz)
+    except NotCopyable:
+        return False
+    try:
+        joiner = PacketJoiner(path, rate, span)
+        joiner.append(span)
+        joiner.close()
+    finally:
+        span.close()
+    return True
+
+
+def _probe_source(ref: MediaRef) -> VideoInfo:
+    try:
+        return probe_video(ref.uri)
+    except SourceError as error:
+        raise MediaError(error.reason, error.detail) from None
+
+
+def _is_entire_file(ref: MediaRef, info: VideoInfo) -> bool:
+    """Whether a reference covers all of an mp4, at the speed of the file."""
+    return (
+        ref.start_seconds == 0.0
+        and ref.num_frames == info.num_frames
+        and abs(ref.rate_hz - info.rate_hz) <= 1e-3 * info.rate_hz
+        and "mp4" in info.container
+        and info.starts_with_keyframe
+        and info.start_seconds * info.rate_hz < 1
+    )
+
+
+def _cache_key(ref: MediaRef, *variant: str) -> str:
+    """Key of a file derived from a reference; a changed source gives another key."""
+    try:
+        state = file_state(ref.uri)
+    except OSError as error:
+        raise MediaError("file is missing", f"{ref.uri}: {describe_os_error(error)}") from None
+    text = "\x1f".join((_CACHE_VERSION, repr(ref), *map(str, state), *variant))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

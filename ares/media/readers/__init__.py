@@ -1,0 +1,39 @@
+"""Frames from video files, image columns, TFRecord examples and HDF5 datasets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.media.readers.hdf5 import (
+        has_encoded_images,
+        has_raw_images,
+        open_hdf5,
+        read_encoded_image,
+        read_hdf5_frames,
+        read_hdf5_images,
+        translate_hdf5_errors,
+    )
+    from ares.media.readers.image_column import read_column_frames, read_column_images
+    from ares.media.readers.tfrecord import read_tfrecord_frames, read_tfrecord_images
+    from ares.media.readers.video_file import read_all_video_frames, read_video_frames
+
+__all__ = [
+    "has_encoded_images",
+    "has_raw_images",
+    "open_hdf5",
+    "read_all_video_frames",
+    "read_column_frames",
+    "read_column_images",
+    "read_encoded_image",
+    "read_hdf5_frames",
+    "read_hdf5_images",
+    "read_tfrecord_frames",
+    "read_tfrecord_images",
+    "read_video_frames",
+    "translate_hdf5_errors",
+]
+
+__getattr__ = lazy_exports(__name__)

@@ -1,0 +1,148 @@
+"""Frames of a camera in an HDF5 dataset: raw pixels, or one JPEG or PNG in each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ares.errors import MediaError, SourceError
+from ares.io import describe_os_error, file_state, is_url, open_file
+from ares.media.encoded_image import decode_image
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import MediaRef
+
+# Large enough that a chunk of several images is decompressed once rather than once per image.
+_CHUNK_CACHE_BYTES = 64 * 2**20
+
+
+@contextmanager
+def translate_hdf5_errors(where: str) -> Iterator[None]:
+    """Turn what h5py raises for a truncated or damaged file into a SourceError; wrap calls of h5py only."""
+    try:
+        yield
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
+        message = str(error).strip("'\"") or type(error).__name__
+        is_locked = "unable to lock file" in message
+        reason = "HDF5 file is being written" if is_locked else "HDF5 file is cut or damaged"
+        raise SourceError(reason, f"{where}: {message}") from None
+
+
+@contextmanager
+def open_hdf5(path: str) -> Iterator[Any]:
+    """An HDF5 file, open for reading and closed afterwards.
+
+    Raises SourceError for a file that is missing, empty, truncated, being written, or not HDF5.
+    """
+    import h5py  # type: ignore[import-untyped]
+
+    try:
+        size = file_state(path).size
+    except FileNotFoundError:
+        raise SourceError("file is missing", path) from None
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
+    if not size:
+        raise SourceError("HDF5 file is empty", f"{path}: 0 bytes")
+    with translate_hdf5_errors(path):
+        options = {"rdcc_nbytes": _CHUNK_CACHE_BYTES}
+        if is_url(path):
+            handle = h5py.File(open_file(path), "r", **options)
+        else:
+            # "best-effort": network and read-only file systems without locks are read as well.
+            handle = h5py.File(path, "r", locking="best-effort", **options)
+    try:
+        yield handle
+    finally:
+        handle.close()
+
+
+def has_raw_images(dataset: Any) -> bool:
+    """Whether a dataset is (T, H, W, C) uint8 with 1, 3 or 4 channels."""
+    return bool(dataset.ndim == 4 and dataset.dtype == "uint8" and dataset.shape[-1] in (1, 3, 4))
+
+
+def has_encoded_images(dataset: Any) -> bool:
+    """Whether the rows of a dataset hold bytes: (T, padded bytes) uint8, or (T,) of bytes of any length."""
+    import h5py
+
+    if dataset.ndim == 2:
+        return bool(dataset.dtype == "uint8")
+    if dataset.ndim != 1:
+        return False
+    return bool(dataset.dtype.kind == "S" or h5py.check_vlen_dtype(dataset.dtype) == "uint8")
+
+
+def read_encoded_image(dataset: Any, row_number: int) -> bytes:
+    """The JPEG or PNG in a row, without the zeros that pad it. Raises SourceError."""
+    import numpy as np
+
+    with translate_hdf5_errors(f"{dataset.file.filename} {dataset.name} row {row_number}"):
+        row = dataset[row_number]
+    # Neither format can end in a zero byte.
+    return (row if isinstance(row, bytes) else np.asarray(row, np.uint8).tobytes()).rstrip(b"\0")
+
+
+def read_raw_image(dataset: Any, row_number: int) -> NDArray[np.uint8]:
+    """(H, W, 3) uint8 RGB of a row of raw pixels: grey is repeated, alpha is dropped. Raises SourceError."""
+    import numpy as np
+
+    with translate_hdf5_errors(f"{dataset.file.filename} {dataset.name} row {row_number}"):
+        row: NDArray[np.uint8] = dataset[row_number]
+    if row.shape[-1] == 1:
+        return np.repeat(row, 3, axis=-1)
+    return np.ascontiguousarray(row[..., :3])
+
+
+def read_hdf5_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
+
+    Raises MediaError.
+    """
+    decoded_number, frame = -1, None
+    with _open_images(ref) as dataset:
+        for number in frame_numbers:
+            if frame is None or number != decoded_number:
+                decoded_number, frame = number, _read_frame(ref, dataset, number)
+            yield frame
+
+
+def read_hdf5_images(ref: MediaRef) -> list[bytes]:
+    """The encoded images (JPEG or PNG) of a camera as the file stores them. Raises MediaError, also for raw pixels."""
+    with _open_images(ref) as dataset:
+        if not has_encoded_images(dataset):
+            raise MediaError("images are not encoded", f"{ref.uri} {ref.key}: {dataset.shape}")
+        _check_length(ref, dataset, ref.num_frames - 1)
+        return [read_encoded_image(dataset, number) for number in range(ref.num_frames)]
+
+
+@contextmanager
+def _open_images(ref: MediaRef) -> Iterator[Any]:
+    import h5py
+
+    try:
+        with open_hdf5(ref.uri) as file:
+            with translate_hdf5_errors(f"{ref.uri} {ref.key}"):
+                dataset = file.get(ref.key)
+            is_dataset = isinstance(dataset, h5py.Dataset)
+            if not is_dataset or not (has_raw_images(dataset) or has_encoded_images(dataset)):
+                raise MediaError("file has no such images", f"{ref.key!r} in {ref.uri}")
+            yield dataset
+    except SourceError as error:
+        raise MediaError(error.reason, error.detail) from None
+
+
+def _read_frame(ref: MediaRef, dataset: Any, number: int) -> NDArray[np.uint8]:
+    _check_length(ref, dataset, number)
+    if has_raw_images(dataset):
+        return read_raw_image(dataset, number)
+    return decode_image(read_encoded_image(dataset, number), f"{ref.key!r} frame {number} of {ref.uri}")
+
+
+def _check_length(ref: MediaRef, dataset: Any, number: int) -> None:
+    if number >= len(dataset):
+        raise MediaError("file has fewer images", f"{ref.key!r} of {ref.uri}: {number} of {len(dataset)}")

@@ -1,0 +1,119 @@
+"""Frames of a camera in an image column of a Parquet file, as in LeRobot datasets."""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any
+
+from ares.errors import MediaError
+from ares.formats import INFO_PATH
+from ares.io import file_state, is_url, open_file, parse_path
+from ares.media.encoded_image import decode_image
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import MediaRef
+    from ares.io import FileState
+
+_BATCH_ROWS = 8
+_BUFFER_BYTES = 2**20
+
+
+def read_column_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
+
+    Raises MediaError.
+    """
+    distinct_numbers = list(dict.fromkeys(frame_numbers))
+    images = zip(distinct_numbers, read_column_images(ref, distinct_numbers), strict=True)
+    decoded_number, frame = -1, None
+    for number in frame_numbers:
+        if frame is None or number != decoded_number:
+            decoded_number, data = next(images)
+            frame = decode_image(data, f"{ref.key!r} frame {number} of {ref.uri}")
+        yield frame
+
+
+def read_column_images(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[bytes]:
+    """Yield the encoded images (JPEG or PNG) of rising, distinct numbers as the dataset stores them.
+
+    Only the row groups of those frames are read. Raises MediaError.
+    """
+    import pyarrow as pa
+
+    try:
+        with open_file(ref.uri, long_reads=True) as source:
+            yield from _read_rows(ref, source, frame_numbers)
+    except FileNotFoundError:
+        raise MediaError("file is missing", ref.uri) from None
+    except (pa.ArrowException, OSError) as error:
+        raise MediaError("data file cannot be read", f"{ref.uri}: {error}") from None
+
+
+def _read_rows(ref: MediaRef, source: Any, frame_numbers: Sequence[int]) -> Iterator[bytes]:
+    import pyarrow.parquet as pq
+
+    metadata, group_starts = _read_footer(ref.uri, file_state(ref.uri))
+    file = pq.ParquetFile(source, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+    if ref.key not in file.schema_arrow.names:
+        raise MediaError("data file has no such images", f"{ref.key!r} in {ref.uri}")
+    first_row = round(ref.start_seconds * ref.rate_hz)
+    rows = [first_row + number for number in frame_numbers]
+    if rows and rows[-1] >= group_starts[-1]:
+        raise MediaError("data file has fewer rows", f"{ref.uri}: {rows[-1]} of {group_starts[-1]}")
+    for group, group_rows in groupby(rows, lambda row: bisect_right(group_starts, row) - 1):
+        yield from _read_row_group(ref, file, group, [row - group_starts[group] for row in group_rows])
+
+
+def _read_row_group(ref: MediaRef, file: Any, group: int, rows: list[int]) -> Iterator[bytes]:
+    """Yield the images of rows of a row group, reading no further than the last of them."""
+    batch_start, remaining_rows = 0, iter(rows)
+    row = next(remaining_rows, None)
+    batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=[ref.key], use_threads=False)
+    for batch in batches:
+        column = batch.column(ref.key)
+        while row is not None and row < batch_start + len(column):
+            yield _image_bytes(ref, column[row - batch_start].as_py())
+            row = next(remaining_rows, None)
+        if row is None:
+            return
+        batch_start += len(column)
+
+
+def _image_bytes(ref: MediaRef, value: Any) -> bytes:
+    """The encoded image of a row, which holds its bytes or its path in the dataset."""
+    data = value.get("bytes") if isinstance(value, dict) else value
+    path = value.get("path") if isinstance(value, dict) else None
+    if isinstance(data, bytes) and data:
+        return data
+    if not path:
+        raise MediaError("row holds no image", f"{ref.key!r} of {ref.uri}")
+    return _read_image_file(ref.uri, str(path))
+
+
+def _read_image_file(uri: str, path: str) -> bytes:
+    """An image file by its path relative to the dataset or to the data file."""
+    if path.startswith("/") or is_url(path) or ".." in path.split("/") or "\0" in path:
+        raise MediaError("image leads out of the dataset", f"{uri}: {path!r}")
+    for folder in parse_path(uri).parents:
+        if (folder / path).is_file():
+            return (folder / path).read_bytes()
+        if (folder / INFO_PATH).is_file():
+            break
+    raise MediaError("image file is missing", f"{path!r} of {uri}")
+
+
+@functools.lru_cache(maxsize=8)  # the footer of a file with thousands of row groups takes 20 MB
+def _read_footer(uri: str, state: FileState) -> tuple[Any, tuple[int, ...]]:
+    """The metadata of a file, and the first row of each row group followed by the number of rows."""
+    import pyarrow.parquet as pq
+
+    with open_file(uri) as source:
+        metadata = pq.read_metadata(source)
+    group_sizes = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+    return metadata, (0, *accumulate(group_sizes))

@@ -1,0 +1,154 @@
+"""Checks of a caption in code, without a model; they fail only captions that are certainly wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ares.rubric import lexicon
+from ares.rubric.caption_parser import CaptionSlots
+from ares.rubric.verdict import Verdict
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Signal, Trajectory
+
+_MAX_WORD_COUNT = 30
+# A signal with a smaller range than this share of its size, or than this in its own unit, has not moved.
+_STILL_RANGE = 1e-3
+
+
+class CheckResult(NamedTuple):
+    """The result of a check; `verdict` is None where the check does not apply."""
+
+    verdict: Verdict | None
+    reason: str = ""
+    observed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckInput:
+    """A parsed caption, and the signals of its episode."""
+
+    text: str
+    slots: CaptionSlots
+    trajectory: Trajectory | None
+
+
+INAPPLICABLE = CheckResult(None)
+
+_PITFALLS: tuple[tuple[str, str], ...] = (
+    ("markup or a delimiter", r"[<>{}\[\]`|\\]|\"\"\"|'''|&[a-z#0-9]+;|https?:|^\s*#|\*\*|---|:\s*[\"']"),
+    (
+        "control or invisible character",
+        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]",
+    ),
+    (
+        "text addressed to the judge",
+        r"\b(judges?|graders?|rubrics?|criteri(?:on|a)|verdicts?|evaluat\w+|instructions?|prompts?|ignore|disregard|"
+        r"assistant|(?:un)?acceptable|approved?|json|you|your|must be|(?:this|the|above|following) caption|captions?)\b"
+        r"|\b(?-i:MET|UNMET|NA|UNSURE)\b",
+    ),
+    (
+        "hedged alternative",
+        r"\b(or|maybe|perhaps|possibly|probably|likely|might|may|could|either|appears?|seems?|seemingly|apparently|"
+        r"unclear|unsure|something|some kind)\b",
+    ),
+    (
+        "talk about the frames",
+        r"\b(?:in|of|across|throughout) (?:the|this|these|all|each) (?:\w+ )?"
+        r"(?:images?|frames?|videos?|tiles?|photos?|clips?)\b"
+        r"|\b(?:images?|frames?|videos?|cameras?|tiles?|photos?) (?:shows?|depicts?)\b"
+        r"|\b(?:depict(?:s|ed)|(?:as|is) shown)\b",
+    ),
+    ("invisible intent", r"\b(in order to|so that|wants?|intend\w*|because|hop(?:es|ing))\b"),
+    ("no words", r"^[\W_]*$"),
+)
+
+
+def check_pitfalls(caption: CheckInput) -> CheckResult:
+    """No markup, no hedging, no mention of frames, no text addressed to the judge."""
+    for reason, pattern in _PITFALLS:
+        match = re.search(pattern, caption.text, re.IGNORECASE)
+        if match:
+            return CheckResult(Verdict.UNMET, reason, repr(match.group(0)))
+    return CheckResult(Verdict.MET)
+
+
+def check_form(caption: CheckInput) -> CheckResult:
+    """One imperative sentence of at most 30 words."""
+    text = caption.text.strip()
+    first_word = text.split(maxsplit=1)[0].lower() if text else ""
+    if re.search(r"[.!?;\n]\s*\S", text):
+        return CheckResult(Verdict.UNMET, "more than one sentence", text[:80])
+    if len(text.split()) > _MAX_WORD_COUNT:
+        return CheckResult(Verdict.UNMET, "too long", f"{len(text.split())} words")
+    if (
+        first_word in lexicon.DETERMINERS
+        or first_word in {"robot", "arm", "gripper", "it", "there"}
+        or first_word.endswith("ing")
+    ):
+        return CheckResult(Verdict.UNMET, "not imperative", first_word)
+    return CheckResult(Verdict.MET)
+
+
+def check_no_action(caption: CheckInput) -> CheckResult:
+    """A caption without words names no action."""
+    return INAPPLICABLE if caption.slots.events else CheckResult(Verdict.UNMET, "no action is named")
+
+
+def check_grasp_without_close(caption: CheckInput) -> CheckResult:
+    """The caption claims a grasp, but the gripper never moves."""
+    signals = [signal for signal in _gripper_signals(caption.trajectory) if signal.shape[0] > 1]
+    grasps = lexicon.GRASP_VERBS.intersection(caption.slots.verbs)
+    if not grasps or caption.slots.outcome != "success" or not signals:
+        return INAPPLICABLE
+    if all(_is_still(signal) for signal in signals):
+        return CheckResult(Verdict.UNMET, "gripper never moves", f"claimed: {', '.join(sorted(grasps))}")
+    return INAPPLICABLE
+
+
+def check_still_arm(caption: CheckInput) -> CheckResult:
+    """The caption claims success, but the robot never moves."""
+    trajectory = caption.trajectory
+    if trajectory is None or trajectory.state is None or len(trajectory.timestamps) < 2:
+        return INAPPLICABLE
+    if caption.slots.outcome == "success" and _is_still(trajectory.state.values):
+        return CheckResult(Verdict.UNMET, "robot never moves", f"over {len(trajectory.timestamps)} steps")
+    return INAPPLICABLE
+
+
+def _gripper_signals(trajectory: Trajectory | None) -> list[NDArray[np.float32]]:
+    """Columns (T,) of state and action whose name contains "grip"."""
+    if trajectory is None:
+        return []
+    signals = (trajectory.state, trajectory.action)
+    return [column for signal in signals for column in _gripper_columns(signal)]
+
+
+def _gripper_columns(signal: Signal | None) -> list[NDArray[np.float32]]:
+    if signal is None:
+        return []
+    return [signal.values[:, index] for index, name in enumerate(signal.names) if "grip" in name.lower()]
+
+
+def _is_still(values: NDArray[np.float32]) -> bool:
+    import numpy as np
+
+    if not np.isfinite(values).all():
+        return False
+    ranges = np.ptp(values, axis=0)
+    return bool(np.all(ranges <= _STILL_RANGE * np.maximum(1.0, np.abs(values).max(axis=0))))
+
+
+CHECKS: Mapping[str, Callable[[CheckInput], CheckResult]] = {
+    "form": check_form,
+    "pitfalls": check_pitfalls,
+    "no_action": check_no_action,
+    "grasp_without_close": check_grasp_without_close,
+    "still_arm": check_still_arm,
+}

@@ -1,0 +1,47 @@
+"""Counts the most frequent values of a column with too many values to encode, by DuckDB over a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ares.search.facets.encodings import TOP_VALUES, FacetCounts
+from ares.store.filters import in_list
+from ares.store.lance import lance_errors
+
+if TYPE_CHECKING:
+    from ares.store.lance import EpisodeSnapshot
+
+
+def count_frequent_values(episodes: EpisodeSnapshot, where: str, column: str, type_name: str) -> FacetCounts:
+    """The most frequent values: selected by an approximate method, then counted exactly.
+
+    Args:
+        episodes: One version of the table.
+        where: SQL condition; "" is all.
+        column: A column of texts or of lists of texts.
+        type_name: Its type, "string" or "list<string>".
+
+    Raises:
+        RequestError: The filter is invalid.
+    """
+    item = f'unnest(list_distinct("{column}"))' if type_name.startswith("list") else f'"{column}"'
+    items = f"(SELECT {item} AS item FROM episodes)"
+    approximate = f"SELECT approx_top_k(item, {TOP_VALUES}), approx_count_distinct(item) FROM {items}"
+    ((top, distinct),) = _query(episodes, column, where, approximate)
+    is_top = in_list("item", [value for value in top or () if value is not None])
+    exact = f"SELECT item, count(*) FROM {items} WHERE {is_top} GROUP BY item"
+    pairs = sorted(_query(episodes, column, where, exact), key=lambda pair: (-pair[1], pair[0]))
+    missing = episodes.count(f"({where.strip() or 'true'}\n) AND {column} IS NULL")
+    return FacetCounts(values=tuple(pairs), distinct=distinct, missing=missing)
+
+
+def _query(episodes: EpisodeSnapshot, column: str, where: str, sql: str) -> list[tuple[Any, ...]]:
+    import duckdb
+
+    with duckdb.connect() as connection, lance_errors("episodes", where):
+        connection.register("episodes", episodes.reader([column], where))
+        try:
+            return connection.execute(sql).fetchall()
+        except duckdb.Error as error:
+            # An error of Lance while DuckDB reads from it.
+            raise RuntimeError(str(error)) from error

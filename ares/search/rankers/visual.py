@@ -1,0 +1,113 @@
+"""Ranks episodes by frames that look like a text, an image or another episode."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from ares.errors import MediaError, RequestError
+from ares.search.embedding_spaces import choose_space, encode_text, list_spaces, load_encoder
+from ares.search.fusion import moment_order
+from ares.search.rankers.base import VectorQuery
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.search.query import FrameReference, Query, QueryPart
+    from ares.store import Stores
+    from ares.store.vectors import EmbeddingSpace, Moment
+
+# Moments reported per episode, and the least time between two of them.
+_MAX_MOMENTS, _MIN_GAP_SECONDS = 3, 1.0
+
+
+class VisualRanker:
+    """Compares frame vectors with the vector of a text or an image, or with the mean vector of an episode."""
+
+    query_parts: ClassVar[tuple[QueryPart, ...]] = ("text", "image", "like")
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def encode(self, query: Query) -> list[VectorQuery]:
+        """One unit vector per part of the query; empty for a default search of a workspace without frame vectors."""
+        if not query.by and not query.image and not list_spaces(self._stores):
+            return []
+        space = choose_space(self._stores, query.space)
+        return [VectorQuery(space.name, vector) for vector in self._vectors(query, space)]
+
+    def rank(self, encoded: VectorQuery, candidates: Collection[str] | None, limit: int) -> Sequence[Moment]:
+        """The best frame of each of the best episodes, by cosine similarity."""
+        return self._stores.tables.vectors(encoded.space).search_episodes(encoded.vector, limit, candidates)
+
+    def best_moments(
+        self, encoded: Sequence[VectorQuery], episode_ids: Sequence[str]
+    ) -> dict[str, list[Moment]]:
+        """Up to three moments of each episode, best first, more than a second apart."""
+        moments: dict[str, list[Moment]] = {}
+        for space, vector in encoded:
+            for moment in self._stores.tables.vectors(space).score_frames(vector, episode_ids):
+                moments.setdefault(moment.episode_id, []).append(moment)
+        return {
+            episode_id: _spaced_apart(sorted(candidates, key=moment_order))
+            for episode_id, candidates in moments.items()
+        }
+
+    def _vectors(self, query: Query, space: EmbeddingSpace) -> Iterator[NDArray[np.float32]]:
+        if query.text.strip():
+            yield encode_text(space, query.text)
+        if query.image.strip():
+            image = self._read_frame(query.frame) if query.frame else _read_image(query.image)
+            yield load_encoder(space).encode_images([image])[0]
+        if query.like.strip():
+            yield self._mean_vector(query.like, space)
+
+    def _mean_vector(self, episode_id: str, space: EmbeddingSpace) -> NDArray[np.float32]:
+        """Unit vector (D,) of the mean over all frames of an episode."""
+        import numpy as np
+
+        vectors = self._stores.tables.vectors(space.name).read(episode_id).vectors
+        if not len(vectors):
+            raise RequestError(
+                "the episode has no frame vectors", f"{episode_id!r}; run `ares annotate embed`"
+            )
+        mean = vectors.mean(axis=0, dtype=np.float32)
+        unit: NDArray[np.float32] = (mean / np.linalg.norm(mean)).astype(np.float32)
+        return unit
+
+    def _read_frame(self, reference: FrameReference) -> NDArray[np.uint8]:
+        """RGB image (H, W, 3) of a frame of a stored episode."""
+        from ares.media import frames_at
+
+        episode = self._stores.tables.episodes.get_episode(reference.episode_id)
+        try:
+            frame: NDArray[np.uint8] = frames_at(episode.camera(reference.camera).media, [reference.seconds])[
+                0
+            ]
+        except MediaError as error:
+            raise RequestError("the frame cannot be read", str(error)) from None
+        return frame
+
+
+def _read_image(path: str) -> NDArray[np.uint8]:
+    """RGB image (H, W, 3) of a file."""
+    import numpy as np
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            return np.asarray(image.convert("RGB"))
+    except (OSError, UnidentifiedImageError) as error:
+        raise RequestError("the image cannot be read", f"{path!r}: {error}") from None
+
+
+def _spaced_apart(moments: Sequence[Moment]) -> list[Moment]:
+    """The first few moments, without those within a second of a better one: neighbouring frames look alike."""
+    selected: list[Moment] = []
+    for moment in moments:
+        if len(selected) < _MAX_MOMENTS and all(
+            abs(moment.seconds - other.seconds) > _MIN_GAP_SECONDS for other in selected
+        ):
+            selected.append(moment)
+    return selected

@@ -1,0 +1,25 @@
+"""The append-only log of annotations and documents, in SQLite, MongoDB or memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.store.annotations.log import AnnotationStore, LogEntry
+    from ares.store.annotations.mongo import MongoAnnotationStore
+    from ares.store.annotations.serialization import AnnotationRow, UnstorableError, annotation_to_row
+    from ares.store.annotations.sqlite import SqliteAnnotationStore
+
+__all__ = [
+    "AnnotationRow",
+    "AnnotationStore",
+    "LogEntry",
+    "MongoAnnotationStore",
+    "SqliteAnnotationStore",
+    "UnstorableError",
+    "annotation_to_row",
+]
+
+__getattr__ = lazy_exports(__name__)

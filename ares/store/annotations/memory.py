@@ -1,0 +1,169 @@
+"""An annotation log in memory, for tests and for authors of plug-ins; nothing is written to disk."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ares.annotation import Annotation, Maker
+from ares.episode import Json
+from ares.store.annotations import serialization
+from ares.store.annotations.log import LogEntry
+
+
+class MemoryAnnotationStore:
+    """An AnnotationStore in memory, shared by any number of threads.
+
+    Values are stored as JSON text, so they have the same limits and come back in the same types as from a database.
+    """
+
+    def __init__(self) -> None:
+        # Unused: memory is always reachable.
+        self.retry_seconds = 0.0
+        self._lock = threading.RLock()
+        self._rows: list[serialization.AnnotationRow] = []  # the sequence number is the position + 1
+        self._annotation_ids: set[str] = set()
+        self._positions: dict[str, list[int]] = {}  # by episode_id
+        self._done: set[tuple[str, str]] = set()  # maker_id, subject
+        self._makers: dict[str, str] = {}
+        self._documents: dict[str, dict[str, str]] = {}  # by collection and key
+
+    def __repr__(self) -> str:
+        return f"MemoryAnnotationStore({len(self._rows)} annotations)"
+
+    def append(self, annotations: Sequence[Annotation | serialization.AnnotationRow]) -> int:
+        """Append annotations, ignoring existing ones. Returns the last sequence number.
+
+        Raises:
+            UnstorableError: Some cannot be stored; all others are stored.
+        """
+        rows, errors = serialization.annotations_to_rows(annotations)
+        with self._lock:
+            for row in rows:
+                if row.annotation_id not in self._annotation_ids:
+                    self._append_row(row)
+            last_sequence = len(self._rows)
+        if errors:
+            raise serialization.UnstorableError(errors)
+        return last_sequence
+
+    def _append_row(self, row: serialization.AnnotationRow) -> None:
+        self._annotation_ids.add(row.annotation_id)
+        self._positions.setdefault(row.episode_id, []).append(len(self._rows))
+        self._done.add((row.maker_id, row.subject))
+        self._rows.append(row)
+
+    def read(self, after: int = 0, limit: int = 10_000) -> list[LogEntry]:
+        """Return annotations with a sequence number above `after`, in order."""
+        with self._lock:
+            rows = self._rows[after : after + limit]
+        return [LogEntry(sequence, _to_annotation(row)) for sequence, row in enumerate(rows, after + 1)]
+
+    def last_sequence(self) -> int:
+        """Return the sequence number of the newest annotation; 0 for an empty log."""
+        return len(self._rows)
+
+    def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
+        """Return those of the subjects that this maker has annotated."""
+        return {subject for subject in subjects if (maker_id, subject) in self._done}
+
+    def find_annotation_ids(self, episode_ids: Sequence[str], name: str) -> list[str]:
+        """Return the annotation_id of each annotation of that name of these episodes."""
+        return [row.annotation_id for row in self._rows_of(episode_ids) if row.name == name]
+
+    def find_annotations(self, episode_ids: Sequence[str], names: Sequence[str] = ()) -> list[Annotation]:
+        """Return the annotations of these episodes, in order of the log; with `names` only those."""
+        rows = self._rows_of(episode_ids)
+        return [_to_annotation(row) for row in rows if not names or row.name in names]
+
+    def _rows_of(self, episode_ids: Sequence[str]) -> list[serialization.AnnotationRow]:
+        with self._lock:
+            positions = [
+                position
+                for episode_id in dict.fromkeys(episode_ids)
+                for position in self._positions.get(episode_id, ())
+            ]
+            return [self._rows[position] for position in sorted(positions)]
+
+    def count_episodes(self) -> dict[str, int]:
+        """Return the number of different episodes per annotation name."""
+        episode_ids: dict[str, set[str]] = {}
+        with self._lock:
+            for row in self._rows:
+                episode_ids.setdefault(row.name, set()).add(row.episode_id)
+        return {name: len(ids) for name, ids in sorted(episode_ids.items())}
+
+    def add_maker(self, maker: Maker) -> None:
+        """Store a maker under its maker_id."""
+        text = serialization.maker_to_text(maker)
+        with self._lock:
+            self._makers[maker.maker_id] = text
+
+    def makers(self) -> dict[str, Maker]:
+        """Return every maker by its id."""
+        with self._lock:
+            texts = sorted(self._makers.items())
+        return {maker_id: serialization.maker_from_text(text) for maker_id, text in texts}
+
+    def put_documents(self, collection: str, documents: Mapping[str, Json]) -> None:
+        """Write keyed documents; the last write of a key wins."""
+        texts, errors = serialization.documents_to_texts(documents)
+        with self._lock:
+            self._documents.setdefault(collection, {}).update(texts)
+        if errors:
+            raise serialization.UnstorableError(errors)
+
+    def claim_document(self, collection: str, key: str, document: Json) -> bool:
+        """Write a document if its key is free; of several concurrent callers exactly one gets True."""
+        text = serialization.encode_json(document)
+        with self._lock:
+            texts = self._documents.setdefault(collection, {})
+            is_free = key not in texts
+            texts.setdefault(key, text)
+        return is_free
+
+    def get_document(self, collection: str, key: str) -> Json:
+        """Return one document, or None."""
+        with self._lock:
+            text = self._documents.get(collection, {}).get(key)
+        return None if text is None else serialization.decode_json(text)
+
+    def find_documents(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
+        """Stream the documents whose key starts with `prefix`, in order of key; deleted ones are left out."""
+        with self._lock:
+            keys = sorted(self._documents.get(collection, {}))
+        for key in keys[bisect_left(keys, prefix) :]:
+            if not key.startswith(prefix):
+                return
+            with self._lock:
+                text = self._documents.get(collection, {}).get(key)
+            if text is not None:
+                yield key, serialization.decode_json(text)
+
+    def drop_documents(self, collection: str, keys: Iterable[str]) -> None:
+        """Delete documents; a key that does not exist is ignored."""
+        with self._lock:
+            texts = self._documents.get(collection, {})
+            for key in keys:
+                texts.pop(key, None)
+
+    def missing_indexes(self) -> list[str]:
+        """Return an empty list: every lookup uses a dictionary."""
+        return []
+
+    def create_indexes(self) -> None:
+        """Do nothing; there are no indexes to create."""
+
+    def close(self) -> None:
+        """Do nothing; the annotations live as long as the object."""
+
+
+def _to_annotation(row: serialization.AnnotationRow) -> Annotation:
+    return serialization.annotation_from_text(
+        row.body,
+        episode_id=row.episode_id,
+        name=row.name,
+        maker_id=row.maker_id,
+        subject=row.subject,
+    )

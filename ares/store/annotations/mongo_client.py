@@ -1,0 +1,137 @@
+"""The connection to a MongoDB server: operations are retried while it is away, and failures become one line."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ares.errors import StoreError
+
+if TYPE_CHECKING:
+    from pymongo.database import Database
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+_SERVER_SELECTION_MS = 5000
+_PAUSE_SECONDS = 0.5
+
+
+class MongoServer:
+    """A connection that reconnects whenever it breaks.
+
+    Args:
+        uri: Server, with user and password where it needs them.
+
+    Attributes:
+        host: Its name without user and password, for messages.
+        retry_seconds: How long `run` waits for a server that went away.
+
+    Raises:
+        StoreError: The URI cannot be parsed.
+    """
+
+    def __init__(self, uri: str) -> None:
+        from pymongo import MongoClient
+        from pymongo.errors import PyMongoError
+
+        # Whatever comes before an "@" may be a password; it is never printed.
+        self.host = uri.rsplit("@", 1)[-1].split("://")[-1].split("/")[0].split("?")[0]
+        self.retry_seconds = 0.0
+        try:
+            self._client: MongoClient[Document] = MongoClient(
+                uri, serverSelectionTimeoutMS=_SERVER_SELECTION_MS
+            )
+            self._database_prefix = self._client.get_default_database("ares").name
+        except (PyMongoError, ValueError):
+            remedy = "use mongodb://USER:PASSWORD@HOST:PORT with special characters percent-encoded"
+            raise StoreError("ARES_MONGO_URI cannot be read", f"server {self.host!r}; {remedy}") from None
+
+    def database(self, workspace_id: str) -> Database[Document]:
+        """Return the database of a workspace; acknowledged writes survive a crash of the server."""
+        from pymongo import ReadPreference, WriteConcern
+
+        # A reader of a secondary could miss a range of sequence numbers that is already committed.
+        return self._client.get_database(
+            f"{self._database_prefix}_{workspace_id[:12]}",
+            read_preference=ReadPreference.PRIMARY,
+            write_concern=WriteConcern(w="majority", j=True),
+        )
+
+    def run(self, action: Callable[[], T]) -> T:
+        """Return the result of an action, retried while the server is away, so it must be safe to repeat.
+
+        Raises:
+            StoreError: The server cannot be reached, or rejects the action.
+        """
+        from pymongo.errors import ConnectionFailure, InvalidOperation, OperationFailure, PyMongoError
+
+        deadline: float | None = None
+        while True:
+            try:
+                return action()
+            except InvalidOperation:
+                raise
+            except ConnectionFailure as error:
+                deadline = self._pause_before_retry(deadline, error)
+            except OperationFailure as error:
+                raise StoreError(
+                    "MongoDB rejected an operation", f"server {self.host!r}: {_failure_message(error)}"
+                ) from error
+            except PyMongoError as error:
+                detail = f"server {self.host!r}: {type(error).__name__}"
+                raise StoreError("MongoDB failed", detail) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _pause_before_retry(self, deadline: float | None, error: Exception) -> float:
+        """Sleep before the next try. Returns the deadline; raises StoreError when it has passed."""
+        if deadline is None:
+            deadline = time.monotonic() + self.retry_seconds
+            if self.retry_seconds:
+                message = f"waiting: MongoDB server {self.host!r} does not answer"
+                print(f"{message}; retrying for {self.retry_seconds:.0f} s", file=sys.stderr)
+        if time.monotonic() >= deadline:
+            remedy = "start it, or set ARES_MONGO_URI to the right one; stored data is safe"
+            raise StoreError("MongoDB cannot be reached", f"server {self.host!r}; {remedy}") from error
+        time.sleep(_PAUSE_SECONDS)
+        return deadline
+
+
+def _failure_message(error: Any) -> str:
+    if error.code in (13, 18):
+        return "the user or the password of ARES_MONGO_URI is wrong, or has no access to this database"
+    return str(error).splitlines()[0][:300]
+
+
+# Distinguishes this process from an earlier one with the same number in the same container.
+_PROCESS = uuid.uuid4().hex
+
+
+def current_process() -> dict[str, str | int]:
+    """Return host, number and unique id of this process."""
+    return {"host": socket.gethostname(), "pid": os.getpid(), "process": _PROCESS}
+
+
+def is_dead_process(process: Mapping[str, object]) -> bool:
+    """Return whether a process ran on this machine and has ended; of other machines nothing is known."""
+    if process["host"] != socket.gethostname() or process["process"] == _PROCESS:
+        return False
+    return process["pid"] == os.getpid() or not _is_running(int(str(process["pid"])))
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,272 @@
+"""The annotation log in one SQLite file (WAL mode), for many threads and several processes."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ares.annotation import Annotation, Maker
+from ares.episode import Json
+from ares.errors import StoreError
+from ares.store.annotations import serialization
+from ares.store.annotations.log import INDEXES, LogEntry
+
+_FORMAT = 1
+_BUSY_SECONDS = 60.0
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    annotation_id TEXT NOT NULL UNIQUE,
+    episode_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    maker_id TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS makers (maker_id TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS documents (
+    collection TEXT NOT NULL,
+    key TEXT NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (collection, key)
+) WITHOUT ROWID;
+"""
+_COLUMNS = "facts.sequence, facts.episode_id, facts.name, facts.maker_id, facts.subject, facts.body"
+
+
+class SqliteAnnotationStore:
+    """An AnnotationStore in a file: one connection behind a lock; writers of other processes are waited for.
+
+    Args:
+        path: The file; created when it does not exist, its folder must exist.
+
+    Raises:
+        StoreError: The file cannot be opened, is not a database, or was written by a newer version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # Unused: a file does not go away, and other writers are waited for in any case.
+        self.retry_seconds = 0.0
+        self._lock = threading.RLock()
+        with self._store_errors():
+            self._connection = sqlite3.connect(
+                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        try:
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"SqliteAnnotationStore({str(self.path)!r})"
+
+    def append(self, annotations: Sequence[Annotation | serialization.AnnotationRow]) -> int:
+        """Append annotations in one transaction, ignoring existing ones. Returns the last sequence number.
+
+        Raises:
+            UnstorableError: Some cannot be stored; all others are stored.
+            StoreError: The file cannot be written; then nothing of this call is stored.
+        """
+        rows, errors = serialization.annotations_to_rows(annotations)
+        with self._transaction() as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO facts (annotation_id, episode_id, name, maker_id, subject, body)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+            last_sequence = self.last_sequence()
+        if errors:
+            raise serialization.UnstorableError(errors)
+        return last_sequence
+
+    def read(self, after: int = 0, limit: int = 10_000) -> list[LogEntry]:
+        """Return annotations with a sequence number above `after`, in order."""
+        rows = self._rows(
+            f"SELECT {_COLUMNS} FROM facts WHERE sequence > ? ORDER BY sequence LIMIT ?", (after, limit)
+        )
+        return [_log_entry(row) for row in rows]
+
+    def last_sequence(self) -> int:
+        """Return the sequence number of the newest annotation; 0 for an empty log."""
+        return int(self._rows("SELECT COALESCE(MAX(sequence), 0) FROM facts")[0][0])
+
+    def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
+        """Return those of the subjects that this maker has annotated."""
+        query = "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
+        return {row[0] for row in self._rows(query, (maker_id, serialization.encode_json(list(subjects))))}
+
+    def find_annotation_ids(self, episode_ids: Sequence[str], name: str) -> list[str]:
+        """Return the annotation_id of each annotation of that name of these episodes."""
+        query = (
+            "SELECT annotation_id FROM facts WHERE name = ?"
+            " AND episode_id IN (SELECT value FROM json_each(?))"
+        )
+        return [row[0] for row in self._rows(query, (name, serialization.encode_json(list(episode_ids))))]
+
+    def find_annotations(self, episode_ids: Sequence[str], names: Sequence[str] = ()) -> list[Annotation]:
+        """Return the annotations of these episodes, in order of the log; with `names` only those."""
+        # As JSON the ids are one parameter, whatever their number.
+        query = (
+            f"SELECT {_COLUMNS} FROM facts WHERE episode_id IN (SELECT value FROM json_each(?))"
+            " AND (? OR name IN (SELECT value FROM json_each(?))) ORDER BY sequence"
+        )
+        parameters = (
+            serialization.encode_json(list(episode_ids)),
+            not names,
+            serialization.encode_json(list(names)),
+        )
+        return [_log_entry(row).annotation for row in self._rows(query, parameters)]
+
+    def count_episodes(self) -> dict[str, int]:
+        """Return the number of different episodes per annotation name."""
+        return dict(
+            self._rows("SELECT name, COUNT(DISTINCT episode_id) FROM facts GROUP BY name ORDER BY name")
+        )
+
+    def add_maker(self, maker: Maker) -> None:
+        """Store a maker under its maker_id."""
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO makers VALUES (?, ?)",
+                (maker.maker_id, serialization.maker_to_text(maker)),
+            )
+
+    def makers(self) -> dict[str, Maker]:
+        """Return every maker by its id."""
+        rows = self._rows("SELECT maker_id, body FROM makers ORDER BY maker_id")
+        return {maker_id: serialization.maker_from_text(body) for maker_id, body in rows}
+
+    def put_documents(self, collection: str, documents: Mapping[str, Json]) -> None:
+        """Write keyed documents in one transaction; the last write of a key wins."""
+        texts, errors = serialization.documents_to_texts(documents)
+        rows = [(collection, key, text) for key, text in texts.items()]
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", rows)
+        if errors:
+            raise serialization.UnstorableError(errors)
+
+    def claim_document(self, collection: str, key: str, document: Json) -> bool:
+        """Write a document if its key is free; of several concurrent callers exactly one gets True."""
+        row = (collection, key, serialization.encode_json(document))
+        with self._transaction() as connection:
+            cursor = connection.execute("INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", row)
+            return cursor.rowcount == 1
+
+    def get_document(self, collection: str, key: str) -> Json:
+        """Return one document, or None."""
+        rows = self._rows("SELECT body FROM documents WHERE collection = ? AND key = ?", (collection, key))
+        return serialization.decode_json(rows[0][0]) if rows else None
+
+    def find_documents(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
+        """Stream the documents whose key starts with `prefix`, in order of key, page by page."""
+        query = "SELECT key, body FROM documents WHERE collection = ? AND key {} ? ORDER BY key LIMIT ?"
+        page_size = 1
+        rows = self._rows(query.format(">="), (collection, prefix, page_size))
+        while rows:
+            page_size = serialization.next_page_size(page_size, sum(len(body) for _, body in rows))
+            for key, body in rows:
+                if not key.startswith(prefix):
+                    return
+                yield key, serialization.decode_json(body)
+            rows = self._rows(query.format(">"), (collection, rows[-1][0], page_size))
+
+    def drop_documents(self, collection: str, keys: Iterable[str]) -> None:
+        """Delete documents; a key that does not exist is ignored."""
+        with self._transaction() as connection:
+            connection.executemany(
+                "DELETE FROM documents WHERE collection = ? AND key = ?", [(collection, key) for key in keys]
+            )
+
+    def missing_indexes(self) -> list[str]:
+        """Return the names of declared indexes that the file lacks."""
+        rows = self._rows("SELECT name FROM sqlite_schema WHERE type = 'index'")
+        existing_names = {row[0] for row in rows}
+        return [name for name in INDEXES if name not in existing_names]
+
+    def create_indexes(self) -> None:
+        """Create the declared indexes that the file lacks."""
+        with self._transaction() as connection:
+            _create_indexes(connection)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    def _prepare(self) -> None:
+        """Create the tables of a new file. Raises StoreError when a newer version wrote it."""
+        stored_format = self._rows("PRAGMA user_version")[0][0]
+        if stored_format > _FORMAT:
+            raise StoreError(
+                f"the annotations have format {stored_format}", f"this version of ARES reads format {_FORMAT}"
+            )
+        self._use_wal()
+        if stored_format < _FORMAT:
+            with self._transaction() as connection:
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                _create_indexes(connection)
+                connection.execute(f"PRAGMA user_version = {_FORMAT}")
+
+    def _use_wal(self) -> None:
+        # SQLite ignores its busy timeout here when two processes create the file at once.
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                self._rows("PRAGMA journal_mode = WAL")
+                return
+            except StoreError as error:
+                if "locked" not in error.detail or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+    def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with self._lock, self._store_errors():
+            return self._connection.execute(query, parameters).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._store_errors():
+            # IMMEDIATE takes the write lock at once: a later upgrade could fail instead of waiting.
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _store_errors(self) -> Iterator[None]:
+        """Turn errors of the database into a StoreError; errors of our own code pass unchanged."""
+        try:
+            yield
+        except sqlite3.ProgrammingError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise StoreError(
+                "the annotations file cannot be used",
+                f"{self.path}: {error}; what was stored before is not lost",
+            ) from error
+
+
+def _create_indexes(connection: sqlite3.Connection) -> None:
+    for name, columns in INDEXES.items():
+        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON facts ({', '.join(columns)})")
+
+
+def _log_entry(row: tuple[Any, ...]) -> LogEntry:
+    sequence, episode_id, name, maker_id, subject, body = row
+    annotation = serialization.annotation_from_text(
+        body, episode_id=episode_id, name=name, maker_id=maker_id, subject=subject
+    )
+    return LogEntry(sequence, annotation)

@@ -1,0 +1,66 @@
+"""Tables of episodes, signals and segments in Lance, read by version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.store.lance.column_types import arrow_type, to_arrow_value, type_mismatch
+    from ares.store.lance.compaction import compact
+    from ares.store.lance.episode_snapshot import EpisodeSnapshot
+    from ares.store.lance.episodes import EpisodeTable
+    from ares.store.lance.fulltext import create_fulltext_index, has_fulltext_index, table_has_fulltext_index
+    from ares.store.lance.lance_api import (
+        IndexSearch,
+        lance_errors,
+        open_session,
+        scan_nearest,
+        vector_index_segments,
+    )
+    from ares.store.lance.record_batch import EpisodeBatch, encode_records
+    from ares.store.lance.row_index import RowIndex, RowIndexCache, RowSelection, best_rows_per_episode
+    from ares.store.lance.schema import episode_schema, trajectory_schema
+    from ares.store.lance.segments import SegmentTable, segment_schema
+    from ares.store.lance.snapshot import VersionCache
+    from ares.store.lance.sort_orders import DEEP_OFFSET
+    from ares.store.lance.table import LanceTable, LazyLanceTable
+    from ares.store.lance.text_hashes import TextHashes, hash_texts
+    from ares.store.lance.trajectories import TrajectoryTable
+
+__all__ = [
+    "DEEP_OFFSET",
+    "EpisodeBatch",
+    "EpisodeSnapshot",
+    "EpisodeTable",
+    "IndexSearch",
+    "LanceTable",
+    "LazyLanceTable",
+    "RowIndex",
+    "RowIndexCache",
+    "RowSelection",
+    "SegmentTable",
+    "TextHashes",
+    "TrajectoryTable",
+    "VersionCache",
+    "arrow_type",
+    "best_rows_per_episode",
+    "compact",
+    "create_fulltext_index",
+    "encode_records",
+    "episode_schema",
+    "has_fulltext_index",
+    "hash_texts",
+    "lance_errors",
+    "open_session",
+    "scan_nearest",
+    "segment_schema",
+    "table_has_fulltext_index",
+    "to_arrow_value",
+    "trajectory_schema",
+    "type_mismatch",
+    "vector_index_segments",
+]
+
+__getattr__ = lazy_exports(__name__)

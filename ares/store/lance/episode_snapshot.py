@@ -1,0 +1,229 @@
+"""One version of the episodes table, for reading: filtered rows, pages, row masks and hashes of texts."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ares.errors import RequestError, StoreError
+from ares.store.filters import split_conjunction
+from ares.store.lance.fulltext import search_fulltext
+from ares.store.lance.lance_api import lance_errors, plan_filter
+from ares.store.lance.row_index import RowIndexCache
+from ares.store.lance.schema import column_types
+from ares.store.lance.snapshot import RowMaskCache, RowNumbering
+from ares.store.lance.sort_orders import SortedRows, SortedRowsCache, parse_order
+from ares.store.lance.text_hashes import TextHashCache, TextHashes
+
+if TYPE_CHECKING:
+    import lance
+    import numpy as np
+    import pyarrow as pa
+    from lance.dataset import ColumnOrdering
+    from numpy.typing import NDArray
+
+# Rows that a scan returns at once, as a whole episode takes four kilobytes in Python, and rows of a stream for DuckDB.
+_SCAN_ROWS, _READER_ROWS = 4_096, 65_536
+# Columns that no filter can use: a structure, and JSON text.
+_UNFILTERED = ("cameras", "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeCaches:
+    """What was computed from the versions of one table, shared by its snapshots.
+
+    Attributes:
+        row_masks: Rows that the last filters matched.
+        row_indexes: Row ids by episode.
+        sorted_rows: Orders of all rows.
+        text_hashes: Hashes of the instructions.
+    """
+
+    row_masks: RowMaskCache = field(default_factory=RowMaskCache)
+    row_indexes: RowIndexCache = field(default_factory=RowIndexCache)
+    sorted_rows: SortedRowsCache = field(default_factory=SortedRowsCache)
+    text_hashes: TextHashCache = field(default_factory=lambda: TextHashCache("instruction"))
+
+
+class EpisodeSnapshot:
+    """One version of the episodes table; later writes do not change it.
+
+    Args:
+        dataset: That version.
+        caches: Caches of the table.
+    """
+
+    def __init__(self, dataset: lance.LanceDataset, caches: EpisodeCaches) -> None:
+        self._dataset = dataset
+        self._caches = caches
+
+    @property
+    def version(self) -> int:
+        """Number of the version."""
+        return int(self._dataset.version)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Arrow schema of all columns."""
+        return self._dataset.schema
+
+    def schema(self, columns: Sequence[str]) -> pa.Schema:
+        """Arrow schema of some columns, in that order. Raises RequestError for an unknown one."""
+        import pyarrow as pa
+
+        self._check_columns(columns)
+        return pa.schema([self.arrow_schema.field(name) for name in columns])
+
+    def columns(self) -> dict[str, str]:
+        """Type of every column that a filter can use: an Arrow type name, or "list<string>"."""
+        types = column_types(self.arrow_schema)
+        return {name: type_name for name, type_name in types.items() if name not in _UNFILTERED}
+
+    def plan(self, where: str) -> str | None:
+        """The filter as Lance has to read it; it is not evaluated. Raises RequestError for an invalid one."""
+        return plan_filter(self._dataset, where, self.columns())
+
+    def count(self, where: str = "") -> int:
+        """Number of episodes that match a filter. Raises RequestError for an invalid one."""
+        condition = self.plan(where)
+        row_mask = self._caches.row_masks.get(self.version, where)
+        if row_mask is not None:
+            return int(row_mask.sum())
+        with lance_errors("episodes", where):
+            return int(self._dataset.count_rows(condition))
+
+    def row_mask(self, where: str) -> NDArray[np.bool_]:
+        """(P,) whether the row at each position matches a filter; see `row_numbering`. Raises RequestError."""
+        self.plan(where)
+        row_mask = self._caches.row_masks.get(self.version, where)
+        if row_mask is None:
+            row_mask = self._compute_row_mask(where)
+            self._caches.row_masks.put(self.version, where, row_mask)
+        return row_mask
+
+    def _compute_row_mask(self, where: str) -> NDArray[np.bool_]:
+        conditions = split_conjunction(where)
+        if len(conditions) > 1:
+            # A page needs all conditions of a view, and all but one of them. A condition that cannot be evaluated
+            # for every row may be evaluated where the others are true.
+            with suppress(RequestError, StoreError):
+                return functools.reduce(operator.and_, map(self.row_mask, conditions))
+        with lance_errors("episodes", where):
+            return self.row_numbering().row_mask(self.reader([], where, with_row_address=True))
+
+    def row_numbering(self) -> RowNumbering:
+        """Positions of the rows, by column `_rowaddr` of `reader`."""
+        return RowNumbering(self._dataset)
+
+    def scan(
+        self,
+        columns: Sequence[str],
+        where: str = "",
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str = "",
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns of the episodes that match a filter, streamed.
+
+        Args:
+            columns: Names of columns.
+            where: SQL condition; "" is all.
+            limit: Maximum number of rows.
+            offset: Rows to skip.
+            order_by: Columns such as "dataset, key" or "num_steps DESC"; missing values last, ties by episode_id.
+
+        Raises:
+            RequestError: An unknown column, or an invalid filter, order, limit or offset.
+        """
+        if not (0 <= offset < 2**63 and (limit is None or 0 <= limit < 2**63)):
+            raise RequestError("a limit and an offset are numbers from 0 on", f"got {limit} and {offset}")
+        condition, order = self.plan(where), parse_order(order_by)
+        self._check_columns([*columns, *(ordering.column_name for ordering in order)])
+        if order and limit is not None:
+            sorted_rows = self._caches.sorted_rows.get(self.version, order, offset, lambda: self._sort(order))
+            if sorted_rows is not None:
+                row_mask = self.row_mask(where) if where.strip() else None
+                return iter(
+                    self.take(columns, sorted_rows.page_offsets(row_mask, offset, limit)).to_batches()
+                )
+        options = {
+            "batch_size": _SCAN_ROWS,
+            "filter": condition,
+            "limit": limit,
+            "offset": offset or None,
+            "order_by": order or None,
+            # Without row ids Lance cannot order by a column that is not read.
+            "with_row_id": bool(order),
+        }
+        return self._batches(list(columns), where, options)
+
+    def _sort(self, order: Sequence[ColumnOrdering]) -> SortedRows:
+        names = [ordering.column_name for ordering in order]
+        with lance_errors("episodes"):
+            return SortedRows(self.reader(names, with_row_address=True), order, self.row_numbering())
+
+    def _batches(self, columns: list[str], where: str, options: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        if options["limit"] == 0:
+            return
+        with lance_errors("episodes", where):
+            for batch in self._dataset.scanner(columns=columns, **options).to_batches():
+                yield batch.select(columns)
+
+    def reader(
+        self, columns: Sequence[str], where: str = "", with_row_address: bool = False
+    ) -> pa.RecordBatchReader:
+        """Columns of the episodes that match a filter, as a stream for DuckDB or NumPy.
+
+        Args:
+            columns: Names of columns.
+            where: SQL condition; "" is all.
+            with_row_address: Whether to add a column `_rowaddr`, uint64: the number of the row's fragment in the upper
+                32 bits, its number in the fragment in the lower ones; see `row_numbering`.
+
+        Raises:
+            RequestError: An unknown column, or an invalid filter.
+        """
+        condition = self.plan(where)
+        self._check_columns(columns)
+        with lance_errors("episodes", where):
+            # Light columns of many rows: to read them all is faster than to pick the rows that match.
+            scanner = self._dataset.scanner(
+                columns=list(columns),
+                filter=condition,
+                batch_size=_READER_ROWS,
+                late_materialization=False,
+                with_row_address=with_row_address,
+            )
+            return scanner.to_reader()
+
+    def take(self, columns: Sequence[str], offsets: NDArray[np.int64]) -> pa.Table:
+        """Columns of the rows at (N,) offsets of a scan without a filter, in that order."""
+        with lance_errors("episodes"):
+            return self._dataset.take(offsets.tolist(), columns=list(columns))
+
+    def text_hashes(self) -> TextHashes:
+        """Hash of the instruction of every episode."""
+        with lance_errors("episodes"):
+            row_index = self._caches.row_indexes.get(self._dataset)
+            return self._caches.text_hashes.get(self._dataset, row_index)
+
+    def search_instruction(
+        self, text: str, limit: int, episode_ids: Collection[str] | None = None
+    ) -> list[tuple[str, float]]:
+        """Episodes whose instruction has words of the text: (episode_id, BM25 score), best first, ties by id."""
+        with lance_errors("episodes"):
+            row_index = self._caches.row_indexes.get(self._dataset)
+            matches = search_fulltext(self._dataset, row_index, "instruction", text, limit, episode_ids)
+        return list(zip(matches["episode_id"].to_pylist(), matches["score"].to_pylist(), strict=True))
+
+    def _check_columns(self, columns: Collection[str]) -> None:
+        names = self.arrow_schema.names
+        for name in columns:
+            if name not in names:
+                raise RequestError(
+                    f"no column {name!r} in episodes", f"the columns are {', '.join(sorted(names))}"
+                )

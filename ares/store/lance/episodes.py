@@ -1,0 +1,254 @@
+"""The episodes table: one light row per episode, with the columns that annotators add."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ares.episode import Episode, Record
+from ares.errors import RequestError, StoreError
+from ares.store.filters import batched, ids_filter
+from ares.store.lance import schema as arrow
+from ares.store.lance.episode_snapshot import EpisodeCaches, EpisodeSnapshot
+from ares.store.lance.lance_api import lance_errors
+from ares.store.lance.record_batch import EpisodeBatch, encode_records
+from ares.store.lance.row_index import EpisodeIds
+from ares.store.lance.table import LanceTable
+from ares.store.lance.text_hashes import TextHashes
+from ares.store.lance.trajectories import TrajectoryTable
+from ares.store.temp_db import TempDatabase
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from lancedb.table import Table
+
+# Episodes that are read by id at once, ids in a batch, and rows whose duplicate_of is set at once.
+_READ_ROWS, _ID_ROWS, _DUPLICATE_ROWS = 1_000, 10_000, 100_000
+_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+_DUPLICATE_HASHES = """
+SELECT content_hash FROM hashes WHERE content_hash <> '' GROUP BY content_hash HAVING count(*) > 1
+"""
+_FIRST_OF_SAME_CONTENT = """
+SELECT episode_id, CASE WHEN first = episode_id THEN NULL ELSE first END AS now, duplicate_of AS before
+FROM (
+    SELECT episode_id, duplicate_of, first_value(episode_id) OVER (
+        PARTITION BY content_hash ORDER BY dataset, version, split, key, episode_id
+    ) AS first
+    FROM candidates WHERE content_hash <> ''
+)
+"""
+_CHANGED_ROWS = "SELECT episode_id, now AS duplicate_of FROM originals WHERE now IS DISTINCT FROM before"
+
+
+class EpisodeTable:
+    """Writes episodes and their columns, and reads the newest version by id and by filter.
+
+    Args:
+        lance_table: The Lance table "episodes".
+        trajectories: The signals that are written with them.
+        root: Folder or URI of the workspace, which copied media are relative to.
+    """
+
+    def __init__(self, lance_table: LanceTable, trajectories: TrajectoryTable, root: str) -> None:
+        self._lance_table = lance_table
+        self._trajectories = trajectories
+        self._root = root
+        self._caches = EpisodeCaches()
+
+    @property
+    def _writer(self) -> Table:
+        return self._lance_table.writer()
+
+    def snapshot(self) -> EpisodeSnapshot:
+        """The newest version, for reading: later writes do not change it."""
+        return EpisodeSnapshot(self._lance_table.dataset(), self._caches)
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Write new episodes: first their signals, then their rows, so that a row means that its signals exist.
+
+        Existing episodes stay as they are; of records with one id the first is written.
+
+        Raises:
+            StoreError: A table cannot be written.
+        """
+        by_id = {record.episode.episode_id: record for record in reversed(records)}
+        existing_ids = self.ids(ids_filter(by_id))
+        new = [record for record in reversed(by_id.values()) if record.episode.episode_id not in existing_ids]
+        if new:
+            self._trajectories.delete([record.episode.episode_id for record in new])
+            self.write([encode_records(new)])
+
+    def write(self, batches: Sequence[EpisodeBatch]) -> None:
+        """Write episodes like `add`; the caller makes sure that neither their rows nor their signals exist.
+
+        Raises:
+            StoreError: A table cannot be written.
+        """
+        import pyarrow as pa
+
+        self._trajectories.write([batch.trajectories for batch in batches])
+        self._add_columns(pa.schema([arrow.episode_schema().field(name) for name in arrow.STAMP_COLUMNS]))
+        with lance_errors("episodes"):
+            schema = self._writer.schema
+            rows = [arrow.fit_cameras(batch.episodes, schema) for batch in batches]
+            self._writer.add(pa.Table.from_batches(rows))
+
+    def set_values(self, values: pa.Table) -> None:
+        """Set columns of some episodes; missing columns are added, unknown ids are ignored.
+
+        Args:
+            values: Column episode_id, no id more than once, and the columns to set with their Arrow types.
+
+        Raises:
+            StoreError: A column has another type in the table, or a name that no filter could use.
+        """
+        self._add_columns(values.schema)
+        with lance_errors("episodes"):
+            self._writer.merge_insert("episode_id").when_matched_update_all().execute(values)
+
+    def add_missing_columns(self, columns: pa.Schema) -> None:
+        """Add the columns that the table does not have, without values; those that no filter could name are ignored."""
+        import pyarrow as pa
+
+        names = self.snapshot().arrow_schema.names
+        new = [field for field in columns if field.name not in names and _NAME.fullmatch(field.name)]
+        if new:
+            self._add_columns(pa.schema(new))
+
+    def _add_columns(self, columns: pa.Schema) -> None:
+        import pyarrow as pa
+
+        existing = self.snapshot().arrow_schema
+        new = [field for field in columns if field.name not in existing.names]
+        for field in columns:
+            if field not in new and existing.field(field.name).type != field.type:
+                raise StoreError(
+                    f"column {field.name!r} has another type",
+                    f"it is {existing.field(field.name).type}, but the new values are {field.type}",
+                )
+            if not _NAME.fullmatch(field.name):
+                raise StoreError(f"{field.name!r} is not a column name", "use small letters, digits and '_'")
+        if new:
+            with lance_errors("episodes"):
+                self._writer.add_columns(pa.schema(new))
+
+    def mark_duplicates(self) -> int:
+        """Set `duplicate_of` to the first episode of the same content, whatever the order of ingestion.
+
+        Returns:
+            How many episodes have the content of an earlier one (by dataset, version, split, key).
+        """
+        import pyarrow as pa
+
+        columns = ["episode_id", "content_hash", "dataset", "version", "split", "key", "duplicate_of"]
+        rows = self.snapshot()
+        with TempDatabase() as temp_db:
+            temp_db.insert("hashes", rows.schema(["content_hash"]), rows.reader(["content_hash"]))
+            temp_db.create_table_as("duplicate_hashes", _DUPLICATE_HASHES)
+            # As a rule few episodes have the content of another, or had it at the last call.
+            candidates = (
+                "duplicate_of IS NOT NULL OR content_hash IN (SELECT content_hash FROM duplicate_hashes)"
+            )
+            temp_db.insert("candidates", rows.schema(columns), rows.reader(columns), candidates)
+            temp_db.create_table_as("originals", _FIRST_OF_SAME_CONTENT)
+            for batch in temp_db.stream(_CHANGED_ROWS, _DUPLICATE_ROWS):
+                self.set_values(pa.Table.from_batches([batch]))
+            return int(temp_db.query("SELECT count(now) AS count FROM originals")["count"][0].as_py())
+
+    def drop_orphans(self) -> int:
+        """Remove signals whose episode was never written, because of a crash in between. Returns how many."""
+        if self._trajectories.count() == self.count():
+            return 0  # every episode has its signals, so there are no others
+        return self._trajectories.delete_unknown(lambda ids: self.ids(ids_filter(ids)))
+
+    def version(self) -> int:
+        """Number of the newest version: what was computed from it is valid until this changes."""
+        return self.snapshot().version
+
+    def schema(self, columns: Sequence[str]) -> pa.Schema:
+        """Arrow schema of some columns, in that order. Raises RequestError for an unknown one."""
+        return self.snapshot().schema(columns)
+
+    def columns(self) -> dict[str, str]:
+        """Type of every column that a filter can use: an Arrow type name, or "list<string>"."""
+        return self.snapshot().columns()
+
+    def check(self, where: str) -> None:
+        """Raise RequestError for an invalid filter, without evaluating it."""
+        self.snapshot().plan(where)
+
+    def count(self, where: str = "") -> int:
+        """Number of episodes that match a filter. Raises RequestError for an invalid one."""
+        return self.snapshot().count(where)
+
+    def scan(
+        self,
+        columns: Sequence[str],
+        where: str = "",
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str = "",
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns of the episodes that match a filter, streamed; see `EpisodeSnapshot.scan`. Raises RequestError."""
+        return self.snapshot().scan(columns, where, limit, offset, order_by)
+
+    def read_columns(self, columns: Sequence[str], where: str = "", limit: int | None = None) -> pa.Table:
+        """Columns of the matching rows as one Arrow table. Raises RequestError for an unknown column."""
+        import pyarrow as pa
+
+        rows = self.snapshot()
+        return pa.Table.from_batches(list(rows.scan(columns, where, limit)), schema=rows.schema(columns))
+
+    def id_batches(self, where: str = "") -> Iterator[list[str]]:
+        """Ids of the episodes that match a filter, some thousands at a time. Raises RequestError like `scan`."""
+        for batch in self.scan(["episode_id"], where):
+            for start in range(0, batch.num_rows, _ID_ROWS):
+                yield batch["episode_id"].slice(start, _ID_ROWS).to_pylist()
+
+    def ids(self, where: str = "") -> set[str]:
+        """Ids of the episodes that match a filter, for few; see `id_batches` for any number.
+
+        Raises RequestError for an invalid filter.
+        """
+        return {episode_id for ids in self.id_batches(where) for episode_id in ids}
+
+    def arrow_ids(self, where: str = "") -> EpisodeIds:
+        """Ids of the episodes that match a filter, in an Arrow array. Raises RequestError like `scan`."""
+        import pyarrow as pa
+
+        batches = self.scan(["episode_id"], where)
+        return EpisodeIds(pa.chunked_array([batch["episode_id"] for batch in batches], pa.string()))
+
+    def read(self, where: str = "", limit: int | None = None) -> Iterator[Episode]:
+        """Episodes that match a filter, streamed. Raises RequestError for an invalid one."""
+        rows = self.snapshot()
+        existing = set(rows.arrow_schema.names)
+        names = arrow.episode_schema().names
+        names = [name for name in names if name in existing or name not in arrow.STAMP_COLUMNS]
+        for batch in rows.scan(names, where, limit):
+            yield from arrow.episodes_from_arrow(batch, self._root)
+
+    def get(self, ids: Sequence[str]) -> list[Episode]:
+        """Episodes by id, in the order of the ids; unknown ids are left out."""
+        episodes: dict[str, Episode] = {}
+        for batch in batched(ids, _READ_ROWS):
+            episodes |= {episode.episode_id: episode for episode in self.read(ids_filter(batch))}
+        return [episodes[episode_id] for episode_id in ids if episode_id in episodes]
+
+    def get_episode(self, episode_id: str) -> Episode:
+        """One episode. Raises RequestError for an unknown id."""
+        episodes = self.get([episode_id])
+        if not episodes:
+            raise RequestError(f"no episode {episode_id!r}", "`ares search` and the dashboard show ids")
+        return episodes[0]
+
+    def search_instruction(
+        self, text: str, limit: int, episode_ids: Collection[str] | None = None
+    ) -> list[tuple[str, float]]:
+        """Episodes whose instruction has words of the text: (episode_id, BM25 score), best first, ties by id."""
+        return self.snapshot().search_instruction(text, limit, episode_ids)
+
+    def text_hashes(self) -> TextHashes:
+        """Hash of the instruction of every episode, of the newest version."""
+        return self.snapshot().text_hashes()

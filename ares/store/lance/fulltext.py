@@ -1,0 +1,124 @@
+"""Full-text search (BM25) over one column of a Lance table, with a deterministic order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from ares.store.lance.lance_api import allowlist_options, index_types, match_query
+from ares.store.lance.row_index import best_rows_per_episode
+
+if TYPE_CHECKING:
+    import lance
+    import numpy as np
+    import pyarrow as pa
+    from lancedb.table import Table
+    from numpy.typing import NDArray
+
+    from ares.store.lance.row_index import RowIndex
+
+# Rows requested per episode, and the factor by which more are requested when these were not enough.
+_ROWS_PER_EPISODE, _GROWTH = 4, 4
+# Up to so many rows are searched without the filter and filtered afterwards; beyond, the filter is applied first.
+_MAX_SCANNED_ROWS = 30_000
+
+
+def create_fulltext_index(table: Table, column: str) -> None:
+    """Create the full-text index of a column; without it a search returns nothing, and no error."""
+    from lancedb.index import FTS
+
+    # Without stop words: an episode that shares only "in the" with a query is not a match, but a fusion of ranks
+    # would count it.
+    table.create_index(column, config=FTS(remove_stop_words=True))
+
+
+def table_has_fulltext_index(table: Table) -> bool:
+    """Whether a column of a table that is open for writing has a full-text index."""
+    return any(index.index_type == "FTS" for index in table.list_indices())
+
+
+def has_fulltext_index(dataset: lance.LanceDataset) -> bool:
+    """Whether a column has a full-text index, without LanceDB."""
+    return "Inverted" in index_types(dataset)
+
+
+def search_fulltext(
+    dataset: lance.LanceDataset,
+    row_index: RowIndex,
+    column: str,
+    text: str,
+    limit: int,
+    episode_ids: Collection[str] | None,
+) -> pa.Table:
+    """The best rows of the episodes that share most words with a text.
+
+    Args:
+        dataset: A table whose column has a full-text index; rows newer than the index are searched too.
+        row_index: Its rows by episode.
+        column: The column.
+        text: Any text; nothing in it is an operator.
+        limit: Maximum number of episodes.
+        episode_ids: Only these, or None for all.
+
+    Returns:
+        Columns episode_id, offset (int64, in a scan) and score (BM25 to five digits): of each episode the rows with
+        its best score, best episode first, episodes of equal scores by id.
+    """
+    run_mask = None if episode_ids is None else row_index.run_mask(episode_ids)
+    num_candidates = row_index.count if run_mask is None else int(row_index.lengths[run_mask].sum())
+    if limit <= 0 or not num_candidates:
+        return _matches_table(row_index, *_no_matches(), None)
+    # A search of all rows is fast; a search of selected rows is slower.
+    count, allowlist = -(-_ROWS_PER_EPISODE * limit * row_index.count // num_candidates), None
+    while True:
+        if allowlist is None and count > _MAX_SCANNED_ROWS and episode_ids is not None:
+            count, allowlist = _ROWS_PER_EPISODE * limit, row_index.select(episode_ids).allowlist
+        row_ids, scores = _scan_matches(dataset, column, text, count, allowlist)
+        exhausted = len(row_ids) < count
+        # Rows with the lowest score may be cut off arbitrarily among equals, so they are not final.
+        final = slice(None) if exhausted else scores > scores.min()
+        matches = _matches_table(row_index, row_ids[final], scores[final], run_mask)
+        best, num_episodes = best_rows_per_episode(matches, "score", "descending", limit)
+        if exhausted or num_episodes == limit:
+            return best
+        count *= _GROWTH
+
+
+def _scan_matches(
+    dataset: lance.LanceDataset, column: str, text: str, count: int, allowlist: bytes | None
+) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    """Row ids and scores, (N,) each, of the best rows, in any order."""
+    import numpy as np
+
+    # Only row ids: reading the columns of a row takes longer than the search.
+    scanner = dataset.scanner(
+        columns=["_rowid", "_score"],
+        full_text_query=match_query(text, column),
+        limit=count,
+        **allowlist_options(allowlist),
+    )
+    rows = scanner.to_table()
+    # The last digits of one score differ between the parts of an index.
+    return rows["_rowid"].to_numpy(), np.round(rows["_score"].to_numpy().astype(np.float64), 5)
+
+
+def _no_matches() -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    import numpy as np
+
+    return np.zeros(0, np.uint64), np.zeros(0)
+
+
+def _matches_table(
+    row_index: RowIndex,
+    row_ids: NDArray[np.uint64],
+    scores: NDArray[np.float64],
+    run_mask: NDArray[np.bool_] | None,
+) -> pa.Table:
+    import pyarrow as pa
+
+    runs, offsets = row_index.locate(row_ids)
+    if run_mask is not None:
+        is_candidate = run_mask[runs]
+        runs, offsets, scores = runs[is_candidate], offsets[is_candidate], scores[is_candidate]
+    columns = {"episode_id": row_index.episode_ids.take(runs), "offset": offsets, "score": scores}
+    return pa.table(columns)

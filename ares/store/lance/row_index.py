@@ -1,0 +1,227 @@
+"""Episode ids to row ids, run-length encoded, so that a filter of many episodes is a set of rows and not of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Literal
+
+from ares.store.lance.lance_api import row_allowlist
+from ares.store.lance.snapshot import VersionCache
+
+if TYPE_CHECKING:
+    import lance
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+# Rows sorted for each episode in the result; neighbouring rows often belong to one episode.
+_ROWS_PER_EPISODE = 8
+
+
+class EpisodeIds(Collection[str]):
+    """Ids of episodes in Arrow, a quarter of the memory of Python strings.
+
+    Args:
+        array: The ids, without repetition.
+    """
+
+    def __init__(self, array: pa.ChunkedArray) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[str]:
+        return (episode_id for chunk in self.array.chunks for episode_id in chunk.to_pylist())
+
+    def __arrow_array__(self, type: pa.DataType | None = None) -> pa.ChunkedArray:
+        return self.array if type is None else self.array.cast(type)
+
+    def __contains__(self, episode_id: object) -> bool:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        return bool(isinstance(episode_id, str) and pc.index(self.array, pa.scalar(episode_id)).as_py() >= 0)
+
+
+class RowSelection:
+    """Rows of one version of a table.
+
+    Args:
+        row_ids: (N,) uint64 Lance row ids.
+        offsets: (N,) int64 offsets in a scan.
+    """
+
+    def __init__(self, row_ids: NDArray[np.uint64], offsets: NDArray[np.int64]) -> None:
+        self.row_ids = row_ids
+        self.offsets = offsets
+
+    @cached_property
+    def allowlist(self) -> bytes:
+        """The rows as an option of a search, see `ares.store.lance.lance_api.allowlist_options`."""
+        return row_allowlist(self.row_ids)
+
+    def batches(self, size: int) -> Iterator[RowSelection]:
+        """The rows, `size` at a time."""
+        for start in range(0, len(self.row_ids), size):
+            rows = slice(start, start + size)
+            yield RowSelection(self.row_ids[rows], self.offsets[rows])
+
+
+class RowIndex:
+    """Runs of neighbouring rows of one episode, in one version of a table: 16 bytes and an id for each run.
+
+    Args:
+        dataset: That version.
+        key: Column of the ids.
+    """
+
+    def __init__(self, dataset: lance.LanceDataset, key: str = "episode_id") -> None:
+        import numpy as np
+        import pyarrow as pa
+
+        ids, starts, lengths = [], [], []
+        scanner = dataset.scanner(columns=[key], with_row_id=True, scan_in_order=True)
+        for batch in scanner.to_batches():
+            names, row_ids, ends = _find_runs(batch, key)
+            ids.append(names)
+            begins = np.concatenate(([0], ends[:-1]))
+            starts.append(row_ids[begins])
+            lengths.append(ends - begins)
+        self.episode_ids: pa.ChunkedArray = pa.chunked_array(ids, pa.string())
+        self.starts = np.concatenate(starts) if starts else np.zeros(0, np.uint64)
+        self.lengths: NDArray[np.int64] = np.concatenate(lengths) if lengths else np.zeros(0, np.int64)
+        self.offsets = np.cumsum(self.lengths) - self.lengths
+        self.count = int(self.lengths.sum())
+        self._lock = Lock()
+        self._last_selection: tuple[Collection[str], NDArray[np.bool_], RowSelection | None] | None = None
+
+    def select(self, episode_ids: Collection[str]) -> RowSelection:
+        """The rows of some episodes; cached like `run_mask`."""
+        with self._lock:
+            run_mask, selection = self._cached_selection(episode_ids)
+            selection = selection or self.select_runs(run_mask)
+            if isinstance(episode_ids, (frozenset, EpisodeIds)):
+                self._last_selection = (episode_ids, run_mask, selection)
+            return selection
+
+    def run_mask(self, episode_ids: Collection[str]) -> NDArray[np.bool_]:
+        """(R,) whether each run belongs to one of the episodes.
+
+        The last result is cached for a frozenset or EpisodeIds, because several rankers of a search use the same one.
+        """
+        with self._lock:
+            return self._cached_selection(episode_ids)[0]
+
+    def _cached_selection(
+        self, episode_ids: Collection[str]
+    ) -> tuple[NDArray[np.bool_], RowSelection | None]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self._last_selection is not None and self._last_selection[0] is episode_ids:
+            return self._last_selection[1:]
+        value_set = pa.array(episode_ids, pa.string())
+        run_mask: NDArray[np.bool_] = pc.is_in(self.episode_ids, value_set=value_set).to_numpy()
+        if isinstance(episode_ids, (frozenset, EpisodeIds)):
+            self._last_selection = (episode_ids, run_mask, None)
+        return run_mask, None
+
+    def select_runs(self, run_mask: NDArray[np.bool_]) -> RowSelection:
+        """The rows of the runs that are True in a mask, (R,)."""
+        import numpy as np
+
+        lengths = self.lengths[run_mask]
+        position_in_run = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        row_ids = np.repeat(self.starts[run_mask], lengths) + position_in_run.astype(np.uint64)
+        return RowSelection(row_ids, np.repeat(self.offsets[run_mask], lengths) + position_in_run)
+
+    def locate(self, row_ids: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Runs and scan offsets, (N,) int64 each, of the rows with (N,) row ids."""
+        import numpy as np
+
+        order, starts = self._by_start
+        runs = order[np.searchsorted(starts, row_ids, side="right") - 1]
+        return runs, self.offsets[runs] + (row_ids - self.starts[runs]).astype(np.int64)
+
+    def runs_at(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(N,) runs of the rows at (N,) scan offsets."""
+        import numpy as np
+
+        return np.searchsorted(self.offsets, offsets, side="right") - 1
+
+    @cached_property
+    def _by_start(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        import numpy as np
+
+        # Compaction leaves fragments in an order that is not that of their numbers.
+        order = np.argsort(self.starts, kind="stable")
+        return order, self.starts[order]
+
+
+class RowIndexCache:
+    """The row index of the newest version of a table.
+
+    Args:
+        key: Column of the ids.
+    """
+
+    def __init__(self, key: str = "episode_id") -> None:
+        self._cache = VersionCache(lambda dataset: RowIndex(dataset, key))
+
+    def get(self, dataset: lance.LanceDataset) -> RowIndex:
+        """The row index of this version."""
+        return self._cache.get(dataset)
+
+
+def _find_runs(batch: pa.RecordBatch, key: str) -> tuple[pa.Array, NDArray[np.uint64], NDArray[np.int64]]:
+    """Ids of the runs of a batch, (R,), its row ids, (N,), and ends of the runs, (R,). A gap in row ids ends a run."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    row_ids = batch["_rowid"].to_numpy()
+    encoded = pc.run_end_encode(batch[key])
+    ends = encoded.run_ends.to_numpy().astype(np.int64)
+    gaps = np.flatnonzero(np.diff(row_ids) != 1) + 1
+    if len(gaps):
+        ends = np.union1d(ends, gaps)
+    return batch[key].take(ends - 1), row_ids, ends
+
+
+def best_rows_per_episode(
+    rows: pa.Table, value_column: str, order: Literal["ascending", "descending"], limit: int
+) -> tuple[pa.Table, int]:
+    """The rows with the best value of each of the best episodes, and how many episodes they are.
+
+    Args:
+        rows: Column episode_id, the column of the value, and any others.
+        value_column: The column of the value.
+        order: "descending" if the highest value is the best.
+        limit: Maximum number of episodes; of those with equal values the first by id.
+    """
+    import pyarrow.compute as pc
+
+    count = _ROWS_PER_EPISODE * limit
+    while True:
+        keys = [(value_column, order), ("episode_id", "ascending")]
+        head = rows.take(pc.select_k_unstable(rows, k=min(count, len(rows)), sort_keys=keys))
+        best, num_episodes = _first_rows_per_episode(head, value_column, limit)
+        # An episode more than the limit means that no further row belongs to the episodes before it.
+        if num_episodes > limit or len(head) == len(rows):
+            return best, min(num_episodes, limit)
+        count *= _ROWS_PER_EPISODE
+
+
+def _first_rows_per_episode(rows: pa.Table, value_column: str, limit: int) -> tuple[pa.Table, int]:
+    """Of sorted rows, those with the first value of each of the first episodes, and the number of episodes."""
+    import numpy as np
+
+    episode_numbers = (
+        rows["episode_id"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    )
+    _, first_rows = np.unique(episode_numbers, return_index=True)  # numbers count up as episodes appear
+    values = rows[value_column].to_numpy()
+    row_mask = (episode_numbers < limit) & (values == values[first_rows][episode_numbers])
+    return rows.filter(row_mask), len(first_rows)

@@ -1,0 +1,120 @@
+"""workspace.json: the id and format of a workspace, written once even when two processes create it together."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ares.errors import RequestError, StoreError
+from ares.io import describe_os_error, is_url, parse_path, translate_remote_errors
+from ares.settings import Settings
+
+FORMAT = 1
+_NAME = "workspace.json"
+
+
+def workspace_exists(path: str) -> bool:
+    """Return whether a folder or URI holds a workspace. Raises StoreError when the object store cannot be reached."""
+    with _store_errors(path):
+        return (parse_path(path) / _NAME).exists()
+
+
+def read_or_create(path: str, settings: Settings) -> dict[str, object]:
+    """Return the manifest of a workspace, creating it in an empty or new folder.
+
+    Raises:
+        RequestError: The folder holds something else, or an object store is to be used without MongoDB.
+        StoreError: A newer version wrote the workspace, or the object store cannot be reached.
+    """
+    if not workspace_exists(path):
+        _check_empty(path)
+        if is_url(path) and not settings.mongo_uri:
+            raise RequestError(
+                "a workspace on an object store keeps its annotations in MongoDB",
+                "set ARES_MONGO_URI to a server: an SQLite file cannot be on an object store",
+            )
+        _create(path, settings)
+    return _read_manifest(path)
+
+
+def _check_empty(path: str) -> None:
+    folder = parse_path(path)
+    with _store_errors(path):
+        # Another process may be creating the workspace right now.
+        has_other_files = folder.is_dir() and any(
+            not entry.name.startswith(_NAME) for entry in folder.iterdir()
+        )
+        is_other_content = (has_other_files or folder.is_file()) and not (folder / _NAME).exists()
+    if is_other_content:
+        remedy = "choose an empty folder, a new folder, or a workspace"
+        raise RequestError(f"{path!r} is not a workspace", remedy)
+
+
+def _create(path: str, settings: Settings) -> None:
+    """Write the manifest if there is none; if several processes try, one succeeds and all read its manifest."""
+    document = {
+        "format": FORMAT,
+        "workspace_id": uuid.uuid4().hex,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "annotations": "mongo" if settings.mongo_uri else "sqlite",
+    }
+    text = json.dumps(document, indent=1) + "\n"
+    if is_url(path):
+        _create_remote_manifest(path, text)
+    else:
+        _create_local_manifest(Path(path), text)
+
+
+def _create_remote_manifest(path: str, text: str) -> None:
+    target = parse_path(path) / _NAME
+    with _store_errors(path):
+        fs, key = target.fs, target.path  # type: ignore[attr-defined]
+        # "create" is a conditional put (If-None-Match: *): the object store rejects the second writer.
+        with suppress(FileExistsError):
+            fs.pipe_file(key, text.encode(), mode="create")
+            return
+    if not workspace_exists(path):
+        raise StoreError("the workspace could not be created", f"{path!r} rejected {_NAME}")
+
+
+def _create_local_manifest(folder: Path, text: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f"{_NAME}.{uuid.uuid4().hex}.tmp"
+    partial.write_text(text)
+    try:
+        os.link(partial, folder / _NAME)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without hard links
+        partial.replace(folder / _NAME)
+    partial.unlink(missing_ok=True)
+
+
+def _read_manifest(path: str) -> dict[str, object]:
+    manifest = parse_path(path) / _NAME
+    try:
+        with _store_errors(path):
+            document = json.loads(manifest.read_text())
+    except ValueError as error:
+        raise StoreError(f"{str(manifest)!r} cannot be read", str(error)) from None
+    if document.get("format") != FORMAT:
+        raise StoreError(
+            f"the workspace has format {document.get('format')!r}",
+            f"this version of ARES reads format {FORMAT}",
+        )
+    return dict(document)
+
+
+@contextmanager
+def _store_errors(path: str) -> Iterator[None]:
+    """Turn errors of file systems and object stores into a StoreError."""
+    try:
+        with translate_remote_errors(path):
+            yield
+    except OSError as error:
+        raise StoreError("the workspace cannot be reached", f"{path}: {describe_os_error(error)}") from None

@@ -1,0 +1,41 @@
+"""Description of an embedding space, and the protocol of the model that computes its vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSpace:
+    """An embedding space, stored as a document of the collection "spaces" under its name.
+
+    Attributes:
+        name: Part of table names: letters, digits, "_" and "-".
+        encoder: Plug-in name of the model loader ("clip").
+        model: Model spec for that loader ("ViT-B-32/laion2b_s34b_b79k", "local-dir:/path").
+        dim: Length D of its vectors.
+    """
+
+    name: str
+    encoder: str
+    model: str
+    dim: int
+
+
+class Encoder(Protocol):
+    """Computes vectors of one space; entry points of "ares.encoders" are functions `(spec, device) -> Encoder`."""
+
+    dim: int
+
+    def encode_images(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Unit vectors (N, D) of N RGB images, each (H, W, 3) uint8, of any sizes."""
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors (N, D) of N texts."""

@@ -1,0 +1,258 @@
+"""Exact and approximate nearest-neighbour search over one version of a vector table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from ares.store.lance import (
+    IndexSearch,
+    RowIndex,
+    RowIndexCache,
+    RowSelection,
+    scan_nearest,
+    vector_index_segments,
+)
+from ares.store.vectors.tuning import IndexTuning, read_tuning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import lance
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+FRAME_KEY = ("episode_id", "camera", "seconds")
+# Up to this many selected rows are read and compared directly, which is faster than an index search.
+BRUTE_FORCE_ROWS = 500
+# Rows requested per episode: neighbouring frames of one episode crowd the top.
+_ROWS_PER_EPISODE = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchParams:
+    """Parameters of an index search.
+
+    Attributes:
+        segments: Ids of the index segments to search.
+        nprobes: Partitions to search.
+        candidates: Rows whose exact distance is computed.
+        partitions: Partitions of the index.
+    """
+
+    segments: tuple[str, ...]
+    nprobes: int
+    candidates: int
+    partitions: int
+
+    @property
+    def probes_all(self) -> bool:
+        """Whether every partition is searched."""
+        return self.nprobes >= self.partitions
+
+
+class VectorSnapshot:
+    """One version of a vector table.
+
+    Args:
+        dataset: That version, with the key columns and the column "vector".
+        key_columns: Columns that identify a row. The first names its episode, or whatever `search_episodes` returns
+            once.
+        id_column: Text column by which filters select rows while an index is measured.
+    """
+
+    def __init__(
+        self,
+        dataset: lance.LanceDataset,
+        key_columns: Sequence[str] = FRAME_KEY,
+        id_column: str = "episode_id",
+    ) -> None:
+        self.dataset = dataset
+        self._key_columns = list(key_columns)
+        self.version = int(dataset.version)
+        self.row_count = int(dataset.count_rows())
+        self.tuning: IndexTuning | None = read_tuning(dataset)
+        self.dimension = int(dataset.schema.field("vector").type.list_size)
+        self._row_index_cache = RowIndexCache(id_column)
+        self._segments = vector_index_segments(dataset, "vector")
+
+    def writable_dataset(self) -> lance.LanceDataset:
+        """Another handle on this version for writing: a handle advances to the version that it writes."""
+        return self.dataset.checkout_version(self.version)
+
+    @property
+    def row_index(self) -> RowIndex:
+        """Row ids by episode id."""
+        return self._row_index_cache.get(self.dataset)
+
+    @cached_property
+    def segments(self) -> tuple[str, ...]:
+        """Segment ids of the tuned index; empty when that index does not exist any more."""
+        return self.segments_of(self.tuning.index) if self.tuning else ()
+
+    def segments_of(self, index: str) -> tuple[str, ...]:
+        """Segment ids of the index with this name."""
+        return tuple(segment.segment_id for segment in self._segments if segment.index_name == index)
+
+    def vector_indices(self) -> list[str]:
+        """Names of all vector indexes, sorted."""
+        return sorted({segment.index_name for segment in self._segments})
+
+    def unindexed_fragments(self, segments: Sequence[str]) -> list[Any]:
+        """Fragments that these index segments do not cover: rows written after the index."""
+        indexed_ids = {
+            fragment_id
+            for segment in self._segments
+            if segment.segment_id in segments
+            for fragment_id in segment.fragment_ids
+        }
+        fragments = self.dataset.get_fragments()
+        return [fragment for fragment in fragments if fragment.fragment_id not in indexed_ids]
+
+    def params_for(self, rows: RowSelection | None, per_episode: bool = False) -> SearchParams | None:
+        """The tuned parameters of an index search, or None when search is exact.
+
+        Args:
+            rows: The rows of a filter; None for all.
+            per_episode: Whether the parameters are for `search_episodes`.
+        """
+        row_count = self.row_count if rows is None else len(rows.row_ids)
+        if not self.segments or not self.tuning or (rows is not None and row_count <= BRUTE_FORCE_ROWS):
+            return None
+        setting = self.tuning.setting(row_count / self.row_count)
+        if setting is None:
+            return None
+        return SearchParams(
+            segments=self.segments,
+            nprobes=setting.wide if per_episode else setting.nprobes,
+            candidates=setting.deep if per_episode else setting.candidates,
+            partitions=self.tuning.partitions,
+        )
+
+    def search(
+        self, query: NDArray[np.float32], k: int, rows: RowSelection | None, params: SearchParams | None
+    ) -> pa.Table:
+        """The k best rows by score, ties by key columns, so that the cut among equal scores is deterministic.
+
+        Returns:
+            The key columns and "score" (cosine similarity to six digits), at most `k` rows.
+        """
+        return self._search_until_final(query, k, k + 1, lambda neighbours: neighbours, rows, params)
+
+    def search_episodes(
+        self, query: NDArray[np.float32], k: int, rows: RowSelection | None, params: SearchParams | None
+    ) -> pa.Table:
+        """The best row of each of the k best episodes, in the form of `search`."""
+        return self._search_until_final(query, k, k * _ROWS_PER_EPISODE, best_row_per_episode, rows, params)
+
+    def _search_until_final(
+        self,
+        query: NDArray[np.float32],
+        k: int,
+        count: int,
+        select: Callable[[pa.Table], pa.Table],
+        rows: RowSelection | None,
+        params: SearchParams | None,
+    ) -> pa.Table:
+        """Request more rows, then more partitions, until the selected top k is final or no rows remain."""
+        available = self.row_count if rows is None else len(rows.row_ids)
+        while True:
+            count = min(count, available)
+            neighbours = rank_by_score(self.nearest_rows(query, count, rows, params))
+            selected = select(neighbours)
+            too_few = params is not None and len(neighbours) < count and not params.probes_all
+            if (count == available and not too_few) or _is_final_top_k(selected, neighbours, k):
+                return selected[:k]
+            if too_few and params:
+                params = replace(params, nprobes=min(params.nprobes * 4, params.partitions))
+            else:
+                count *= 4
+
+    def nearest_rows(
+        self, query: NDArray[np.float32], count: int, rows: RowSelection | None, params: SearchParams | None
+    ) -> pa.Table:
+        """Rows nearest to a vector, in no particular order: the key columns and "_distance".
+
+        Args:
+            query: (D,) float32.
+            count: Number of rows; more may come back when the index does not cover all rows.
+            rows: Only these rows, or None for all.
+            params: Parameters of the index search, or None to compare every row.
+        """
+        import pyarrow as pa
+
+        if rows is not None and len(rows.row_ids) <= BRUTE_FORCE_ROWS:
+            return self._brute_force(query, rows)
+        allowlist = None if rows is None else rows.allowlist
+        scan = partial(scan_nearest, self.dataset, self._key_columns, query, count, allowlist)
+        if params is None:
+            return scan()
+        refine_factor = -(-params.candidates // count)
+        indexed = scan(index=IndexSearch(params.segments, params.nprobes, refine_factor))
+        fragments = self.unindexed_fragments(params.segments)
+        if not fragments:
+            return indexed
+        # Up to twice the count: the caller orders and cuts.
+        return pa.concat_tables([indexed, scan(fragments=fragments)])
+
+    def score_rows(self, query: NDArray[np.float32], rows: RowSelection) -> pa.Table:
+        """All selected rows in the form of `search`, compared exactly; their vectors are in memory together."""
+        return rank_by_score(self._brute_force(query, rows))
+
+    def to_stored_precision(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Round queries to the float type of the stored vectors, as Lance does: every kind of search scores alike."""
+        import numpy as np
+
+        dtype = self.dataset.schema.field("vector").type.value_type.to_pandas_dtype()
+        return queries.astype(dtype).astype(np.float32)
+
+    def _brute_force(self, query: NDArray[np.float32], rows: RowSelection) -> pa.Table:
+        import numpy as np
+        import pyarrow as pa
+
+        stored = self.dataset.take(rows.offsets.tolist(), columns=[*self._key_columns, "vector"])
+        vectors = to_matrix(stored["vector"])
+        query = self.to_stored_precision(query)
+        norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
+        distance = 1 - (vectors @ query) / np.maximum(norms, np.finfo(np.float32).tiny)
+        return stored.select(self._key_columns).append_column("_distance", pa.array(distance, pa.float32()))
+
+
+def to_matrix(column: pa.ChunkedArray | pa.Array) -> NDArray[np.float32]:
+    """A column of vectors as (N, D) float32, whatever float type is stored."""
+    import numpy as np
+    import pyarrow as pa
+
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    values = array.flatten() if isinstance(array, pa.FixedSizeListArray) else array.values
+    numbers: NDArray[np.float32] = values.to_numpy(zero_copy_only=False).astype(np.float32)
+    return numbers.reshape(len(column), -1)
+
+
+def rank_by_score(neighbours: pa.Table) -> pa.Table:
+    """Replace "_distance" by "score" and sort: best score first, ties by key columns."""
+    import numpy as np
+    import pyarrow as pa
+
+    # Exact and index search differ in the last digits of the same distance.
+    score = np.round(1.0 - neighbours["_distance"].to_numpy().astype(np.float64), 6)
+    key_columns = [name for name in neighbours.column_names if name != "_distance"]
+    scored = neighbours.select(key_columns).append_column("score", pa.array(score))
+    return scored.sort_by([("score", "descending"), *((name, "ascending") for name in key_columns)])
+
+
+def best_row_per_episode(rows: pa.Table) -> pa.Table:
+    """The first row of each value of the first column, in the order of the rows."""
+    import numpy as np
+
+    _, first_rows = np.unique(rows[0].to_numpy(zero_copy_only=False), return_index=True)
+    return rows.take(np.sort(first_rows))
+
+
+def _is_final_top_k(selected: pa.Table, neighbours: pa.Table, k: int) -> bool:
+    """Whether no unread row can enter the top k: the last row read scores below the k-th selected one."""
+    if len(selected) < k:
+        return False
+    return bool(neighbours["score"][-1].as_py() < selected["score"][k - 1].as_py())

@@ -1,0 +1,220 @@
+"""The JSON documents of `ares show` and `ares status`: one episode, and a workspace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ares.annotation import Annotation, Maker
+from ares.curation import Sets
+from ares.episode import Camera, Json
+from ares.jobs import FAILURES
+from ares.search import SPACE_PREFIX
+
+if TYPE_CHECKING:
+    import lance
+
+    from ares.store import Stores
+    from ares.store.vectors import VectorTableState
+
+
+def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
+    """Return an episode with its cameras and annotations. Raises RequestError for an unknown id."""
+    episode = stores.tables.episodes.get_episode(episode_id)
+    makers = stores.annotations.makers()
+    annotations = stores.annotations.find_annotations([episode_id])
+    return {
+        "episode_id": episode.episode_id,
+        "format": episode.format,
+        "dataset": episode.dataset,
+        "version": episode.version,
+        "split": episode.split,
+        "key": episode.key,
+        "source": episode.source,
+        "content_hash": episode.content_hash,
+        "robot": episode.robot,
+        "instruction": episode.instruction,
+        "instructions": list(episode.instructions),
+        "num_steps": episode.num_steps,
+        "duration_seconds": episode.duration_seconds,
+        "rate_hz": episode.rate_hz,
+        "rate_source": episode.rate_source,
+        "cameras": [_camera(camera) for camera in episode.cameras],
+        "success": episode.success,
+        "success_source": episode.success_source,
+        "state_names": list(episode.state_names),
+        "action_names": list(episode.action_names),
+        "metadata": dict(episode.metadata),
+        "annotations": [
+            describe_annotation(annotation, makers.get(annotation.maker_id)) for annotation in annotations
+        ],
+    }
+
+
+def _camera(camera: Camera) -> Json:
+    return {
+        "name": camera.name,
+        "role": camera.role,
+        "width": camera.width,
+        "height": camera.height,
+        "codec": camera.codec,
+        "frames": camera.media.num_frames,
+        "flags": list(camera.flags),
+    }
+
+
+def describe_annotation(annotation: Annotation, maker: Maker | None) -> dict[str, Json]:
+    """Return an annotation with its maker."""
+    return {
+        "annotation_id": annotation.annotation_id,
+        "name": annotation.name,
+        "value": dict(annotation.value),
+        "subject": annotation.subject,
+        "start_seconds": annotation.start_seconds,
+        "stop_seconds": annotation.stop_seconds,
+        "camera": annotation.camera,
+        "frames": list(annotation.frames),
+        "created": annotation.created,
+        "maker_id": annotation.maker_id,
+        "annotator": maker.annotator if maker else None,
+        "version": maker.version if maker else None,
+        "model": maker.model if maker else None,
+        "prompt_hash": maker.prompt_hash if maker else None,
+        "usd": annotation.cost.usd,
+        "tokens_in": annotation.cost.tokens_in,
+        "tokens_out": annotation.cost.tokens_out,
+    }
+
+
+def describe_workspace(stores: Stores) -> dict[str, Json]:
+    """Return the number of episodes, and the state of annotations, sets and tables."""
+    total, sets = stores.tables.episodes.count(), Sets(stores.annotations)
+    return {
+        "workspace": stores.path,
+        "episodes": total,
+        "datasets": _datasets(stores),
+        "annotations": _annotations(stores, total),
+        "ingest_failures": _failures(stores).get("ingest", 0),
+        "sets": {name: sets[name].episodes for name in sets},
+        "tables": _tables(stores),
+    }
+
+
+def _datasets(stores: Stores) -> dict[str, Json]:
+    counts: Counter[str] = Counter()
+    for batch in stores.tables.episodes.scan(["dataset"]):
+        pairs: Sequence[dict[str, object]] = batch.column("dataset").value_counts().to_pylist()
+        counts.update({str(pair["values"]): int(str(pair["counts"])) for pair in pairs})
+    return dict(sorted(counts.items()))
+
+
+def _annotations(stores: Stores, total: int) -> dict[str, Json]:
+    failures, counts = _failures(stores), stores.annotations.count_episodes()
+    names = sorted({*counts, *failures} - {"ingest"})
+    return {
+        name: {
+            "done": counts.get(name, 0),
+            "missing": total - counts.get(name, 0),
+            "failed": failures.get(name, 0),
+        }
+        for name in names
+    }
+
+
+def _failures(stores: Stores) -> Counter[str]:
+    return Counter(key.split("/", 1)[0] for key, _ in stores.annotations.find_documents(FAILURES))
+
+
+def failures_by_reason(stores: Stores) -> list[dict[str, Json]]:
+    """Return the logged failures by job and reason, with count and one example each, most frequent first."""
+    counts: dict[tuple[str, str], tuple[int, str]] = {}
+    for key, document in stores.annotations.find_documents(FAILURES):
+        if isinstance(document, dict):
+            group = (key.split("/", 1)[0], str(document["reason"]))
+            count, example = counts.get(group, (0, str(document["detail"])))
+            counts[group] = (count + 1, example)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1][0], item[0]))
+    return [
+        {"work": work, "reason": reason, "count": count, "example": example}
+        for (work, reason), (count, example) in ordered
+    ]
+
+
+def _tables(stores: Stores) -> dict[str, Json]:
+    """Return each table with its indexes and the number of rows that an index covers."""
+    tables = {
+        "episodes": _describe_table(stores, "episodes", "instruction"),
+        "trajectories": _describe_table(stores, "trajectories", ""),
+        "segments": _describe_table(stores, "segments", "text"),
+    }
+    spaces = stores.tables.spaces()
+    motion_spaces = [space for space in spaces if space.startswith(SPACE_PREFIX)]
+    frame_spaces = [space for space in spaces if space not in motion_spaces]
+    frames = {f"vectors/{space}": _describe_frame_vectors(stores, space) for space in frame_spaces}
+    texts = {
+        f"texts/{space}": _describe_vectors(stores, f"texts_{space}", stores.tables.texts(space).state())
+        for space in frame_spaces
+    }
+    motion = _merge_motion_spaces([_describe_frame_vectors(stores, space) for space in motion_spaces])
+    return {**tables, **frames, **texts, **motion}
+
+
+def _merge_motion_spaces(spaces: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
+    """Merge the motion tables into one entry: there is one table per robot and layout, most of them small."""
+    if not spaces:
+        return {}
+    latencies = [space["p50_ms"] for space in spaces if space["p50_ms"] is not None]
+    entry: dict[str, Json] = {
+        "rows": sum(space["rows"] for space in spaces),
+        "indexed": sum(space["indexed"] for space in spaces),
+        "recall": min(space["recall"] for space in spaces),
+        "p50_ms": max(latencies, default=None),
+        "spaces": len(spaces),
+    }
+    return {"vectors/motion": entry}
+
+
+def _describe_table(stores: Stores, name: str, text_column: str) -> dict[str, Json]:
+    """Describe a table; its full-text index on `text_column`, if it has one, is exact."""
+    dataset = stores.tables.connection.open_dataset(name)
+    indices = [] if dataset is None else _indices(dataset)
+    return {
+        "rows": 0 if dataset is None else int(dataset.count_rows()),
+        "indexed": next((index["rows"] for index in indices if index["columns"] == [text_column]), None),
+        "recall": None,
+        "p50_ms": None,
+        "indices": [dict(index) for index in indices],
+    }
+
+
+def _describe_frame_vectors(stores: Stores, space: str) -> dict[str, Json]:
+    return _describe_vectors(stores, f"vectors_{space}", stores.tables.vectors(space).state())
+
+
+def _describe_vectors(stores: Stores, name: str, state: VectorTableState) -> dict[str, Json]:
+    """Describe a table of vectors; without an index its search is exact, so its recall is 1."""
+    dataset = stores.tables.connection.open_dataset(name)
+    setting = next(iter(state.tuning.settings), None) if state.tuning else None
+    return {
+        "rows": state.rows,
+        "indexed": state.indexed,
+        "recall": setting.recall if setting else 1.0,
+        "p50_ms": setting.p50_ms if setting else None,
+        "kind": state.tuning.kind if state.tuning else "flat",
+        "tuning": asdict(state.tuning) if state.tuning else None,
+        "indices": [] if dataset is None else [dict(index) for index in _indices(dataset)],
+    }
+
+
+def _indices(dataset: lance.LanceDataset) -> list[dict[str, Json]]:
+    return [
+        {
+            "name": index.name,
+            "kind": index.index_type,
+            "columns": list(index.field_names),
+            "rows": index.num_rows_indexed,
+        }
+        for index in dataset.describe_indices()
+    ]

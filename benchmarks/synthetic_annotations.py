@@ -1,0 +1,94 @@
+"""Writes annotations of synthetic episodes to the log, four each, as ingestion and annotators write them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import islice
+
+from annotators.base import Options
+from annotators.motion import make_motion_annotator
+from ares.annotation import Annotation, Column, Maker
+from ares.episode import Json
+from ares.workspace import Workspace
+from ingest.checks import CHECKER
+
+_BATCH_SIZE = 20_000
+_CREATED = "2026-01-01T00:00:00+00:00"
+_CAPTION = Maker(
+    annotator="caption", version="1", columns=(Column(name="caption", type="string", meaning="Made up."),)
+)
+_GRADE = Maker(
+    annotator="grade",
+    version="1",
+    columns=(
+        Column(name="acceptable", type="bool", meaning="Made up."),
+        Column(name="grade", type="string", meaning="Made up."),
+        Column(name="score", type="float64", meaning="Made up."),
+    ),
+)
+
+
+def append_synthetic_annotations(ws: Workspace, seed: int = 0, captions_per_episode: int = 1) -> None:
+    """Append annotations of every episode to the log, without applying them to the tables.
+
+    Args:
+        ws: Workspace with the episodes.
+        seed: Seed of all random values.
+        captions_per_episode: Captions of each episode, each by a maker of its own and with a grade.
+    """
+    motion_maker = make_motion_annotator(Options(settings=ws.settings), ws.stores).maker
+    captioners = [
+        Maker(annotator="caption", version=str(number + 1), columns=_CAPTION.columns)
+        for number in range(captions_per_episode)
+    ]
+    for maker in (motion_maker, _GRADE, CHECKER, *captioners):
+        ws.stores.annotations.add_maker(maker)
+    annotations = _annotations(ws, random.Random(seed), motion_maker, captioners)
+    while batch := list(islice(annotations, _BATCH_SIZE)):
+        ws.stores.annotations.append(batch)
+
+
+def _annotations(
+    ws: Workspace, rng: random.Random, motion_maker: Maker, captioners: list[Maker]
+) -> Iterator[Annotation]:
+    for batch in ws.stores.tables.episodes.scan(["episode_id"]):
+        for episode_id in batch["episode_id"].to_pylist():
+            yield _annotation(episode_id, CHECKER, {"findings": [], "quality_findings": 0})
+            yield _annotation(episode_id, motion_maker, _motion_value(rng))
+            for captioner in captioners:
+                text = f"take the thing number {rng.randrange(1_000_000)}"
+                caption = _annotation(episode_id, captioner, {"text": text, "caption": text})
+                yield caption
+                yield _annotation(episode_id, _GRADE, _grade_value(rng), caption.annotation_id)
+
+
+def _annotation(episode_id: str, maker: Maker, value: dict[str, Json], subject: str = "") -> Annotation:
+    return Annotation(
+        episode_id=episode_id,
+        name=maker.annotator,
+        value=value,
+        maker_id=maker.maker_id,
+        subject=subject or episode_id,
+        start_seconds=0.0,
+        stop_seconds=5.0,
+        created=_CREATED,
+    )
+
+
+def _motion_value(rng: random.Random) -> dict[str, Json]:
+    return {
+        "path_length": rng.lognormvariate(0.0, 1.0),
+        "jerk_ldlj": rng.gauss(-8.0, 2.0),
+        "idle_share": rng.random(),
+        "gripper_events": rng.randrange(8),
+    }
+
+
+def _grade_value(rng: random.Random) -> dict[str, Json]:
+    is_acceptable = rng.random() < 0.7
+    return {
+        "acceptable": is_acceptable,
+        "grade": "acceptable" if is_acceptable else "not_acceptable",
+        "score": float(is_acceptable),
+    }

@@ -1,0 +1,116 @@
+"""Specs: what a dataset does not state itself, from ingest/specs/<dataset>.yaml or from a file of the user."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ares.episode import Role
+from ares.errors import SourceError
+
+_FOLDER = Path(__file__).parent / "specs"
+
+
+class SliceSpec(BaseModel):
+    """A slice of the numbers of one feature, and what they mean.
+
+    Attributes:
+        key: The feature, as the record names it: "steps/observation/state".
+        start: First number.
+        stop: End of the slice, exclusive; None for the end of the feature.
+        names: One for each number, or one that is numbered ("joint": joint_0, joint_1...).
+        unit: "m", "rad", "m/s"; "" where there is none or it is unknown.
+        convention: "euler xyz", "quaternion xyzw", "1 is open"; "" where it is unknown.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: str
+    start: int = Field(default=0, ge=0)
+    stop: int | None = None
+    names: tuple[str, ...] = Field(min_length=1)
+    unit: str = ""
+    convention: str = ""
+
+    @model_validator(mode="after")
+    def _fits(self) -> SliceSpec:
+        if self.stop is not None:
+            width = self.stop - self.start
+            if width < 1:
+                raise ValueError(f"stop {self.stop} is not after start {self.start}")
+            if len(self.names) not in (1, width):
+                raise ValueError(f"{len(self.names)} names for {width} numbers")
+        return self
+
+
+class DatasetSpec(BaseModel):
+    """What is known about one dataset. Keys are feature keys of its records.
+
+    Attributes:
+        rate_hz: Steps per second, which RLDS does not store.
+        robot: The robot, for episodes that do not name theirs.
+        cameras: Role of a camera by its name, where the name does not imply it.
+        bgr: Cameras whose red and blue are swapped, with the height and width of the release that has the error
+            (copies of another size are correct), or null for any size.
+        state: Slices that make up the state, in order; without any, the state is chosen by feature names.
+        action: The same for the action.
+        language: Keys of the instructions, the main one first; others are found by name and come after them.
+        success: Key that holds the outcome, or "".
+        outcome_in_path: Whether a folder "success" or "failure" in the episode's file_path is its outcome.
+        faults: Known faults of the dataset; each ingestion warns of them.
+        reference: Where this information comes from.
+        verified: What of it was confirmed in actual records, and in how many; "" for nothing.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rate_hz: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    robot: str = ""
+    cameras: dict[str, Role] = Field(default_factory=dict)
+    bgr: dict[str, tuple[int, int] | None] = Field(default_factory=dict)
+    state: tuple[SliceSpec, ...] = ()
+    action: tuple[SliceSpec, ...] = ()
+    language: tuple[str, ...] = ()
+    success: str = ""
+    outcome_in_path: bool = False
+    faults: tuple[str, ...] = ()
+    reference: str = Field(min_length=1)
+    verified: str = ""
+
+
+@functools.cache
+def builtin_spec(dataset: str, folder: Path = _FOLDER) -> DatasetSpec | None:
+    """The spec that ARES has for a dataset of this name, or None. Raises SourceError for one that cannot be read."""
+    path = folder / f"{dataset}.yaml"
+    if not dataset or path.parent != folder or not path.is_file():
+        return None
+    return read_spec(path)
+
+
+def read_spec(path: Path) -> DatasetSpec:
+    """Read a spec file. Raises SourceError with the file and the wrong field."""
+    try:
+        return DatasetSpec.model_validate(_read_document(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field_path = ".".join(str(part) for part in first["loc"])
+        raise SourceError("dataset spec has a wrong field", f"{path}: {field_path}: {first['msg']}") from None
+
+
+def _read_document(path: Path) -> Any:
+    """The content of a spec file; `like: NAME` adds the fields of another built-in spec."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError("dataset spec cannot be read", f"{path}: {error}") from None
+    except yaml.YAMLError as error:
+        raise SourceError("dataset spec is not YAML", f"{path}: {error}") from None
+    if not isinstance(document, dict) or "like" not in document:
+        return document
+    base_spec = _FOLDER / f"{document.pop('like')}.yaml"
+    return _read_document(base_spec) | document

@@ -1,0 +1,259 @@
+"""Loads HDF5 files with demonstrations under data/demo_*: robomimic, LIBERO, Isaac Lab and raw robosuite."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ares.episode import Json, RateSource, Record
+from ares.media.readers import open_hdf5, translate_hdf5_errors
+from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
+from ingest.hdf5.reader import (
+    HDF5EpisodeReader,
+    child_classes,
+    find_datasets,
+    natural_key,
+    parse_json_object,
+    read_attributes,
+    small_values,
+    to_plain_value,
+)
+from ingest.signals import resolve_rate
+
+# Arrays that make up the state, in this order; all arrays of one robot come before those of the next.
+PROPRIOCEPTION = (
+    "joint_pos", "joint_pos_cos", "joint_pos_sin", "joint_position", "joint_positions", "joint_states",
+    "joint_vel", "joint_velocity", "cartesian_position", "eef_pos", "ee_pos", "eef_quat", "ee_ori",
+    "eef_vel_lin", "eef_vel_ang", "gripper_qpos", "gripper_states", "gripper_pos", "gripper_position",
+    "gripper_qvel",
+)  # fmt: skip
+_PROPRIOCEPTION_LABEL = re.compile(
+    r"obs/(?:.*/)?(?P<robot>(?:robot\d+_)?)(?:(?:left|right)_)?(?P<name>" + "|".join(PROPRIOCEPTION) + ")"
+)
+_SPLITS = ("train", "valid", "validation", "val", "test")
+LIBERO_RATE_HZ = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoEnvironment:
+    """What the attributes of the group `data` say about all its demonstrations.
+
+    Attributes:
+        rate_hz: Steps per second, or None.
+        rate_source: Where the rate comes from.
+        robot: Names of the robots joined by "+", or "".
+        instructions: Instructions as written.
+        metadata: Other attributes, small JSON.
+        warnings: Warnings about the attributes.
+    """
+
+    rate_hz: float | None
+    rate_source: RateSource
+    robot: str
+    instructions: tuple[str, ...]
+    metadata: Mapping[str, Json]
+    warnings: tuple[str, ...]
+
+
+def read_environment(data: Any) -> DemoEnvironment:
+    """Read the attributes of the group `data`. Raises SourceError when the file is damaged."""
+    attributes = read_attributes(data)
+    documents = {
+        name: parse_json_object(attributes.get(name)) for name in ("env_args", "env_info", "problem_info")
+    }
+    warnings = [
+        f"{name} is no JSON object"
+        for name, parsed in documents.items()
+        if name in attributes and parsed is None
+    ]
+    env_args = documents["env_args"] or documents["env_info"] or {}
+    env_kwargs = env_args.get("env_kwargs")
+    merged = {**env_args, **(env_kwargs if isinstance(env_kwargs, dict) else {})}
+    metadata = {name: value for name, value in attributes.items() if name not in documents}
+    metadata["env_name"] = env_args.get("env_name")
+    own_hz = _rate_hz(merged)
+    return DemoEnvironment(
+        rate_hz=own_hz or (LIBERO_RATE_HZ if "problem_info" in attributes else None),
+        rate_source="source" if own_hz else "spec",
+        robot=_robot_names(merged.get("robots")),
+        instructions=(_problem_instruction(documents["problem_info"] or {}),),
+        metadata=small_values(
+            {name: value for name, value in metadata.items() if name not in ("total", "num_demos")}
+        ),
+        warnings=tuple(warnings),
+    )
+
+
+def _problem_instruction(problem_info: Mapping[str, Any]) -> str:
+    language = problem_info.get("language_instruction", "")
+    # Some LIBERO files store the letters as a list; LIBERO's own loader joins them.
+    text = "".join(map(str, language)) if isinstance(language, list) else str(language)
+    return text.strip().strip('"')
+
+
+def _rate_hz(env_args: Mapping[str, Any]) -> float | None:
+    """Steps per second, from robosuite's control_freq or from Isaac Lab's physics step and decimation."""
+    simulation = env_args.get("sim_args")
+    if isinstance(simulation, dict) and _is_positive(simulation.get("dt")):
+        decimation = simulation.get("decimation")
+        return 1.0 / (simulation["dt"] * decimation) if _is_positive(decimation) else None
+    frequency = env_args.get("control_freq")
+    return float(frequency) if _is_positive(frequency) else None  # type: ignore[arg-type]
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 1e-6 < value < 1e6
+
+
+def _robot_names(robots: object) -> str:
+    names = robots if isinstance(robots, list) else [robots]
+    return "+".join(name for name in names if isinstance(name, str))
+
+
+def masks_by_demo(file: Any) -> dict[str, tuple[str, ...]]:
+    """Every demonstration of a file, in natural order, with the masks that list it. Raises SourceError."""
+    import h5py  # type: ignore[import-untyped]
+
+    with translate_hdf5_errors(f"{file.filename} data"):
+        data = file["data"]
+    # A broken link has the class None: a demonstration that is missing.
+    names = [name for name, cls in child_classes(data).items() if cls in (h5py.Group, None)]
+    masks: dict[str, list[str]] = {name: [] for name in sorted(names, key=natural_key)}
+    for mask, members in read_masks(file).items():
+        for name in members:
+            if name in masks:
+                masks[name].append(mask)
+    return {name: tuple(mask_names) for name, mask_names in masks.items()}
+
+
+def read_masks(file: Any) -> dict[str, list[str]]:
+    """The names of demonstrations in each dataset of the group `mask`. Raises SourceError."""
+    import h5py
+
+    with translate_hdf5_errors(f"{file.filename} mask"):
+        group = file.get("mask")
+        if not isinstance(group, h5py.Group):
+            return {}
+        values = {
+            mask: to_plain_value(dataset[()])
+            for mask, dataset in group.items()
+            if isinstance(dataset, h5py.Dataset)
+        }
+    return {
+        mask: [name for name in names if isinstance(name, str)]
+        for mask, names in values.items()
+        if isinstance(names, list)
+    }
+
+
+def split_of(masks: Sequence[str]) -> str:
+    """The split among the masks of a demonstration, or ""; robomimic also masks by operator and by size."""
+    return next((split for split in _SPLITS if split in masks), "")
+
+
+def file_warnings(file: Any) -> list[str]:
+    """Warnings about a file and its masks. Raises SourceError."""
+    demo_masks = masks_by_demo(file)
+    with translate_hdf5_errors(f"{file.filename} data"):
+        num_demos = to_plain_value(file["data"].attrs.get("num_demos"))
+        is_libero = "problem_info" in file["data"].attrs
+    warnings = []
+    if isinstance(num_demos, int) and num_demos != len(demo_masks):
+        warnings.append("num_demos is not the number of demonstrations in the file")
+    if any(name not in demo_masks for members in read_masks(file).values() for name in members):
+        warnings.append("a mask names demonstrations that are not in the file")
+    if any(len(set(_SPLITS) & set(masks)) > 1 for masks in demo_masks.values()):
+        warnings.append("a demonstration is in several splits; the first is used")
+    if is_libero:
+        warnings.append("LIBERO stores its images upside down; they are not turned")
+    return warnings
+
+
+def load_demo(entry: HDF5Entry) -> Record:
+    """Read one demonstration. Raises SourceError when it is damaged or has no action."""
+    where = f"{entry.path} {entry.group}"
+    with open_hdf5(entry.path) as file:
+        with translate_hdf5_errors(where):
+            data, demo = file["data"], file[entry.group]
+        datasets, attributes, environment = find_datasets(demo), read_attributes(demo), read_environment(data)
+        steps = count_steps(datasets, ["actions"], where)
+        rate_hz, rate_source = resolve_rate(entry.rate_hz, environment.rate_hz, environment.rate_source)
+        reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz)
+        reader.warnings += environment.warnings
+        if attributes.get("num_samples", steps) != steps:
+            reader.warnings.append("num_samples is not the number of actions")
+        initial = _initial_state(datasets, reader)
+        success = attributes.get("success")
+        metadata = {**environment.metadata, **small_values(_other_attributes(attributes)), **initial}
+        details = EpisodeDetails(
+            rate_source=rate_source,
+            robot=environment.robot,
+            instructions=(*_demo_instructions(attributes), *environment.instructions),
+            success=success if isinstance(success, bool) else None,
+            success_source="success" if isinstance(success, bool) else "",
+            metadata=metadata,
+        )
+        return make_record(entry, reader, datasets, _array_roles(datasets, reader), details)
+
+
+def _array_roles(datasets: Mapping[str, Any], reader: HDF5EpisodeReader) -> ArrayRoles:
+    """Assign roles to the arrays of a demonstration."""
+    next_obs = [label for label in datasets if label.startswith("next_obs")]
+    if next_obs:
+        reader.warnings.append("next_obs is not stored (it is obs one step on)")
+    if not any(label.startswith("obs") for label in datasets):
+        reader.warnings.append("episode has no obs, only what the simulator kept")
+    initial = [label for label in datasets if label.startswith("initial_state")]
+    return ArrayRoles(
+        action=("actions",),
+        state=state_labels(datasets),
+        reward="rewards",
+        left_out=frozenset({*next_obs, *initial}),
+    )
+
+
+def state_labels(labels: Iterable[str]) -> list[str]:
+    """The arrays that make up the state, in the order of PROPRIOCEPTION.
+
+    Without any of them the state is `obs` where that is one array, else the simulator's `states`, else the joint
+    arrays in Isaac Lab's tree of states.
+    """
+    labels = list(labels)
+    matches = [(match, label) for label in labels if (match := _PROPRIOCEPTION_LABEL.fullmatch(label))]
+    matches.sort(
+        key=lambda pair: (natural_key(pair[0]["robot"]), PROPRIOCEPTION.index(pair[0]["name"]), pair[1])
+    )
+    if matches:
+        return [label for _, label in matches]
+    for label in ("obs", "states"):
+        if label in labels:
+            return [label]
+    return [label for label in labels if re.fullmatch(r"states/.*/joint_(position|velocity)", label)]
+
+
+def _initial_state(datasets: Mapping[str, Any], reader: HDF5EpisodeReader) -> dict[str, Json]:
+    """Isaac Lab's state before the first step, as metadata where it is small."""
+    metadata: dict[str, Json] = {}
+    for label, values in datasets.items():
+        if label.startswith("initial_state/"):
+            with translate_hdf5_errors(f"{reader.path} {label}"):
+                is_small = values.size <= 64
+                note = small_values({label: to_plain_value(values[()])}) if is_small else {}
+            metadata.update(note)
+            if not note:
+                reader.warnings.append(f"{label} is not stored (too long for the metadata)")
+    return metadata
+
+
+def _demo_instructions(attributes: Mapping[str, Any]) -> list[str]:
+    """The instruction that newer robomimic files store with each demonstration."""
+    language = (parse_json_object(attributes.get("ep_meta")) or {}).get("lang")
+    return [language] if isinstance(language, str) else []
+
+
+def _other_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value for name, value in attributes.items() if name not in ("num_samples", "success", "ep_meta")
+    }

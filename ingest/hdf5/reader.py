@@ -1,0 +1,291 @@
+"""Reads HDF5 datasets and attributes as signals, cameras and small JSON; unusable ones become warnings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ares.episode import Camera, Json, MediaRef, Signal
+from ares.errors import MediaError
+from ares.media import ImageInfo, decode_image, parse_image_header
+from ares.media.readers import has_encoded_images, has_raw_images, read_encoded_image, translate_hdf5_errors
+from ingest.media_files import describe_camera
+from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LONGEST_TEXT = 1000
+LONGEST_LIST = 64
+_EXACT_IN_FLOAT32 = 2**24
+_BLACK_LEVEL = 24
+
+
+def natural_key(text: str) -> tuple[tuple[int, str], ...]:
+    """Sort key under which "demo_10" comes after "demo_2"."""
+    parts = re.findall(r"\d+|\D+", text)
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)
+
+
+def find_datasets(group: Any) -> dict[str, Any]:
+    """Every dataset in or below a group by its path relative to the group. Raises SourceError."""
+    import h5py  # type: ignore[import-untyped]
+
+    datasets: dict[str, Any] = {}
+
+    def add_dataset(name: str | bytes, child: Any) -> None:
+        label = _require_utf8(name)
+        # A damaged type raises only when dtype is read.
+        if isinstance(child, h5py.Dataset) and child.dtype:
+            datasets[label] = child
+
+    with translate_hdf5_errors(f"{group.file.filename} {group.name}"):
+        group.visititems(add_dataset)
+    return datasets
+
+
+def child_classes(group: Any) -> dict[str, Any]:
+    """The h5py class of each child of a group by name; None for a broken link. Raises SourceError."""
+    with translate_hdf5_errors(f"{group.file.filename} {group.name}"):
+        return {_require_utf8(name): _class_of_child(group, name) for name in group}
+
+
+def _class_of_child(group: Any, name: str) -> Any:
+    import h5py
+
+    try:
+        return group.get(name, getclass=True)
+    except (OSError, RuntimeError, KeyError):
+        if isinstance(group.get(name, getlink=True), h5py.ExternalLink | h5py.SoftLink):
+            return None
+        raise
+
+
+def read_attributes(group: Any) -> dict[str, Any]:
+    """The attributes of a group as Python values. Raises SourceError."""
+    with translate_hdf5_errors(f"{group.file.filename} {group.name}"):
+        return {_require_utf8(name): to_plain_value(value) for name, value in group.attrs.items()}
+
+
+def to_plain_value(value: Any) -> Any:
+    """Convert a value of h5py or JSON to bool, number, valid UTF-8 text, list, dict or None."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [to_plain_value(part) for part in value]
+    if isinstance(value, dict):
+        return {to_plain_value(name): to_plain_value(part) for name, part in value.items()}
+    return value if isinstance(value, bool | int | float) else None
+
+
+def parse_json_object(text: object) -> dict[str, Any] | None:
+    """Parse text as a JSON object; None when it is not one."""
+    try:
+        parsed = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    return to_plain_value(parsed) if isinstance(parsed, dict) else None
+
+
+def small_values(values: Mapping[str, Any]) -> dict[str, Json]:
+    """The values that are finite and small enough for an episode's metadata."""
+    import math
+
+    def is_small(value: Any) -> bool:
+        if isinstance(value, str):
+            return 0 < len(value) <= LONGEST_TEXT
+        if isinstance(value, list):
+            return len(value) <= LONGEST_LIST and all(map(is_small, value))
+        return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
+
+    return {name: value for name, value in values.items() if is_small(value)}
+
+
+def read_texts(dataset: Any) -> list[str]:
+    """The texts in a dataset of strings; an empty list for other datasets. Raises SourceError."""
+    if dataset.dtype.kind not in "SO" or dataset.size > LONGEST_LIST:
+        return []
+    with translate_hdf5_errors(f"{dataset.file.filename} {dataset.name}"):
+        strings = to_plain_value(dataset[()])
+    return [text for text in (strings if isinstance(strings, list) else [strings]) if isinstance(text, str)]
+
+
+class HDF5EpisodeReader:
+    """Reads the arrays of one episode, collects warnings about them and hashes what was read.
+
+    Args:
+        path: Absolute path of the file.
+        group: HDF5 group of the episode, "" for a file that is one episode.
+        steps: Steps of the episode, which is the number of its actions.
+        rate_hz: Steps per second.
+    """
+
+    def __init__(self, path: str, group: str, steps: int, rate_hz: float) -> None:
+        self.path = path
+        self.group = group
+        self.steps = steps
+        self.rate_hz = rate_hz
+        self.warnings: list[str] = []
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    @property
+    def content_hash(self) -> str:
+        """32 hex digits over all numbers read and, for each camera, its shape and three images."""
+        return self._hash.hexdigest()
+
+    def add_to_hash(self, label: str, data: bytes) -> None:
+        """Add labelled bytes to the content hash."""
+        self._hash.update(f"\x1f{label}\x1f{len(data)}\x1f".encode() + data)
+
+    def read_numbers(self, label: str, values: Any) -> NDArray[np.float32] | None:
+        """(T, D) float32 of a dataset with a row for each step; None, and a warning, when it cannot be used."""
+        import numpy as np
+
+        reason = self._reason_unusable(values)
+        if reason:
+            self.warnings.append(f"{label} {reason}")
+            return None
+        if len(values) > self.steps:
+            self.warnings.append(f"{label} is longer than the actions")
+        with translate_hdf5_errors(f"{self.path} {values.name}"):
+            rows: NDArray[Any] = np.asarray(values[: self.steps])
+        self.add_to_hash(f"{label} {rows.dtype} {rows.shape}", rows.tobytes())
+        rows = rows.reshape(self.steps, -1)
+        if rows.dtype.kind in "iu" and rows.size and not _fits_float32(rows):
+            self.warnings.append(f"{label} is not stored (integers too large for float32)")
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            numbers = rows.astype(np.float32)
+        if not np.isfinite(numbers).all():
+            self.warnings.append(f"{label} holds numbers that are not finite")
+        return numbers
+
+    def read_signal(self, datasets: Mapping[str, Any], names: Sequence[str] = ()) -> Signal | None:
+        """Datasets joined side by side as one signal, or None when none of them can be used.
+
+        Args:
+            datasets: Datasets by label.
+            names: Names of the dimensions, used when their number matches.
+        """
+        import numpy as np
+
+        parts: list[NDArray[np.float32]] = []
+        own_names: list[str] = []
+        for label, values in datasets.items():
+            part = self.read_numbers(label, values)
+            if part is not None:
+                parts.append(part)
+                own_names += numbered_names(short_label(label).replace("/", "."), part.shape[1])
+        if not parts:
+            return None
+        return Signal(
+            np.concatenate(parts, axis=1), tuple(names) if len(names) == len(own_names) else tuple(own_names)
+        )
+
+    def read_camera(self, name: str, label: str, images: Any) -> Camera | None:
+        """A camera whose images are a dataset; None, and a warning, when there is not one image per step."""
+        if len(images) < self.steps:
+            self.warnings.append(f"camera {name} {'lacks images' if len(images) else 'has no image'}")
+            return None
+        if images.external or images.is_virtual:
+            self.warnings.append(f"camera {name} is not stored (its images are in another file)")
+            return None
+        if len(images) > self.steps:
+            self.warnings.append(f"camera {name} has more images than there are actions")
+        samples = [_image_bytes(images, number) for number in (0, self.steps // 2, self.steps - 1)]
+        for image in samples:
+            self.add_to_hash(f"{name} {images.dtype} {images.shape[1:]}", image)
+        info = _image_info(images, samples[0])
+        if info is None:
+            self.warnings.append(f"camera {name} holds no JPEG or PNG")
+            return None
+        flags = self._frozen_flags(images, samples)
+        self.warnings.extend(f"camera {name} is {flag}" for flag in flags)
+        return describe_camera(name, info, self._media_ref(label), flags=flags)
+
+    def _reason_unusable(self, values: Any) -> str:
+        """Why a dataset cannot be a signal, or ""."""
+        if values.shape is None or values.ndim == 0 or values.dtype.kind not in "biuf":
+            return "is not stored (no numbers for each step)"
+        width = int(values.size // len(values)) if len(values) else 0
+        if width > MAX_SIGNAL_WIDTH:
+            return "is not stored (too wide for a signal)"
+        if values.external or values.is_virtual:
+            return "is not stored (its values are in another file)"
+        if len(values) < self.steps:
+            return "is shorter than the actions"
+        return "" if width else "is not stored (it is empty)"
+
+    def _frozen_flags(self, images: Any, samples: Sequence[bytes]) -> tuple[str, ...]:
+        """Flags of a camera that never changes; all images are compared only when three samples are equal."""
+        first = samples[0]
+        if self.steps < 3 or any(image != first for image in samples):
+            return ()
+        if any(_image_bytes(images, number) != first for number in range(self.steps)):
+            return ()
+        try:
+            brightest = max(first) if has_raw_images(images) else decode_image(first, images.name).max()
+        except MediaError:
+            return ("broken",)
+        return ("black", "frozen") if brightest <= _BLACK_LEVEL else ("frozen",)
+
+    def _media_ref(self, label: str) -> MediaRef:
+        return MediaRef(
+            kind="hdf5",
+            uri=self.path,
+            start_seconds=0.0,
+            stop_seconds=self.steps / self.rate_hz,
+            num_frames=self.steps,
+            rate_hz=self.rate_hz,
+            # Not the dataset's own name, which differs when the group is a link into another file.
+            key=f"{self.group}/{label}".lstrip("/"),
+        )
+
+
+def short_label(label: str) -> str:
+    """The label without its leading group "obs", "observation" or "observations"."""
+    return re.sub(r"^(obs|observations?)/(?=.)", "", label)
+
+
+def holds_images(dataset: Any) -> bool:
+    """Whether a dataset holds colour or grey images: by its shape or, for encoded bytes, by its first row."""
+    if has_raw_images(dataset):
+        return "depth" not in dataset.name.rpartition("/")[2]
+    return bool(
+        has_encoded_images(dataset) and len(dataset) and parse_image_header(read_encoded_image(dataset, 0))
+    )
+
+
+def _require_utf8(name: str | bytes) -> str:
+    """The name as text; h5py returns names that are not UTF-8 as bytes. Raises ValueError for these."""
+    if isinstance(name, bytes):
+        raise ValueError(f"name {name!r} is not UTF-8")
+    return name
+
+
+def _image_info(images: Any, first_image: bytes) -> ImageInfo | None:
+    """Size and codec of a camera's images; None when they are encoded but neither JPEG nor PNG."""
+    if has_raw_images(images):
+        height, width = images.shape[1:3]
+        return ImageInfo(int(width), int(height), "raw")
+    return parse_image_header(first_image)
+
+
+def _image_bytes(images: Any, number: int) -> bytes:
+    if has_encoded_images(images):
+        return read_encoded_image(images, number)
+    with translate_hdf5_errors(f"{images.file.filename} {images.name} row {number}"):
+        row: bytes = images[number].tobytes()
+    return row
+
+
+def _fits_float32(rows: NDArray[Any]) -> bool:
+    return max(-int(rows.min()), int(rows.max())) <= _EXACT_IN_FLOAT32

@@ -1,0 +1,199 @@
+"""Ingester for HDF5 files of robomimic, LIBERO, Isaac Lab, robosuite and ALOHA, and for raw DROID folders."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ares.episode import ASSUMED_RATE_HZ, Record
+from ares.errors import SourceError
+from ares.formats import INFO_PATH
+from ares.io import absolute_path, folder_name, walk_folders
+from ares.media.readers import open_hdf5, translate_hdf5_errors
+from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
+from ingest.hdf5.aloha import has_known_width, load_aloha
+from ingest.hdf5.demos import file_warnings, load_demo, masks_by_demo, read_environment, split_of
+from ingest.hdf5.droid import RECORDINGS, TRAJECTORY_FILE, is_droid_folder, load_droid
+from ingest.hdf5.episode import FORMAT, HDF5Entry
+from ingest.hdf5.reader import child_classes, find_datasets, natural_key
+
+SUFFIXES = frozenset({".hdf5", ".h5"})
+_LOADERS: dict[str, Callable[[HDF5Entry], Record]] = {"aloha": load_aloha, "droid": load_droid}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HDF5File:
+    """What the structure of a file says, before any episode is read.
+
+    Attributes:
+        path: Path of the file.
+        family: "demos", "aloha" or "droid"; "" for a file that cannot be read.
+        count: Episodes in the file; 1 for a file that cannot be read.
+        has_rate: Whether the recording rate is known.
+        warnings: Warnings about the file, not about one of its episodes.
+        error: Why it cannot be read.
+    """
+
+    path: Path
+    family: str = ""
+    count: int = 1
+    has_rate: bool = True
+    warnings: tuple[str, ...] = ()
+    error: SourceError | None = None
+
+
+def recognises(path: str) -> bool:
+    """Whether a path is an HDF5 file, or a folder with an HDF5 file or DROID episode at any depth."""
+    root = absolute_path(path)
+    if root.is_file():
+        return root.suffix.lower() in SUFFIXES
+    if (root / INFO_PATH).exists():
+        return False
+    return next(_hdf5_paths(root), None) is not None
+
+
+def open_hdf5_dataset(path: str, options: IngestOptions) -> list[Source]:
+    """Open a folder, or a single file, as one dataset. Raises SourceError when there is no HDF5 file."""
+    root = absolute_path(path)
+    folder = root.parent if root.is_file() else root
+    hdf5_files = [inspect_file(file) for file in ([root] if root.is_file() else _hdf5_paths(folder))]
+    if not hdf5_files:
+        raise SourceError(
+            "folder holds no HDF5 file", f"{path}: no {' or '.join(sorted(SUFFIXES))} in it or below"
+        )
+    dataset = options.dataset or folder_name(folder)
+    warnings = dict.fromkeys(warning for file in hdf5_files for warning in file.warnings)
+    if options.rate_hz is None and not all(file.has_rate for file in hdf5_files):
+        warnings[f"rate is not known, {ASSUMED_RATE_HZ:g} Hz assumed (give --rate)"] = None
+    return [
+        Source(
+            format=FORMAT,
+            dataset=dataset,
+            version="",
+            total=sum(file.count for file in hdf5_files),
+            items=(item for file in hdf5_files for item in _items(file, folder, dataset, options.rate_hz)),
+            warnings=tuple(warnings),
+            fragile=True,
+        )
+    ]
+
+
+def _hdf5_paths(folder: Path) -> Iterator[Path]:
+    """HDF5 files in or below a folder in natural order; a DROID folder without its file yields the missing path."""
+    for parent, subfolders, names in walk_folders(folder):
+        subfolders.sort(key=natural_key)
+        hdf5_names = [name for name in names if Path(name).suffix.lower() in SUFFIXES]
+        if not hdf5_names and RECORDINGS in subfolders and is_droid_folder(parent):
+            hdf5_names = [TRAJECTORY_FILE]
+        yield from (parent / name for name in sorted(hdf5_names, key=natural_key))
+
+
+def inspect_file(path: Path) -> HDF5File:
+    """Find out a file's family and count its episodes, from its groups alone."""
+    if is_droid_folder(path.parent) and not path.exists():
+        return HDF5File(path=path, error=SourceError("DROID folder has no trajectory.h5", str(path.parent)))
+    try:
+        with open_hdf5(str(path)) as file:
+            return _inspect_groups(path, file)
+    except SourceError as error:
+        # The caught error would keep the stack frames of its traceback alive.
+        return HDF5File(path=path, error=SourceError(error.reason, error.detail))
+
+
+def _inspect_groups(path: Path, file: Any) -> HDF5File:
+    """Recognise the family of an open file. Raises SourceError when it is damaged or of no supported family."""
+    import h5py  # type: ignore[import-untyped]
+
+    classes = child_classes(file)
+    if classes.get("data") is h5py.Group:
+        return _inspect_demos(path, file)
+    if classes.get("observations") is h5py.Group:
+        datasets = find_datasets(file)
+        is_aloha = "action" in datasets and has_known_width(datasets["action"])
+        return HDF5File(
+            path=path, family="aloha", has_rate=is_aloha, warnings=tuple(_precision_warnings(datasets))
+        )
+    if classes.get("action") is h5py.Group and classes.get("observation") is h5py.Group:
+        return HDF5File(path=path, family="droid", warnings=tuple(_precision_warnings(find_datasets(file))))
+    raise SourceError(
+        "layout of the HDF5 file is not recognised",
+        f"{path}: holds {', '.join(sorted(classes)) or 'nothing'}; supported are data/demo_* (robomimic, LIBERO, "
+        "Isaac Lab, robosuite), observations with action (ALOHA), observation and action (DROID)",
+    )
+
+
+def _inspect_demos(path: Path, file: Any) -> HDF5File:
+    import h5py
+
+    names = list(masks_by_demo(file))
+    if not names:
+        raise SourceError("file holds no demonstrations", f"{path}: no group under data")
+    with translate_hdf5_errors(str(path)):
+        data = file["data"]
+    groups = [name for name, cls in child_classes(data).items() if cls is h5py.Group]
+    with translate_hdf5_errors(str(path)):
+        first = find_datasets(data[groups[0]]) if groups else {}
+    return HDF5File(
+        path=path,
+        family="demos",
+        count=len(names),
+        has_rate=read_environment(data).rate_hz is not None,
+        warnings=(*_precision_warnings(first), *file_warnings(file)),
+    )
+
+
+def _precision_warnings(datasets: dict[str, Any]) -> list[str]:
+    """A warning when float64 numbers lose digits."""
+    has_float64 = any(dataset.dtype == "float64" for dataset in datasets.values())
+    return ["float64 numbers are stored as float32"] if has_float64 else []
+
+
+def _items(file: HDF5File, folder: Path, dataset: str, rate_hz: float | None) -> Iterator[Item]:
+    """One item for each episode of a file."""
+    key = file.path.relative_to(folder).as_posix()
+    file_entry = HDF5Entry(dataset=dataset, split="", key=key, path=str(file.path), rate_hz=rate_hz)
+    if file.error is not None:
+        yield failing_item(file_entry.episode_id, _location(file_entry), file.error)
+    elif file.family != "demos":
+        load = functools.partial(_LOADERS[file.family], file_entry)
+        yield Item(episode_id=file_entry.episode_id, location=file_entry.path, load=load)
+    else:
+        yield from _demo_items(file_entry, file)
+
+
+def _demo_items(file_entry: HDF5Entry, demo_file: HDF5File) -> Iterator[Item]:
+    """One item for each demonstration; the file is opened again, so that the names of only one file are in memory."""
+    try:
+        with open_hdf5(file_entry.path) as file:
+            demos = masks_by_demo(file)
+    except SourceError as error:
+        for number in range(demo_file.count):
+            entry = _demo_entry(file_entry, str(number), ())
+            yield failing_item(entry.episode_id, _location(entry), error)
+        return
+    for name, masks in demos.items():
+        entry = _demo_entry(file_entry, name, masks)
+        load = functools.partial(load_demo, entry)
+        yield Item(episode_id=entry.episode_id, location=f"{entry.path}, {name}", load=load)
+
+
+def _demo_entry(file_entry: HDF5Entry, name: str, masks: tuple[str, ...]) -> HDF5Entry:
+    return HDF5Entry(
+        dataset=file_entry.dataset,
+        split=split_of(masks),
+        key=f"{file_entry.key}/{name}",
+        path=file_entry.path,
+        group=f"data/{name}",
+        rate_hz=file_entry.rate_hz,
+        masks=masks,
+    )
+
+
+def _location(entry: HDF5Entry) -> str:
+    return f"{entry.path} {entry.group}".strip()
+
+
+hdf5 = Ingester(name=FORMAT, recognises=recognises, open=open_hdf5_dataset)

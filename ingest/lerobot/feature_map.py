@@ -1,0 +1,281 @@
+"""Roles of the columns and cameras of a LeRobot dataset, by info.json, a data file and modality.json."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ares.formats import ACTION_KEY, INDEX_DTYPES, REWARD_KEY, STATE_KEY
+from ingest.lerobot.column_types import is_image, is_number, is_text, row_width, value_type
+from ingest.lerobot.names import (
+    annotation_keys,
+    camera_names,
+    flatten_names,
+    has_nested_lists,
+    modality_columns,
+    part_names,
+    short_name,
+)
+from ingest.signals import MAX_SIGNAL_WIDTH
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Columns that number the rows: the same episode has other numbers in another dataset.
+INDICES = tuple(INDEX_DTYPES)
+
+_STATE_KEYS = (STATE_KEY, "state", "observation.qpos", "qpos", "observation.robot_state", "robot_state")
+_ACTION_KEYS = (ACTION_KEY, "actions")
+_REWARD_KEYS = (REWARD_KEY, "reward")
+_OUTCOME_KEYS = ("next.success", "is_episode_successful")
+_INSTRUCTION = re.compile(r"instruction|task_description|coarse_action|(^|\.)task$")
+
+
+@dataclass(frozen=True, slots=True)
+class SignalColumn:
+    """A column of numbers.
+
+    Attributes:
+        key: Name of the column in the data files.
+        names: Declared names of its dimensions, which may not match their number.
+    """
+
+    key: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CameraFeature:
+    """A camera as the metadata describes it.
+
+    Attributes:
+        key: Key of the feature.
+        name: Short name of the camera.
+        codec: Codec by info.json, or "".
+        size: Width and height in pixels by info.json, or None.
+    """
+
+    key: str
+    name: str
+    codec: str
+    size: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeRobotFeatureMap:
+    """The role of every column.
+
+    Attributes:
+        state: Columns that make up the state, in order.
+        action: Columns that make up the action, in order.
+        reward_column: Column of the reward, or "".
+        outcome_column: Column that records success, or "".
+        extra_signals: Other columns of numbers.
+        text_columns: Columns of text.
+        annotation_columns: Columns that hold task indices, as task_index does.
+        video_cameras: Cameras whose frames are in videos.
+        image_cameras: Cameras whose images are in the data files.
+    """
+
+    state: tuple[SignalColumn, ...]
+    action: tuple[SignalColumn, ...]
+    reward_column: str
+    outcome_column: str
+    extra_signals: tuple[SignalColumn, ...]
+    text_columns: tuple[str, ...]
+    annotation_columns: tuple[str, ...]
+    video_cameras: tuple[CameraFeature, ...]
+    image_cameras: tuple[CameraFeature, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are read from a data file, each once."""
+        signals = (column.key for column in (*self.state, *self.action, *self.extra_signals))
+        scalars = (key for key in (self.reward_column, self.outcome_column) if key)
+        return tuple(
+            dict.fromkeys((*INDICES, *signals, *scalars, *self.text_columns, *self.annotation_columns))
+        )
+
+
+def is_instruction(key: str) -> bool:
+    """Whether the texts of a column are instructions (and not, for example, whether the episode is valid)."""
+    return _INSTRUCTION.search(key) is not None
+
+
+def map_features(
+    features: Mapping[str, Mapping[str, Any]], schema: pa.Schema | None, modality: Mapping[str, Any]
+) -> tuple[LeRobotFeatureMap, list[str]]:
+    """Assign a role to every column.
+
+    Args:
+        features: Features of info.json.
+        schema: Schema of a data file, or None where there is none.
+        modality: Content of modality.json, or empty.
+
+    Returns:
+        The roles, and warnings about the dataset and about columns that are left out.
+    """
+    column_types = {} if schema is None else {name: schema.field(name).type for name in schema.names}
+    number_columns = {
+        key: kind for key, kind in column_types.items() if is_number(kind) and key not in INDICES
+    }
+
+    def to_columns(keys: tuple[str, ...]) -> tuple[SignalColumn, ...]:
+        return tuple(_signal_column(key, column_types, features, modality) for key in keys)
+
+    state = _signal_keys(number_columns, _STATE_KEYS, modality, "state")
+    action = _signal_keys(number_columns, _ACTION_KEYS, modality, "action")
+    task_keys = {*annotation_keys(modality), *(key for key in column_types if key.startswith("annotation."))}
+    reward = next((key for key in _REWARD_KEYS if key in number_columns), "")
+    outcome = next((key for key in _OUTCOME_KEYS if key in number_columns), "")
+    unassigned = [key for key in number_columns if key not in {*state, *action, *task_keys, reward}]
+    wide = [
+        key for key in unassigned if row_width(number_columns[key], features.get(key, {})) > MAX_SIGNAL_WIDTH
+    ]
+    extra = tuple(key for key in unassigned if key not in wide)
+    texts = tuple(key for key, column_type in column_types.items() if is_text(column_type))
+    annotations = tuple(key for key in number_columns if key in task_keys)
+    video_cameras, image_cameras = _camera_features(features, column_types, camera_names(modality))
+    feature_map = LeRobotFeatureMap(
+        state=to_columns(state),
+        action=to_columns(action),
+        extra_signals=to_columns(extra),
+        reward_column=reward,
+        outcome_column=outcome,
+        text_columns=texts,
+        annotation_columns=annotations,
+        video_cameras=video_cameras,
+        image_cameras=image_cameras,
+    )
+    stored = {*number_columns, *texts, *INDICES, *(camera.key for camera in image_cameras)}
+    return feature_map, [
+        *_dataset_warnings(features, column_types, number_columns),
+        *(f"column {key} is wider than {MAX_SIGNAL_WIDTH}, left out" for key in sorted(wide)),
+        *_unsupported_columns(column_types, stored),
+    ]
+
+
+def _unsupported_columns(column_types: Mapping[str, pa.DataType], stored_keys: set[str]) -> list[str]:
+    """A warning for each column whose type is not supported."""
+    return [
+        f"column {key} is of type {column_types[key]}, left out"
+        for key in column_types
+        if key not in stored_keys
+    ]
+
+
+def _dataset_warnings(
+    features: Mapping[str, Mapping[str, Any]],
+    column_types: Mapping[str, pa.DataType],
+    number_columns: Mapping[str, pa.DataType],
+) -> Iterator[str]:
+    for key, column_type in number_columns.items():
+        if str(value_type(column_type)) == "double":
+            yield f"column {key} is float64, stored as float32"
+    for key, feature in features.items():
+        yield from _feature_warnings(key, feature, column_types, number_columns)
+    if column_types and "frame_index" not in column_types:
+        yield "there is no column frame_index"
+    if column_types and not any(key.startswith("observation.") for key in {*column_types, *features}):
+        yield "keys have no prefix observation."
+
+
+def _feature_warnings(
+    key: str,
+    feature: Mapping[str, Any],
+    column_types: Mapping[str, pa.DataType],
+    number_columns: Mapping[str, pa.DataType],
+) -> Iterator[str]:
+    names, flat_names = feature.get("names"), flatten_names(feature.get("names"))
+    if feature.get("dtype") in ("video", "image"):
+        if _escapes_dataset(key):
+            yield f"camera {key!r} points outside the dataset, left out"
+        if feature.get("dtype") == "image" and column_types and key not in column_types:
+            yield f"feature {key} of info.json has no column"
+        return
+    if has_nested_lists(names):
+        yield f"names of {key} are nested too deep"
+    if column_types and key not in column_types and key not in INDICES:
+        yield f"feature {key} of info.json has no column"
+    if flat_names and key in number_columns and len(flat_names) != row_width(number_columns[key], feature):
+        yield f"names of {key} are not as many as its dimensions"
+
+
+def _signal_keys(
+    number_columns: Mapping[str, pa.DataType],
+    known_keys: tuple[str, ...],
+    modality: Mapping[str, Any],
+    group: str,
+) -> tuple[str, ...]:
+    """Keys of state or action: a column with a known key, else those of modality.json, else parts of a known key."""
+    for key in known_keys:
+        if key in number_columns:
+            return (key,)
+    named = tuple(key for key in modality_columns(modality, group) if key in number_columns)
+    if named:
+        return named
+    for key in known_keys:
+        parts = tuple(name for name in number_columns if name.startswith((f"{key}.", f"{key}s.")))
+        if parts:
+            return parts
+    return ()
+
+
+def _signal_column(
+    key: str,
+    column_types: Mapping[str, pa.DataType],
+    features: Mapping[str, Mapping[str, Any]],
+    modality: Mapping[str, Any],
+) -> SignalColumn:
+    feature = features.get(key, {})
+    declared_names = flatten_names(feature.get("names"))
+    return SignalColumn(
+        key,
+        part_names(modality, key, declared_names, row_width(column_types[key], feature)) or declared_names,
+    )
+
+
+def _camera_features(
+    features: Mapping[str, Mapping[str, Any]],
+    column_types: Mapping[str, pa.DataType],
+    names: Mapping[str, str],
+) -> tuple[tuple[CameraFeature, ...], tuple[CameraFeature, ...]]:
+    """The cameras with videos, and those with images in the data files."""
+    videos = [
+        key
+        for key, feature in features.items()
+        if feature.get("dtype") == "video" and not _escapes_dataset(key)
+    ]
+    images = [
+        key
+        for key, column_type in column_types.items()
+        if key not in videos and is_image(column_type) and not _escapes_dataset(key)
+    ]
+    used_names: set[str] = set()
+    cameras = []
+    for key in (*videos, *images):
+        feature = features.get(key, {})
+        video_info = feature.get("info") or feature.get("video_info") or {}
+        codec = str(video_info.get("video.codec") or "") if isinstance(video_info, dict) else ""
+        name = names.get(key) or short_name(key)
+        name = key if name in used_names else name
+        used_names.add(name)
+        cameras.append(CameraFeature(key, name, codec, _image_size(feature)))
+    return tuple(cameras[: len(videos)]), tuple(cameras[len(videos) :])
+
+
+def _escapes_dataset(key: str) -> bool:
+    """Whether a camera's key, which is a folder name, points outside the dataset."""
+    return ".." in key.split("/") or "\x00" in key
+
+
+def _image_size(feature: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Width and height of an image whose shape is (H, W, C) or (C, H, W)."""
+    shape = feature.get("shape")
+    if not isinstance(shape, list) or len(shape) != 3 or not all(isinstance(size, int) for size in shape):
+        return None
+    if shape[2] in (1, 3, 4):
+        return shape[1], shape[0]
+    return (shape[2], shape[1]) if shape[0] in (1, 3, 4) else None

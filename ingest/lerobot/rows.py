@@ -1,0 +1,247 @@
+"""Reads the rows of an episode from LeRobot data files; blocks of shared files are decoded once and cached."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from ares.errors import SourceError
+from ares.io import FileState, file_state
+from ingest.lerobot.metadata import parquet_source
+from ingest.lerobot.values import ColumnValues, EpisodeRows, concat_rows, decode_table, slice_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from numpy.typing import NDArray
+
+# LeRobot writes a row group per episode. Reading them one by one costs more than their bytes.
+_BLOCK_ROWS = 16_384
+# Size of the cache of decoded blocks; it always holds at least one block, however large.
+_CACHE_BYTES = 128 * 2**20
+
+_lock = threading.Lock()
+
+
+def file_state_or_none(path: str) -> FileState | None:
+    """Size and version of a file, or None when it is missing."""
+    try:
+        return file_state(path)
+    except OSError:
+        return None
+
+
+def read_episode_file(path: str, columns: tuple[str, ...]) -> EpisodeRows | None:
+    """Read a file that holds one episode; None when it is missing. Raises SourceError when it cannot be read."""
+    if file_state_or_none(path) is None:
+        return None
+    with _open_parquet(path) as file:
+        table = _read_columns(path, file, None, columns)
+    return slice_rows(decode_table(table), columns, 0, table.num_rows)
+
+
+def read_from_shared_file(path: str, episode: int, columns: tuple[str, ...]) -> EpisodeRows | None:
+    """Read an episode from a file that holds many; None when the file is missing or does not hold the episode.
+
+    A block of rows is decoded once for all episodes in it. Raises SourceError when the file cannot be read or the
+    rows of the episode are not contiguous.
+    """
+    state = file_state_or_none(path)
+    if state is None:
+        return None
+    with _lock:
+        file = _open_shared_file(path, state)
+        if episode in file.scattered:
+            raise SourceError("rows of the episode are not contiguous", f"{path}: episode {episode}")
+        if episode not in file.row_ranges:
+            return None
+        start, stop = file.row_ranges[episode]
+        try:
+            parts = [
+                _slice_block(file, number, columns, start, stop) for number in file.blocks_of(start, stop)
+            ]
+        except SourceError:
+            # A damaged row group must not make the other episodes of its block unreadable.
+            groups = file.row_groups_of(start, stop)
+            first = file.group_starts[groups.start]
+            block = decode_table(_read_columns(path, file.parquet, groups, columns))
+            parts = [slice_rows(block, columns, start - first, stop - first)]
+    return replace(parts[0] if len(parts) == 1 else concat_rows(parts), first_row=start)
+
+
+def _slice_block(
+    file: _SharedDataFile, number: int, columns: tuple[str, ...], start: int, stop: int
+) -> EpisodeRows:
+    first, last = file.block_bounds[number], file.block_bounds[number + 1]
+    block = _block_cache.get(file, number, columns)
+    return slice_rows(block, columns, max(start, first) - first, min(stop, last) - first)
+
+
+@functools.lru_cache(maxsize=8)
+def data_file_by_episode(paths: tuple[str, ...]) -> Mapping[int, str]:
+    """The file that holds each episode; files that cannot be read are skipped."""
+    path_by_episode: dict[int, str] = {}
+    for path in paths:
+        state = file_state_or_none(path)
+        try:
+            with _lock:
+                episodes = _open_shared_file(path, state).row_ranges if state else {}
+        except SourceError:
+            continue
+        path_by_episode |= dict.fromkeys(episodes, path)
+    return path_by_episode
+
+
+@dataclass(frozen=True, slots=True)
+class _SharedDataFile:
+    """An open file with many episodes.
+
+    Attributes:
+        path: The path it was opened by.
+        state: Size and version of the file when it was opened.
+        parquet: The open file.
+        row_ranges: First and end row (half open) of each episode.
+        scattered: Episodes whose rows are not contiguous.
+        block_groups: First and end row group (half open) of each block.
+        block_bounds: First row of each block, then the number of all rows.
+        group_starts: First row of each row group, then the number of all rows.
+    """
+
+    path: str
+    state: FileState
+    parquet: pq.ParquetFile
+    row_ranges: Mapping[int, tuple[int, int]]
+    scattered: frozenset[int]
+    block_groups: tuple[tuple[int, int], ...]
+    block_bounds: tuple[int, ...]
+    group_starts: tuple[int, ...]
+
+    def row_groups_of(self, start: int, stop: int) -> range:
+        """Indices of the row groups that hold the rows [start, stop)."""
+        return _indices_covering(self.group_starts, start, stop)
+
+    def blocks_of(self, start: int, stop: int) -> range:
+        """Indices of the blocks that hold the rows [start, stop)."""
+        return _indices_covering(self.block_bounds, start, stop)
+
+
+def _indices_covering(bounds: tuple[int, ...], start: int, stop: int) -> range:
+    return range(bisect_right(bounds, start) - 1, bisect_right(bounds, stop - 1))
+
+
+class _BlockCache:
+    """Least-recently-used cache of decoded blocks; used only while holding the lock."""
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[tuple[Any, ...], dict[str, ColumnValues]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, file: _SharedDataFile, number: int, columns: tuple[str, ...]) -> dict[str, ColumnValues]:
+        """Return a block from the cache, or read and decode it. Raises SourceError."""
+        key = (file.path, file.state, number, columns)
+        if key in self._blocks:
+            self._blocks.move_to_end(key)
+            return self._blocks[key]
+        first, last = file.block_groups[number]
+        block = decode_table(_read_columns(file.path, file.parquet, range(first, last), columns))
+        self._blocks[key] = block
+        self._bytes += _num_bytes(block)
+        while self._bytes > _CACHE_BYTES and len(self._blocks) > 1:
+            self._bytes -= _num_bytes(self._blocks.popitem(last=False)[1])
+        return block
+
+
+_block_cache = _BlockCache()
+
+
+def _num_bytes(block: Mapping[str, ColumnValues]) -> int:
+    return sum(values.nbytes for values in block.values())
+
+
+def _open_parquet(path: str) -> pq.ParquetFile:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(parquet_source(path))
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError("data file cannot be read", f"{path}: {error}") from None
+
+
+def _read_columns(
+    path: str, file: pq.ParquetFile, groups: range | None, columns: tuple[str, ...]
+) -> pa.Table:
+    import pyarrow as pa
+
+    stored = set(file.schema_arrow.names)
+    names = [name for name in columns if name in stored]
+    try:
+        return file.read(names) if groups is None else file.read_row_groups(list(groups), names)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError("data file cannot be read", f"{path}: {error}") from None
+
+
+@functools.lru_cache(maxsize=4)  # the footer of a file with thousands of row groups takes 20 MB
+def _open_shared_file(path: str, state: FileState) -> _SharedDataFile:
+    file = _open_parquet(path)
+    if "episode_index" not in file.schema_arrow.names:
+        raise SourceError("data file has no column episode_index", path)
+    table = _read_columns(path, file, range(file.metadata.num_row_groups), ("episode_index",))
+    row_ranges, scattered = _find_row_ranges(decode_table(table)["episode_index"].flat)
+    sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    block_groups, block_bounds = _group_into_blocks(sizes)
+    return _SharedDataFile(
+        path,
+        state,
+        file,
+        row_ranges,
+        frozenset(scattered),
+        block_groups,
+        block_bounds,
+        (0, *accumulate(sizes)),
+    )
+
+
+def _find_row_ranges(episodes: NDArray[Any]) -> tuple[dict[int, tuple[int, int]], set[int]]:
+    """Row range of each episode, and the episodes whose rows are not contiguous.
+
+    Args:
+        episodes: (rows,) episode of each row.
+    """
+    import numpy as np
+
+    starts = (
+        np.flatnonzero(np.diff(episodes, prepend=episodes[:1] - 1)) if len(episodes) else np.empty(0, int)
+    )
+    stops = [*starts[1:].tolist(), len(episodes)]
+    row_ranges: dict[int, tuple[int, int]] = {}
+    scattered: set[int] = set()
+    for episode, start, stop in zip(episodes[starts].tolist(), starts.tolist(), stops, strict=False):
+        if episode in row_ranges:
+            scattered.add(episode)
+        row_ranges[episode] = (start, stop)
+    return row_ranges, scattered
+
+
+def _group_into_blocks(sizes: list[int]) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...]]:
+    """Join adjacent row groups to blocks of about _BLOCK_ROWS rows.
+
+    Returns:
+        First and end row group of each block, and the first row of each block with the number of all rows.
+    """
+    groups: list[tuple[int, int]] = []
+    bounds = [0]
+    first = rows = 0
+    for number, size in enumerate(sizes, start=1):
+        rows += size
+        if rows >= _BLOCK_ROWS or number == len(sizes):
+            groups.append((first, number))
+            bounds.append(bounds[-1] + rows)
+            first, rows = number, 0
+    return tuple(groups), tuple(bounds)

@@ -1,0 +1,207 @@
+"""Ingester for LeRobot datasets (v2.0, v2.1, v3.0, GR00T); data files and videos are referred to, not copied."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.episode import RateSource
+from ares.errors import SourceError
+from ares.formats import INFO_PATH, MODALITY_PATH
+from ares.io import absolute_path, parse_path, walk_folders
+from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
+from ingest.lerobot.consistency import check_dataset, drop_cameras_without_video
+from ingest.lerobot.episode import FORMAT, LeRobotDataset, load_episode
+from ingest.lerobot.feature_map import LeRobotFeatureMap, map_features
+from ingest.lerobot.metadata import (
+    LeRobotInfo,
+    MetadataRow,
+    as_count,
+    count_episodes,
+    parquet_source,
+    read_episode_list,
+    read_info,
+    read_optional_json,
+)
+from ingest.signals import resolve_rate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Folder levels below the path that are searched: OWNER/NAME.
+_SEARCH_DEPTH = 2
+
+
+def recognises(path: str) -> bool:
+    """Whether a folder, or one up to two levels below it, is a LeRobot dataset."""
+    return next(_dataset_folders(absolute_path(path), _SEARCH_DEPTH), None) is not None
+
+
+def open_lerobot(path: str, options: IngestOptions) -> list[Source]:
+    """Open every dataset in a folder or up to two levels below it.
+
+    Raises:
+        SourceError: There is none, an info.json is not valid, or one name is given for several datasets.
+    """
+    root = absolute_path(path)
+    folders = list(_dataset_folders(root, _SEARCH_DEPTH))
+    if not folders:
+        raise SourceError(
+            "folder holds no LeRobot dataset", f"{path}: no {INFO_PATH} in it or up to two levels below"
+        )
+    if options.dataset and len(folders) > 1:
+        raise SourceError(
+            "one name for several datasets", f"{options.dataset!r} for {len(folders)} under {path}"
+        )
+    names = [_dataset_name(folder) for folder in folders]
+    if len(set(names)) < len(names):
+        names = [folder.relative_to(root).as_posix() for folder in folders]
+    return [
+        _open_dataset(folder, options.dataset or name, options)
+        for folder, name in zip(folders, names, strict=True)
+    ]
+
+
+def _dataset_folders(path: Path, depth: int) -> Iterator[Path]:
+    for folder, subfolders, _ in walk_folders(path, follow_links=True):
+        subfolders.sort()
+        if (folder / INFO_PATH).is_file():
+            yield folder
+            subfolders.clear()
+        elif len(folder.relative_to(path).parts) == depth:
+            subfolders.clear()
+
+
+def _dataset_name(folder: Path) -> str:
+    """Name of a dataset: its folder, or the repository name in a cache of the Hugging Face Hub."""
+    snapshot = re.fullmatch(r"datasets--(?:.+--)?(.+)", folder.parent.parent.name)
+    return snapshot[1] if snapshot and folder.parent.name == "snapshots" else folder.name
+
+
+def _open_dataset(folder: Path, name: str, options: IngestOptions) -> Source:
+    info = read_info(folder)
+    warnings: list[str] = []
+    feature_map, has_data = _map_features(info, warnings)
+    fps, rate_hz, rate_source = _frame_and_step_rate(info, options)
+    if rate_source == "assumed":
+        warnings.append(f"fps in info.json is not known, {rate_hz:g} Hz assumed (give --rate)")
+    dataset = LeRobotDataset(
+        name=name,
+        info=info,
+        feature_map=feature_map,
+        fps=fps,
+        rate_hz=rate_hz,
+        rate_source=rate_source,
+        splits=_read_splits(info),
+        has_data=has_data,
+    )
+    total, num_frames = count_episodes(info)
+    if total:
+        rows = read_episode_list(info)
+        warnings.extend(check_dataset(dataset, total, num_frames))
+    else:
+        file_rows = _rows_from_file_names(info, feature_map)
+        total, rows = len(file_rows), iter(file_rows)
+        warnings.append("the metadata lists no episodes; they are taken from the files")
+        warnings.extend(check_dataset(dataset, total, None))
+    return Source(
+        format=FORMAT,
+        dataset=name,
+        version=info.version,
+        total=total,
+        items=_items(dataset, rows),
+        warnings=tuple(warnings),
+    )
+
+
+def _map_features(info: LeRobotInfo, warnings: list[str]) -> tuple[LeRobotFeatureMap, bool]:
+    """The roles of the columns of a dataset, and whether it has any data file."""
+    schema, has_data = _first_schema(info)
+    try:
+        modality = read_optional_json(parse_path(info.root) / MODALITY_PATH)
+    except SourceError as error:
+        warnings.append(f"{error.reason}, its names are not used")
+        modality = None
+    feature_map, feature_warnings = map_features(info.features, schema, modality or {})
+    feature_map, camera_warnings = drop_cameras_without_video(info, feature_map)
+    warnings += [*feature_warnings, *camera_warnings]
+    if not has_data:
+        warnings.append("there are no data files: episodes have no signals")
+    return feature_map, has_data
+
+
+def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:
+    """The schema of the first readable data file, and whether there is any data file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    has_data = False
+    for path in info.data_files():
+        has_data = True
+        try:
+            return pq.read_schema(parquet_source(path)), has_data
+        except (pa.ArrowException, OSError):
+            continue  # the episodes of a damaged file report it when they are loaded
+    return None, has_data
+
+
+def _frame_and_step_rate(info: LeRobotInfo, options: IngestOptions) -> tuple[float, float, RateSource]:
+    """Frames per second of the dataset, steps per second, and where that rate comes from."""
+    stored_fps = info.document.get("fps")
+    is_valid = (
+        isinstance(stored_fps, int | float)
+        and not isinstance(stored_fps, bool)
+        and 0 < stored_fps < float("inf")
+    )
+    fps = float(stored_fps) if is_valid and stored_fps else None
+    rate_hz, rate_source = resolve_rate(options.rate_hz, fps, "source")
+    return fps or rate_hz, rate_hz, rate_source
+
+
+def _read_splits(info: LeRobotInfo) -> tuple[tuple[str, int, int], ...]:
+    """Name, first episode and end (half open) of each split; malformed ones are left out."""
+    ranges = info.document.get("splits")
+    splits = []
+    for name, bounds in ranges.items() if isinstance(ranges, dict) else ():
+        match = re.fullmatch(r"(\d{1,15}):(\d{1,15})", str(bounds))
+        if match:
+            splits.append((str(name), int(match[1]), int(match[2])))
+    return tuple(splits)
+
+
+def _rows_from_file_names(
+    info: LeRobotInfo, feature_map: LeRobotFeatureMap
+) -> list[tuple[str, MetadataRow | SourceError]]:
+    """Episodes by the names of their files, for datasets whose metadata lists none.
+
+    Raises SourceError when there is no such file.
+    """
+    videos = [path for camera in feature_map.video_cameras for path in info.video_files(camera.key)]
+    paths = [] if info.shared_files else [*info.data_files(), *videos]
+    matches = {path: re.search(r"_(\d+)\.\w+$", path) for path in reversed(paths)}
+    path_by_episode = {int(match[1]): path for path, match in matches.items() if match}
+    if not path_by_episode:
+        raise SourceError("dataset holds no episode", f"{info.root}: none in meta, and no data file or video")
+    return [(path_by_episode[episode], {"episode_index": episode}) for episode in sorted(path_by_episode)]
+
+
+def _items(dataset: LeRobotDataset, rows: Iterator[tuple[str, MetadataRow | SourceError]]) -> Iterator[Item]:
+    """Yield one item for each listed episode; a line that is broken becomes an item whose load raises."""
+    for number, (location, row) in enumerate(rows, start=1):
+        if not isinstance(row, SourceError) and as_count(row.get("episode_index")) is None:
+            row = SourceError("metadata has no episode_index", f"{location}: {row.get('episode_index')!r}")
+        if isinstance(row, SourceError):
+            yield failing_item(dataset.identity(f"line {number}"), location, row)
+            continue
+        key = str(as_count(row["episode_index"]))
+        yield Item(
+            episode_id=dataset.identity(key),
+            location=f"{location}: episode {key}",
+            load=functools.partial(load_episode, dataset, row),
+        )
+
+
+lerobot = Ingester(name=FORMAT, recognises=recognises, open=open_lerobot)

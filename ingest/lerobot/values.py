@@ -1,0 +1,162 @@
+"""Decodes columns of LeRobot data files, nested lists included, to arrays and slices out the rows of an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ingest.lerobot.column_types import is_list, is_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+class ColumnValues(NamedTuple):
+    """A decoded column.
+
+    Attributes:
+        flat: All its numbers in the source's own dtype, or indices into `texts`.
+        width: Numbers per row, where all rows have as many.
+        offsets: (rows + 1,) offset of each row in `flat` where the widths of rows differ, else None.
+        texts: Distinct texts of a text column, else None.
+    """
+
+    flat: NDArray[Any]
+    width: int
+    offsets: NDArray[np.int64] | None = None
+    texts: tuple[str, ...] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers."""
+        return self.flat.nbytes
+
+    def rows(self, start: int, stop: int) -> NDArray[Any] | None:
+        """(stop - start, D) numbers, a copy; None when the widths of these rows differ."""
+        import numpy as np
+
+        if self.offsets is None:
+            return self.flat[start * self.width : stop * self.width].reshape(stop - start, self.width).copy()
+        bounds = self.offsets[start : stop + 1]
+        widths = np.diff(bounds)
+        if len(widths) == 0 or widths[0] == 0 or (widths != widths[0]).any():
+            return None
+        return self.flat[bounds[0] : bounds[-1]].reshape(stop - start, -1).copy()
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRows:
+    """The rows of an episode.
+
+    Attributes:
+        count: Number of rows.
+        numbers: (T, D) by column, in the source's own dtype.
+        texts: Distinct texts by column, in order of appearance.
+        warnings: Why columns are left out.
+        first_row: Number of the first row in its file.
+    """
+
+    count: int
+    numbers: Mapping[str, NDArray[Any]]
+    texts: Mapping[str, tuple[str, ...]]
+    warnings: tuple[str, ...] = ()
+    first_row: int = 0
+
+
+def decode_table(table: pa.Table) -> dict[str, ColumnValues]:
+    """Decode every column of a table."""
+    import pyarrow as pa
+
+    columns = {}
+    for name in table.column_names:
+        column = table.column(name)
+        array = (
+            column.chunk(0)
+            if column.num_chunks == 1
+            else pa.concat_arrays(column.chunks)
+            if column.chunks
+            else pa.array([], column.type)
+        )
+        columns[name] = _decode_column(array)
+    return columns
+
+
+def _decode_column(array: Any) -> ColumnValues:
+    """Decode a column: lists of equal length are flattened, missing numbers become NaN, texts become indices."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    array = getattr(array, "storage", array)
+    if is_text(array.type):
+        encoded = array.fill_null("").dictionary_encode()
+        texts = tuple(str(text) for text in encoded.dictionary.to_pylist())
+        return ColumnValues(encoded.indices.to_numpy(zero_copy_only=False), 1, None, texts)
+    width, offsets = 1, None
+    while is_list(array.type):
+        if types.is_fixed_size_list(array.type) and not array.null_count:
+            size, array = array.type.list_size, array.flatten()
+        else:
+            lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+            array = array.flatten()
+            size = int(lengths[0]) if len(lengths) else 0
+            if (lengths != size).any() or size == 0:
+                if offsets is not None or width != 1:
+                    return ColumnValues(np.empty(0), 1, np.zeros(1, np.int64))
+                offsets, size = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), 1
+        if offsets is not None and size != 1:
+            offsets = offsets * size
+        width *= size
+        array = getattr(array, "storage", array)
+    if array.null_count and types.is_boolean(array.type):
+        array = array.cast(pa.float32())
+    flat = array.to_numpy(zero_copy_only=False)
+    return ColumnValues(flat, width, offsets)
+
+
+def slice_rows(
+    block: Mapping[str, ColumnValues], columns: tuple[str, ...], start: int, stop: int
+) -> EpisodeRows:
+    """Rows [start, stop) of a decoded block."""
+    numbers: dict[str, NDArray[Any]] = {}
+    texts: dict[str, tuple[str, ...]] = {}
+    warnings = []
+    for name in columns:
+        if name not in block:
+            if name != "frame_index":
+                warnings.append(f"column {name} is missing")
+            continue
+        values = block[name]
+        if values.texts is not None:
+            codes = dict.fromkeys(values.flat[start:stop].tolist())
+            texts[name] = tuple(values.texts[code] for code in codes)
+            continue
+        rows = values.rows(start, stop)
+        if rows is None:
+            warnings.append(f"column {name} is not equally wide in every step")
+        else:
+            numbers[name] = rows
+    return EpisodeRows(stop - start, numbers, texts, tuple(warnings))
+
+
+def concat_rows(parts: list[EpisodeRows]) -> EpisodeRows:
+    """Join the rows of an episode that lie in several blocks."""
+    import numpy as np
+
+    warnings = dict.fromkeys(warning for part in parts for warning in part.warnings)
+    numbers: dict[str, NDArray[Any]] = {}
+    for name in parts[0].numbers:
+        arrays = [part.numbers[name] for part in parts if name in part.numbers]
+        if len({array.shape[1] for array in arrays}) == 1 and len(arrays) == len(parts):
+            numbers[name] = np.concatenate(arrays)
+        else:
+            warnings[f"column {name} is not equally wide in every step"] = None
+    texts = {
+        name: tuple(dict.fromkeys(text for part in parts for text in part.texts[name]))
+        for name in parts[0].texts
+    }
+    return EpisodeRows(sum(part.count for part in parts), numbers, texts, tuple(warnings))

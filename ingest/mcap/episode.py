@@ -1,0 +1,293 @@
+"""Builds the record of an MCAP recording: cameras and signals on one step clock, by the times of the messages."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ares.episode import Camera, Episode, Json, MediaRef, Record, Signal, Trajectory
+from ares.errors import SourceError
+from ares.formats import recording_files
+from ares.io import FileState, describe_os_error, file_state
+from ares.media import frozen_camera_flags
+from ares.media.mcap import TopicImages, first_image_at
+from ares.media.video import FrameSpans, find_inactive_spans
+from ingest.mcap.clock import (
+    RATE_TOLERANCE,
+    StepClock,
+    image_times,
+    make_step_clock,
+    time_warnings,
+    times_in_span,
+)
+from ingest.mcap.spans import EpisodeSpan
+from ingest.mcap.topics import RecordingContents, read_contents
+from ingest.mcap.tracks import SIGNAL_FIELDS, SignalTrack, build_track
+from ingest.media_files import describe_camera, hash_media_files
+from ingest.names import distinct_texts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FORMAT = "mcap"
+
+_TOPIC_KEYS = (("state_topics", ("joints",)), ("action_topics", ("action", "array")))
+ROUNDED_WARNING = "float64 numbers are stored as float32"
+# Parts of topic names that say nothing about the camera.
+_COMMON_PARTS = frozenset(
+    {"camera", "cameras", "image", "images", "compressed", "image_raw", "image_rect", "image_color", "video"}
+)
+
+
+def load_recording(
+    uri: str,
+    key: str,
+    dataset: str,
+    episode_id: str,
+    user_rate_hz: float | None,
+    span: EpisodeSpan | None = None,
+) -> Record:
+    """Read a recording, or the span of it that is an episode: signals as numbers, images by reference.
+
+    The steps are the images of the first camera, by name, that has more than one. Without such a camera they are the
+    messages of the first signal. At a rate set by the user they are evenly spaced over the same time. Every other
+    topic gives each step its latest message at or before the step.
+
+    Raises SourceError when a file is missing or is not an MCAP file, or holds neither camera nor signal.
+    """
+    files = recording_files(uri)
+    contents = _read_contents_once(files) if span else read_contents(files)
+    tracks = _build_tracks(contents)
+    if not contents.images and not tracks:
+        raise _no_content_error(contents, uri)
+    clock = make_step_clock(contents, tracks, span, user_rate_hz, uri)
+    trajectory = _make_trajectory(contents, tracks, clock.times)
+    instructions = distinct_texts(_instruction_texts(contents, span))
+    episode = Episode(
+        episode_id=episode_id,
+        format=FORMAT,
+        dataset=dataset,
+        version="",
+        split="",
+        key=key,
+        source=uri,
+        content_hash=_content_hash(files, span),
+        instruction=instructions[0] if instructions else "",
+        instructions=instructions,
+        robot=span.robot if span else "",
+        num_steps=len(clock.times),
+        rate_hz=clock.rate_hz,
+        rate_source=clock.rate_source,
+        cameras=tuple(_make_cameras(contents, uri, clock)),
+        success=span.success if span else None,
+        success_source="success" if span and span.success is not None else "",
+        state_names=trajectory.state.names if trajectory.state else (),
+        action_names=trajectory.action.names if trajectory.action else (),
+        metadata={**_make_metadata(contents, tracks, clock), **(span.metadata if span else {})},
+    )
+    _add_time_warnings(contents, tracks, clock.times, span)
+    return Record(episode=episode, trajectory=trajectory, warnings=tuple(contents.warnings))
+
+
+def _content_hash(files: list[str], span: EpisodeSpan | None) -> str:
+    try:
+        file_hash = hash_media_files(files)
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{error.filename}: {describe_os_error(error)}") from None
+    if span is None:
+        return file_hash
+    return hashlib.blake2b(f"{file_hash} {span.start} {span.stop}".encode(), digest_size=16).hexdigest()
+
+
+def _read_contents_once(files: list[str]) -> RecordingContents:
+    """Read a recording that holds several episodes, once for all of them."""
+    states = tuple((path, *_file_state(path)) for path in files)
+    contents = _cached_contents(states)
+    return replace(contents, warnings=dict(contents.warnings))
+
+
+def _file_state(path: str) -> FileState:
+    try:
+        return file_state(path)
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
+
+
+@functools.lru_cache(maxsize=2)
+def _cached_contents(files: tuple[tuple[str, int, str], ...]) -> RecordingContents:
+    return read_contents([path for path, _, _ in files])
+
+
+def _instruction_texts(contents: RecordingContents, span: EpisodeSpan | None) -> list[str]:
+    """Instructions: that of the span and those published in it, else the last one before it."""
+    texts = sorted(contents.texts, key=lambda entry: entry[0])
+    if span is None:
+        return [text for _, text in texts]
+    before = [text for time, text in texts if time < span.start][-1:]
+    inside = [text for time, text in texts if span.start <= time < span.stop]
+    return [span.instruction, *(inside or ([] if span.instruction else before))]
+
+
+def _no_content_error(contents: RecordingContents, uri: str) -> SourceError:
+    """The error for a recording without camera and signal, with its topics and why they are not used."""
+    parts = [f"{topic} ({schema})" for topic, schema in contents.unused.items()]
+    parts += [f"{topic} ({error})" for topic, error in contents.skipped.items()]
+    parts += [text for text in contents.warnings if not text.startswith("topic ")]
+    is_unreadable = contents.skipped and not contents.unused
+    reason = "no topic can be read" if is_unreadable else "holds no camera and no signal"
+    topics = "; ".join(parts[:12]) or "no topic"
+    return SourceError(reason, f"{uri}: {contents.num_messages} messages; {topics}")
+
+
+def _build_tracks(contents: RecordingContents) -> dict[str, dict[str, SignalTrack]]:
+    """Tracks by topic and field, for the fields that have values; the first field is the main one."""
+    tracks = {
+        topic: {name: build_track(contents.signals[topic], name) for name in contents.signals[topic].fields()}
+        for topic in sorted(contents.signals)
+    }
+    return {topic: fields for topic, fields in tracks.items() if fields}
+
+
+def _main_track(fields: Mapping[str, SignalTrack]) -> SignalTrack:
+    return next(iter(fields.values()))
+
+
+def _make_trajectory(
+    contents: RecordingContents,
+    tracks: Mapping[str, Mapping[str, SignalTrack]],
+    step_times: NDArray[np.int64],
+) -> Trajectory:
+    states = {topic: fields for topic, fields in tracks.items() if contents.uses[topic] == "joints"}
+    actions = {topic: fields for topic, fields in tracks.items() if topic not in states}
+    for topic, fields in actions.items():
+        if "position" not in fields:
+            contents.warn(f"action topic {topic} holds {next(iter(fields))}, not position")
+    signals = {
+        name: _join_tracks(
+            {topic: fields[name] for topic, fields in states.items() if name in fields}, step_times
+        )
+        for name in SIGNAL_FIELDS
+    }
+    state = signals.pop("position")
+    return Trajectory(
+        timestamps=(step_times - step_times[0]) / 1e9,
+        state=state,
+        action=_join_tracks({topic: _main_track(fields) for topic, fields in actions.items()}, step_times),
+        extra={name: signal for name, signal in signals.items() if signal is not None},
+    )
+
+
+def _join_tracks(tracks: Mapping[str, SignalTrack], step_times: NDArray[np.int64]) -> Signal | None:
+    """Join topics side by side on the step clock; where names repeat, all get their topic as prefix."""
+    import numpy as np
+
+    if not tracks:
+        return None
+    columns = [(topic, name) for topic, track in tracks.items() for name in track.signal.names]
+    names = tuple(name for _, name in columns)
+    if len(set(names)) < len(names):
+        names = tuple(f"{topic}/{name}" for topic, name in columns)
+    values = [
+        track.signal.values[np.maximum(np.searchsorted(track.times, step_times, side="right") - 1, 0)]
+        for track in tracks.values()
+    ]
+    return Signal(np.concatenate(values, axis=1), names)
+
+
+def _camera_names(topics: list[str]) -> dict[str, str]:
+    """Name of each camera by topic: the topic without common parts such as "image_raw", where that is unique."""
+    short = {
+        topic: "_".join(part for part in topic.split("/") if part and part not in _COMMON_PARTS)
+        for topic in topics
+    }
+    names = list(short.values())
+    return {topic: name or "camera" if names.count(name) == 1 else topic for topic, name in short.items()}
+
+
+def _make_cameras(contents: RecordingContents, uri: str, clock: StepClock) -> Iterator[Camera]:
+    for topic, name in _camera_names(sorted(contents.images)).items():
+        yield _make_camera(contents, uri, topic, name, clock)
+
+
+def _make_camera(contents: RecordingContents, uri: str, topic: str, name: str, clock: StepClock) -> Camera:
+    images, info = contents.images[topic], contents.image_infos[topic]
+    start, stop = (float(clock.times[step] - images.start) / 1e9 for step in (0, -1))
+    first = first_image_at(images.seconds, start)
+    last = max(first_image_at(images.seconds, stop), first)
+    num_frames, duration = last - first + 1, len(clock.times) / clock.rate_hz
+    image_seconds = images.seconds[last] - images.seconds[first]
+    rate_hz = (num_frames - 1) / image_seconds if image_seconds > 0 else num_frames / duration
+    is_step_rate = abs(rate_hz - clock.rate_hz) <= RATE_TOLERANCE * clock.rate_hz
+    if num_frames == len(clock.times) and is_step_rate:
+        rate_hz = clock.rate_hz  # the images are the steps
+    media = MediaRef(
+        kind="mcap",
+        uri=uri,
+        start_seconds=start,
+        stop_seconds=start + duration,
+        num_frames=num_frames,
+        rate_hz=rate_hz,
+        key=topic,
+    )
+    flags = frozen_camera_flags(media, _inactive_spans(images, info.width * info.height), first)
+    return describe_camera(name, info, media, flags=flags)
+
+
+def _inactive_spans(images: TopicImages, pixels: int) -> FrameSpans:
+    """Spans in which the images of a topic seem not to change."""
+    if images.kind == "video":
+        keyframes = set(images.keyframes)
+        is_key = [number in keyframes for number in range(len(images.sizes))]
+        return find_inactive_spans(images.sizes, is_key, pixels)
+    return ((0, len(images.sizes)),) if images.identical and len(images.sizes) > 2 else ()
+
+
+def _make_metadata(
+    contents: RecordingContents, tracks: Mapping[str, Mapping[str, SignalTrack]], clock: StepClock
+) -> dict[str, Json]:
+    """Start time, measured rate, and which topics are used and which are not."""
+    metadata: dict[str, Json] = {"start_stamp_seconds": float(clock.times[0]) / 1e9}
+    for key, uses in _TOPIC_KEYS:
+        topics: list[Json] = [topic for topic in tracks if contents.uses[topic] in uses]
+        if topics:
+            metadata[key] = topics
+    if contents.unused:
+        metadata["unused_topics"] = dict(sorted(contents.unused.items()))
+    return {**metadata, **clock.measured}
+
+
+def _add_time_warnings(
+    contents: RecordingContents,
+    tracks: Mapping[str, Mapping[str, SignalTrack]],
+    step_times: NDArray[np.int64],
+    span: EpisodeSpan | None,
+) -> None:
+    """Add warnings about the times and the values of every topic that is used."""
+    for topic in sorted(contents.images):
+        images = contents.images[topic]
+        for text in time_warnings(
+            times_in_span(image_times(images), span),
+            step_times,
+            has_own_times=images.has_own_times,
+            in_time_order=images.in_time_order,
+        ):
+            contents.warn(f"topic {topic} {text}")
+    for topic, fields in tracks.items():
+        track = _main_track(fields)
+        for text in time_warnings(
+            times_in_span(track.times, span),
+            step_times,
+            has_own_times=track.has_own_times,
+            in_time_order=track.in_time_order,
+        ):
+            contents.warn(f"topic {topic} {text}")
+        if any(track.is_rounded for track in fields.values()):
+            contents.warn(ROUNDED_WARNING)
+        if any(track.overflows for track in fields.values()):
+            contents.warn(f"topic {topic} has values beyond float32; they are infinite")
+        if not track.is_complete:
+            contents.warn(f"topic {topic} lacks some joints in some messages; they keep their last value")

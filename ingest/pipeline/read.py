@@ -1,0 +1,123 @@
+"""Reads and checks records in a reader process, and encodes them as rows for the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ares.episode import Record
+from ares.errors import AresError, SourceError
+from ares.io import describe_os_error
+from ares.jobs import WorkerPool, tune_garbage_collector, utc_now, without_pandas
+from ares.media import stamp_record
+from ares.store.annotations import annotation_to_row
+from ares.store.lance import EpisodeBatch, encode_records
+from ingest.checks import CHECKER, CheckFinding, check_record, findings_annotation
+from ingest.pipeline.media_copy import count_copied_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class RecordIdentity(NamedTuple):
+    """What tells whether a record is the stored episode of the same id.
+
+    Attributes:
+        content_hash: Hash of the record.
+        source: The file that holds it.
+    """
+
+    content_hash: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedBatch:
+    """Records that were read and checked together, encoded as rows.
+
+    Attributes:
+        rows: Rows of episodes, with the columns of the checks, and of signals.
+        annotations: Findings of the checks, one row of the annotation log for each record.
+        warnings: By reason: how many of the records it holds for, and the row of the first.
+        copied_bytes: Size of the copies of their cameras.
+        nbytes: Size of `rows` in memory; counted by the reader, since counting takes Arrow long.
+    """
+
+    rows: EpisodeBatch
+    annotations: tuple[AnnotationTexts, ...]
+    warnings: Mapping[str, tuple[int, int]]
+    copied_bytes: int
+    nbytes: int
+
+
+# The columns of `AnnotationRow` as a bare tuple of texts, which the garbage collector does not have to track.
+AnnotationTexts = tuple[str, ...]
+LoadFunction = Callable[[], Record | RecordIdentity]
+ReadResult = CheckedBatch | RecordIdentity | AresError
+Readers = WorkerPool[LoadFunction, CheckedBatch | RecordIdentity]
+
+
+def start_reader() -> Callable[[Sequence[LoadFunction]], list[ReadResult]]:
+    """Set up a process that only reads records; returns `read_records`."""
+    without_pandas()
+    tune_garbage_collector()
+    return read_records
+
+
+def read_records(loads: Sequence[LoadFunction]) -> list[ReadResult]:
+    """Read, check and encode records.
+
+    Returns:
+        For each, in order: the one batch that holds them all, its identity where only that was to be read, or its
+        error. The rows of the batch are in the order of the records.
+    """
+    loaded = [_load(load) for load in loads]
+    records = [record for record in loaded if isinstance(record, Record)]
+    batch = _encode(records) if records else None
+    return [batch if batch and isinstance(result, Record) else result for result in loaded]  # type: ignore[misc]
+
+
+def _load(load: LoadFunction) -> Record | RecordIdentity | AresError:
+    try:
+        loaded = load()
+        return loaded if isinstance(loaded, RecordIdentity) else stamp_record(loaded)
+    except AresError as error:
+        return error
+    except OSError as error:  # a disk or a server that fails costs only the records that were read from it
+        return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
+
+
+def _encode(records: Sequence[Record]) -> CheckedBatch:
+    findings = [check_record(record) for record in records]
+    rows = encode_records(records)
+    rows = replace(rows, episodes=_append_num_findings(rows.episodes, list(map(len, findings))))
+    return CheckedBatch(
+        rows=rows,
+        annotations=tuple(map(_encode_findings, records, findings)),
+        warnings=_count_warnings(records, findings),
+        copied_bytes=sum(count_copied_bytes(record.episode.cameras) for record in records),
+        nbytes=rows.nbytes,
+    )
+
+
+def _encode_findings(record: Record, findings: tuple[CheckFinding, ...]) -> AnnotationTexts:
+    return tuple(annotation_to_row(findings_annotation(record.episode, findings, utc_now())))
+
+
+def _append_num_findings(rows: pa.RecordBatch, counts: Sequence[int]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    (column,) = CHECKER.columns
+    return rows.append_column(column.name, pa.array(counts, pa.int64()))
+
+
+def _count_warnings(
+    records: Sequence[Record], findings: Sequence[Sequence[CheckFinding]]
+) -> dict[str, tuple[int, int]]:
+    warnings: dict[str, tuple[int, int]] = {}
+    for row, (record, record_findings) in enumerate(zip(records, findings, strict=True)):
+        for reason in {*record.warnings, *(finding.reason for finding in record_findings)}:
+            count, first_row = warnings.get(reason, (0, row))
+            warnings[reason] = (count + 1, first_row)
+    return warnings

@@ -1,0 +1,147 @@
+"""Ingests datasets into a workspace: every planned episode is stored now, was stored already, or has failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ares.episode import Json
+from ares.errors import RequestError, SourceError
+from ares.jobs import Engine, Report, available_cores, engine_or_local, record_job, tuned_garbage_collector
+from ingest.base import IngestOptions, Source
+from ingest.detect import open_sources
+from ingest.pipeline.check_log import CheckLog, check_unchecked_episodes
+from ingest.pipeline.media_copy import MediaMode
+from ingest.pipeline.read import Readers, read_records, start_reader
+from ingest.pipeline.source import ingest_source
+from ingest.pipeline.write import RecordWriter
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+# Worker processes are worth their start only for jobs longer than this; a fragile source always gets them.
+_IN_PROCESS_SECONDS = 0.25
+# So many items take longer in any case: the processes start at once.
+_MIN_ITEMS_TO_START_EARLY = 1_024
+_MAX_READERS = 16
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """Counts of one ingestion.
+
+    Attributes:
+        counts: Every planned item, counted once.
+        duplicates: Episodes of the workspace whose content an earlier episode has too.
+        copied_bytes: Bytes of the videos that were copied into the workspace.
+    """
+
+    counts: Report = field(default_factory=Report)
+    duplicates: int = 0
+    copied_bytes: int = 0
+
+    def to_json(self) -> dict[str, Json]:
+        """The document of `ares ingest --json`."""
+        return {
+            **self.counts.to_json(),
+            "duplicates": self.duplicates,
+            "copied_bytes": self.copied_bytes,
+        }
+
+
+def ingest_paths(
+    stores: Stores,
+    paths: Sequence[str],
+    options: IngestOptions | None = None,
+    *,
+    format: str = "auto",
+    limit: int | None = None,
+    strict: bool = False,
+    media: MediaMode = "reference",
+    workers: int | None = None,
+    quiet: bool = False,
+    engine: Engine | None = None,
+) -> IngestReport:
+    """Ingest every dataset found at the paths.
+
+    Args:
+        stores: Where to.
+        paths: Folders or files.
+        options: Settings of the user for the datasets.
+        format: Ingester name, or "auto".
+        limit: Most items to plan, over all paths.
+        strict: Stop at the first item that fails.
+        media: "reference" leaves pixels where they are; "copy" writes videos of them into the workspace.
+        workers: Processes that read on this machine; by default one per core.
+        quiet: Show no progress.
+        engine: Where records are read; on this machine by default.
+
+    Raises:
+        RequestError: A path holds no dataset of the format, or the format is unknown; nothing was read.
+        SourceError: An item failed and `strict` is set.
+        DiskFull: The disk has no room for more copies; what is written stays.
+    """
+    sources = open_sources(paths, options or IngestOptions(), format)
+    return ingest_sources(
+        stores, sources, limit=limit, strict=strict, media=media, workers=workers, quiet=quiet, engine=engine
+    )
+
+
+def ingest_sources(
+    stores: Stores,
+    sources: Sequence[Source],
+    *,
+    limit: int | None = None,
+    strict: bool = False,
+    media: MediaMode = "reference",
+    workers: int | None = None,
+    quiet: bool = False,
+    engine: Engine | None = None,
+) -> IngestReport:
+    """Ingest datasets that are open; see `ingest_paths` for the arguments and errors."""
+    if media == "copy" and stores.is_remote:
+        raise RequestError(
+            "videos cannot be copied to an object store", "ingest by reference, or into a folder"
+        )
+    started = time.monotonic()
+    report = IngestReport()
+    with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
+        readers = _open_readers(engine, workers, sources, limit)
+        stores.sync()
+        stores.tables.episodes.drop_orphans()
+        check_unchecked_episodes(stores)
+        check_log = CheckLog(stores)
+        with tuned_garbage_collector():
+            for source in sources:
+                writer = RecordWriter(stores, report.counts, check_log, strict)
+                remaining = None if limit is None else limit - report.counts.planned
+                ingest_source(stores, source, readers, writer, limit=remaining, media=media, quiet=quiet)
+                report.copied_bytes += writer.copied_bytes
+        check_log.close()
+        report.duplicates = stores.tables.episodes.mark_duplicates()
+        stores.sync()
+        if report.counts.kept:
+            stores.tables.optimize()
+        report.counts.seconds = time.monotonic() - started
+        record_job(stores.annotations, "ingest", report.to_json())
+    return report
+
+
+def _open_readers(
+    engine: Engine, workers: int | None, sources: Sequence[Source], limit: int | None
+) -> Readers:
+    max_workers = workers or min(available_cores(), _MAX_READERS)
+    is_fragile = any(source.fragile for source in sources)
+    readers: Readers = engine.pool(
+        read_records,
+        max_workers=max_workers,
+        on_worker_death=SourceError,
+        build=start_reader,
+        start_after_seconds=0.0 if is_fragile else _IN_PROCESS_SECONDS if max_workers > 1 else None,
+    )
+    total = sum(source.total for source in sources)
+    if (total if limit is None else min(total, limit)) >= _MIN_ITEMS_TO_START_EARLY:
+        readers.start()
+    return readers

@@ -1,0 +1,304 @@
+"""Reads one RLDS record as an episode: cameras, signals, instructions, outcome, and warnings about its data."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ares.episode import (
+    Camera,
+    Episode,
+    Json,
+    MediaRef,
+    RateSource,
+    Record,
+    Signal,
+    Trajectory,
+    make_episode_id,
+)
+from ares.errors import MediaError, SourceError
+from ares.formats import RecordSpan, parse_example, read_record
+from ares.media import decode_image, parse_image_header
+from ingest.dataset_spec import DatasetSpec
+from ingest.media_files import describe_camera
+from ingest.names import distinct_texts
+from ingest.rlds.feature_map import RldsCamera, RldsFeatureMap
+from ingest.rlds.features import Feature
+from ingest.rlds.parts import FeatureSlice, full_feature_slices
+from ingest.rlds.values import count_steps, is_rounded, raw_values, read_metadata, read_texts, step_numbers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FORMAT = "rlds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RldsDataset:
+    """What the records of one TFDS dataset have in common.
+
+    Attributes:
+        name: Name of the dataset, as stored with its episodes.
+        version: Version of the dataset, from dataset_info.json.
+        rate_hz: Steps per second.
+        rate_source: Where the rate comes from.
+        spec: What the dataset does not state itself, or None.
+        feature_map: The role of each feature.
+    """
+
+    name: str
+    version: str
+    rate_hz: float
+    rate_source: RateSource
+    spec: DatasetSpec | None
+    feature_map: RldsFeatureMap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RldsRecordEntry:
+    """One record of a dataset, before it is read.
+
+    Attributes:
+        dataset: The dataset of the record.
+        split: Name of the split: "train", "val".
+        key: Shard and number, such as "00000-of-00002/3".
+        path: Absolute path of the shard.
+        span: Bytes of the record in the shard.
+        warnings: Reasons to warn that were known before reading.
+    """
+
+    dataset: RldsDataset
+    split: str
+    key: str
+    path: str
+    span: RecordSpan
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def episode_id(self) -> str:
+        """Id of the episode that the record becomes."""
+        return make_episode_id(
+            format=FORMAT,
+            dataset=self.dataset.name,
+            version=self.dataset.version,
+            split=self.split,
+            key=self.key,
+        )
+
+
+def load_record(entry: RldsRecordEntry) -> Record:
+    """Read a record. Raises SourceError when it is broken or has no steps."""
+    feature_map = entry.dataset.feature_map
+    location = f"{entry.path}, record {entry.key}"
+    payload, content_hash = read_record(entry.path, entry.span)
+    example = parse_example(payload, location)
+    steps = count_steps(example, [*feature_map.signals, *(camera.feature for camera in feature_map.cameras)])
+    if not steps:
+        raise SourceError("record has no steps", location)
+    return _build_record(entry, example, steps, content_hash)
+
+
+def _build_record(
+    entry: RldsRecordEntry, example: Mapping[str, Any], steps: int, content_hash: str
+) -> Record:
+    dataset, feature_map = entry.dataset, entry.dataset.feature_map
+    warnings = list(entry.warnings)
+    state = _build_signal(example, feature_map.state, steps, warnings)
+    action = _build_signal(example, feature_map.action, steps, warnings)
+    metadata = {_metadata_name(feature): read_metadata(example, feature) for feature in feature_map.metadata}
+    instructions = distinct_texts(
+        [text for feature in feature_map.language for text in read_texts(example, feature)]
+    )
+    success, success_source = _read_outcome(example, metadata, dataset, warnings)
+    cameras = tuple(_build_cameras(entry, example, steps, warnings))
+    warnings.extend(_metadata_contradictions(metadata, cameras))
+    episode = Episode(
+        episode_id=entry.episode_id,
+        format=FORMAT,
+        dataset=dataset.name,
+        version=dataset.version,
+        split=entry.split,
+        key=entry.key,
+        source=entry.path,
+        content_hash=content_hash,
+        instruction=instructions[0] if instructions else "",
+        instructions=instructions,
+        robot=_robot_name(metadata, dataset.spec),
+        num_steps=steps,
+        rate_hz=dataset.rate_hz,
+        rate_source=dataset.rate_source,
+        cameras=cameras,
+        success=success,
+        success_source=success_source,
+        state_names=state.names if state else (),
+        action_names=action.names if action else (),
+        metadata={name: value for name, value in metadata.items() if value is not None},
+    )
+    trajectory = _build_trajectory(dataset, example, steps, state, action, warnings)
+    return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings))
+
+
+def _build_trajectory(
+    dataset: RldsDataset,
+    example: Mapping[str, Any],
+    steps: int,
+    state: Signal | None,
+    action: Signal | None,
+    warnings: list[str],
+) -> Trajectory:
+    import numpy as np
+
+    feature_map, extra = dataset.feature_map, {}
+    for feature_slice in full_feature_slices(feature_map.extra):
+        signal = _build_signal(example, (feature_slice,), steps, warnings)
+        if signal:
+            extra[feature_slice.feature.key.removeprefix("steps/").removeprefix("observation/")] = signal
+    reward = _read_numbers(example, feature_map.reward, steps, warnings) if feature_map.reward else None
+    return Trajectory(
+        timestamps=np.arange(steps, dtype=np.float64) / dataset.rate_hz,
+        state=state,
+        action=action,
+        reward=None if reward is None else reward[:, 0],
+        extra=extra,
+    )
+
+
+def _read_numbers(
+    example: Mapping[str, Any], feature: Feature, steps: int, warnings: list[str]
+) -> NDArray[np.float32] | None:
+    values = step_numbers(example, feature, steps)
+    if values is None:
+        is_missing = not raw_values(example, feature)
+        warnings.append(f"{feature.key} is {'missing' if is_missing else 'not as long as the other steps'}")
+    elif is_rounded(example, feature):
+        warnings.append(f"{feature.key} holds integers that float32 rounds")
+    return values
+
+
+def _build_signal(
+    example: Mapping[str, Any], slices: Sequence[FeatureSlice], steps: int, warnings: list[str]
+) -> Signal | None:
+    """The slices side by side, (T, D) float32; None when the record has none of their features."""
+    import numpy as np
+
+    columns: list[NDArray[np.float32]] = []
+    names: list[str] = []
+    values_by_key: dict[str, NDArray[np.float32] | None] = {}
+    for feature_slice in slices:
+        key = feature_slice.feature.key
+        if key not in values_by_key:
+            values_by_key[key] = _read_numbers(example, feature_slice.feature, steps, warnings)
+        values = values_by_key[key]
+        if values is not None:
+            columns.append(values[:, feature_slice.start : feature_slice.stop])
+            names += feature_slice.names
+    if not columns:
+        return None
+    values = np.ascontiguousarray(columns[0]) if len(columns) == 1 else np.concatenate(columns, axis=1)
+    if not np.isfinite(values).all():
+        warnings.append(f"{slices[0].feature.key} holds numbers that are not finite")
+    return Signal(values, tuple(names))
+
+
+def _metadata_name(feature: Feature) -> str:
+    return feature.key.removeprefix("episode_metadata/")
+
+
+def _read_outcome(
+    example: Mapping[str, Any], metadata: Mapping[str, Json], dataset: RldsDataset, warnings: list[str]
+) -> tuple[bool | None, str]:
+    """Whether the episode succeeded, and the field that says so; reward and is_terminal are never used."""
+    feature_map, spec = dataset.feature_map, dataset.spec
+    if feature_map.success and feature_map.success.key != "aspects/success":
+        return _read_success_field(example, feature_map.success, warnings)
+    if metadata.get("success") in (True, False, 0, 1):
+        return bool(metadata["success"]), next(
+            feature.key for feature in feature_map.metadata if _metadata_name(feature) == "success"
+        )
+    if metadata.get("aspects/has_aspects") is True and isinstance(metadata.get("aspects/success"), bool):
+        return bool(metadata["aspects/success"]), "aspects/success"
+    if spec and spec.outcome_in_path:
+        parts = str(metadata.get("file_path", "")).split("/")
+        if ("success" in parts) != ("failure" in parts):
+            return "success" in parts, "file_path"
+    return None, ""
+
+
+def _read_success_field(
+    example: Mapping[str, Any], feature: Feature, warnings: list[str]
+) -> tuple[bool | None, str]:
+    """The outcome from the field that the spec names; unknown when its value changes within the episode."""
+    values = set(raw_values(example, feature))
+    if values in ({0}, {1}):
+        return values == {1}, feature.key
+    warnings.append(f"outcome {feature.key} is neither 0 nor 1 throughout")
+    return None, ""
+
+
+def _robot_name(metadata: Mapping[str, Json], spec: DatasetSpec | None) -> str:
+    candidates = (metadata.get(name) for name in ("robot", "robot_type", "robot_name", "embodiment"))
+    return next((name for name in candidates if isinstance(name, str) and name), spec.robot if spec else "")
+
+
+def _build_cameras(
+    entry: RldsRecordEntry, example: Mapping[str, Any], steps: int, warnings: list[str]
+) -> Iterator[Camera]:
+    for camera in entry.dataset.feature_map.cameras:
+        name, images = camera.name, raw_values(example, camera.feature)
+        if len(images) != steps:
+            warnings.append(f"camera {name} has no image" if not images else f"camera {name} lacks images")
+            continue
+        header = parse_image_header(images[0])
+        if header is None:
+            warnings.append(f"camera {name} holds no JPEG or PNG")
+            continue
+        flags = tuple(_camera_flags(images))
+        warnings.extend(f"camera {name} is {flag}" for flag in flags)
+        media = _media_ref(entry, camera, steps)
+        yield describe_camera(name, header, media, flags=flags, role=camera.role)
+
+
+def _media_ref(entry: RldsRecordEntry, camera: RldsCamera, steps: int) -> MediaRef:
+    return MediaRef(
+        kind="tfrecord",
+        uri=entry.path,
+        start_seconds=0.0,
+        stop_seconds=steps / entry.dataset.rate_hz,
+        num_frames=steps,
+        rate_hz=entry.dataset.rate_hz,
+        byte_offset=entry.span.offset,
+        byte_size=entry.span.size,
+        key=camera.feature.key,
+        channels=camera.channels,
+    )
+
+
+def _camera_flags(images: Sequence[bytes]) -> Iterator[str]:
+    """Flags of a camera; an image is decoded only when all images have the same bytes."""
+    first = images[0]
+    if len(images) < 3 or any(images[number] != first for number in range(1, len(images))):
+        return
+    try:
+        if _is_black(first):
+            yield "black"
+        yield "frozen"
+    except MediaError:
+        yield "broken"
+
+
+@functools.lru_cache(maxsize=64)  # a camera that was absent has the same image in every episode
+def _is_black(image: bytes) -> bool:
+    return bool(decode_image(image, "first picture").max() <= 24)
+
+
+def _metadata_contradictions(metadata: Mapping[str, Json], cameras: Sequence[Camera]) -> Iterator[str]:
+    """Warnings where the metadata and the images disagree ("has_image_0" of BridgeData)."""
+    for camera in cameras:
+        claim = metadata.get(f"has_{camera.name}")
+        has_pictures = "black" not in camera.flags
+        if claim in (True, False, 0, 1) and bool(claim) != has_pictures:
+            claimed, observed = ("present", "it is black") if claim else ("absent", "it has pictures")
+            yield f"metadata says that camera {camera.name} is {claimed}, but {observed}"

@@ -1,0 +1,236 @@
+"""Finds RLDS datasets (TFDS folders of TFRecord files) and lists their records; needs no TensorFlow."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ares.errors import SourceError
+from ares.formats import RecordSpan, find_records
+from ares.io import absolute_path, describe_os_error, walk_folders
+from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
+from ingest.dataset_spec import builtin_spec, read_spec
+from ingest.json_files import read_json_object
+from ingest.rlds.episode import FORMAT, RldsDataset, RldsRecordEntry, load_record
+from ingest.rlds.feature_map import map_features
+from ingest.rlds.features import read_features
+from ingest.rlds.spec_yaml import spec_to_yaml
+from ingest.signals import resolve_rate
+
+_INFO_FILE, _FEATURES = "dataset_info.json", "features.json"
+_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file of a split.
+
+    Attributes:
+        split: Name of the split: "train", "val".
+        name: Number of the shard: "00000-of-00002".
+        path: Absolute path.
+        records: Records that it should have.
+    """
+
+    split: str
+    name: str
+    path: str
+    records: int
+
+
+def recognises(path: str) -> bool:
+    """Whether a folder is a TFDS dataset, or has one in it."""
+    return next(_find_folders(absolute_path(path)), None) is not None
+
+
+def open_rlds(path: str, options: IngestOptions) -> list[Source]:
+    """Open every dataset and version at or under a folder.
+
+    Raises:
+        SourceError: There is none; one has no readable features.json or dataset_info.json; or a name or spec is
+            set for several.
+    """
+    return [_open_source(folder, options) for folder in _dataset_folders(path, options)]
+
+
+def specs_yaml(path: str, options: IngestOptions) -> str:
+    """The specs of the datasets at or under a folder, as YAML. Raises as `open_rlds` does."""
+    datasets = [_open_dataset(folder, options) for folder in _dataset_folders(path, options)]
+    return "---\n".join(
+        spec_to_yaml(dataset.name, dataset.feature_map, dataset.spec, dataset.rate_hz, dataset.rate_source)
+        for dataset in datasets
+    )
+
+
+def _dataset_folders(path: str, options: IngestOptions) -> list[Path]:
+    folders = list(_find_folders(absolute_path(path)))
+    if not folders:
+        raise SourceError(
+            "folder holds no RLDS dataset", f"{path}: no {_FEATURES} with {_INFO_FILE} in it or below it"
+        )
+    if options.dataset and len(folders) > 1:
+        raise SourceError(
+            "one name for several datasets", f"{options.dataset!r} for {len(folders)} under {path}"
+        )
+    if options.spec and len(folders) > 1:
+        raise SourceError("one spec for several datasets", f"{options.spec} for {len(folders)} under {path}")
+    return folders
+
+
+def _find_folders(path: Path) -> Iterator[Path]:
+    for folder, below, names in walk_folders(path):
+        below.sort()
+        if _INFO_FILE in names and _FEATURES in names:
+            below.clear()
+            yield folder
+
+
+def _open_source(folder: Path, options: IngestOptions) -> Source:
+    dataset = _open_dataset(folder, options)
+    info = _read_info(folder / _INFO_FILE)
+    shards = _find_shards(folder, info, _name_in_info(folder, info))
+    return Source(
+        format=FORMAT,
+        dataset=dataset.name,
+        version=dataset.version,
+        total=sum(shard.records for shard in shards),
+        items=(item for shard in shards for item in _list_items(dataset, shard)),
+        warnings=tuple(_source_warnings(dataset)),
+    )
+
+
+def _open_dataset(folder: Path, options: IngestOptions) -> RldsDataset:
+    info = _read_info(folder / _INFO_FILE)
+    name = _name_in_info(folder, info)
+    # A copy may have another name in its info than its folder has: "liber_o10" in a folder libero_10.
+    builtin = builtin_spec(name) or builtin_spec(folder.parent.name)
+    spec = read_spec(Path(options.spec)) if options.spec else builtin
+    rate_hz, rate_source = resolve_rate(options.rate_hz, spec.rate_hz if spec else None)
+    feature_map = map_features(read_features(folder / _FEATURES), spec)
+    if not any((feature_map.cameras, feature_map.action, feature_map.state)):
+        raise SourceError(
+            "dataset has no steps", f"{folder / _FEATURES}: no image, state or action under steps"
+        )
+    return RldsDataset(
+        name=options.dataset or name,
+        version=str(info.get("version") or folder.name),
+        rate_hz=rate_hz,
+        rate_source=rate_source,
+        spec=spec,
+        feature_map=feature_map,
+    )
+
+
+def _name_in_info(folder: Path, info: Mapping[str, Any]) -> str:
+    return str(info.get("name") or folder.parent.name)
+
+
+def _source_warnings(dataset: RldsDataset) -> Iterator[str]:
+    feature_map, spec = dataset.feature_map, dataset.spec
+    yield from feature_map.left_out
+    yield from feature_map.warnings
+    if spec:
+        yield from spec.faults
+    if not spec or not (spec.state or spec.action):
+        for key in feature_map.unknown:
+            yield f"{key} is stored as a signal of unknown meaning (see --show-spec)"
+    if dataset.rate_source == "assumed":
+        yield f"rate is not known, {dataset.rate_hz:g} Hz assumed (give --rate)"
+
+
+def _read_info(path: Path) -> Mapping[str, Any]:
+    info = read_json_object(path)
+    kind = info.get("fileFormat") or "tfrecord"
+    if kind != "tfrecord":
+        raise SourceError("dataset is not stored as tfrecord", f"{path}: {kind!r}")
+    return info
+
+
+def _find_shards(folder: Path, info: Mapping[str, Any], name: str) -> list[Shard]:
+    """The shards of all splits: from dataset_info.json or, where that has no shard lengths, from the folder.
+
+    Raises SourceError when the splits have a wrong form.
+    """
+    try:
+        return _shards_in_info(folder, info, name) or list(_shards_in_folder(folder))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise SourceError("dataset_info.json has a wrong form", f"{folder / _INFO_FILE}: {error!r}") from None
+
+
+def _shards_in_info(folder: Path, info: Mapping[str, Any], name: str) -> list[Shard]:
+    shards: list[Shard] = []
+    for split in info.get("splits") or ():
+        lengths = [max(int(length), 0) for length in split.get("shardLengths") or ()]
+        template, title = split.get("filepathTemplate") or _TEMPLATE, split["name"]
+        if not isinstance(title, str):
+            raise TypeError(f"a split is named {title!r}")
+        for number, length in enumerate(lengths):
+            shard = f"{number:05d}-of-{len(lengths):05d}"
+            path = str(folder / _shard_file_name(template, name, title, shard))
+            shards.append(Shard(title, shard, path, length))
+    return shards
+
+
+def _shard_file_name(template: str, dataset: str, split: str, shard: str) -> str:
+    number, _, total = shard.partition("-of-")
+    values = {
+        "DATASET": dataset,
+        "SPLIT": split,
+        "FILEFORMAT": "tfrecord",
+        "SHARD_X_OF_Y": shard,
+        "SHARD_INDEX": number,
+        "NUM_SHARDS": total,
+    }
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
+
+
+def _shards_in_folder(folder: Path) -> Iterator[Shard]:
+    for path in sorted(folder.iterdir()):
+        match = re.fullmatch(r".+-(?P<split>[^-]+)\.tfrecord-(?P<shard>\d+-of-\d+)", path.name)
+        if match:
+            yield Shard(match["split"], match["shard"], str(path), sum(1 for _ in find_records(str(path))))
+
+
+def _list_items(dataset: RldsDataset, shard: Shard) -> Iterator[Item]:
+    """One item for each record that the shard has or should have."""
+    number, error_of_rest = 0, SourceError("record is cut off", f"{shard.path}: the file ends before it")
+    try:
+        for number, span in enumerate(find_records(shard.path), start=1):
+            entry = _build_entry(dataset, shard, number - 1)
+            if isinstance(span, SourceError):
+                error_of_rest = span
+                yield failing_item(entry.episode_id, _location(entry), span)
+            else:
+                entry = replace(entry, span=span)
+                load = functools.partial(load_record, entry)
+                yield Item(episode_id=entry.episode_id, location=_location(entry), load=load)
+    except SourceError as error:
+        error_of_rest = error
+    except OSError as error:
+        error_of_rest = SourceError("file cannot be read", f"{shard.path}: {describe_os_error(error)}")
+    for missing in range(number, shard.records):
+        entry = _build_entry(dataset, shard, missing)
+        yield failing_item(entry.episode_id, _location(entry), error_of_rest)
+
+
+def _build_entry(dataset: RldsDataset, shard: Shard, number: int) -> RldsRecordEntry:
+    warnings = ("record beyond those that dataset_info.json counts",) if number >= shard.records else ()
+    return RldsRecordEntry(
+        dataset=dataset,
+        split=shard.split,
+        key=f"{shard.name}/{number}",
+        path=shard.path,
+        span=RecordSpan(0, 0),
+        warnings=warnings,
+    )
+
+
+def _location(entry: RldsRecordEntry) -> str:
+    return f"{entry.path}, record {entry.key}"
+
+
+rlds = Ingester(name=FORMAT, recognises=recognises, open=open_rlds, show_spec=specs_yaml)

@@ -1,0 +1,82 @@
+"""The spec of an RLDS dataset as YAML, to be saved, edited and passed with --spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ares.episode import RateSource
+from ingest.dataset_spec import DatasetSpec, SliceSpec
+from ingest.rlds.feature_map import RldsFeatureMap
+from ingest.rlds.parts import MISFIT, FeatureSlice
+
+
+def spec_to_yaml(
+    dataset: str,
+    feature_map: RldsFeatureMap,
+    spec: DatasetSpec | None,
+    rate_hz: float,
+    rate_source: RateSource,
+) -> str:
+    """YAML of the spec, completed from the feature map, with the remaining features as comments.
+
+    Args:
+        dataset: Name of the dataset.
+        feature_map: The role of each feature.
+        spec: The spec that was used, or None.
+        rate_hz: Steps per second.
+        rate_source: Where the rate comes from.
+    """
+    base_spec = spec or DatasetSpec(
+        reference=f"features.json of {dataset}; state here where the rest comes from"
+    )
+    is_assumed = rate_source == "assumed"
+    completed = base_spec.model_copy(
+        update={
+            "rate_hz": None if is_assumed else rate_hz,
+            "cameras": {camera.name: camera.role for camera in feature_map.cameras},
+            "state": _spec_slices(base_spec.state, feature_map, "state"),
+            "action": _spec_slices(base_spec.action, feature_map, "action"),
+            "language": tuple(feature.key for feature in feature_map.language),
+        }
+    )
+    lines = [f"# {dataset}"]
+    lines += [f"# rate_hz: {rate_hz:g}  # assumed; set it here, or with --rate"] if is_assumed else []
+    lines += (
+        ["# not verified with records by ARES: taken from its reference"]
+        if spec and not spec.verified
+        else []
+    )
+    lines += [*_yaml_lines(completed.model_dump(exclude_defaults=True, mode="json"))]
+    lines += [f"# {warning}" for warning in (*feature_map.warnings, *feature_map.left_out)]
+    lines += [f"# {key} is stored as a signal of its own" for key in feature_map.unknown]
+    return "\n".join(lines) + "\n"
+
+
+def _spec_slices(
+    spec_slices: tuple[SliceSpec, ...], feature_map: RldsFeatureMap, signal: str
+) -> tuple[SliceSpec, ...]:
+    """The slices of the spec, with their units; those of the feature map when the spec has none, or none that fit."""
+    slices: tuple[FeatureSlice, ...] = getattr(feature_map, signal)
+    if spec_slices and not any(warning.startswith(MISFIT.format(signal)) for warning in feature_map.warnings):
+        return spec_slices
+    return tuple(
+        SliceSpec(key=part.feature.key, start=part.start, stop=part.stop, names=part.names) for part in slices
+    )
+
+
+def _yaml_lines(document: dict[str, Any]) -> Iterator[str]:
+    """One line for each value, and one for each slice of the state and action."""
+    for name, value in document.items():
+        if name in ("state", "action"):
+            yield f"{name}:"
+            yield from (f"  - {_flow_yaml(spec_slice)}" for spec_slice in value)
+        else:
+            yield f"{name}: {_flow_yaml(value)}"
+
+
+def _flow_yaml(value: Any) -> str:
+    import yaml
+
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000, allow_unicode=True)
+    return str(text).removesuffix("...\n").strip()

@@ -1,0 +1,83 @@
+"""Opens a folder of video files, with or without tables about them, as a dataset."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from ares.episode import make_episode_id
+from ares.errors import SourceError
+from ares.formats import INFO_PATH
+from ares.io import absolute_path, folder_name
+from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
+from ingest.video.episode import FORMAT, load_clip
+from ingest.video.listing import VIDEO_SUFFIXES, holds_videos, is_video
+from ingest.video.plan import PlannedClip, VideoFolderPlan, plan_folder
+
+
+def recognises(path: str) -> bool:
+    """Whether a folder holds videos and is not a LeRobot dataset, or a file is a video."""
+    folder = absolute_path(path)
+    if folder.is_file():
+        return is_video(folder)
+    if (folder / INFO_PATH).exists():
+        return False
+    return (folder / "metadata.jsonl").is_file() or holds_videos(folder)
+
+
+def open_video(path: str, options: IngestOptions) -> list[Source]:
+    """Open a folder, or a single file, as a dataset.
+
+    Raises SourceError when there is no video or none matches the pattern, RequestError for an invalid pattern.
+    """
+    location = absolute_path(path)
+    folder = location.parent if location.is_file() else location
+    dataset = options.dataset or folder_name(folder)
+    folder_plan = plan_folder(folder, options.cameras, location.name if location.is_file() else "")
+    if not folder_plan.total:
+        raise SourceError("folder holds no video", f"{path}: no {', '.join(sorted(VIDEO_SUFFIXES))}")
+    if options.cameras and not folder_plan.cameras.groups:
+        raise SourceError(
+            "no file matches --cameras", f"{options.cameras!r}: {folder_plan.cameras.unmatched[0]!r} does not"
+        )
+    return [
+        Source(
+            format=FORMAT,
+            dataset=dataset,
+            version="",
+            total=folder_plan.total,
+            items=_list_items(folder_plan, dataset, options),
+            warnings=tuple(folder_plan.warnings),
+        )
+    ]
+
+
+def _list_items(folder_plan: VideoFolderPlan, dataset: str, options: IngestOptions) -> Iterator[Item]:
+    return (_build_item(planned, dataset, options) for planned in folder_plan.clips())
+
+
+def _build_item(planned: PlannedClip, dataset: str, options: IngestOptions) -> Item:
+    clip = planned.clip
+    if not isinstance(clip, SourceError) and not _is_utf8(clip.key):
+        clip = SourceError("file name is not UTF-8", clip.key)
+    split, key = ("", planned.name) if isinstance(clip, SourceError) else (clip.split, clip.key)
+    identity = make_episode_id(
+        format=FORMAT, dataset=dataset, version="", split=split, key=_escape_non_utf8(key)
+    )
+    location = _escape_non_utf8(planned.location)
+    if isinstance(clip, SourceError):
+        return failing_item(identity, location, SourceError(clip.reason, _escape_non_utf8(clip.detail)))
+    load = functools.partial(load_clip, clip, dataset, identity, options.rate_hz)
+    return Item(episode_id=identity, location=location, load=load)
+
+
+def _is_utf8(text: str) -> bool:
+    return _escape_non_utf8(text) == text
+
+
+def _escape_non_utf8(text: str) -> str:
+    """The text with bytes that are not UTF-8 as escape sequences."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+video = Ingester(name=FORMAT, recognises=recognises, open=open_video)

@@ -1,0 +1,125 @@
+"""Reads the tables of a folder of videos (JSON lines, CSV, TSV), and the JSON files of single videos."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+import posixpath
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from ares.episode import Json
+from ares.errors import SourceError
+from ares.io import describe_os_error, open_file, parse_path
+from ingest.json_files import parse_json_lines
+from ingest.video.columns import VideoRow, WrongRowError, has_camera_rows, names_a_video, parse_row
+
+_MAX_CELL_CHARS = 2**24
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, VideoRow | SourceError]]:
+    """Read the rows that are not blank: line number, counted from 1, with the parsed row or its error.
+
+    Raises SourceError for a table that cannot be read.
+    """
+    for number, cells in _read_cells(path):
+        location = f"{path}, line {number}"
+        if isinstance(cells, SourceError):
+            yield number, cells
+            continue
+        try:
+            yield number, parse_row(cells)
+        except WrongRowError as error:
+            yield number, SourceError("metadata line has a wrong form", f"{location}: {error}")
+
+
+def is_about_videos(path: Path) -> bool:
+    """Whether a table has a column that names a video. Raises SourceError for one that cannot be read."""
+    return path.suffix.lower() == ".jsonl" or names_a_video(_first_row(path))
+
+
+def has_row_per_camera(path: Path) -> bool:
+    """Whether each row is about one camera of an episode."""
+    columns = _first_row(path)
+    return has_camera_rows(columns) and names_a_video(columns)
+
+
+def read_sidecar(path: str) -> tuple[VideoRow | None, dict[str, Json]]:
+    """The JSON file of a video as a row; or (None, its content) when it is not an object.
+
+    Raises SourceError for a file that is not JSON.
+    """
+    try:
+        document = json.loads(parse_path(path).read_bytes(), parse_constant=_reject_constant)
+    except OSError as error:
+        raise SourceError(
+            "JSON file of a video cannot be read", f"{path}: {describe_os_error(error)}"
+        ) from None
+    except ValueError as error:
+        raise SourceError("JSON file of a video is not valid JSON", f"{path}: {error}") from None
+    if not isinstance(document, dict):
+        return None, {"note": document}
+    try:
+        return parse_row({"video": posixpath.basename(path), **_without_video_columns(document)}), {}
+    except WrongRowError as error:
+        raise SourceError("JSON file of a video has a wrong form", f"{path}: {error}") from None
+
+
+def _without_video_columns(document: Mapping[str, Json]) -> dict[str, Json]:
+    """The document without the columns that name a video: its file name does."""
+    return {name: value for name, value in document.items() if not names_a_video({name: value})}
+
+
+def _read_cells(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
+    return _read_json_lines(path) if path.suffix.lower() == ".jsonl" else _read_separated(path)
+
+
+def _first_row(path: Path) -> Mapping[str, Json]:
+    """The columns of the first valid row."""
+    return next((cells for _, cells in _read_cells(path) if not isinstance(cells, SourceError)), {})
+
+
+def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
+    with _open_table(path) as file:
+        yield from parse_json_lines(
+            file, path, functools.partial(json.loads, parse_constant=_reject_constant)
+        )
+
+
+def _read_separated(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
+    csv.field_size_limit(_MAX_CELL_CHARS)
+    with _open_table(path) as file:
+        # Spreadsheets write a byte order mark; a byte that is not UTF-8 is replaced.
+        texts = (line.decode("utf-8", "replace").replace("\0", "") for line in file)
+        header = next(texts, "").removeprefix("\ufeff")
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=header.count)
+        names = next(csv.reader([header], delimiter=delimiter), [])
+        reader = csv.reader(texts, delimiter=delimiter)
+        try:
+            for values in reader:
+                if any(value.strip() for value in values):
+                    number = reader.line_num + 1
+                    yield number, _build_row(names, values, f"{path}, line {number}")
+        except csv.Error as error:
+            yield reader.line_num + 1, SourceError("rest of the table cannot be read", f"{path}: {error}")
+
+
+def _build_row(names: list[str], values: list[str], location: str) -> dict[str, Json] | SourceError:
+    if len(values) > len(names):
+        return SourceError(
+            "metadata line has a wrong form", f"{location}: {len(values)} cells, {len(names)} columns"
+        )
+    return dict(zip(names, (value.strip() for value in values), strict=False))
+
+
+def _open_table(path: Path) -> BinaryIO:
+    try:
+        return open_file(str(path))
+    except OSError as error:
+        raise SourceError(f"{path.name} cannot be read", f"{path}: {describe_os_error(error)}") from None
+
+
+def _reject_constant(name: str) -> Json:
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,0 +1,95 @@
+"""Which frames a model gets, and as which images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from annotators.caption import evenly_spaced_seconds, parse_layout, select_frame_seconds
+from annotators.caption.frame_layout import pick_camera
+from annotators.runner import Frames
+from ares.episode import Episode, MediaRef
+from ares.errors import MediaError, RequestError
+
+
+def test_tiles_are_first_middle_and_last_frame_of_the_front_camera(episodes: dict[str, Episode]) -> None:
+    from ares.media import all_frames
+
+    episode = episodes["drawer-close_000"]
+    seconds = select_frame_seconds(episode, "", 3)
+    assert list(seconds) == ["front"]
+    frames = Frames(episode, [seconds])
+    frames.decode()
+    all_images = list(all_frames(episode.camera("front").media))
+    shown = frames.at("front", seconds["front"])
+    for image, index in zip(shown, (0, round((len(all_images) - 1) / 2), len(all_images) - 1), strict=True):
+        assert np.array_equal(image, all_images[index])
+
+
+def test_each_wanted_frame_is_decoded_once_and_shared(
+    episodes: dict[str, Episode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ares import media
+
+    decoded_counts: list[int] = []
+    frames_at = media.frames_at
+
+    def counted(ref: MediaRef, seconds: Sequence[float]) -> NDArray[np.uint8]:
+        decoded_counts.append(len(seconds))
+        return frames_at(ref, seconds)
+
+    monkeypatch.setattr(media, "frames_at", counted)
+    episode = episodes["drawer-close_000"]
+    frames = Frames(episode, [{"front": [0.0, 1.0]}, {"front": [1.0, 2.0]}, {"wrist": [0.0]}, {}])
+    frames.decode()
+    assert sorted(decoded_counts) == [1, 3]
+    assert frames.at("front", [2.0, 0.0]).shape == (2, 192, 192, 3)
+
+
+def test_a_camera_that_cannot_be_decoded_fails_those_who_ask_for_it(episodes: dict[str, Episode]) -> None:
+    frames = Frames(episodes["gone"], [{"front": [0.0]}])
+    frames.decode()
+    with pytest.raises(MediaError):
+        frames.at("front", [0.0])
+
+
+def test_arrangements() -> None:
+    frames = np.arange(3 * 4 * 5 * 3, dtype=np.uint8).reshape(3, 4, 5, 3)
+    assert [image.shape for image in parse_layout("tiles").arrange(frames)] == [(4, 5, 3)] * 3
+    (collage,) = parse_layout("collage").arrange(frames)
+    assert collage.shape == (4, 15, 3)
+    assert np.array_equal(collage[:, 5:10], frames[1])
+    assert parse_layout("frames:7").count == 7
+
+
+@pytest.mark.parametrize("text", ["", "tile", "frames:0", "frames:65", "frames:x", "frames:"])
+def test_an_unknown_layout_is_named(text: str) -> None:
+    with pytest.raises(RequestError, match="tiles, collage, frames:N"):
+        parse_layout(text)
+
+
+def test_a_flagged_camera_is_not_chosen(episodes: dict[str, Episode]) -> None:
+    episode = episodes["drawer-close_000"]
+    front, wrist = episode.cameras
+    black = replace(episode, cameras=(replace(front, flags=("black",)), wrist))
+    camera = pick_camera(black, "")
+    assert camera is not None
+    assert camera.name == "wrist"
+    assert pick_camera(episode, "roof") is None
+
+
+def test_a_short_episode_gives_each_frame_once(make_spread: Callable[[int, int], list[float]]) -> None:
+    assert make_spread(1, 3) == [0.0]
+    assert len(make_spread(2, 8)) == 2
+
+
+@pytest.fixture()
+def make_spread(episodes: dict[str, Episode]) -> Callable[[int, int], list[float]]:
+    camera = episodes["drawer-close_000"].cameras[0]
+    return lambda frames, count: evenly_spaced_seconds(
+        replace(camera, media=replace(camera.media, num_frames=frames)), count
+    )

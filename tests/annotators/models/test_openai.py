@@ -1,0 +1,187 @@
+"""The OpenAI-compatible back end against a real server on loopback that misbehaves in every known way."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import socket
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from annotators.models import VlmReply, VlmRequest
+from annotators.models.openai import OpenAiVlm
+from ares.errors import ModelError
+from ares.settings import Price, Settings
+
+SECRET = "sk-very-secret-0123456789"
+REQUEST = VlmRequest(
+    images=[np.full((8, 8, 3), (250, 10, 10), np.uint8)] * 2, prompt="what is it?", system="you look"
+)
+
+
+def _vlm(url: str, **changes: Any) -> OpenAiVlm:
+    settings = Settings(openai_api_key=SECRET, price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0))
+    return OpenAiVlm("Org/Model-1", url, settings, 64, **{"retries": 2, "timeout_seconds": 5.0, **changes})
+
+
+def _error(vlm: OpenAiVlm) -> ModelError:
+    (error,) = vlm.generate([REQUEST])
+    assert isinstance(error, ModelError)
+    assert SECRET not in str(error)
+    return error
+
+
+def test_a_reply_and_its_cost(model_server: Any) -> None:
+    model_server.says("a red square")
+    (reply,) = _vlm(model_server.url).generate([REQUEST])
+    assert isinstance(reply, VlmReply)
+    assert reply.text == "a red square"
+    assert (reply.cost.calls, reply.cost.tokens_in, reply.cost.tokens_out) == (1, 1000, 10)
+    assert reply.cost.usd == pytest.approx(1000e-6 + 100e-6)
+
+
+def test_what_is_sent(model_server: Any) -> None:
+    model_server.says("x")
+    _vlm(model_server.url).generate([REQUEST])
+    (request,) = model_server.requests
+    assert (request["model"], request["temperature"], request["max_tokens"]) == ("Org/Model-1", 0.0, 64)
+    assert request["messages"][0] == {"role": "system", "content": "you look"}
+    *images, text = request["messages"][1]["content"]
+    assert text == {"type": "text", "text": "what is it?"}
+    assert len(images) == 2
+    assert _pixel(images[0]["image_url"]["url"]) == pytest.approx((250, 10, 10), abs=8)
+    assert model_server.headers[0]["authorization"] == f"Bearer {SECRET}"
+
+
+def _pixel(url: str) -> tuple[int, ...]:
+    import io
+
+    from PIL import Image
+
+    kind, data = url.split(",")
+    assert kind == "data:image/jpeg;base64"
+    pixel = Image.open(io.BytesIO(base64.b64decode(data))).getpixel((4, 4))
+    assert isinstance(pixel, tuple)
+    return tuple(int(value) for value in pixel)
+
+
+def test_unknown_usage_is_no_price(model_server: Any) -> None:
+    model_server.says("x", usage=False)
+    (reply,) = _vlm(model_server.url).generate([REQUEST])
+    assert isinstance(reply, VlmReply)
+    assert reply.cost.usd is None
+
+
+def test_waits_as_long_as_the_server_says(model_server: Any, quick_retries: None) -> None:
+    model_server.fails(429, Retry_After="1")
+    model_server.says("at last")
+    started = time.monotonic()
+    (reply,) = _vlm(model_server.url).generate([REQUEST])
+    assert isinstance(reply, VlmReply)
+    assert time.monotonic() - started >= 1.0
+    assert len(model_server.requests) == 2
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_the_retry_budget_is_kept(model_server: Any, quick_retries: None, status: int) -> None:
+    model_server.fails(status)
+    assert _error(_vlm(model_server.url)).reason == f"model server answered {status}"
+    assert len(model_server.requests) == 3
+
+
+@pytest.mark.parametrize("status", [400, 401, 404])
+def test_what_will_not_mend_is_not_tried_again(model_server: Any, status: int) -> None:
+    model_server.fails(status, f'{{"error": {{"message": "bad key {SECRET}"}}}}')
+    error = _error(_vlm(model_server.url))
+    assert error.reason == f"model server answered {status}"
+    assert model_server.url in error.detail
+    assert len(model_server.requests) == 1
+
+
+def test_a_timeout(model_server: Any, quick_retries: None) -> None:
+    model_server.stalls(2.0)
+    error = _error(_vlm(model_server.url, timeout_seconds=0.2, retries=1))
+    assert error.reason == "model server did not answer in time"
+    assert len(model_server.requests) == 2
+
+
+def test_a_connection_that_breaks_off_is_tried_again(model_server: Any, quick_retries: None) -> None:
+    model_server.breaks_off()
+    model_server.says("whole")
+    (reply,) = _vlm(model_server.url).generate([REQUEST])
+    assert isinstance(reply, VlmReply)
+    assert reply.text == "whole"
+
+
+def test_a_connection_that_always_breaks_off(model_server: Any, quick_retries: None) -> None:
+    model_server.breaks_off()
+    assert _error(_vlm(model_server.url)).reason == "model server cannot be reached"
+    assert len(model_server.requests) == 3
+
+
+def test_a_port_where_nobody_listens(quick_retries: None) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        error = _error(_vlm(url))
+    assert error.reason == "model server cannot be reached"
+    assert url in error.detail
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b'{"id": "x", "choices": [{"message": {"con', "application/json"),
+        (b"<html>gateway</html>", "text/html"),
+        (b"[]", "application/json"),
+        (b"null", "application/json"),
+        (b'{"error": "who are you"}', "application/json"),
+    ],
+)
+def test_garbage(model_server: Any, quick_retries: None, body: bytes, content_type: str) -> None:
+    model_server.sends(body, content_type)
+    assert _error(_vlm(model_server.url)).reason == "model server did not answer with a completion"
+
+
+def test_no_choice(model_server: Any) -> None:
+    model_server.sends_choices([])
+    assert _error(_vlm(model_server.url)).reason == "model server sent no choice"
+
+
+def test_replies_that_are_none(model_server: Any) -> None:
+    model_server.says("half a sen", finish="length")
+    model_server.says("", finish="content_filter")
+    model_server.says(None, refusal="I would rather not")
+    model_server.says(None)
+    reasons = [_error(_vlm(model_server.url)).reason for _ in range(4)]
+    assert reasons == [
+        "reply was cut at its length limit",
+        "reply was blocked by a content filter",
+        "model refused",
+        "model server sent no text",
+    ]
+
+
+def test_the_key_is_in_no_log(
+    model_server: Any, quick_retries: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    model_server.fails(500)
+    with caplog.at_level(logging.DEBUG):
+        _error(_vlm(model_server.url))
+    assert caplog.records
+    assert SECRET not in caplog.text
+
+
+def test_one_bad_reply_loses_no_other(model_server: Any) -> None:
+    model_server.says("one")
+    model_server.fails(400)
+    model_server.says("three")
+    replies = _vlm(model_server.url).generate([REQUEST, REQUEST, REQUEST])
+    assert [reply.text if isinstance(reply, VlmReply) else "error" for reply in replies] == [
+        "one",
+        "error",
+        "three",
+    ]

@@ -1,0 +1,201 @@
+"""Annotating on a ray cluster ends where annotating in place ends, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.runner import annotate
+from app.cli.main import main
+from ares import registry
+from ares.annotation import Cost, Maker
+from ares.errors import AresError, RequestError
+from ares.jobs import Engine
+from ares.settings import Settings
+from ares.store import Stores
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+
+ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
+
+Factory = Callable[[Options, Stores], Annotator]
+MAKER = Maker(annotator="fragile", version="1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pickled_by_value(ray_cluster: None) -> None:
+    """The workers cannot import a test module, so its functions are pickled by value."""
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture
+def engine() -> Engine:
+    from ares.jobs.ray import RayEngine
+
+    return RayEngine(max_workers=1)
+
+
+@pytest.fixture
+def workspaces(tmp_path: Path, demo_samples: Path, settings: Settings) -> tuple[Workspace, Workspace]:
+    """Two workspaces alike: the demo videos, one of which went away after it was ingested."""
+    video = tmp_path / "video"
+    shutil.copytree(demo_samples / "video", video)
+    first = open_workspace(str(tmp_path / "local"), settings)
+    ingest_paths(first.stores, [str(video)], quiet=True)
+    first.close()
+    shutil.copytree(tmp_path / "local", tmp_path / "ray")
+    min((video / "videos").glob("*_front.mp4")).unlink()
+    return open_workspace(str(tmp_path / "local"), settings), open_workspace(str(tmp_path / "ray"), settings)
+
+
+@pytest.fixture
+def enter() -> Iterator[Callable[[Factory], None]]:
+    """Registers a factory as "fragile", for one test."""
+    yield lambda factory: registry.annotators.add("fragile", factory)
+    registry.annotators.remove("fragile")
+
+
+def state(ws: Workspace) -> dict[str, Any]:
+    """Everything in which two workspaces may differ, except for times of day and vectors."""
+    ids = sorted(ws.stores.tables.episodes.ids())
+    columns = sorted(set(ws.stores.tables.episodes.columns()) - {"ingested"})
+    annotations = sorted(
+        (
+            annotation.annotation_id,
+            annotation.subject,
+            json.dumps(annotation.value, sort_keys=True),
+            annotation.cost.calls,
+        )
+        for annotation in ws.stores.annotations.find_annotations(ids)
+    )
+    failures: Any = list(ws.stores.annotations.find_documents("failures"))
+    return {
+        "rows": sorted(ws.frame(columns).to_pylist(), key=lambda row: str(row["episode_id"])),
+        "annotations": annotations,
+        "makers": sorted(ws.stores.annotations.makers()),
+        "failures": [(key, value["reason"], value["detail"]) for key, value in failures],
+        "unfinished": list(ws.stores.annotations.find_documents("unfinished_spaces")),
+    }
+
+
+def vectors(ws: Workspace) -> dict[str, Any]:
+    """Cameras, seconds and vectors by space and episode."""
+    return {
+        f"{space}/{episode_id}": ws.stores.tables.vectors(space).read(episode_id)
+        for space in ws.stores.tables.spaces()
+        for episode_id in sorted(ws.stores.tables.episodes.ids())
+    }
+
+
+def without_seconds(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**document, "seconds": 0} for document in documents]
+
+
+def fragile(answer: Callable[[Work], Result | AresError], options: Options, stores: Stores) -> Annotator:
+    """An annotator that reads one frame before it answers."""
+
+    def process(works: Sequence[Work]) -> list[Result | AresError]:
+        results: list[Result | AresError] = []
+        for work in works:
+            try:
+                work.frames.at("wrist", [0.0])
+            except AresError as error:
+                results.append(error)
+            else:
+                results.append(answer(work))
+        return results
+
+    return Annotator(
+        maker=MAKER, process=process, select_frames=lambda episode: {"wrist": [0.0]}, batch_size=4
+    )
+
+
+def annotate_process_id(work: Work) -> Result:
+    return Result(annotations=[new_annotation(work, MAKER, {"pid": os.getpid()}, cost=Cost(calls=1))])
+
+
+def dies_once(marker: Path, work: Work) -> Result:
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return annotate_process_id(work)
+
+
+def run(ws: Workspace, engine: Engine | None, *names: str, **arguments: Any) -> list[dict[str, Any]]:
+    options = Options(settings=ws.settings, device="cpu")
+    return annotate(ws.stores, names, options, quiet=True, engine=engine, **arguments)
+
+
+def counts(document: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(document[name] for name in ("planned", "kept", "already", "failed"))
+
+
+def test_both_engines_reach_the_same_state_and_count_a_missing_video_alike(
+    workspaces: tuple[Workspace, Workspace], engine: Engine
+) -> None:
+    local, remote = workspaces
+    local_documents, remote_documents = (
+        run(local, None, "motion", "embed"),
+        run(remote, engine, "motion", "embed"),
+    )
+    assert without_seconds(local_documents) == without_seconds(remote_documents)
+    assert [counts(document) for document in remote_documents] == [(12, 12, 0, 0), (12, 11, 0, 1)]
+    assert state(local) == state(remote)
+    local_vectors, remote_vectors = vectors(local), vectors(remote)
+    assert local_vectors.keys() == remote_vectors.keys() and len(local_vectors) == 12
+    for (cameras, seconds, rows), (other_cameras, other_seconds, others) in zip(
+        local_vectors.values(), remote_vectors.values(), strict=True
+    ):
+        assert list(cameras) == list(other_cameras)
+        np.testing.assert_array_equal(seconds, other_seconds)
+        np.testing.assert_allclose(rows, others, atol=1e-6)  # threads of torch add up in another order
+    again = run(remote, None, "motion", "embed")
+    assert [counts(document) for document in again] == [(12, 0, 12, 0), (12, 0, 11, 1)]
+
+
+def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(
+    workspaces: tuple[Workspace, Workspace], engine: Engine, enter: Callable[[Factory], None], tmp_path: Path
+) -> None:
+    enter(partial(fragile, partial(dies_once, tmp_path / "died")))
+    ws = workspaces[1]
+    (document,) = run(ws, engine, "fragile")
+    assert (tmp_path / "died").exists()
+    assert counts(document) == (12, 12, 0, 0) and document["calls"] == 12
+    annotations = ws.stores.annotations.find_annotations(sorted(ws.stores.tables.episodes.ids()), ["fragile"])
+    assert os.getpid() not in {annotation.value["pid"] for annotation in annotations}
+
+
+def test_a_worker_with_another_model_is_refused(
+    workspaces: tuple[Workspace, Workspace], engine: Engine, enter: Callable[[Factory], None]
+) -> None:
+    driver = os.getpid()
+
+    def factory(options: Options, stores: Stores) -> Annotator:
+        maker = Maker(annotator="fragile", version="1", model="here" if os.getpid() == driver else "there")
+        return Annotator(maker=maker, process=lambda works: [annotate_process_id(work) for work in works])
+
+    enter(factory)
+    with pytest.raises(RequestError, match="another model than this machine"):
+        run(workspaces[1], engine, "fragile")
+    assert workspaces[1].stores.annotations.count_episodes().get("fragile", 0) == 0
+
+
+def test_the_command_prints_one_document_and_nothing_else(
+    workspaces: tuple[Workspace, Workspace], capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["annotate", "motion", "-w", str(workspaces[1].stores.folder), "--engine", "ray", "--json"]
+    assert main(words) == 0
+    printed = capfd.readouterr().out
+    assert counts(json.loads(printed)) == (12, 12, 0, 0)
+    assert ray.is_initialized()  # a cluster that was there stays

@@ -1,0 +1,360 @@
+"""A run annotates what is missing, once, counts all of it, and survives bad replies, dead servers and spent budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
+from annotators.models.hash_encoder import HashEncoder
+from annotators.runner import annotate, estimate_cost
+from ares import registry
+from ares.annotation import Annotation, Column, Cost, Maker
+from ares.episode import Json, MediaRef
+from ares.errors import AresError, ModelError, RequestError
+from ares.jobs import FAILURES
+from ares.search import embedding_spaces as spaces
+from ares.settings import Price, settings_from_environment
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+
+SETTINGS = settings_from_environment({})
+MARK = Maker(annotator="mark", version="1", columns=(Column(name="mark", type="string", meaning="a mark"),))
+
+Answer = Callable[[Work], Result | AresError]
+
+
+@pytest.fixture
+def ws(tmp_path: Path, demo_samples: Path) -> Workspace:
+    ws = open_workspace(str(tmp_path / "workspace"), SETTINGS)
+    ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
+    return ws
+
+
+@pytest.fixture
+def enter() -> Iterator[Callable[..., None]]:
+    """Registers an annotator under a name, for one test."""
+    names: list[str] = []
+
+    def add(name: str, **parts: Any) -> None:
+        annotator = Annotator(**parts)
+        registry.annotators.add(name, lambda options, stores: annotator)
+        names.append(name)
+
+    yield add
+    for name in names:
+        registry.annotators.remove(name)
+
+
+def annotate_mark(work: Work, maker: Maker = MARK, cost: Cost | None = None) -> Result:
+    annotation = new_annotation(work, maker, value={"mark": work.episode.instruction}, cost=cost or Cost())
+    return Result(annotations=[annotation])
+
+
+def embed_first_frame(work: Work, maker: Maker) -> Result:
+    frame_vectors = FrameVectors(
+        episode_id=work.episode.episode_id,
+        camera="front",
+        seconds=np.array([0.0]),
+        vectors=HashEncoder(8).encode_texts(["a frame"]),
+    )
+    return Result(annotations=[new_annotation(work, maker, value={})], vectors=[frame_vectors])
+
+
+def batched(answer: Answer) -> Callable[[Sequence[Work]], list[Result | AresError]]:
+    return lambda works: [answer(work) for work in works]
+
+
+def run(ws: Workspace, *names: str, **arguments: Any) -> list[dict[str, Any]]:
+    return annotate(ws.stores, names, Options(settings=ws.settings), quiet=True, **arguments)
+
+
+def counts(document: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(document[name] for name in ("planned", "kept", "already", "failed"))
+
+
+def test_again_does_nothing_and_another_maker_does_it_again(
+    ws: Workspace, enter: Callable[..., None]
+) -> None:
+    enter("mark", maker=MARK, process=batched(annotate_mark), batch_size=5)
+    assert counts(run(ws, "mark")[0]) == (12, 12, 0, 0)
+    assert counts(run(ws, "mark")[0]) == (12, 0, 12, 0)
+    assert ws.stores.tables.episodes.count("mark IS NOT NULL") == 12
+    other = Maker(annotator="mark", version="2", columns=MARK.columns)
+    enter("mark2", maker=other, process=batched(lambda work: annotate_mark(work, other)))
+    assert counts(run(ws, "mark2")[0]) == (12, 12, 0, 0)
+
+
+def test_a_filter_and_a_limit_choose_what_lacks(ws: Workspace, enter: Callable[..., None]) -> None:
+    enter("mark", maker=MARK, process=batched(annotate_mark))
+    assert counts(run(ws, "mark", where="success", limit=4)[0])[1:] == (4, 0, 0)
+    assert counts(run(ws, "mark", where="success")[0]) == (6, 2, 4, 0)
+    assert counts(run(ws, "mark")[0]) == (12, 6, 6, 0)
+
+
+def test_a_failure_is_counted_with_its_reason_and_tried_again(
+    ws: Workspace, enter: Callable[..., None]
+) -> None:
+    bad = {True}
+
+    def answer(work: Work) -> Result | AresError:
+        failing = bool(bad) and not work.episode.success
+        return ModelError("reply is no JSON", "got 'x'") if failing else annotate_mark(work)
+
+    enter("mark", maker=MARK, process=batched(answer), batch_size=4, workers=2)
+    first = run(ws, "mark")[0]
+    assert counts(first) == (12, 6, 0, 6)
+    assert first["failures"][0]["reason"] == "reply is no JSON" and first["failures"][0]["count"] == 6
+    assert len(list(ws.stores.annotations.find_documents(FAILURES))) == 6
+    bad.clear()
+    assert counts(run(ws, "mark")[0]) == (12, 6, 6, 0)
+    assert list(ws.stores.annotations.find_documents(FAILURES)) == []
+
+
+def test_strict_stops_at_the_first_failure_and_keeps_what_was_made(
+    ws: Workspace, enter: Callable[..., None]
+) -> None:
+    calls: list[str] = []
+
+    def answer(work: Work) -> Result | AresError:
+        calls.append(work.subject)
+        return ModelError("no", "") if len(calls) == 5 else annotate_mark(work)
+
+    enter("mark", maker=MARK, process=batched(answer))
+    with pytest.raises(ModelError):
+        run(ws, "mark", strict=True)
+    assert len(calls) == 5
+    assert ws.stores.annotations.count_episodes().get("mark", 0) <= 4
+
+
+def test_a_dead_server_is_given_up_but_every_episode_is_counted(
+    ws: Workspace, enter: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("annotators.runner.task._MAX_REPEATED_FAILURES", 3)
+    calls: list[str] = []
+
+    def answer(work: Work) -> Result | AresError:
+        calls.append(work.subject)
+        return ModelError("server cannot be reached", "http://127.0.0.1:9")
+
+    enter("mark", maker=MARK, process=batched(answer))
+    document = run(ws, "mark")[0]
+    assert counts(document) == (12, 0, 0, 12)
+    assert len(calls) == 3
+    assert {row["reason"]: row["count"] for row in document["failures"]} == {
+        "server cannot be reached": 3,
+        "not tried after many failures in a row": 9,
+    }
+
+
+def test_a_value_that_no_store_can_hold_costs_its_own_episode_only(
+    ws: Workspace, enter: Callable[..., None]
+) -> None:
+    bad_id = min(ws.stores.tables.episodes.ids())
+
+    def answer(work: Work) -> Result:
+        value: dict[str, Any] = {"mark": float("nan") if work.subject == bad_id else "fine"}
+        return Result(annotations=[new_annotation(work, MARK, value=value)])
+
+    enter("mark", maker=MARK, process=batched(answer))
+    for kept, already in ((11, 0), (0, 11)):
+        document = run(ws, "mark")[0]
+        assert counts(document) == (12, kept, already, 1)
+        assert document["failures"][0]["reason"] == "a value that is not JSON cannot be stored"
+        assert [key.rsplit("/", 1)[-1] for key, _ in ws.stores.annotations.find_documents(FAILURES)] == [
+            bad_id
+        ]
+
+
+def test_a_bug_is_not_a_failure(ws: Workspace, enter: Callable[..., None]) -> None:
+    def answer(work: Work) -> Result | AresError:
+        raise ZeroDivisionError("a bug")
+
+    enter("mark", maker=MARK, process=batched(answer))
+    with pytest.raises(ZeroDivisionError):
+        run(ws, "mark")
+
+
+def test_a_budget_is_a_hard_stop(ws: Workspace, enter: Callable[..., None]) -> None:
+    cost = Cost(calls=1, tokens_in=1000, tokens_out=10, usd=0.3)
+    enter(
+        "mark",
+        maker=MARK,
+        process=batched(lambda work: annotate_mark(work, cost=cost)),
+        estimate=lambda episode: cost,
+    )
+    with pytest.raises(RequestError, match="ARES_PRICE"):
+        run(ws, "mark", budget_usd=1.0)
+    priced = open_workspace(ws.path, settings_from_environment({"ARES_PRICE": "1,2"}))
+    assert priced.settings.price == Price(usd_per_mtok_in=1.0, usd_per_mtok_out=2.0)
+    document = run(priced, "mark", budget_usd=1.0)[0]
+    assert counts(document) == (12, 3, 0, 9)
+    assert document["usd"] == pytest.approx(0.9)
+    assert document["failures"][0]["reason"] == "the budget is spent"
+    assert (document["calls"], document["tokens_in"]) == (3, 3000)
+
+
+def test_a_quote_spends_nothing(ws: Workspace, enter: Callable[..., None]) -> None:
+    before = ws.stores.annotations.last_sequence()
+    cost = Cost(calls=1, tokens_in=100, tokens_out=10, usd=0.01)
+
+    def never(works: Sequence[Work]) -> list[Result | AresError]:
+        raise AssertionError("a quote must not call the model")
+
+    enter(
+        "mark",
+        maker=MARK,
+        process=never,
+        estimate=lambda episode: cost,
+        select_frames=lambda episode: {"front": [0.0, 1.0]},
+    )
+    (quote,) = estimate_cost(ws.stores, ["mark"], Options(settings=SETTINGS), "success")
+    assert (quote.planned, quote.already, quote.frames, quote.cost.calls) == (6, 0, 12, 6)
+    assert quote.cost.usd == pytest.approx(0.06)
+    assert ws.stores.annotations.last_sequence() == before
+
+
+def test_a_grade_sees_the_caption_of_the_same_run_and_only_ungraded_ones_later(
+    ws: Workspace, enter: Callable[..., None]
+) -> None:
+    caption = Maker(
+        annotator="caption", version="1", columns=(Column(name="caption", type="string", meaning=""),)
+    )
+    judge = Maker(annotator="verdict", version="1")
+
+    def write_caption(work: Work) -> Result:
+        value = {"text": "a caption", "caption": "a caption"}
+        return Result(annotations=[new_annotation(work, caption, value=value)])
+
+    def grade_caption(work: Work) -> Result:
+        assert (
+            isinstance(work.subject_annotation, Annotation)
+            and work.subject_annotation.value["text"] == "a caption"
+        )
+        return Result(annotations=[new_annotation(work, judge, value={"ok": True})])
+
+    registry.annotators.add(
+        "writer",
+        lambda options, stores: Annotator(maker=caption, process=batched(write_caption), batch_size=4),
+    )
+    registry.annotators.add(
+        "grader",
+        lambda options, stores: Annotator(
+            maker=judge, process=batched(grade_caption), subject_kind="caption"
+        ),
+    )
+    try:
+        assert [counts(document) for document in run(ws, "grader")] == [(0, 0, 0, 0)]
+        assert [counts(document) for document in run(ws, "writer", "grader", limit=5)] == [
+            (5, 5, 0, 0),
+            (5, 5, 0, 0),
+        ]
+        assert [counts(document) for document in run(ws, "writer")] == [(12, 7, 5, 0)]
+        assert [counts(document) for document in run(ws, "grader")] == [(12, 7, 5, 0)]
+        assert estimate_cost(ws.stores, ["grader"], Options(settings=SETTINGS))[0].already == 12
+    finally:
+        registry.annotators.remove("writer")
+        registry.annotators.remove("grader")
+
+
+def test_new_captions_are_found_by_meaning_without_embedding_again(
+    ws: Workspace, enter: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = [False]
+
+    def load_encoder(model: str, device: str) -> HashEncoder:
+        if broken[0]:
+            raise ModelError("the model is gone", model)
+        return HashEncoder(8)
+
+    def enter_captions(name: str, text: str) -> None:
+        maker = Maker(annotator="caption", version=name)
+        process = batched(
+            lambda work: Result(annotations=[new_annotation(work, maker, value={"text": text})])
+        )
+        enter(name, maker=maker, process=process, batch_size=4)
+
+    space: dict[str, Json] = {"encoder": "eight", "model": "m", "dim": 8, "created": "2026-11-21"}
+    ws.stores.annotations.put_documents("spaces", {"eight": space})
+    registry.encoders.add("eight", load_encoder)
+    try:
+        enter(
+            "embedder", maker=MARK, process=batched(lambda work: embed_first_frame(work, MARK)), space="eight"
+        )
+        enter_captions("writer", "it moves")
+        run(ws, "embedder")
+        text_count = ws.stores.tables.texts("eight").state().rows
+        assert text_count == len({episode.instruction for episode in ws.episodes()})
+        run(ws, "writer")
+        assert ws.stores.tables.texts("eight").state().rows == text_count + 1
+        broken[0] = True
+        spaces._load.cache_clear()
+        enter_captions("writer2", "it stands")
+        annotate(ws.stores, ["writer2"], Options(settings=ws.settings))
+        assert (
+            "new captions cannot be found by meaning in eight: the model is gone" in capsys.readouterr().err
+        )
+        assert ws.stores.tables.texts("eight").state().rows == text_count + 1
+    finally:
+        registry.encoders.remove("eight")
+        spaces._load.cache_clear()
+
+
+def test_annotators_of_one_run_share_one_decoding(
+    ws: Workspace, enter: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ares import media
+
+    decoded_counts: list[int] = []
+    frames_at = media.frames_at
+
+    def counting(ref: MediaRef, seconds: Sequence[float]) -> Any:
+        decoded_counts.append(len(seconds))
+        return frames_at(ref, seconds)
+
+    monkeypatch.setattr(media, "frames_at", counting)
+
+    def read_frames(maker: Maker, seconds: list[float]) -> Answer:
+        def answer(work: Work) -> Result:
+            assert work.frames.at("front", seconds).shape == (len(seconds), 192, 192, 3)
+            return Result(annotations=[new_annotation(work, maker, value={})])
+
+        return answer
+
+    def enter_reader(name: str, seconds: list[float]) -> None:
+        maker = Maker(annotator=name, version="1")
+        enter(
+            name,
+            maker=maker,
+            process=batched(read_frames(maker, seconds)),
+            select_frames=lambda episode: {"front": seconds},
+        )
+
+    enter_reader("first", [0.0, 1.0])
+    enter_reader("second", [1.0, 2.0])
+    run(ws, "first", "second")
+    assert decoded_counts == [3] * 12
+
+
+def test_vectors_without_facts_are_removed_before_they_count_twice(
+    ws: Workspace, enter: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = Maker(annotator="vectors", version="1")
+
+    enter("vectors", maker=maker, process=batched(lambda work: embed_first_frame(work, maker)), space="four")
+    append = type(ws.stores.annotations).append
+
+    def broken(self: Any, annotations: Sequence[Annotation]) -> int:
+        raise OSError("the machine went down here")
+
+    monkeypatch.setattr(type(ws.stores.annotations), "append", broken)
+    with pytest.raises(OSError, match="went down"):
+        run(ws, "vectors")
+    assert ws.stores.tables.vectors("four").count() > 0
+    monkeypatch.setattr(type(ws.stores.annotations), "append", append)
+    run(ws, "vectors")
+    assert ws.stores.tables.vectors("four").count() == 12

@@ -1,0 +1,136 @@
+"""The annotator `map`: similar episodes lie together, the map stays the same, and errors say when there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from annotators.base import Options, Result, Work
+from annotators.projection import make_map_annotator
+from ares.episode import Episode, Record, Trajectory
+from ares.errors import ModelError, RequestError
+from ares.workspace import Workspace
+
+pytest.importorskip("umap")
+_KINDS, _KIND_SIZE = 3, 12
+
+
+class _Row(NamedTuple):
+    episode_id: str
+    camera: str
+    seconds: np.ndarray
+    vectors: np.ndarray
+
+
+def _id(kind: int, number: int) -> str:
+    # Ids are hashes: which kind an episode is of must not follow from the order of ids.
+    return f"{(number * _KINDS + kind) * 7919 % 65_536:016x}"
+
+
+def _fill(ws: Workspace, like: Episode, numbers: range) -> list[Episode]:
+    """Episodes of three looks, two frames each, with their vectors."""
+    rng = np.random.default_rng(0)
+    looks = np.eye(8, dtype=np.float32)[:_KINDS]
+    episodes, rows = [], []
+    for kind in range(_KINDS):
+        for number in numbers:
+            episode_id = _id(kind, number)
+            episodes.append(replace(like, episode_id=episode_id, key=episode_id, content_hash=episode_id))
+            vectors = (looks[kind] + rng.normal(0, 0.05, (2, 8))).astype(np.float32)
+            rows.append(_Row(episode_id, "front", np.array([0.0, 1.0]), vectors))
+    blank = Trajectory(timestamps=np.arange(3.0))
+    ws.stores.tables.episodes.add([Record(episode=episode, trajectory=blank) for episode in episodes])
+    ws.stores.tables.vectors("look").add(rows)
+    ws.stores.annotations.put_documents(
+        "spaces", {"look": {"encoder": "clip", "model": "m", "dim": 8, "created": "1"}}
+    )
+    return episodes
+
+
+def _coordinates(
+    ws: Workspace, options: Options, episodes: list[Episode], work_for: Callable[..., Work]
+) -> dict[str, tuple[float, float]]:
+    annotator = make_map_annotator(options, ws.stores)
+    results = annotator.process([work_for(episode, [annotator]) for episode in episodes])
+    annotations = [
+        annotation for result in results if isinstance(result, Result) for annotation in result.annotations
+    ]
+    return {point.episode_id: (point.value["map_x"], point.value["map_y"]) for point in annotations}  # type: ignore[misc]
+
+
+def test_what_looks_alike_lies_together(
+    ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
+) -> None:
+    filled = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
+    coordinates = _coordinates(ws, options, filled, work_for)
+    groups = [
+        np.array([coordinates[_id(kind, number)] for number in range(_KIND_SIZE)]) for kind in range(_KINDS)
+    ]
+    centres = [group.mean(axis=0) for group in groups]
+    spread = max(
+        float(np.linalg.norm(group - centre, axis=1).max())
+        for group, centre in zip(groups, centres, strict=True)
+    )
+    apart = min(float(np.linalg.norm(a - b)) for i, a in enumerate(centres) for b in centres[:i])
+    assert apart > 2 * spread
+
+
+def test_new_episodes_are_placed_on_the_map_that_is_there(
+    ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
+) -> None:
+    old = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
+    maker, before = (
+        make_map_annotator(options, ws.stores).maker.maker_id,
+        _coordinates(ws, options, old, work_for),
+    )
+    new = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE, _KIND_SIZE + 3))
+    assert make_map_annotator(options, ws.stores).maker.maker_id == maker
+    after = _coordinates(ws, options, [*old, *new], work_for)
+    assert {episode_id: after[episode_id] for episode_id in before} == before
+    for kind in range(_KINDS):
+        home = np.array([before[_id(kind, number)] for number in range(_KIND_SIZE)]).mean(axis=0)
+        others = [
+            np.array([before[_id(other, number)] for number in range(_KIND_SIZE)]).mean(axis=0)
+            for other in range(_KINDS)
+            if other != kind
+        ]
+        point = np.array(after[_id(kind, _KIND_SIZE)])
+        assert np.linalg.norm(point - home) < min(np.linalg.norm(point - other) for other in others)
+
+
+def test_a_workspace_that_doubled_is_drawn_anew(
+    ws: Workspace, options: Options, episodes: dict[str, Episode]
+) -> None:
+    _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
+    maker = make_map_annotator(options, ws.stores).maker.maker_id
+    _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE, 3 * _KIND_SIZE))
+    assert make_map_annotator(options, ws.stores).maker.maker_id != maker
+
+
+def test_an_episode_without_vectors_fails_alone_and_too_few_fail_together(
+    ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
+) -> None:
+    filled = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
+    annotator = make_map_annotator(options, ws.stores)
+    bare = replace(filled[0], episode_id="f" * 16)
+    good, missing = annotator.process([work_for(filled[0], [annotator]), work_for(bare, [annotator])])
+    assert isinstance(good, Result)
+    assert isinstance(missing, ModelError) and "frame vectors" in str(missing)
+
+
+def test_three_episodes_are_no_map(
+    ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
+) -> None:
+    filled = _fill(ws, episodes["drawer-close_000"], range(1))
+    annotator = make_map_annotator(options, ws.stores)
+    (first, *_) = annotator.process([work_for(episode, [annotator]) for episode in filled])
+    assert isinstance(first, ModelError) and "too few" in str(first)
+
+
+def test_without_vectors_embed_is_asked_for(options: Options, ws: Workspace) -> None:
+    with pytest.raises(RequestError, match="annotate embed"):
+        make_map_annotator(options, ws.stores)

@@ -1,0 +1,159 @@
+"""Killed with SIGKILL anywhere in a job, the same command again reaches the state of a run that was never killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ares.settings import settings_from_environment
+from ares.workspace import open_workspace
+
+# Wraps a function so that the process kills itself just before or after its Nth call; then runs the command line.
+KILLER = """
+import importlib, os, signal, sys
+import annotators.runner.writer, ares.jobs.pipeline, ingest.pipeline.run, ingest.pipeline.write
+def shrink(module, name, value):
+    assert hasattr(module, name)
+    setattr(module, name, value)
+shrink(ares.jobs.pipeline, "_SINK_BATCH_SIZE", 3)
+shrink(annotators.runner.writer, "_ANNOTATIONS_PER_WRITE", 5)
+shrink(ingest.pipeline.write, "_EPISODES_PER_WRITE", 3)
+module, name, after, calls_until_death = sys.argv[1], sys.argv[2], sys.argv[3] == "after", int(sys.argv[4])
+owner = importlib.import_module(module)
+*path, leaf = name.split(".")
+for part in path:
+    owner = getattr(owner, part)
+real, calls = getattr(owner, leaf), [0]
+def dying(*args, **kwargs):
+    calls[0] += 1
+    if calls[0] == calls_until_death and not after:
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = real(*args, **kwargs)
+    if calls[0] == calls_until_death:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+setattr(owner, leaf, dying)
+from app.cli.main import main
+sys.exit(main(sys.argv[5:]))
+"""
+
+
+def run_and_kill(kill_point: tuple[str, str, str, int], *arguments: str) -> None:
+    command = [sys.executable, "-c", KILLER, *map(str, kill_point), *arguments]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+
+
+def run(*arguments: str) -> dict[str, Any]:
+    process = subprocess.run(
+        [sys.executable, "-m", "app.cli.main", *arguments, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stderr
+    document: dict[str, Any] = json.loads(process.stdout)
+    return document
+
+
+def state(path: Path) -> dict[str, Any]:
+    """Everything by which a user could tell two workspaces apart, times of day aside."""
+    workspace = open_workspace(str(path), settings_from_environment({}))
+    tables = workspace.stores.tables
+    ids = sorted(tables.episodes.ids())
+    columns = sorted(set(tables.episodes.columns()) - {"ingested"})
+    rows = sorted(workspace.frame(columns).to_pylist(), key=lambda row: str(row["episode_id"]))
+    content = {
+        "rows": rows,
+        "trajectories": [
+            (episode_id, len(trajectory.timestamps))
+            for episode_id, trajectory in tables.trajectories.read(ids)
+        ],
+        "trajectory_count": tables.trajectories.count(),
+        "annotations": sorted(
+            annotation.annotation_id for annotation in workspace.stores.annotations.find_annotations(ids)
+        ),
+        "vectors": {space: tables.vectors(space).count() for space in tables.spaces()},
+        "segments": tables.segments.count(),
+        "failures": list(workspace.stores.annotations.find_documents("failures")),
+        "unfinished": list(workspace.stores.annotations.find_documents("unfinished_spaces")),
+    }
+    workspace.close()
+    return content
+
+
+EPISODES = "ares.store.lance.episodes"
+INGEST_POINTS = [
+    (EPISODES, "EpisodeTable.write", "before", 2),
+    (EPISODES, "EpisodeTable.write", "after", 1),
+    (EPISODES, "EpisodeTable.mark_duplicates", "before", 1),
+    ("ares.store.lance.trajectories", "TrajectoryTable.write", "after", 2),
+    # Annotations whose values the rows have already.
+    ("ingest.pipeline.check_log", "CheckLog.append", "after", 1),
+    ("ingest.pipeline.check_log", "skip_applied", "before", 1),
+]
+
+
+@pytest.fixture(scope="module")
+def ingested(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("complete") / "w"
+    run("ingest", "-w", str(path), "--rate", "10", str(demo_samples / "rlds"))
+    return state(path)
+
+
+@pytest.mark.parametrize("kill_point", INGEST_POINTS)
+def test_ingest(
+    kill_point: tuple[str, str, str, int], ingested: dict[str, Any], demo_samples: Path, tmp_path: Path
+) -> None:
+    words = ("ingest", "-w", str(tmp_path / "w"), "--rate", "10", str(demo_samples / "rlds"))
+    run_and_kill(kill_point, *words)
+    document = run(*words)
+    assert document["kept"] + document["already"] == document["planned"] == 12
+    assert state(tmp_path / "w") == ingested
+
+
+ANNOTATE_POINTS = [
+    # Vectors without their annotations.
+    ("ares.store.vectors.frame_table", "VectorTable.add", "after", 2),
+    # Annotations that the index has not applied.
+    ("ares.store.annotations.sqlite", "SqliteAnnotationStore.append", "after", 2),
+    ("ares.store.annotations.sqlite", "SqliteAnnotationStore.append", "before", 2),
+    ("ares.store.sync", "apply_log", "after", 2),
+]
+
+
+@pytest.fixture(scope="module")
+def annotated(
+    demo_samples: Path, reference_models: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("complete") / "w"
+    run("ingest", "-w", str(path), "--rate", "10", str(demo_samples / "rlds"))
+    run(*_annotate(path, reference_models))
+    return state(path)
+
+
+@pytest.mark.parametrize("kill_point", ANNOTATE_POINTS)
+def test_annotate(
+    kill_point: tuple[str, str, str, int],
+    annotated: dict[str, Any],
+    demo_samples: Path,
+    reference_models: Path,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "w"
+    run("ingest", "-w", str(path), "--rate", "10", str(demo_samples / "rlds"))
+    run_and_kill(kill_point, *_annotate(path, reference_models))
+    run(*_annotate(path, reference_models))
+    assert state(path) == annotated
+    again = run(*_annotate(path, reference_models))
+    assert again["already"] == again["planned"] == 12 and again["kept"] == 0
+
+
+def _annotate(path: Path, models: Path) -> tuple[str, ...]:
+    return ("annotate", "embed", "-w", str(path), "--model", f"local-dir:{models / 'reference-clip'}")

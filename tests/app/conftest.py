@@ -1,0 +1,110 @@
+"""Fixtures: a small real workspace with made-up captions and grades, some of which contain markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ares.annotation import Annotation, Column, Maker
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+
+MARKUP = "<img src=x onerror=\"document.title='broken in'\"> ![p](http://example.invalid/p.png) **lift**"
+
+
+def _annotation(episode_id: str, name: str, maker: Maker, subject: str, **value: object) -> Annotation:
+    return Annotation(
+        episode_id=episode_id,
+        name=name,
+        value=value,  # type: ignore[arg-type]
+        maker_id=maker.maker_id,
+        subject=subject,
+        start_seconds=0.0,
+        stop_seconds=4.0,
+        created="2026-11-01T00:00:00+00:00",
+    )
+
+
+def _annotate(opened: Workspace) -> None:
+    caption_column = Column(name="caption", type="string", meaning="what a captioner saw")
+    grade_column = Column(name="grade", type="string", meaning="what the rubric makes of it")
+    captioner = Maker(annotator="caption", version="1", model="hand", columns=(caption_column,))
+    judge = Maker(annotator="grade", version="1", model="hand", columns=(grade_column,))
+    for maker in (captioner, judge):
+        opened.stores.annotations.add_maker(maker)
+    grades = ("acceptable", "not_acceptable", "unsure")
+    for number, episode in enumerate(opened.episodes("dataset = 'metaworld_sawyer'")):
+        text = MARKUP if number == 0 else episode.instruction
+        caption = _annotation(
+            episode.episode_id, "caption", captioner, episode.episode_id, text=text, caption=text
+        )
+        ruling = {"criterion": "VERB", "verdict": "MET", "source": "probe", "observed": MARKUP}
+        rulings = [{**ruling, "reason": "fits", "evidence": [0.5, 1.5]}]
+        graded = _annotation(
+            episode.episode_id,
+            "grade",
+            judge,
+            caption.annotation_id,
+            grade=grades[number % 3],
+            acceptable=number % 3 == 0,
+            score=1.0,
+            rulings=rulings,
+        )
+        opened.stores.annotations.append([caption, graded])
+    opened.sync()
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    from annotators.base import Options as AnnotateOptions
+    from annotators.runner import annotate
+    from ingest.base import IngestOptions
+    from ingest.pipeline import ingest_paths
+
+    opened = open_workspace(str(tmp_path_factory.mktemp("dashboard") / "ws"), Settings())
+    ingest_paths(
+        opened.stores, [str(demo_samples / "rlds"), str(demo_samples / "video")], IngestOptions(rate_hz=10.0)
+    )
+    _add_episode_with_markup(opened)
+    _annotate(opened)
+    annotate(opened.stores, ["motion"], AnnotateOptions(settings=opened.settings), quiet=True)
+    yield opened
+    opened.close()
+
+
+def _add_episode_with_markup(opened: Workspace) -> None:
+    """Add an episode like the first one, with markup as its instruction."""
+    from ares.episode import Record, make_episode_id
+
+    first = next(opened.episodes("dataset = 'video'"))
+    new_id = make_episode_id(format="video", dataset="hostile", version="", split="", key="h")
+    episode = replace(
+        first, episode_id=new_id, dataset="hostile", key="h", instruction=MARKUP, instructions=(MARKUP,)
+    )
+    opened.stores.tables.episodes.add(
+        [Record(episode=episode, trajectory=opened.trajectory(first.episode_id))]
+    )
+
+
+@pytest.fixture
+def mapped(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+    """A few episodes with coordinates on the map."""
+    import pyarrow as pa
+
+    from ingest.pipeline import ingest_paths
+
+    opened = open_workspace(str(tmp_path / "mapped"), Settings())
+    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=4, quiet=True)
+    ids = sorted(opened.stores.tables.episodes.ids())
+    coordinates = {"episode_id": ids, "map_x": [0.0, 0.1, 5.0, 5.1], "map_y": [0.0, 0.1, 5.0, 5.1]}
+    opened.stores.tables.episodes.set_values(pa.table(coordinates))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def markup() -> str:
+    return MARKUP

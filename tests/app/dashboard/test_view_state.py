@@ -1,0 +1,87 @@
+"""A view survives the URL, and its SQL cannot be broken out of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.dashboard.charts import group_dimensions, thin_steps
+from app.dashboard.escape import escape_markdown
+from app.dashboard.view_state import ColumnFilter, ViewState, view_from_params, view_to_params, where_sql
+from ares.errors import RequestError
+
+_COLUMNS = {"dataset": "string", "success": "bool", "num_steps": "int64"}
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        ViewState(),
+        ViewState(text="open & shut", where="a = 'b'", sort="num_steps", descending=True, page=3),
+        ViewState(
+            filters={"dataset": ColumnFilter(column="dataset", values=("~missing", "a", "~~"), missing=True)}
+        ),
+        ViewState(
+            filters={"num_steps": ColumnFilter(column="num_steps", low=1 / 3, high=11.666666666666666)}
+        ),
+        ViewState(filters={"num_steps": ColumnFilter(column="num_steps", low=-2.0)}),
+    ],
+)
+def test_a_view_is_the_same_after_a_trip_through_the_url(view: ViewState) -> None:
+    assert view_from_params(view_to_params(view)) == view
+
+
+def test_nonsense_in_the_url_is_left_out() -> None:
+    view = view_from_params({"page": ["x"], "f.num_steps": ["~range:a..b"], "f.dataset": []})
+    assert view == ViewState()
+
+
+def test_the_sql_of_filters() -> None:
+    view = ViewState(
+        where="num_steps > 3",
+        filters={
+            "dataset": ColumnFilter(column="dataset", values=("it's",), missing=True),
+            "success": ColumnFilter(column="success", values=("true",)),
+        },
+    )
+    assert where_sql(view, _COLUMNS) == (
+        "(num_steps > 3) AND ((dataset IN ('it''s')) OR (dataset IS NULL)) AND ((success IS TRUE))"
+    )
+    assert "dataset" not in where_sql(view, _COLUMNS, leave_out="dataset")
+
+
+def test_the_sql_of_ranges_fits_the_type_of_the_column() -> None:
+    kinds = {"num_steps": "int64", "rate_hz": "float64", "ingested": "timestamp", "tags": "list<string>"}
+    expected = {
+        "num_steps": "(num_steps >= 4 AND num_steps <= 20)",
+        "rate_hz": "(rate_hz >= 3.5 AND rate_hz <= 20.0)",
+        "ingested": "(ingested >= to_timestamp_micros(3500000) AND ingested <= to_timestamp_micros(20000000))",
+    }
+    for column, sql in expected.items():
+        assert sql in where_sql(
+            ViewState(filters={column: ColumnFilter(column=column, low=3.5, high=20.0)}), kinds
+        )
+    view = ViewState(filters={"tags": ColumnFilter(column="tags", values=("it's",))})
+    assert where_sql(view, kinds) == "((array_has(tags, 'it''s')))"
+
+
+def test_a_column_that_is_not_there_is_refused() -> None:
+    with pytest.raises(RequestError, match="no column 'evil'"):
+        where_sql(ViewState(filters={"evil": ColumnFilter(column="evil", values=("1",))}), _COLUMNS)
+
+
+def test_markdown_in_data_is_made_harmless() -> None:
+    assert escape_markdown("![p](http://x) <b>\n*") == "\\!\\[p\\]\\(http\\://x\\) \\<b\\> \\*"
+
+
+def test_names_are_grouped_by_their_first_word() -> None:
+    assert group_dimensions(["arm_x", "arm_y", "gripper"]) == [("arm", [0, 1]), ("", [2])]
+    assert group_dimensions(["x", "y"]) == [("", [0, 1])]
+
+
+def test_thinning_keeps_ends_and_spikes() -> None:
+    values = np.zeros((100_000, 2), np.float32)
+    values[54_321, 1] = 9.0
+    steps = thin_steps(values)
+    assert len(steps) <= 2000
+    assert {0, 54_321, 99_999} <= set(steps.tolist())

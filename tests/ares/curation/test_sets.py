@@ -1,0 +1,143 @@
+"""Sets are frozen, versioned, comparable, and equal on both annotation stores."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ares.curation import Sets
+from ares.curation.sets import read_lock
+from ares.errors import RequestError
+from ares.store.annotations import AnnotationStore, SqliteAnnotationStore
+
+
+@pytest.fixture(params=["sqlite", "mongo"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnnotationStore]:
+    """Each of the two annotation stores, empty."""
+    annotation_store: AnnotationStore
+    if request.param == "sqlite":
+        annotation_store = SqliteAnnotationStore(tmp_path / "annotations.sqlite")
+    else:
+        mongo = pytest.importorskip("ares.store.annotations.mongo")
+        annotation_store = mongo.MongoAnnotationStore(request.getfixturevalue("mongo_uri"), uuid.uuid4().hex)
+    yield annotation_store
+    annotation_store.close()
+
+
+def test_a_set_keeps_its_members_in_blocks(store: AnnotationStore) -> None:
+    sets, ids = Sets(store), [f"{number:016x}" for number in range(25_001)]
+    selection = sets.create("all", reversed(ids), {"where": ""})
+    assert (selection.label, selection.episodes) == ("all@1", 25_001)
+    assert list(sets.ids(sets["all"])) == ids
+    assert Sets(store)["all"] == selection
+
+
+def test_another_selection_is_another_version_and_the_same_one_is_not(store: AnnotationStore) -> None:
+    sets = Sets(store)
+    first = sets.create("good", ["b", "a", "a"], {"where": "success"})
+    assert sets.create("good", ["a", "b"], {"where": "success = true"}) == first
+    second = sets.create("good", ["a", "c"], {"where": "grade"})
+    assert (second.label, sets["good"], sets["good@1"]) == ("good@2", second, first)
+    assert list(sets.ids(first)) == ["a", "b"]
+    assert [version.version for version in sets.versions("good")] == [1, 2]
+
+
+def test_the_eleventh_version_is_newer_than_the_second(store: AnnotationStore) -> None:
+    sets = Sets(store)
+    for number in range(11):
+        sets.create("s", [str(number)], {})
+    assert sets["s"].version == 11
+
+
+def test_names_are_told_apart_from_their_beginnings(store: AnnotationStore) -> None:
+    sets = Sets(store)
+    for name in ("good", "good-2", "goodness", "a.b_c"):
+        sets.create(name, [name], {})
+    assert list(sets) == ["a.b_c", "good", "good-2", "goodness"]
+    assert "good" in sets and "goo" not in sets and len(sets) == 4
+    assert list(sets.ids(sets["good"])) == ["good"]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "a@2", "ü", "a\n"])
+def test_a_name_must_be_plain(store: AnnotationStore, name: str) -> None:
+    with pytest.raises(RequestError, match="plain name"):
+        Sets(store).create(name, ["a"], {})
+
+
+def test_an_empty_set_says_what_matched_nothing(store: AnnotationStore) -> None:
+    sets = Sets(store)
+    with pytest.raises(RequestError, match="grade = 'no'"):
+        sets.create("none", [], {"where": "grade = 'no'"})
+    assert list(sets) == []
+
+
+def test_an_unknown_set_names_those_there_are(store: AnnotationStore) -> None:
+    sets = Sets(store)
+    with pytest.raises(RequestError, match="none yet"):
+        sets["good"]
+    sets.create("good", ["a"], {})
+    with pytest.raises(RequestError, match="there are: good"):
+        sets["godo"]
+    with pytest.raises(RequestError, match="there are: good@1"):
+        sets["good@7"]
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(a=st.sets(st.integers(0, 30), min_size=1), b=st.sets(st.integers(0, 30), min_size=1))
+def test_a_diff_counts_and_lists_what_changed(tmp_path: Path, a: set[int], b: set[int]) -> None:
+    store = SqliteAnnotationStore(tmp_path / f"{uuid.uuid4().hex}.sqlite")
+    sets, to_id = Sets(store), "{:04x}".format
+    first, second = sets.create("a", map(to_id, a), {}), sets.create("b", map(to_id, b), {})
+    diff = sets.diff(first, second)
+    assert (diff.added, diff.removed, diff.common) == (len(b - a), len(a - b), len(a & b))
+    assert list(diff.added_ids()) == [to_id(first) for first in sorted(b - a)]
+    assert list(diff.removed_ids()) == [to_id(first) for first in sorted(a - b)]
+    store.close()
+
+
+def test_a_lock_file_brings_the_set_back(store: AnnotationStore, tmp_path: Path) -> None:
+    sets, path = Sets(store), tmp_path / "locks" / "good.lock.json"
+    selection = sets.create("good", ["b", "a"], {"where": "success"})
+    sets.write_lock(selection, path)
+    assert read_lock(path) == (selection, ["a", "b"])
+
+
+@pytest.mark.parametrize("change", ["drop", "add", "swap"])
+def test_a_changed_lock_file_is_refused(store: AnnotationStore, tmp_path: Path, change: str) -> None:
+    sets, path = Sets(store), tmp_path / "good.lock.json"
+    sets.write_lock(sets.create("good", ["a", "b"], {}), path)
+    document = json.loads(path.read_text())
+    document["ids"] = {"drop": ["a"], "add": ["a", "b", "c"], "swap": ["a", "c"]}[change]
+    path.write_text(json.dumps(document))
+    with pytest.raises(RequestError, match="changed after it was written"):
+        read_lock(path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "not JSON"])
+def test_a_file_that_is_no_lock_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(RequestError, match="cannot be read"):
+        read_lock(tmp_path / "x")
+
+
+def test_those_who_freeze_at_once_get_versions_of_their_own(store: AnnotationStore) -> None:
+    sets, frozen = Sets(store), list[tuple[str, list[str]]]()
+
+    def freeze(worker: int) -> None:
+        ids = [f"{worker}/{number}" for number in range(20)]
+        frozen.append((sets.create("same", ids, {}).label, sorted(ids)))
+
+    threads = [threading.Thread(target=freeze, args=[worker]) for worker in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {label for label, _ in frozen} == {f"same@{version}" for version in range(1, 7)}
+    assert all(list(sets.ids(sets[label])) == ids for label, ids in frozen)

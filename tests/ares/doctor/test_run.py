@@ -1,0 +1,376 @@
+"""Each promise between the stores is broken on purpose, found, and repaired where no data are lost by it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from lancedb.table import Table as LanceDBTable
+
+from annotators.base import FrameVectors
+from ares.annotation import Annotation, Column, Maker
+from ares.doctor import Finding, run_checks
+from ares.settings import settings_from_environment
+from ares.store import applied_sequence, reset_applied_sequence
+from ares.store.annotations import SqliteAnnotationStore
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+
+Corrupt = Callable[[Workspace], None]
+SETTINGS = settings_from_environment({})
+MAKERS = {
+    "motion": Maker(
+        annotator="motion",
+        version="1",
+        columns=(
+            Column(name="path_length", type="float64", meaning="Way."),
+            Column(name="phase", type="string", meaning="Phase."),
+            Column(name="idle", type="bool", meaning="Idle."),
+            Column(name="events", type="int64", meaning="Events."),
+            Column(name="marks", type="list<string>", meaning="Marks."),
+            Column(name="looked", type="timestamp", meaning="When."),
+        ),
+    ),
+    "caption": Maker(annotator="caption", version="1"),
+    "grade": Maker(annotator="grade", version="1"),
+    "embed": Maker(annotator="embed", version="1"),
+}
+
+
+def annotation(name: str, episode: str, value: dict[str, Any], **fields: Any) -> Annotation:
+    """An annotation by one of the makers."""
+    defaults: dict[str, Any] = {"subject": episode, "start_seconds": 0.0, "stop_seconds": 1.0, "created": ""}
+    return Annotation(
+        episode_id=episode, name=name, value=value, maker_id=MAKERS[name].maker_id, **(defaults | fields)
+    )
+
+
+@pytest.fixture(scope="session")
+def complete(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
+    """Twelve episodes with numbers, captions, grades, vectors, a set and a failure; no test changes it."""
+    folder = tmp_path_factory.mktemp("complete") / "workspace"
+    with closing(open_workspace(str(folder), SETTINGS)) as workspace:
+        ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
+        ids = sorted(workspace.stores.tables.episodes.ids())
+        _annotate(workspace, ids)
+        workspace.sync()
+        workspace.sets.create("accepted", ids[:5], {})
+        workspace.stores.annotations.put_documents(
+            "failures", {f"embed/{MAKERS['embed'].maker_id}/nobody": {"reason": "r", "detail": "d"}}
+        )
+    return folder
+
+
+def _annotate(workspace: Workspace, ids: Sequence[str]) -> None:
+    """Write annotations of every maker, one grade after its caption was graded already, and vectors."""
+    for maker in MAKERS.values():
+        workspace.stores.annotations.add_maker(maker)
+    values = {
+        "phase": "reach \ud83e",
+        "idle": False,
+        "marks": ["a", "b"],
+        "looked": "2026-01-02T03:04:05.5+01:00",
+    }
+    workspace.stores.annotations.append(
+        [
+            annotation("motion", episode_id, {"path_length": number, "events": number, **values})
+            for number, episode_id in enumerate(ids)
+        ]
+    )
+    captions = [
+        annotation("caption", episode_id, {"text": f"open drawer {episode_id}"}, stop_seconds=2.0)
+        for episode_id in ids
+    ]
+    workspace.stores.annotations.append(captions)
+    verdict: dict[str, Any] = {"grade": "acceptable", "acceptable": True, "score": 1}
+    grades = [
+        annotation("grade", caption.episode_id, verdict, subject=caption.annotation_id)
+        for caption in captions[:6]
+    ]
+    newer = annotation(
+        "grade", ids[0], {"grade": "unsure"}, subject=captions[0].annotation_id, start_seconds=0.5
+    )
+    workspace.stores.annotations.append([*grades, newer])
+    workspace.stores.tables.vectors("four").add([vectors(episode_id) for episode_id in ids])
+    workspace.stores.annotations.append(
+        [annotation("embed", episode_id, {"frames": 2, "space": "four"}) for episode_id in ids]
+    )
+
+
+def vectors(episode: str) -> FrameVectors:
+    """Two frames of an episode in the space "four"."""
+    rows = np.eye(2, 4, dtype=np.float32)
+    return FrameVectors(episode_id=episode, camera="front", seconds=np.array([0.0, 1.0]), vectors=rows)
+
+
+@pytest.fixture
+def workspace(complete: Path, tmp_path: Path) -> Iterator[Workspace]:
+    """A copy of the workspace."""
+    shutil.copytree(complete, tmp_path / "workspace")
+    with closing(open_workspace(str(tmp_path / "workspace"), SETTINGS)) as workspace:
+        yield workspace
+
+
+def _dump(workspace: Workspace) -> list[object]:
+    """All rows of all tables, and all documents."""
+    tables = []
+    for name in workspace.stores.tables.connection.table_names():
+        dataset = workspace.stores.tables.connection.open_dataset(name)
+        assert dataset is not None
+        rows = dataset.to_table()
+        tables.append((name, sorted(map(str, rows.to_pylist()))))
+    return [
+        tables,
+        *(
+            list(workspace.stores.annotations.find_documents(name))
+            for name in ("sets", "set_members", "failures")
+        ),
+    ]
+
+
+def _first(workspace: Workspace) -> str:
+    return min(workspace.stores.tables.episodes.ids())
+
+
+def _first_rows(workspace: Workspace, table: str, count: int) -> pa.Table:
+    dataset = workspace.stores.tables.connection.open_dataset(table)
+    assert dataset is not None
+    return dataset.to_table().slice(0, count)
+
+
+def _writer(workspace: Workspace, table: str) -> LanceDBTable:
+    """The table itself, to write what no job would write."""
+    writer = workspace.stores.tables.connection.open_table(table)
+    assert writer is not None
+    return writer
+
+
+def _run_sql(workspace: Workspace, statement: str, parameters: Sequence[str] = ()) -> None:
+    """Change the annotation log, which no job does."""
+    store = workspace.stores.annotations
+    assert isinstance(store, SqliteAnnotationStore)
+    store._rows(statement, parameters)
+
+
+def _duplicate_rows(table: str) -> Corrupt:
+    def corrupt(workspace: Workspace) -> None:
+        _writer(workspace, table).add(_first_rows(workspace, table, 2))
+
+    return corrupt
+
+
+def _unknown_key(table: str, column: str) -> Corrupt:
+    def corrupt(workspace: Workspace) -> None:
+        rows = _first_rows(workspace, table, 1)
+        position = rows.schema.get_field_index(column)
+        _writer(workspace, table).add(rows.set_column(position, column, pa.array(["unknown"])))
+
+    return corrupt
+
+
+def _set_value(name: str, value: object, kind: pa.DataType) -> Corrupt:
+    def corrupt(workspace: Workspace) -> None:
+        workspace.stores.tables.episodes.set_values(
+            pa.table({"episode_id": [_first(workspace)], name: pa.array([value], kind)})
+        )
+
+    return corrupt
+
+
+def _unapplied_annotation(workspace: Workspace) -> None:
+    workspace.stores.annotations.append(
+        [annotation("motion", _first(workspace), {"path_length": 7.5}, start_seconds=0.25)]
+    )
+
+
+def _delete_segment(workspace: Workspace) -> None:
+    _writer(workspace, "segments").delete(f"episode_id = '{_first(workspace)}'")
+
+
+def _change_grade(workspace: Workspace) -> None:
+    _writer(workspace, "segments").update(where="grade = 'unsure'", values={"grade": "acceptable"})
+
+
+def _orphaned_members(workspace: Workspace) -> None:
+    workspace.stores.annotations.put_documents("set_members", {"never@000001/000000": ["a"]})
+
+
+def _resolved_failure(workspace: Workspace) -> None:
+    workspace.stores.annotations.put_documents(
+        "failures", {f"ingest/{_first(workspace)}": {"reason": "r", "detail": "d"}}
+    )
+
+
+def _leftover_files(workspace: Workspace) -> None:
+    for name in ("workspace.json.tmp", "cache/3f/3f2a.tmp.mp4"):
+        path = workspace.stores.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+        os.utime(path, (1, 1))
+
+
+def _drop_index(workspace: Workspace) -> None:
+    _run_sql(workspace, "DROP INDEX facts_counts")
+
+
+def _reset_sequence(workspace: Workspace) -> None:
+    reset_applied_sequence(workspace.stores.tables)
+
+
+REPAIRED: dict[str, tuple[Corrupt, str, int]] = {
+    "episode twice": (_duplicate_rows("episodes"), "each episode has one row in episodes", 2),
+    "signals twice": (_duplicate_rows("trajectories"), "each episode has one row in trajectories", 2),
+    "signals alone": (_unknown_key("trajectories", "episode_id"), "no signals without an episode", 1),
+    "vectors alone": (_unknown_key("vectors_four", "episode_id"), "no vectors without an episode in four", 1),
+    "caption alone": (
+        _unknown_key("segments", "annotation_id"),
+        "no segments without a caption in the log",
+        1,
+    ),
+    "caption twice": (_duplicate_rows("segments"), "each caption has one row in segments", 2),
+    "caption lost": (_delete_segment, "segments match the captions and grades of the log", 1),
+    "grade lost": (_change_grade, "segments match the captions and grades of the log", 1),
+    "number": (_set_value("path_length", 99.0, pa.float64()), "column path_length matches the log", 1),
+    "missing": (_set_value("events", None, pa.int64()), "column events matches the log", 1),
+    "text": (_set_value("phase", "other", pa.string()), "column phase matches the log", 1),
+    "behind": (_unapplied_annotation, "the index has applied every annotation", 1),
+    "forgotten": (_reset_sequence, "the index has applied every annotation", 55),
+    "members": (_orphaned_members, "no members without a set", 1),
+    "failure": (_resolved_failure, "no failure of work that was done later", 1),
+    "files": (_leftover_files, "no incomplete files of killed jobs", 2),
+    "index": (_drop_index, "the annotations have every index", 1),
+}
+
+
+def test_nothing_is_wrong_with_a_whole_workspace(workspace: Workspace) -> None:
+    assert run_checks(workspace.stores) == []
+    before = _dump(workspace)
+    assert run_checks(workspace.stores, repair=True) == []
+    assert _dump(workspace) == before
+
+
+def _summaries(findings: Sequence[Finding]) -> list[tuple[str, int, bool]]:
+    return [(finding.check, finding.count, finding.repaired) for finding in findings]
+
+
+@pytest.mark.parametrize("case", REPAIRED)
+def test_what_was_broken_is_found_and_repaired(workspace: Workspace, case: str) -> None:
+    corrupt, check, count = REPAIRED[case]
+    before = _dump(workspace)
+    corrupt(workspace)
+    assert _summaries(run_checks(workspace.stores)) == [(check, count, False)]
+    # The first run changed nothing; the second repairs.
+    assert _summaries(run_checks(workspace.stores, repair=True)) == [(check, count, True)]
+    assert run_checks(workspace.stores) == []
+    if case != "behind":
+        after = _dump(workspace)
+        assert _without_sequence(after) == _without_sequence(before)
+
+
+def _without_sequence(dump: list[Any]) -> list[Any]:
+    return [[pair for pair in dump[0] if pair[0] != "index_state"], *dump[1:]]
+
+
+def test_a_vector_without_its_annotation_is_deleted(workspace: Workspace) -> None:
+    _run_sql(workspace, "DELETE FROM facts WHERE name = 'embed' AND episode_id = ?", [_first(workspace)])
+    (finding,) = run_checks(workspace.stores, repair=True)
+    assert (finding.check, finding.count) == ("each vector has its annotation, in four", 2)
+    assert workspace.stores.tables.vectors("four").count() == 22
+    assert run_checks(workspace.stores) == []
+
+
+def test_vectors_that_a_killed_run_left_are_deleted(workspace: Workspace) -> None:
+    """A document names the space as long as a run writes to it; annotated vectors stay."""
+    annotated, unannotated = sorted(workspace.stores.tables.episodes.ids())[:2]
+    workspace.stores.annotations.append(
+        [annotation("motion", annotated, {"path_length": 1.0}, created="now")]
+    )
+    workspace.stores.tables.vectors("interrupted").add([vectors(annotated), vectors(unannotated)])
+    workspace.stores.annotations.put_documents(
+        "unfinished_spaces", {"interrupted": {"annotator": "nobody", "model": ""}}
+    )
+    (finding,) = [finding for finding in run_checks(workspace.stores) if finding.example == "interrupted"]
+    assert (finding.count, finding.repaired) == (1, False)
+    assert workspace.stores.tables.vectors("interrupted").count() == 4
+    workspace.stores.annotations.put_documents(
+        "unfinished_spaces", {"interrupted": {"annotator": "motion", "model": ""}}
+    )
+    workspace.stores.annotations.append(
+        [annotation("motion", unannotated, {"path_length": 1.0}, created="later")]
+    )
+    workspace.stores.tables.vectors("interrupted").add([vectors("without annotation")])
+    assert all(finding.repaired for finding in run_checks(workspace.stores, repair=True))
+    assert workspace.stores.tables.vectors("interrupted").count() == 4
+    assert run_checks(workspace.stores) == []
+
+
+def test_vectors_whose_maker_names_no_space_are_not_checked(workspace: Workspace) -> None:
+    workspace.stores.tables.vectors("guests").add([vectors(_first(workspace))])
+    assert run_checks(workspace.stores, repair=True) == []
+    assert workspace.stores.tables.vectors("guests").count() == 2
+
+
+def _delete_signals(workspace: Workspace) -> None:
+    _writer(workspace, "trajectories").delete(f"episode_id = '{_first(workspace)}'")
+
+
+def _delete_vectors(workspace: Workspace) -> None:
+    _writer(workspace, "vectors_four").delete(f"episode_id = '{_first(workspace)}'")
+
+
+def _change_members(workspace: Workspace) -> None:
+    key, ids = next(workspace.stores.annotations.find_documents("set_members"))
+    assert isinstance(ids, list)
+    workspace.stores.annotations.put_documents("set_members", {key: ids[1:]})
+
+
+def _unknown_member(workspace: Workspace) -> None:
+    workspace.sets.create("strange", ["nobody"], {})
+
+
+def _delete_maker(workspace: Workspace) -> None:
+    _run_sql(workspace, "DELETE FROM makers WHERE body LIKE '%\"embed\"%'")
+
+
+@pytest.mark.parametrize(
+    ("corrupt", "check"),
+    [
+        (_delete_signals, "each episode has its signals"),
+        (_delete_vectors, "each annotation of an embedding has its vectors, in four"),
+        (_change_members, "set accepted@1 has the members that it was frozen with"),
+        (_unknown_member, "each member of set strange@1 is an episode of the workspace"),
+        (_delete_maker, "each annotation has a known maker"),
+    ],
+)
+def test_what_cannot_be_repaired_is_reported_with_what_to_do(
+    workspace: Workspace, corrupt: Corrupt, check: str
+) -> None:
+    corrupt(workspace)
+    for _ in range(2):
+        (finding,) = run_checks(workspace.stores, repair=True)
+        assert (finding.check, finding.repaired, finding.count) == (check, False, 1)
+        assert finding.remedy
+
+
+def test_an_older_log_under_a_newer_index(workspace: Workspace, complete: Path) -> None:
+    """The annotations were brought back from a backup; the index follows them."""
+    _unapplied_annotation(workspace)
+    workspace.sync()
+    assert workspace.stores.tables.episodes.count("path_length = 7.5") == 1
+    workspace.close()
+    shutil.copy(complete / "annotations.sqlite", workspace.stores.folder)
+    for name in ("annotations.sqlite-wal", "annotations.sqlite-shm"):
+        (workspace.stores.folder / name).unlink(missing_ok=True)
+    reopened = open_workspace(workspace.path, workspace.settings)
+    checks = [finding.check for finding in run_checks(reopened.stores, repair=True)]
+    assert checks == ["the index is no newer than the log"]
+    assert reopened.stores.tables.episodes.count("path_length = 7.5") == 0
+    assert applied_sequence(reopened.stores.tables) == reopened.stores.annotations.last_sequence()
+    reopened.close()

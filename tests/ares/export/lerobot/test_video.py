@@ -1,0 +1,39 @@
+"""A video that is stored rotated is exported upright: LeRobot's decoders ignore display matrices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+
+from ares.export.lerobot.video import prepare_video
+from ingest.base import IngestOptions
+from ingest.video import video
+
+
+def test_a_phone_video_is_encoded_upright_and_not_copied(tmp_path: Path) -> None:
+    with av.open(str(tmp_path / "phone.mp4"), "w") as container:
+        stream: Any = container.add_stream("libx264", rate=20)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        stream.set_display_rotation(-90)
+        picture = np.full((48, 64, 3), 20, np.uint8)
+        picture[:, :16] = 230  # the left edge, which is the upper one to a person
+        for _ in range(10):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    (source,) = video.open(str(tmp_path), IngestOptions())
+    (item,) = source.items
+    camera = item.load().episode.cameras[0]
+    prepared = prepare_video(camera, 10, 20, tmp_path / "scratch.mp4")
+    assert prepared.is_encoded and prepared.encoding_reason == "frames are stored rotated"
+    assert (
+        (prepared.span.format.width, prepared.span.format.height) == (48, 64) == (camera.width, camera.height)
+    )
+    with av.open(str(tmp_path / "scratch.mp4")) as container:
+        frames: Any = list(container.decode(video=0))
+    assert len(frames) == 10 and frames[0].rotation == 0
+    pixels = frames[0].to_ndarray(format="rgb24")
+    assert pixels[:12].mean() > 200 and pixels[24:].mean() < 60
+    prepared.close()

@@ -1,0 +1,166 @@
+"""Worker processes of this machine: the same results, errors as themselves, deaths that cost one item, no orphans."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ares.errors import RequestError, SourceError
+from ares.jobs import LocalEngine, WorkerPool, engine_or_local
+
+# A parent process_ids worker has begun an endless batch; the worker writes its process id to a file.
+PARENT = """
+import signal, sys
+from ares.errors import SourceError
+from ares.jobs.local import LocalEngine
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what they run in the background
+sys.path.insert(0, sys.argv[1])
+from test_local import writes_and_sleeps
+pool = LocalEngine().pool(writes_and_sleeps, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)
+pool.map([sys.argv[2]])
+"""
+
+
+def double(batch: Sequence[int]) -> list[int]:
+    return [2 * number for number in batch]
+
+
+def process_ids(batch: Sequence[int]) -> list[int]:
+    return [os.getpid() for _ in batch]
+
+
+def breaks(batch: Sequence[int]) -> list[int]:
+    return [1 // number for number in batch]
+
+
+def five_kills(batch: Sequence[int]) -> list[int]:
+    if 5 in batch:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return list(batch)
+
+
+def no_start() -> Callable[[Sequence[int]], list[int]]:
+    os._exit(3)
+
+
+def no_work() -> Callable[[Sequence[int]], list[int]]:
+    raise ValueError("nothing to work with")
+
+
+def writes_and_sleeps(batch: Sequence[str]) -> list[str]:
+    Path(batch[0]).write_text(str(os.getpid()))
+    time.sleep(600)
+    return []
+
+
+def test_the_results_are_the_same_and_made_elsewhere() -> None:
+    with engine_or_local(LocalEngine()) as engine:
+        assert engine.pool(double, max_workers=2, on_worker_death=SourceError, start_after_seconds=0.0).map(
+            [1, 2]
+        ) == [2, 4]
+        (worker_id,) = engine.pool(
+            process_ids, max_workers=2, on_worker_death=SourceError, start_after_seconds=0.0
+        ).map([1])
+        assert worker_id != os.getpid()
+
+
+def test_what_takes_a_moment_only_is_done_in_place() -> None:
+    with engine_or_local(LocalEngine()) as engine:
+        pool = engine.pool(process_ids, max_workers=2, on_worker_death=SourceError, start_after_seconds=60.0)
+        assert pool.map([1, 2]) == [os.getpid()] * 2
+
+
+def test_what_only_the_caller_knows_is_done_in_place() -> None:
+    with engine_or_local(LocalEngine()) as engine:
+        pool: WorkerPool[int, int] = engine.pool(
+            lambda batch: process_ids(batch),
+            max_workers=1,
+            on_worker_death=SourceError,
+            start_after_seconds=0.0,
+        )
+        assert pool.map([1]) == [os.getpid()]
+
+
+def test_an_item_that_kills_its_worker_costs_only_itself() -> None:
+    with engine_or_local(LocalEngine()) as engine:
+        results = engine.pool(
+            five_kills, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0
+        ).map([3, 4, 5, 6])
+    assert [result for result in results if not isinstance(result, SourceError)] == [3, 4, 6]
+    assert str(results[2]) == "the worker died twice: signal SIGSEGV"
+
+
+def test_a_bug_is_raised_as_itself_with_the_traceback_of_the_worker() -> None:
+    with engine_or_local(LocalEngine()) as engine:
+        with pytest.raises(ZeroDivisionError) as caught:
+            engine.pool(breaks, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0).map([0])
+        assert "in breaks" in "".join(caught.value.__notes__)
+        with pytest.raises(ValueError, match="nothing to work with"):
+            engine.pool(
+                double, max_workers=1, on_worker_death=SourceError, build=no_work, start_after_seconds=0.0
+            ).map([0])
+
+
+def test_a_worker_that_cannot_start_is_one_error_not_one_for_each_item() -> None:
+    with engine_or_local(LocalEngine()) as engine:
+        pool = engine.pool(
+            double, max_workers=1, on_worker_death=SourceError, build=no_start, start_after_seconds=0.0
+        )
+        with pytest.raises(RequestError, match="cannot start: exit status 3"):
+            pool.map([1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "message"),
+    [("/nowhere/python", "No such file or directory"), ("/bin/false", "exit status 1")],
+)
+def test_an_interpreter_that_cannot_be_run_is_one_error_too(
+    monkeypatch: pytest.MonkeyPatch, interpreter: str, message: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", interpreter)
+    with engine_or_local(LocalEngine()) as engine:
+        pool = engine.pool(double, max_workers=2, on_worker_death=SourceError, start_after_seconds=0.0)
+        with pytest.raises(RequestError, match=f"a worker process cannot start: .*{message}"):
+            pool.start()
+            pool.map([1, 2, 3])
+
+
+def test_workers_that_are_started_early_do_the_work() -> None:
+    with engine_or_local(LocalEngine()) as engine:
+        pool = engine.pool(process_ids, max_workers=2, on_worker_death=SourceError, start_after_seconds=60.0)
+        pool.start()
+        deadline = time.monotonic() + 20
+        while pool.map([1]) == [os.getpid()]:
+            assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("parent_signal", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_worker_ends_with_its_parent_in_the_middle_of_its_work(
+    tmp_path: Path, parent_signal: signal.Signals
+) -> None:
+    pid_file = tmp_path / "pid"
+    command = [sys.executable, "-c", PARENT, str(Path(__file__).parent), str(pid_file)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as parent:
+        worker = int(_wait_for(lambda: pid_file.exists() and pid_file.read_text()))
+        parent.send_signal(parent_signal)
+        parent.wait(20)
+    _wait_for(lambda: not Path(f"/proc/{worker}").exists() or _is_dead(worker))
+
+
+def _is_dead(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def _wait_for(condition: Callable[[], str | bool]) -> str:
+    deadline = time.monotonic() + 20
+    while not (answer := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return str(answer)

@@ -1,0 +1,81 @@
+"""Progress is a bar on a terminal and plain lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+
+import pytest
+
+from ares.jobs import Progress
+from ares.jobs import progress as progress_module
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress_module, "time", clock)
+    return clock
+
+
+def test_a_line_every_ten_seconds_and_one_at_the_end(clock: Clock) -> None:
+    stream = io.StringIO()
+    progress = Progress("embed", 40, stream)
+    for _ in range(21):
+        clock.seconds += 1
+        progress.advance()
+    progress.close()
+    assert stream.getvalue().splitlines() == [
+        "embed 10/40, 1.0/s, 30 s left",
+        "embed 20/40, 1.0/s, 20 s left",
+        "embed 21/40, 1.0/s, 19 s left",
+    ]
+
+
+def test_a_short_job_writes_nothing(clock: Clock) -> None:
+    stream = io.StringIO()
+    progress = Progress("embed", 2, stream)
+    progress.advance(2)
+    progress.close()
+    assert stream.getvalue() == ""
+
+
+def test_an_unknown_total_has_no_time_left(clock: Clock) -> None:
+    progress = Progress("embed", None, None)
+    clock.seconds += 2
+    progress.advance(5)
+    progress.close()
+    assert progress.line() == "embed 5, 2.5/s"
+
+
+@pytest.mark.parametrize(("total", "count"), [(40, "20/40"), (None, "20/?")])
+def test_a_terminal_gets_a_bar_with_count_and_rate(clock: Clock, total: int | None, count: str) -> None:
+    stream = Terminal()
+    progress = Progress("embed [raw]", total, stream)
+    clock.seconds += 2
+    progress.advance(20)
+    progress.close()
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    assert "embed [raw]" in text and count in text and "10.0/s" in text
+    assert stream.getvalue().endswith("\x1b[?25h")  # the cursor is visible again
+
+
+def test_help_does_not_load_rich() -> None:
+    code = "import sys; from app.cli.main import build_parser; build_parser(''); import ares.jobs.progress; "
+    command = [sys.executable, "-c", code + "assert 'rich' not in sys.modules"]
+    subprocess.run(command, check=True)

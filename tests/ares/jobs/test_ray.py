@@ -1,0 +1,151 @@
+"""The ray engine gives the results and the errors of the local one."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ares.errors import MediaError, RequestError, SourceError
+from ares.jobs import Engine, LocalEngine, WorkerPool, engine_or_local, open_engine
+
+ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pickled_by_value(ray_cluster: None) -> None:
+    """The workers cannot import a test module, so its functions are pickled by value."""
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    from ares.jobs.ray import RayEngine
+
+    with engine_or_local(RayEngine(max_workers=2)) as engine:
+        yield engine
+
+
+def double(batch: Sequence[int]) -> list[int]:
+    return [2 * number for number in batch]
+
+
+def process_ids(batch: Sequence[int]) -> list[int]:
+    return [os.getpid() for _ in batch]
+
+
+def errors(batch: Sequence[int]) -> list[SourceError]:
+    return [SourceError("number is not even", str(number)) for number in batch]
+
+
+def breaks(batch: Sequence[int]) -> list[int]:
+    return [1 // number for number in batch]
+
+
+def test_both_engines_give_the_same_in_order(engine: Engine) -> None:
+    numbers = list(range(50))
+    local = LocalEngine().pool(double, max_workers=3, on_worker_death=SourceError)
+    pool = engine.pool(double, max_workers=3, on_worker_death=SourceError)
+    assert pool.map(numbers) == local.map(numbers) == [2 * number for number in numbers]
+    assert (local.max_workers, pool.max_workers) == (3, 2)
+
+
+def test_the_work_is_built_where_it_is_done(engine: Engine) -> None:
+    lock = threading.Lock()  # cannot be pickled
+
+    def locked_process_ids(batch: Sequence[int]) -> list[int]:
+        with lock:
+            return process_ids(batch)
+
+    def build() -> Any:
+        return process_ids
+
+    (ray_id,), (local_id,) = (
+        either.pool(locked_process_ids, max_workers=1, on_worker_death=SourceError, build=build).map([1])
+        for either in (engine, LocalEngine())
+    )
+    assert ray_id != os.getpid() == local_id
+
+
+def test_an_error_that_is_a_result_comes_back_whole(engine: Engine) -> None:
+    pool: WorkerPool[int, SourceError] = engine.pool(errors, max_workers=1, on_worker_death=MediaError)
+    (error,) = pool.map([3])
+    assert type(error) is SourceError
+    assert (error.reason, error.detail, str(error)) == ("number is not even", "3", "number is not even: 3")
+
+
+def test_a_bug_is_raised_as_itself_with_the_traceback_of_the_worker(engine: Engine) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        engine.pool(breaks, max_workers=1, on_worker_death=SourceError).map([0])
+    assert type(caught.value) is ZeroDivisionError
+    assert "in breaks" in "".join(caught.value.__notes__)
+
+
+def test_calls_that_wait_for_a_server_share_one_process(engine: Engine) -> None:
+    def waits(batch: Sequence[int]) -> list[int]:
+        time.sleep(0.3)
+        return process_ids(batch)
+
+    pool = engine.pool(waits, max_workers=8, on_worker_death=SourceError, shared_worker=True)
+    assert pool.max_workers == 8
+    (first,) = pool.map([0])
+    results: list[object] = []
+    threads = [threading.Thread(target=lambda: results.extend(pool.map([0]))) for _ in range(8)]
+    started = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [first] * 8
+    assert time.monotonic() - started < 2.0
+
+
+def test_a_stored_value_can_be_read_by_all_workers_until_the_pool_ends(engine: Engine) -> None:
+    put = engine.put
+
+    def puts(batch: Sequence[int]) -> list[Any]:
+        return [put([number] * 200_000) for number in batch]
+
+    def reads(batch: Sequence[Any]) -> list[Any]:
+        return [(fetch() or [None])[0] for fetch in batch]
+
+    writers: WorkerPool[int, Any] = engine.pool(puts, max_workers=1, on_worker_death=SourceError)
+    getters: list[Any] = list(writers.map([7]))
+    assert engine.pool(reads, max_workers=1, on_worker_death=SourceError).map(getters) == [7]
+    engine.close()
+    deadline = time.monotonic() + 20
+    while getters[0]() is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert LocalEngine().put(7)() == 7
+
+
+def test_a_relative_path_means_the_same_on_a_worker(engine: Engine) -> None:
+    def folder(batch: Sequence[int]) -> list[Path]:
+        return [Path.cwd()]
+
+    assert engine.pool(folder, max_workers=1, on_worker_death=SourceError).map([0]) == [Path.cwd()]
+
+
+def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        closed = f"127.0.0.1:{listener.getsockname()[1]}"
+    monkeypatch.setenv("RAY_ADDRESS", closed)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(RequestError, match=f"reached: RAY_ADDRESS '{closed}'"), open_engine("ray"):
+        pass
+
+
+def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ares.jobs.ray._START_SECONDS", 0.5)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 4.0, "GPU": 1.0})
+    with pytest.raises(RequestError, match="gave no worker within 0 s"):
+        engine.pool(double, max_workers=1, on_worker_death=SourceError, gpu_fraction=1.0).map([1])

@@ -1,0 +1,156 @@
+"""Packets joined from several mp4s decode to the frames of the sources, each at its exact time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from ares.episode import MediaRef
+from ares.errors import MediaError
+from ares.media.video import NotCopyable, PacketJoiner, cut_packets
+
+
+def frame_hashes(path: Path) -> list[tuple[float, str]]:
+    """(second, hash of the decoded planes) of every frame."""
+    with av.open(str(path)) as container:
+        return [
+            (float(frame.time or 0.0), hashlib.sha256(frame.to_ndarray().tobytes()).hexdigest())
+            for frame in container.decode(video=0)
+        ]
+
+
+MakeRef = Callable[..., MediaRef]
+
+
+def write(path: Path, times: list[int], options: dict[str, str], size: int = 64) -> Path:
+    """An H.264 mp4 with a frame at each of these thirtieths of a second."""
+    random = np.random.default_rng(0)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=30, options=options)
+        stream.width = stream.height = size
+        stream.pix_fmt = "yuv420p"
+        for time in times:
+            frame = av.VideoFrame.from_ndarray(random.integers(0, 255, (size, size, 3), np.uint8), "rgb24")
+            frame.pts, frame.time_base = time, Fraction(1, 30)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
+def join(target: Path, rate_hz: int, refs: list[MediaRef]) -> Path:
+    joiner = None
+    for ref in refs:
+        span = cut_packets(ref, ref.num_frames, ref.rate_hz)
+        joiner = joiner or PacketJoiner(target, rate_hz, span)
+        assert joiner.fits(span)
+        joiner.append(span)
+        span.close()
+    assert joiner
+    joiner.close()
+    return target
+
+
+def assert_same(target: Path, rate_hz: int, sources: list[list[tuple[float, str]]]) -> None:
+    frames = frame_hashes(target)
+    assert [time for time, _ in frames] == pytest.approx([k / rate_hz for k in range(len(frames))], abs=1e-9)
+    assert [image for _, image in frames] == [image for source in sources for _, image in source]
+
+
+def test_whole_videos_with_b_frames_are_joined_bit_by_bit(
+    span_ref: MakeRef, demo_samples: Path, tmp_path: Path
+) -> None:
+    files = sorted((demo_samples / "video" / "videos").glob("*_front.mp4"))[:4]
+    sources = [frame_hashes(file) for file in files]
+    refs = [span_ref(file, len(source), 20.0) for file, source in zip(files, sources, strict=True)]
+    assert_same(join(tmp_path / "joined.mp4", 20, refs), 20, sources)
+
+
+def test_spans_of_a_shared_av1_file_are_cut_and_joined_in_any_order(
+    span_ref: MakeRef, shared_data: Path, tmp_path: Path
+) -> None:
+    root = shared_data / "g1_bottle_lerobot_v30"
+    video = next(root.glob("videos/*/chunk-000/file-000.mp4"))
+    key = f"videos/{video.parent.parent.name}/from_timestamp"
+    rows = pq.read_table(root / "meta/episodes/chunk-000/file-000.parquet").to_pylist()
+    all_frames = frame_hashes(video)
+    episodes = [rows[2], rows[0]]
+    sources = [all_frames[round(row[key] * 30) :][: row["length"]] for row in episodes]
+    refs = [span_ref(video, row["length"], 30.0, row[key]) for row in episodes]
+    assert_same(join(tmp_path / "joined.mp4", 30, refs), 30, sources)
+
+
+@pytest.mark.parametrize("bframes", ["0", "3"])
+def test_a_span_between_key_frames_is_cut_out(span_ref: MakeRef, tmp_path: Path, bframes: str) -> None:
+    video = write(tmp_path / "v.mp4", list(range(40)), {"g": "10", "bf": bframes, "sc_threshold": "0"})
+    refs = [span_ref(video, 10, 30.0, 1 / 3), span_ref(video, 20, 30.0, 0.0)]
+    all_frames = frame_hashes(video)
+    assert_same(join(tmp_path / "joined.mp4", 30, refs), 30, [all_frames[10:20], all_frames[:20]])
+
+
+def test_a_span_that_starts_between_key_frames_is_no_copy(span_ref: MakeRef, tmp_path: Path) -> None:
+    video = write(tmp_path / "v.mp4", list(range(40)), {"g": "10", "bf": "0", "sc_threshold": "0"})
+    with pytest.raises(NotCopyable, match="key frame"):
+        cut_packets(span_ref(video, 10, 30.0, 5 / 30), 10, 30.0)
+
+
+def test_a_span_that_ends_where_later_frames_are_needed_is_no_copy(span_ref: MakeRef, tmp_path: Path) -> None:
+    video = write(
+        tmp_path / "v.mp4", list(range(40)), {"g": "40", "x264-params": "bframes=3:b-adapt=0:scenecut=0"}
+    )
+    with pytest.raises(NotCopyable, match="outside"):
+        cut_packets(span_ref(video, 7, 30.0), 7, 30.0)
+
+
+@pytest.mark.parametrize("times", [[0, 1, 2, 4, 5, 6], [0, 1, 2, 3, 5, 6]])
+def test_a_variable_rate_is_no_copy(span_ref: MakeRef, tmp_path: Path, times: list[int]) -> None:
+    video = write(tmp_path / "v.mp4", times, {"bf": "0"})
+    with pytest.raises(NotCopyable, match="constant rate"):
+        cut_packets(span_ref(video, len(times), 30.0), len(times), 30.0)
+
+
+def test_another_rate_than_the_requested_one_is_no_copy(span_ref: MakeRef, tmp_path: Path) -> None:
+    video = write(tmp_path / "v.mp4", list(range(30)), {"bf": "0"})
+    with pytest.raises(NotCopyable, match="constant rate"):
+        cut_packets(span_ref(video, 10, 10.0), 10, 10.0)
+    with pytest.raises(NotCopyable, match="constant rate"):
+        cut_packets(span_ref(video, 30, 29.0), 30, 29.0)
+
+
+def test_a_file_that_begins_late_is_copied_from_its_first_frame(span_ref: MakeRef, tmp_path: Path) -> None:
+    video = write(tmp_path / "v.mp4", list(range(7, 37)), {})
+    assert frame_hashes(video)[0][0] > 0.2
+    assert_same(join(tmp_path / "joined.mp4", 30, [span_ref(video, 30, 30.0)]), 30, [frame_hashes(video)])
+
+
+def test_a_rate_that_the_user_gave_is_no_hindrance(tmp_path: Path) -> None:
+    video = write(tmp_path / "v.mp4", list(range(40)), {"g": "10", "sc_threshold": "0"})
+    slower = MediaRef(
+        kind="mp4", uri=str(video), start_seconds=0.0, stop_seconds=40 / 30, num_frames=40, rate_hz=5.0
+    )
+    assert_same(join(tmp_path / "joined.mp4", 5, [slower]), 5, [frame_hashes(video)])
+
+
+def test_other_sizes_do_not_fit_in_one_file(span_ref: MakeRef, tmp_path: Path) -> None:
+    small = cut_packets(span_ref(write(tmp_path / "a.mp4", [0, 1], {}), 2, 30.0), 2, 30.0)
+    large = cut_packets(span_ref(write(tmp_path / "b.mp4", [0, 1], {}, size=96), 2, 30.0), 2, 30.0)
+    joiner = PacketJoiner(tmp_path / "joined.mp4", 30, small)
+    assert joiner.fits(small) and not joiner.fits(large)
+    joiner.append(small)
+    joiner.close()
+    small.close()
+    large.close()
+
+
+def test_a_missing_or_broken_video_is_reported(span_ref: MakeRef, tmp_path: Path) -> None:
+    with pytest.raises(MediaError, match="file is missing"):
+        cut_packets(span_ref(tmp_path / "none.mp4", 10, 30.0), 10, 30.0)
+    (tmp_path / "empty.mp4").touch()
+    with pytest.raises(MediaError, match="cannot be opened"):
+        cut_packets(span_ref(tmp_path / "empty.mp4", 10, 30.0), 10, 30.0)

@@ -1,0 +1,330 @@
+"""Episodes and trajectories in real Lance files."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ares.episode import Record
+from ares.errors import RequestError, StoreError
+from ares.store.database import Tables, open_tables
+from ares.store.lance import TrajectoryTable, encode_records
+
+Make = Callable[..., Record]
+
+
+def _ids(records: list[Record]) -> list[str]:
+    return [record.episode.episode_id for record in records]
+
+
+def test_no_episode_yet(tables: Tables) -> None:
+    assert tables.episodes.count() == 0
+    assert tables.episodes.ids() == set()
+    assert list(tables.episodes.read()) == []
+    assert tables.episodes.search_instruction("drawer", 5) == []
+    assert tables.episodes.mark_duplicates() == 0
+    assert tables.episodes.drop_orphans() == 0
+    tables.episodes.add([])
+    tables.optimize()
+
+
+def test_episodes_come_back_unchanged(filled: Tables, records: list[Record]) -> None:
+    assert filled.episodes.get(_ids(records)) == [record.episode for record in records]
+    assert {episode.episode_id for episode in filled.episodes.read()} == set(_ids(records))
+    assert len(list(filled.episodes.read(where="dataset = 'set1'", limit=4))) == 4
+
+
+def test_get_keeps_the_order_asked_and_leaves_out_strangers(filled: Tables, records: list[Record]) -> None:
+    ids = ["nobody", *reversed(_ids(records)), "x' OR '1'='1"]
+    assert [episode.episode_id for episode in filled.episodes.get(ids)] == ids[1:-1]
+
+
+def test_trajectories_come_back_unchanged(filled: Tables, records: list[Record]) -> None:
+    shuffled = random.Random(0).sample(records, len(records))
+    rows = list(filled.trajectories.read([*_ids(shuffled), "nobody"]))
+    assert [episode_id for episode_id, _ in rows] == _ids(shuffled)
+    for (_, trajectory), record in zip(rows, shuffled, strict=True):
+        assert _parts(trajectory) == _parts(record.trajectory)
+    assert filled.trajectories.count() == 30
+    assert filled.trajectories.get(_ids(records)[0]).timestamps.flags.writeable
+
+
+def test_an_unknown_trajectory(filled: Tables) -> None:
+    with pytest.raises(RequestError, match="no trajectory of episode 'nobody'"):
+        filled.trajectories.get("nobody")
+
+
+def test_a_large_batch_is_written_in_parts(
+    tables: Tables, records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ares.store.lance.record_batch._MAX_BATCH_VALUES", 50)
+    tables.episodes.add(records)
+    rows = dict(tables.trajectories.read(_ids(records)))
+    assert [_parts(rows[record.episode.episode_id]) for record in records] == [
+        _parts(record.trajectory) for record in records
+    ]
+
+
+def test_adding_again_changes_nothing(filled: Tables, records: list[Record], make_record: Make) -> None:
+    new = make_record(99)
+    filled.episodes.add([*records, new, make_record(99, instruction="another instruction")])
+    assert filled.episodes.count() == filled.trajectories.count() == 31
+    assert filled.episodes.get([new.episode.episode_id]) == [new.episode]
+
+
+def test_another_process_sees_new_rows_at_once(filled: Tables, make_record: Make) -> None:
+    other = open_tables(filled.uri)
+    assert other.episodes.count() == 30
+    filled.episodes.add([make_record(99)])
+    assert other.episodes.count() == 31
+    assert len(other.episodes.ids()) == 31
+
+
+def test_a_crash_between_signals_and_rows(
+    filled: Tables, make_record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orphans = [make_record(number) for number in (100, 101)]
+    with monkeypatch.context() as patch:
+        patch.setattr("ares.store.lance.schema.fit_cameras", _crash)
+        with pytest.raises(KeyboardInterrupt):
+            filled.episodes.add(orphans)
+    assert (filled.episodes.count(), filled.trajectories.count()) == (30, 32)
+
+    # Ingesting the same episode again replaces what was left of it.
+    filled.episodes.add(orphans[:1])
+    assert (filled.episodes.count(), filled.trajectories.count()) == (31, 32)
+    assert filled.episodes.drop_orphans() == 1
+    assert filled.episodes.drop_orphans() == 0
+    assert (filled.episodes.count(), filled.trajectories.count()) == (31, 31)
+    assert _parts(filled.trajectories.get(orphans[0].episode.episode_id)) == _parts(orphans[0].trajectory)
+
+
+def test_columns_are_those_that_can_be_filtered(filled: Tables) -> None:
+    columns = filled.episodes.columns()
+    assert columns["dataset"] == "string"
+    assert (columns["num_steps"], columns["rate_hz"], columns["success"]) == ("int64", "float64", "bool")
+    assert (columns["instructions"], columns["ingested"]) == ("list<string>", "timestamp")
+    assert "cameras" not in columns
+
+
+def test_a_schema_of_chosen_columns(filled: Tables) -> None:
+    assert filled.episodes.schema(["key", "rate_hz"]) == pa.schema(
+        [("key", pa.string()), ("rate_hz", pa.float64())]
+    )
+    with pytest.raises(RequestError, match=r"no column 'nope' in episodes: the columns are .*dataset.*"):
+        filled.episodes.schema(["nope"])
+
+
+def test_scan_in_order_and_in_pages(filled: Tables, records: list[Record]) -> None:
+    episodes = [record.episode for record in records]
+    expected = [
+        episode.key
+        for episode in sorted(
+            episodes, key=lambda episode: (-episode.num_steps, episode.dataset, episode.episode_id)
+        )
+    ]
+    order = "num_steps DESC, dataset"
+    assert _column(filled, "key", order_by=order) == expected
+    pages = [_column(filled, "key", order_by=order, limit=7, offset=offset) for offset in range(0, 35, 7)]
+    assert [key for page in pages for key in page] == expected
+    assert _column(filled, "key", order_by="key", limit=0) == []
+    assert len(_column(filled, "key", offset=25)) == 5
+
+
+def test_missing_values_stand_last_whichever_the_direction(filled: Tables) -> None:
+    assert _column(filled, "success", order_by="success")[-10:] == [None] * 10
+    assert _column(filled, "success", order_by="success DESC")[-10:] == [None] * 10
+
+
+@pytest.mark.parametrize("order", ["nope", "key; drop", "key SIDEWAYS", "key,", "key DESC NULLS FIRST"])
+def test_an_order_that_cannot_be_read(filled: Tables, order: str) -> None:
+    with pytest.raises(RequestError, match=r"order cannot be read|no column"):
+        filled.episodes.scan(["key"], order_by=order)
+
+
+@pytest.mark.parametrize(("limit", "offset"), [(-1, 0), (5, -3), (2**63, 0), (5, 2**70)])
+def test_a_limit_or_offset_that_is_refused(filled: Tables, limit: int, offset: int) -> None:
+    with pytest.raises(RequestError, match="numbers from 0 on"):
+        filled.episodes.scan(["key"], limit=limit, offset=offset)
+
+
+def test_half_an_emoji_in_an_instruction(tables: Tables, make_record: Make) -> None:
+    """JSON beside a video can carry a lone surrogate; Arrow cannot."""
+    tables.episodes.add([make_record(1, instruction="lift \ud83e", instructions=("lift \ud83e", "pull"))])
+    (episode,) = tables.episodes.read()
+    assert (episode.instruction, episode.instructions) == ("lift ?", ("lift ?", "pull"))
+
+
+def test_markup_in_an_instruction_is_text(tables: Tables, make_record: Make) -> None:
+    text = "<img src=x onerror=alert(1)> & 'quotes'"
+    tables.episodes.add([make_record(1, instruction=text)])
+    assert [episode.instruction for episode in tables.episodes.read()] == [text]
+
+
+def test_values_of_annotators_become_columns(filled: Tables, records: list[Record]) -> None:
+    ids = _ids(records)
+    filled.episodes.set_values(
+        pa.table(
+            {
+                "episode_id": [*ids[:3], "nobody"],
+                "caption": ["a", None, "c", "d"],
+                "smooth": [0.5, 1.0, 1.5, 2.0],
+            }
+        )
+    )
+    filled.episodes.set_values(
+        pa.table({"episode_id": ids[2:4], "caption": ["C", "D"], "good": [True, None]})
+    )
+    names = ["caption", "smooth", "good"]
+    rows = {row["episode_id"]: [row[name] for name in names] for row in _rows(filled, ["episode_id", *names])}
+    assert [rows[episode_id] for episode_id in ids[:5]] == [
+        ["a", 0.5, None],
+        [None, 1.0, None],
+        ["C", 1.5, True],
+        ["D", None, None],
+        [None, None, None],
+    ]
+    assert len(rows) == 30
+    assert filled.episodes.columns()["smooth"] == "float64"
+    assert filled.episodes.count("good AND caption = 'C'") == 1
+    assert filled.episodes.get(ids) == [record.episode for record in records]
+
+
+def test_new_episodes_after_new_columns(filled: Tables, records: list[Record], make_record: Make) -> None:
+    filled.episodes.set_values(pa.table({"episode_id": _ids(records), "caption": ["x"] * 30}))
+    filled.episodes.add([make_record(50)])
+    assert filled.episodes.count("caption IS NULL") == 1
+
+
+def test_columns_of_annotators_are_there_after_opening_again(filled: Tables, records: list[Record]) -> None:
+    filled.episodes.set_values(pa.table({"episode_id": _ids(records)[:1], "caption": ["x"]}))
+    assert open_tables(filled.uri).episodes.count("caption = 'x'") == 1
+
+
+def test_values_of_another_type_are_refused(filled: Tables, records: list[Record]) -> None:
+    filled.episodes.set_values(pa.table({"episode_id": _ids(records)[:1], "smooth": [0.5]}))
+    with pytest.raises(
+        StoreError, match=r"column 'smooth' has another type: it is double, but the new values are string"
+    ):
+        filled.episodes.set_values(pa.table({"episode_id": _ids(records)[:1], "smooth": ["much"]}))
+    with pytest.raises(StoreError, match=r"'Bad name' is not a column name"):
+        filled.episodes.set_values(pa.table({"episode_id": _ids(records)[:1], "Bad name": ["x"]}))
+
+
+def test_duplicates_point_to_the_first_of_them(tmp_path: Path, make_record: Make) -> None:
+    """Whatever the order in which they were ingested."""
+    content = {"content_hash": "same"}
+    records = [
+        make_record(1, dataset="b", split="train", **content),
+        make_record(2, dataset="a", split="val", **content),
+        make_record(3, dataset="a", split="train", **content),
+        make_record(4, dataset="z", content_hash=""),
+        make_record(5, dataset="z", content_hash=""),
+        make_record(6, dataset="a", split="train"),
+    ]
+    first = records[2].episode.episode_id
+    for seed in range(3):
+        tables = open_tables(str(tmp_path / str(seed)))
+        for record in random.Random(seed).sample(records, len(records)):
+            tables.episodes.add([record])
+        assert tables.episodes.mark_duplicates() == 2
+        assert tables.episodes.mark_duplicates() == 2
+        rows = {row["key"]: row["duplicate_of"] for row in _rows(tables, ["key", "duplicate_of"])}
+        assert rows == {"1": first, "2": first, "3": None, "4": None, "5": None, "6": None}
+
+
+def test_a_new_first_takes_over_its_duplicates(tables: Tables, make_record: Make) -> None:
+    tables.episodes.add([make_record(number, dataset="m", content_hash="same") for number in (5, 6)])
+    assert tables.episodes.mark_duplicates() == 1
+    new = make_record(1, dataset="a", content_hash="same")
+    tables.episodes.add([new])
+    assert tables.episodes.mark_duplicates() == 2
+    rows = {row["key"]: row["duplicate_of"] for row in _rows(tables, ["key", "duplicate_of"])}
+    assert rows == {"1": None, "5": new.episode.episode_id, "6": new.episode.episode_id}
+
+
+def test_instructions_are_found_by_their_words(
+    filled: Tables, records: list[Record], make_record: Make
+) -> None:
+    (best, _), *_ = filled.episodes.search_instruction("opening the drawers 17", 5)
+    assert best == records[17].episode.episode_id
+    ids = _ids(records)
+    tied = filled.episodes.search_instruction("drawer", 4)
+    assert [episode_id for episode_id, _ in tied] == sorted(ids)[:4]
+    matches = filled.episodes.search_instruction("drawer", 50, ids[3:5])
+    assert {episode_id for episode_id, _ in matches} == set(ids[3:5])
+    assert filled.episodes.search_instruction("drawer", 5, []) == []
+    new = make_record(300, instruction="polish the spoon")
+    filled.episodes.add([new])
+    assert [episode_id for episode_id, _ in filled.episodes.search_instruction("spoon", 5)] == [
+        new.episode.episode_id
+    ]
+    filled.optimize()
+    assert [episode_id for episode_id, _ in filled.episodes.search_instruction("spoon", 5)] == [
+        new.episode.episode_id
+    ]
+
+
+def test_optimizing_keeps_everything(
+    filled: Tables, records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ares.store.database._MIN_INDEXED_ROWS", 1)
+    for number, episode_id in enumerate(_ids(records)):
+        filled.episodes.set_values(pa.table({"episode_id": [episode_id], "score": [float(number)]}))
+    filled.optimize()
+    filled.optimize()
+    assert filled.episodes.get(_ids(records)) == [record.episode for record in records]
+    assert filled.episodes.count("score >= 10") == 20
+    assert filled.trajectories.count() == 30
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError):
+        open_tables(str(tmp_path / "file" / "lance")).episodes.count()
+
+
+def test_a_damaged_table(filled: Tables) -> None:
+    for data in Path(filled.uri, "episodes.lance", "data").iterdir():
+        data.write_bytes(b"damaged")
+    with pytest.raises(StoreError, match="table episodes cannot be used"):
+        list(open_tables(filled.uri).episodes.read("dataset = 'set1'"))
+
+
+def test_only_whole_rows_of_signals_are_kept(tables: Tables, records: list[Record]) -> None:
+    assert isinstance(tables.trajectories, TrajectoryTable)
+    tables.trajectories.write([encode_records(records[:3]).trajectories])
+    assert tables.episodes.drop_orphans() == 3
+    assert tables.trajectories.count() == 0
+
+
+def _crash(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _rows(tables: Tables, columns: list[str]) -> list[dict[str, object]]:
+    return [row for batch in tables.episodes.scan(columns) for row in batch.to_pylist()]
+
+
+def _column(tables: Tables, name: str, **options: object) -> list[object]:
+    batches = tables.episodes.scan([name], **options)  # type: ignore[arg-type]
+    return [value for batch in batches for value in batch[name].to_pylist()]
+
+
+def _parts(trajectory: object) -> list[object]:
+    """All of a trajectory in comparable form."""
+    from ares.episode import Signal, Trajectory
+
+    assert isinstance(trajectory, Trajectory)
+
+    def plain(signal: Signal | None) -> object:
+        return None if signal is None else (signal.names, signal.values.dtype.name, signal.values.tolist())
+
+    reward = None if trajectory.reward is None else np.asarray(trajectory.reward).tolist()
+    extra = {name: plain(signal) for name, signal in trajectory.extra.items()}
+    return [trajectory.timestamps.tolist(), plain(trajectory.state), plain(trajectory.action), reward, extra]

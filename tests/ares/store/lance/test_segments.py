@@ -1,0 +1,124 @@
+"""Captions are found by their words, whatever the words are."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ares.errors import RequestError
+from ares.store.database import Tables
+from ares.store.lance import SegmentTable
+
+_CAPTIONS = [
+    "open the top drawer",
+    "close the top drawer",
+    "put the spoon in the sink",
+    "put the spoon on the cloth",
+    "打开 抽屉",
+    '<b>pour</b> "water" into the robot\'s cup; DROP TABLE segments',
+]
+
+
+def _rows(texts: list[str]) -> pa.Table:
+    return pa.table(
+        {
+            "annotation_id": [f"caption{number}" for number in range(len(texts))],
+            "episode_id": [f"episode{number}" for number in range(len(texts))],
+            "start_seconds": [float(number) for number in range(len(texts))],
+            "stop_seconds": [float(number + 1) for number in range(len(texts))],
+            "camera": ["front"] * len(texts),
+            "text": texts,
+            "maker_id": ["m"] * len(texts),
+        }
+    )
+
+
+@pytest.fixture
+def segments(tables: Tables) -> SegmentTable:
+    """Six captions."""
+    tables.segments.upsert(_rows(_CAPTIONS))
+    return tables.segments
+
+
+@pytest.mark.parametrize(
+    ("text", "best"),
+    [
+        ("sink", 2),
+        ("Opening drawers", 0),
+        ("抽屉", 4),
+        ("pour water", 5),
+        ("spoon ON cloth", 3),
+        ("robot's", 5),
+    ],
+)
+def test_captions_are_found_by_their_words(segments: SegmentTable, text: str, best: int) -> None:
+    hit = segments.search_text(text, 3)[0]
+    assert hit[:3] == (f"episode{best}", float(best), f"caption{best}")
+    assert hit.score > 0
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(st.characters() | st.sampled_from("'\"()*:^~-+\\&|!?{}[]\ud83d\x00"), max_size=40))
+def test_any_text_can_be_searched(segments: SegmentTable, text: str) -> None:
+    assert len(segments.search_text(text, 10)) <= len(_CAPTIONS)
+
+
+@pytest.mark.parametrize(
+    "text", ["spoon AND NOT sink", 'spoon "sink', "text:spoon", "spoon*", "(spoon", "+spoon -sink"]
+)
+def test_operators_are_words(segments: SegmentTable, text: str) -> None:
+    hits = {hit.episode_id for hit in segments.search_text(text, 10)}
+    assert {"episode2", "episode3"} <= hits
+
+
+def test_only_captions_of_given_episodes(segments: SegmentTable) -> None:
+    assert [hit.episode_id for hit in segments.search_text("spoon", 10, ["episode3", "x' OR '1'='1"])] == [
+        "episode3"
+    ]
+    assert segments.search_text("spoon", 10, []) == []
+
+
+def test_new_captions_are_found_at_once(tables: Tables, segments: SegmentTable) -> None:
+    tables.optimize()
+    fresh = _rows([*_CAPTIONS, "fold the towel"]).slice(6)
+    segments.upsert(fresh)
+    assert [hit.episode_id for hit in segments.search_text("towel", 5)] == ["episode6"]
+    episode_ids = [f"episode{number}" for number in range(6)]
+    assert segments.search_text("towel", 5, episode_ids) == []
+    assert [
+        hit.episode_id for hit in segments.search_text("fold the towel", 5, ["episode6", *episode_ids])
+    ] == ["episode6"]
+
+
+def test_equal_scores_stand_in_one_order(tables: Tables) -> None:
+    rows = _rows(["push the button"] * 40)
+    for number in random.Random(1).sample(range(40), 40):
+        tables.segments.upsert(rows.slice(number, 1))
+    expected = sorted(f"episode{number}" for number in range(40))
+    for limit in (1, 7, 39, 40, 60):
+        assert [hit.episode_id for hit in tables.segments.search_text("button", limit)] == expected[:limit]
+
+
+def test_writing_a_caption_again_keeps_its_grade(segments: SegmentTable) -> None:
+    verdict = {
+        "annotation_id": ["caption1", "unknown"],
+        "acceptable": [True, False],
+        "grade": ["acceptable"] * 2,
+    }
+    segments.set_grades(pa.table({**verdict, "score": pa.array([None, 0.5], pa.float64())}))
+    segments.upsert(_rows(_CAPTIONS))
+    rows = {row["annotation_id"]: row for row in segments.read().to_pylist()}
+    assert len(rows) == segments.count() == 6
+    assert (rows["caption1"]["grade"], rows["caption1"]["acceptable"], rows["caption1"]["score"]) == (
+        "acceptable",
+        True,
+        None,
+    )
+    assert rows["caption2"]["grade"] is None
+    assert segments.count("acceptable") == 1
+    with pytest.raises(RequestError, match=r"filter cannot be read.*acceptable"):
+        segments.count("nope = 1")

@@ -1,0 +1,114 @@
+"""One writer at a time, by a file lock and by a lease in MongoDB: waiting, killed writers, lost leases."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ares.annotation import Annotation
+from ares.errors import StoreError
+from ares.store.annotations import MongoAnnotationStore, mongo_lease
+from ares.store.locking import WorkspaceBusy, lock_folder
+
+Lock = Callable[..., AbstractContextManager[None]]
+
+
+@pytest.fixture(params=["folder", "mongo"])
+def workspace_lock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Lock, str]]:
+    """What locks a workspace in this process, and the code with which another process does."""
+    if request.param == "folder":
+        code = (
+            "from functools import partial\nfrom pathlib import Path\nfrom ares.store.locking import lock_folder\n"
+            f"lock = partial(lock_folder, Path({str(tmp_path)!r}))\n"
+        )
+        yield partial(lock_folder, tmp_path), code
+        return
+    uri, workspace = request.getfixturevalue("mongo_uri"), uuid.uuid4().hex
+    with closing(MongoAnnotationStore(uri, workspace)) as store:
+        code = (
+            "from ares.store.annotations.mongo import MongoAnnotationStore\n"
+            f"lock = MongoAnnotationStore({uri!r}, {workspace!r}).write_lease\n"
+        )
+        yield store.write_lease, code
+        store._server._client.drop_database(f"ares_{workspace[:12]}")
+
+
+def _lock_elsewhere(code: str) -> subprocess.Popen[str]:
+    script = f"{code}with lock('ares ingest'):\n    print('locked', flush=True)\n    input()\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "locked\n"
+    return process
+
+
+def test_the_second_waits_and_says_for_whom(
+    workspace_lock: tuple[Lock, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, code = workspace_lock
+    monkeypatch.setattr(mongo_lease, "_POLL_SECONDS", 0.05)
+    with _lock_elsewhere(code) as other:
+        with (
+            pytest.raises(WorkspaceBusy, match=rf"^ares ingest \(process {other.pid} on "),
+            lock("ares annotate", False),
+        ):
+            raise AssertionError
+        ender = threading.Timer(0.5, lambda: other.communicate("\n"))
+        ender.start()
+        with lock("ares annotate"):
+            ended = other.wait(timeout=5)
+        ender.join()
+    assert ended == 0
+    (message,) = capsys.readouterr().err.splitlines()
+    assert message.startswith(f"waiting: ares ingest (process {other.pid} on ")
+    with lock("ares doctor", False):
+        pass
+
+
+def test_a_killed_holder_is_waited_for_by_nobody(
+    workspace_lock: tuple[Lock, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock, code = workspace_lock
+    with _lock_elsewhere(code) as other:
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+        started = time.monotonic()
+        with lock("ares annotate"):
+            assert time.monotonic() - started < 1
+    assert capsys.readouterr().err == ""
+
+
+def test_a_lease_that_another_took_stops_its_old_holder(
+    mongo_uri: str, make_annotation: Callable[..., Annotation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder slept past its lease, as a suspended machine does; it must not write beside the new one."""
+    monkeypatch.setattr(mongo_lease, "_RENEW_SECONDS", 0.2)
+    workspace = uuid.uuid4().hex
+    with (
+        closing(MongoAnnotationStore(mongo_uri, workspace)) as sleeper,
+        closing(MongoAnnotationStore(mongo_uri, workspace)) as other,
+    ):
+        with sleeper.write_lease("sleeper"):
+            sleeper.append([make_annotation("episode1")])
+            monkeypatch.setattr(mongo_lease, "_LEASE_SECONDS", -1.0)
+            time.sleep(0.3)  # renewed once more, as one that has run out
+            monkeypatch.setattr(mongo_lease, "_LEASE_SECONDS", 60.0)
+            sleeper._lease._try_acquire = lambda token, job_name: False  # type: ignore[method-assign]
+            with other.write_lease("ares annotate"):
+                time.sleep(0.5)
+                with pytest.raises(StoreError, match=r"^another job took over the workspace: ares annotate"):
+                    sleeper.append([make_annotation("episode2")])
+        sleeper.append([make_annotation("episode3")])
+        assert [annotation.episode_id for _, annotation in sleeper.read()] == ["episode1", "episode3"]
+        sleeper._server._client.drop_database(f"ares_{workspace[:12]}")

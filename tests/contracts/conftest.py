@@ -1,0 +1,84 @@
+"""What the contract suites run on: a workspace with the samples, and a small dataset of every format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+
+from ares.registry import exporters
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.base import IngestOptions
+from ingest.pipeline import ingest_paths
+from tests.ares.store.conftest import make_annotation, open_database, open_store, store
+from tests.ingest.mcap.conftest import images, states, write
+
+# Fixtures of the annotation stores.
+__all__ = ["make_annotation", "open_database", "open_store", "store"]
+
+MakeSample = Callable[[Path], Path]
+
+
+@pytest.fixture(scope="session")
+def reference_settings(reference_models: Path) -> Settings:
+    """The reference models for everything."""
+    clip = f"local-dir:{reference_models / 'reference-clip'}"
+    captioner = f"hf:{reference_models / 'reference-captioner'}"
+    return Settings(embed_model=clip, caption_model=captioner, judge_model=f"clip:{clip}")
+
+
+@pytest.fixture(scope="session")
+def sample_workspace(
+    tmp_path_factory: pytest.TempPathFactory, demo_samples: Path, reference_settings: Settings
+) -> Iterator[Workspace]:
+    """Both samples, 12 episodes each, frozen as the set "all"; not to be written to."""
+    workspace = open_workspace(str(tmp_path_factory.mktemp("contracts") / "workspace"), reference_settings)
+    ingest_paths(workspace.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
+    ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
+    workspace.sets.create("all", workspace.stores.tables.episodes.ids(), {"where": ""})
+    yield workspace
+    workspace.close()
+
+
+@pytest.fixture(scope="session")
+def make_samples(demo_samples: Path, sample_workspace: Workspace) -> dict[str, MakeSample]:
+    """By format, what puts a small good dataset into a folder and says where it is.
+
+    A new ingester of ours needs an entry here; formats of guests are tried without a dataset.
+    """
+
+    def hdf5(folder: Path) -> Path:
+        return _write_robomimic(folder / "demo.hdf5")
+
+    def lerobot(folder: Path) -> Path:
+        videos = sample_workspace.stores.tables.episodes.ids("format = 'video'")
+        chosen = sample_workspace.sets.create("videos", sorted(videos)[:3], {})
+        exporters.get("lerobot")(sample_workspace.stores, chosen, folder / "lerobot", lambda episodes: None)
+        return folder / "lerobot"
+
+    def mcap(folder: Path) -> Path:
+        return write(folder / "run.mcap", [*states(), *images()])
+
+    return {
+        "hdf5": hdf5,
+        "lerobot": lerobot,
+        "mcap": mcap,
+        "rlds": lambda folder: demo_samples / "rlds",
+        "video": lambda folder: demo_samples / "video",
+    }
+
+
+def _write_robomimic(path: Path) -> Path:
+    """Two demonstrations of nine steps with one camera, as robomimic keeps them."""
+    random = np.random.default_rng(5)
+    with h5py.File(path, "w") as file:
+        for number in range(2):
+            group = file.create_group(f"data/demo_{number}")
+            group["actions"] = random.normal(size=(9, 7)).astype("float32")
+            group["obs/robot0_joint_pos"] = random.normal(size=(9, 7)).astype("float32")
+            group["obs/agentview_image"] = random.integers(0, 256, (9, 24, 32, 3), np.uint8)
+    return path

@@ -1,0 +1,335 @@
+"""What every annotation store promises: SQLite, a real mongod, and the one in memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ares.annotation import Annotation, Column, Cost, Maker
+from ares.store.annotations import AnnotationStore, serialization
+
+Make = Callable[..., Annotation]
+Open = Callable[[], AnnotationStore]
+
+_texts = st.text(max_size=20)
+_numbers = st.floats(allow_nan=False, allow_infinity=False)
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | _numbers | _texts | st.just("\ud83d"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_texts, inner, max_size=3),
+    max_leaves=8,
+)
+_annotations = st.builds(
+    Annotation,
+    episode_id=_texts,
+    name=_texts,
+    value=st.dictionaries(_texts, _values, max_size=4),
+    maker_id=_texts,
+    subject=_texts,
+    start_seconds=_numbers,
+    stop_seconds=_numbers,
+    created=_texts,
+    camera=_texts,
+    frames=st.lists(_numbers, max_size=4).map(tuple),
+    cost=st.builds(Cost, calls=st.integers(0, 9), tokens_in=st.integers(0, 10**12), usd=st.none() | _numbers),
+)
+
+
+def test_an_empty_log(store: AnnotationStore) -> None:
+    assert store.last_sequence() == 0
+    assert store.read() == []
+    assert store.count_episodes() == {}
+    assert store.makers() == {}
+    assert store.append([]) == 0
+
+
+def test_annotations_come_back_in_order(store: AnnotationStore, make_annotation: Make) -> None:
+    annotations = [
+        make_annotation(f"episode{number}", value={"text": f"caption {number}"}) for number in range(25)
+    ]
+    assert store.append(annotations[:10]) > 0
+    last = store.append(annotations[10:])
+
+    entries = store.read()
+    assert [annotation for _, annotation in entries] == annotations
+    assert [sequence for sequence, _ in entries] == sorted({sequence for sequence, _ in entries})
+    assert last == store.last_sequence() >= entries[-1].sequence
+
+
+def test_annotations_made_into_rows_elsewhere_are_the_same_annotations(
+    store: AnnotationStore, make_annotation: Make
+) -> None:
+    annotations = [
+        make_annotation(f"episode{number}", value={"text": f"caption {number}"}) for number in range(4)
+    ]
+    store.append([annotations[0], serialization.annotation_to_row(annotations[1])])
+    last = store.append([serialization.annotation_to_row(annotation) for annotation in annotations])
+    assert [annotation for _, annotation in store.read()] == annotations
+    assert last == store.last_sequence()
+
+
+def test_the_log_is_read_in_parts(store: AnnotationStore, make_annotation: Make) -> None:
+    annotations = [make_annotation(f"episode{number}") for number in range(25)]
+    store.append(annotations)
+    seen: list[Annotation] = []
+    after = 0
+    while page := store.read(after=after, limit=10):
+        assert len(page) <= 10
+        seen += [annotation for _, annotation in page]
+        after = page[-1].sequence
+    assert seen == annotations
+
+
+def test_the_same_annotation_twice_is_one_annotation(store: AnnotationStore, make_annotation: Make) -> None:
+    first = make_annotation("episode1", value={"text": "the first answer"})
+    store.append([first])
+    store.append(
+        [
+            make_annotation("episode2"),
+            make_annotation("episode1", value={"text": "another answer"}),
+            make_annotation("episode2"),
+        ]
+    )
+    assert [annotation for _, annotation in store.read()] == [first, make_annotation("episode2")]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(annotations=st.lists(_annotations, max_size=4, unique_by=lambda annotation: annotation.annotation_id))
+def test_any_annotation_comes_back_unchanged(store: AnnotationStore, annotations: list[Annotation]) -> None:
+    before = {annotation.annotation_id for _, annotation in store.read()}
+    store.append(annotations)
+    stored = {annotation.annotation_id: annotation for _, annotation in store.read()}
+    assert all(
+        stored[annotation.annotation_id] == annotation
+        for annotation in annotations
+        if annotation.annotation_id not in before
+    )
+    assert set(stored) == before | {annotation.annotation_id for annotation in annotations}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<script>alert('x')</script> &amp;", "打开抽屉 🦾", "a\x00b\r\n", "'; DROP TABLE facts; --", "$where"],
+)
+def test_text_is_kept_as_it_is(store: AnnotationStore, make_annotation: Make, text: str) -> None:
+    annotation = make_annotation("episode1", value={"text": text, text: {"$set": text, "a.b": 1}})
+    store.append([annotation])
+    store.put_documents("sets", {text or "empty": {"name": text}})
+    assert [annotation for _, annotation in store.read()] == [annotation]
+    assert store.get_document("sets", text) == {"name": text}
+    assert list(store.find_documents("sets", prefix=text)) == [(text, {"name": text})]
+
+
+def test_what_a_maker_has_done(store: AnnotationStore, make_annotation: Make) -> None:
+    store.append(
+        [
+            make_annotation("episode1", maker_id="a"),
+            make_annotation("episode2", maker_id="a", subject="caption7"),
+        ]
+    )
+    store.append([make_annotation("episode3", maker_id="b")])
+    subjects = ["episode1", "caption7", "episode3", "episode4", "it's"]
+    assert store.find_done_subjects("a", subjects) == {"episode1", "caption7"}
+    assert store.find_done_subjects("a", ["caption7"]) == {"caption7"}
+    assert store.find_done_subjects("a", []) == store.find_done_subjects("nobody", subjects) == set()
+
+
+def test_large_documents_are_read_few_at_a_time(store: AnnotationStore) -> None:
+    large = "x" * 500_000
+    for number in range(40):
+        store.put_documents("blocks", {f"{number:03}": [large, number]})
+    tracemalloc.start()
+    try:
+        numbers = [
+            document[1] for _, document in store.find_documents("blocks") if isinstance(document, list)
+        ]
+        assert numbers == list(range(40))
+        assert tracemalloc.get_traced_memory()[1] < 8e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_was_made_about_episodes(store: AnnotationStore, make_annotation: Make) -> None:
+    annotations = [
+        make_annotation(f"episode{number}", name=name)
+        for number in range(4)
+        for name in ("motion", "caption")
+    ]
+    store.append(annotations)
+    annotation_ids = store.find_annotation_ids(["episode1", "episode3", "nobody"], "caption")
+    assert sorted(annotation_ids) == sorted([annotations[3].annotation_id, annotations[7].annotation_id])
+    assert store.find_annotation_ids([], "caption") == store.find_annotation_ids(["episode1"], "grade") == []
+
+
+def test_annotations_about_episodes(store: AnnotationStore, make_annotation: Make) -> None:
+    annotations = [
+        make_annotation(f"episode{number}", name=name)
+        for number in range(4)
+        for name in ("motion", "caption")
+    ]
+    store.append(annotations)
+    assert store.find_annotations(["episode3", "episode1", "nobody"]) == [
+        *annotations[2:4],
+        *annotations[6:8],
+    ]
+    assert store.find_annotations(["episode3", "episode1"], ["caption"]) == [annotations[3], annotations[7]]
+    assert store.find_annotations(["episode1", "episode1"], ["caption", "grade"]) == [annotations[3]]
+    assert store.find_annotations([]) == []
+
+
+def test_a_hundred_thousand_episodes_can_be_asked_about(
+    store: AnnotationStore, make_annotation: Make
+) -> None:
+    existing = [make_annotation(f"{number:016x}") for number in range(0, 100_000, 5000)]
+    store.append(existing)
+    assert (
+        store.find_annotations([f"{number:016x}" for number in reversed(range(100_000))], ["caption"])
+        == existing
+    )
+
+
+def test_counts_are_of_different_episodes(store: AnnotationStore, make_annotation: Make) -> None:
+    spans = [make_annotation("episode1", start_seconds=float(start)) for start in range(3)]
+    store.append([*spans, make_annotation("episode2"), make_annotation("episode2", name="grade")])
+    assert store.count_episodes() == {"caption": 2, "grade": 1}
+
+
+def test_makers(store: AnnotationStore) -> None:
+    column = Column(name="path_length", type="float64", meaning="Way of the hand.", unit="m")
+    maker = Maker(annotator="motion", version="1", settings={"smooth": [1, {"σ": 0.5}]}, columns=(column,))
+    store.add_maker(maker)
+    store.add_maker(maker)
+    other = Maker(annotator="caption", version="2", model="m", prompt_hash="p")
+    store.add_maker(other)
+    assert store.makers() == {maker.maker_id: maker, other.maker_id: other}
+
+
+def test_documents(store: AnnotationStore) -> None:
+    store.put_documents("sets", {"pick@1": {"size": 1}, "pick@2": [1, 2.5, None, True, "x"]})
+    store.put_documents("jobs", {"pick@1": "another collection"})
+    store.put_documents("sets", {"pick@1": {"size": 3}})
+    assert store.get_document("sets", "pick@1") == {"size": 3}
+    assert store.get_document("sets", "pick@2") == [1, 2.5, None, True, "x"]
+    assert store.get_document("sets", "place@1") is None
+
+    store.drop_documents("sets", ["pick@1", "never there"])
+    assert store.get_document("sets", "pick@1") is None
+    assert store.get_document("jobs", "pick@1") == "another collection"
+
+
+def test_documents_are_found_by_prefix_in_order(store: AnnotationStore) -> None:
+    keys = [
+        "a",
+        "a/1",
+        "a/10",
+        "a/2",
+        "a0",
+        "b",
+        "A/1",
+        "a/é",
+        "a/😀",
+        "a/\uffff",
+        *(f"a/{n:05}" for n in range(2500)),
+    ]
+    store.put_documents("blocks", dict.fromkeys(keys, 1))
+    store.put_documents("blockz", {"a/1": 2})
+    expected = sorted((key for key in keys if key.startswith("a/")), key=str.encode)
+    assert [key for key, _ in store.find_documents("blocks", "a/")] == expected
+    assert [key for key, _ in store.find_documents("blocks")] == sorted(keys, key=str.encode)
+    assert list(store.find_documents("blocks", "a%")) == []
+
+
+def test_documents_may_be_dropped_while_they_are_found(store: AnnotationStore) -> None:
+    store.put_documents("failures", {f"{number:04}": number for number in range(2500)})
+    keys: list[str] = []
+    for key, _ in store.find_documents("failures"):
+        keys.append(key)
+        if len(keys) % 10 == 0:
+            store.drop_documents("failures", keys[-10:])
+    assert len(keys) == 2500
+    assert list(store.find_documents("failures")) == []
+
+
+def test_all_is_there_after_opening_again(open_store: Open, make_annotation: Make) -> None:
+    first = open_store()
+    first.append([make_annotation("episode1")])
+    first.put_documents("sets", {"a": 1})
+    first.add_maker(Maker(annotator="caption", version="1"))
+    first.close()
+
+    again = open_store()
+    assert [annotation for _, annotation in again.read()] == [make_annotation("episode1")]
+    assert again.get_document("sets", "a") == 1
+    assert len(again.makers()) == 1
+    assert again.append([make_annotation("episode2")]) > again.read()[0].sequence
+
+
+def test_a_reader_sees_every_annotation_of_many_writers_once(open_store: Open, make_annotation: Make) -> None:
+    """Two handles, as of two processes, each used by two threads; batches are all or none visible."""
+    handles = [open_store(), open_store()]
+    written = threading.Event()
+
+    def write(writer: int) -> None:
+        for batch in range(15):
+            episode_ids = [f"{writer}/{batch}/{number}" for number in range(1 + 7 * writer)]
+            handles[writer % 2].append([make_annotation(episode_id) for episode_id in episode_ids])
+
+    threads = [threading.Thread(target=write, args=[writer]) for writer in range(4)]
+    reader = open_store()
+    seen: list[str] = []
+
+    def read() -> None:
+        after = 0
+        while True:
+            is_last_turn = written.is_set()
+            while entries := reader.read(after=after, limit=50):
+                seen.extend(annotation.episode_id for _, annotation in entries)
+                after = entries[-1].sequence
+            if is_last_turn:
+                return
+            time.sleep(0.001)
+
+    polling = threading.Thread(target=read)
+    for thread in [polling, *threads]:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    written.set()
+    polling.join()
+    expected = [
+        f"{writer}/{batch}/{number}"
+        for writer in range(4)
+        for batch in range(15)
+        for number in range(1 + 7 * writer)
+    ]
+    assert sorted(seen) == sorted(expected)
+
+
+def test_threads_share_one_handle(store: AnnotationStore, make_annotation: Make) -> None:
+    def work(worker: int) -> None:
+        for turn in range(10):
+            store.append([make_annotation(f"{worker}/{turn}")])
+            store.put_documents("jobs", {str(worker): turn})
+            assert store.find_done_subjects(make_annotation("").maker_id, [f"{worker}/{turn}"])
+            assert store.get_document("jobs", str(worker)) == turn
+
+    errors: list[BaseException] = []
+
+    def guarded(worker: int) -> None:
+        try:
+            work(worker)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=[worker]) for worker in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(store.read()) == 60

@@ -1,0 +1,163 @@
+"""Every annotation store under load: many writers, big batches, values that cannot be stored."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from ares.annotation import Annotation
+from ares.store.annotations import AnnotationStore, MongoAnnotationStore, UnstorableError, serialization
+from ares.store.annotations.serialization import MAX_BYTES, MAX_DEPTH
+
+Make = Callable[..., Annotation]
+Open = Callable[[], AnnotationStore]
+
+_WRITER = """
+import sys
+from ares.annotation import Annotation
+
+def annotation(subject):
+    return Annotation(episode_id=subject, name="caption", value={"text": "x" * 100}, maker_id="m", subject=subject,
+                      start_seconds=0.0, stop_seconds=1.0, created="")
+
+writer = sys.argv[1]
+for batch in range(25):
+    # Every writer also repeats what all others write.
+    store.append([annotation(f"{writer}/{batch}/{n}") for n in range(batch * 3)] + [annotation(f"shared/{batch}")])
+print(store.claim_document("locks", "one", {"by": writer}))
+"""
+
+
+def _nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_processes_lose_nothing_and_a_reader_skips_nothing(open_database: Open) -> None:
+    """A reader that only ever asks for what comes after the last number it saw has seen every annotation, once."""
+    script = open_database.code + _WRITER  # type: ignore[attr-defined]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", script, str(number)], stdout=subprocess.PIPE, text=True)
+        for number in range(4)
+    ]
+    reader, seen, after = open_database(), list[str](), 0
+    while True:
+        ended = all(writer.poll() is not None for writer in writers)
+        while entries := reader.read(after=after, limit=17):
+            numbers = [entry.sequence for entry in entries]
+            assert numbers == sorted(set(numbers)) and numbers[0] > after
+            seen += [entry.annotation.episode_id for entry in entries]
+            after = numbers[-1]
+        if ended:
+            break
+    claimed = [writer.communicate()[0].strip() for writer in writers]
+    expected = [
+        f"{writer}/{batch}/{n}" for writer in range(4) for batch in range(25) for n in range(batch * 3)
+    ]
+    assert sorted(seen) == sorted([*expected, *(f"shared/{batch}" for batch in range(25))])
+    assert sorted(claimed) == ["False", "False", "False", "True"]
+
+
+def test_a_hundred_thousand_annotations_in_one_batch(store: AnnotationStore, make_annotation: Make) -> None:
+    annotations = [make_annotation(f"{number:06}") for number in range(100_000)]
+    assert 100_000 <= store.append(annotations) <= store.append(annotations[::1000])
+    seen, after = 0, 0
+    while entries := store.read(after=after, limit=25_000):
+        assert [annotation.episode_id for _, annotation in entries] == [
+            f"{seen + offset:06}" for offset in range(len(entries))
+        ]
+        seen, after = seen + len(entries), entries[-1].sequence
+    assert seen == 100_000
+    assert (
+        len(
+            store.find_done_subjects(
+                annotations[0].maker_id, [annotation.subject for annotation in annotations]
+            )
+        )
+        == 100_000
+    )
+
+
+def test_a_annotation_near_the_limit_is_kept_and_one_above_it_costs_the_others_nothing(
+    store: AnnotationStore, make_annotation: Make
+) -> None:
+    near = make_annotation("near", value={"text": "x" * (MAX_BYTES - 1000)})
+    above = make_annotation("above", value={"text": "x" * MAX_BYTES})
+    with pytest.raises(UnstorableError) as caught:
+        store.append([make_annotation("before"), above, near, make_annotation("after")])
+    assert re.fullmatch(
+        r"a value is too large to be stored: caption of episode above: \d+ bytes, at most 15728640",
+        str(caught.value),
+    )
+    assert list(caught.value.errors) == [1]
+    assert [annotation for _, annotation in store.read()] == [
+        make_annotation("before"),
+        near,
+        make_annotation("after"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            {"jerk": float("nan")},
+            "a value that is not JSON cannot be stored: caption of episode invalid: Out of range",
+        ),
+        ({"jerk": float("-inf")}, "a value that is not JSON cannot be stored"),
+        ({"set": {1, 2}}, "a value that is not JSON cannot be stored: .*set is not JSON serializable"),
+        ({"deep": _nested(MAX_DEPTH)}, "a value is nested too deep to be stored"),
+        ({"deep": _nested(100_000)}, "a value is nested too deep to be stored"),
+    ],
+    ids=["nan", "infinity", "set", "deep", "bottomless"],
+)
+def test_invalid_values_are_refused_alone(
+    store: AnnotationStore, make_annotation: Make, value: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UnstorableError, match=f"^{message}"):
+        store.append([make_annotation("invalid", value=value), make_annotation("valid")])
+    assert [annotation.episode_id for _, annotation in store.read()] == ["valid"]
+    with pytest.raises(UnstorableError):
+        store.put_documents("sets", {"invalid": value, "valid": [1]})  # type: ignore[dict-item]
+    assert dict(store.find_documents("sets")) == {"valid": [1]}
+
+
+def test_invalid_identities_are_refused_alone(store: AnnotationStore, make_annotation: Make) -> None:
+    invalid = [make_annotation("half \ud83d"), make_annotation("nan", start_seconds=float("nan"))]
+    with pytest.raises(UnstorableError, match="; so are 1 more") as caught:
+        store.append([*invalid, make_annotation("valid")])
+    str(caught.value).encode()
+    assert [annotation.episode_id for _, annotation in store.read()] == ["valid"]
+
+
+def test_deep_documents_are_kept(store: AnnotationStore, make_annotation: Make) -> None:
+    deep = make_annotation("deep", value={"deep": _nested(MAX_DEPTH - 10), "wide": [{}] * 1000})
+    store.append([deep])
+    assert [annotation for _, annotation in store.read()] == [deep]
+    assert serialization._nesting_depth({"a": [[1], {"b": []}], "c": "text"}) == 4
+
+
+def test_a_key_is_claimed_once(store: AnnotationStore) -> None:
+    assert store.claim_document("sets", "pick@1", {"by": "first"})
+    assert not store.claim_document("sets", "pick@1", {"by": "second"})
+    assert store.get_document("sets", "pick@1") == {"by": "first"}
+    store.drop_documents("sets", ["pick@1"])
+    assert store.claim_document("sets", "pick@1", {"by": "second"})
+
+
+def test_declared_indexes_are_there_and_made_again(open_database: Open) -> None:
+    store = open_database()
+    assert store.missing_indexes() == []
+    if isinstance(store, MongoAnnotationStore):
+        store._annotations.drop_index("facts_about")
+    else:
+        store._rows("DROP INDEX facts_about")  # type: ignore[attr-defined]
+    assert store.missing_indexes() == ["facts_about"]
+    store.create_indexes()
+    assert store.missing_indexes() == []

@@ -1,0 +1,87 @@
+"""What every installed annotator promises, ours and guests': a steady maker, an answer per subject, no work twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from annotators.base import Annotator, Options
+from annotators.runner import annotate
+from ares.registry import annotators
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.base import IngestOptions as IngestOptions
+from ingest.pipeline import ingest_paths
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Tensorflow not installed:ImportWarning"),
+    pytest.mark.filterwarnings("ignore:n_jobs value:UserWarning"),
+]
+
+# What an annotator needs to find before it can work.
+AFTER = {"grade": ("caption",), "map": ("embed",)}
+
+
+@pytest.fixture(scope="module")
+def workspace(
+    tmp_path_factory: pytest.TempPathFactory, demo_samples: Path, reference_settings: Settings
+) -> Iterator[Workspace]:
+    """Six episodes of RLDS and six of video: a map needs ten."""
+    opened = open_workspace(str(tmp_path_factory.mktemp("annotators") / "workspace"), reference_settings)
+    ingest_paths(
+        opened.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), limit=6, quiet=True
+    )
+    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=6, quiet=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def options(reference_settings: Settings) -> Options:
+    return Options(settings=reference_settings, device="cpu")
+
+
+@pytest.fixture(scope="module", params=annotators.names())
+def name(request: pytest.FixtureRequest, workspace: Workspace, options: Options) -> str:
+    """An annotator, after those whose output it needs."""
+    for needed in AFTER.get(request.param, ()):
+        annotate(workspace.stores, [needed], options, quiet=True)
+    return str(request.param)
+
+
+def test_the_same_options_make_the_same_maker(name: str, options: Options, workspace: Workspace) -> None:
+    first, second = (annotators.get(name)(options, workspace.stores) for _ in range(2))
+    assert isinstance(first, Annotator)
+    assert first.maker.maker_id == second.maker.maker_id
+    assert first.maker.annotator == name
+
+
+def test_declared_columns_are_filters_with_a_meaning(
+    name: str, options: Options, workspace: Workspace
+) -> None:
+    maker = annotators.get(name)(options, workspace.stores).maker
+    assert all(column.name.isidentifier() and column.meaning for column in maker.columns)
+
+
+def test_every_episode_is_counted_once_and_no_work_is_done_twice(
+    name: str, options: Options, workspace: Workspace
+) -> None:
+    (first,) = annotate(workspace.stores, [name], options, quiet=True)
+    (second,) = annotate(workspace.stores, [name], options, quiet=True)
+    counts = {key: int(str(first[key])) for key in ("planned", "kept", "already", "failed")}
+    assert counts["planned"] == counts["kept"] + counts["already"] + counts["failed"] > 0
+    assert second["kept"] == 0 and second["already"] == counts["kept"] + counts["already"]
+
+
+def test_an_annotation_says_what_made_it(name: str, options: Options, workspace: Workspace) -> None:
+    annotate(workspace.stores, [name], options, quiet=True)
+    ids = sorted(workspace.stores.tables.episodes.ids())
+    annotations = list(workspace.stores.annotations.find_annotations(ids, [name]))
+    makers = workspace.stores.annotations.makers()
+    assert annotations
+    for annotation in annotations:
+        assert makers[annotation.maker_id].annotator == name
+        assert 0 <= annotation.start_seconds < annotation.stop_seconds
+        assert annotation.created.endswith("+00:00")

@@ -1,0 +1,122 @@
+"""Rules that a linter does not hold: module sentences, sizes, heavy imports, and the tree in the manual."""
+
+from __future__ import annotations
+
+import ast
+import io
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.house.imports import ROOT, SOURCES, file_name
+
+ALL = SOURCES + sorted(
+    path for folder in ("tests", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*.py")
+)
+
+FILE_LINES = 400
+FUNCTION_LINES = 40
+HEAVY = {
+    "av", "bson", "cv2", "duckdb", "h5py", "lance", "lancedb", "mcap", "mcap_ros2", "numpy", "open_clip", "openai",
+    "pandas", "pyarrow", "pymongo", "ray", "rich", "sqlglot", "streamlit", "tensorflow_datasets", "torch",
+    "torchvision", "transformers", "umap",
+}  # fmt: skip
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _code_lines(text: str) -> set[int]:
+    """Numbers of the lines that hold code, from 1; comments, blank lines and docstrings do not."""
+    skipped = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in skipped:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | Function) and ast.get_docstring(node) is not None:
+            lines -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return lines
+
+
+def _imported_at_once(body: list[ast.stmt]) -> Iterator[str]:
+    """Modules that importing the file imports: not those in functions, nor those for the type checker."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield str(node.module)
+        elif isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            yield from _imported_at_once(node.orelse)
+        elif not isinstance(node, Function):
+            inner = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.stmt)]
+            yield from _imported_at_once(inner)
+
+
+def _functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Functions of a file with their number of code lines, docstrings left out."""
+    text = path.read_text()
+    code = _code_lines(text)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, Function):
+            lines = range(node.lineno, (node.end_lineno or 0) + 1)
+            yield f"{file_name(path)}: {node.name}", len(code.intersection(lines))
+
+
+def test_a_module_opens_with_a_sentence() -> None:
+    openings = {
+        file_name(path): (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0]
+        for path in ALL
+    }
+    assert not {
+        name: text for name, text in openings.items() if len(text) < 20 or not text.endswith((".", ":"))
+    }
+
+
+def test_a_file_stays_small() -> None:
+    lines = {file_name(path): len(path.read_text().splitlines()) for path in ALL}
+    assert not {name: count for name, count in lines.items() if count > FILE_LINES}
+
+
+def test_a_function_stays_small() -> None:
+    assert not {name: size for path in ALL for name, size in _functions(path) if size > FUNCTION_LINES}
+
+
+def test_heavy_libraries_are_imported_where_they_are_used() -> None:
+    elsewhere = [path for path in SOURCES if not path.is_relative_to(ROOT / "app" / "dashboard")]
+    at_once = {
+        file_name(path): {name.split(".")[0] for name in _imported_at_once(ast.parse(path.read_text()).body)}
+        for path in elsewhere
+    }
+    assert not {name: tops & HEAVY for name, tops in at_once.items() if tops & HEAVY}
+
+
+def test_the_command_line_starts_without_heavy_libraries() -> None:
+    """`import ares`, and the arguments of every command, load none of them."""
+    program = (
+        "import sys, ares, app.cli.main as main\n"
+        "for name in main.COMMANDS: main.build_parser(name)\n"
+        "print(*{name.split('.')[0] for name in sys.modules})"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert not set(ran.stdout.split()) & (HEAVY | {"pydantic", "yaml"})
+
+
+def test_the_tree_in_the_manual_is_the_tree() -> None:
+    program = [sys.executable, str(ROOT / "scripts" / "tree.py")]
+    tree = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    assert tree.strip() in (ROOT / "docs" / "architecture.md").read_text(), "run: scripts/tree.py --write"
+
+
+def test_code_lines_leave_out_prose() -> None:
+    text = 'def f():\n    """One.\n\n    Two."""\n    # reason\n\n    x = """a\nb"""\n    return x\n'
+    assert _code_lines(text) == {1, 7, 8, 9}

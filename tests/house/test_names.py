@@ -1,0 +1,85 @@
+"""Names are terms of the field: no private words in modules, classes, functions, parameters or variables."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.house.imports import SOURCES, file_name
+
+# Words that say nothing of what a name holds or does; see docs/architecture.md.
+BANNED = {
+    "alone", "among", "asked", "asking", "calm", "calmly", "chosen", "each", "firsts", "found", "given",
+    "hands", "held", "hire", "hired", "kin", "knock", "look", "looked", "looking", "made", "mark", "marked",
+    "marks", "mine", "odd", "oddities", "oddity", "one", "ones", "pace", "place", "placed", "places",
+    "said", "saying", "strangers", "stretch", "stretches", "taken", "telling", "there", "told", "twice",
+    "wanted",
+}  # fmt: skip
+# Terms that contain such a word.
+TERMS = {"one_line", "one_hot", "mark_duplicates", "pytest_mark", "placeholder"}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def words_of(name: str) -> set[str]:
+    """Lower-case words of an identifier: "EpisodeTable" and "episode_table" have two."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return set(spaced.lower().split("_")) - {""}
+
+
+def identifiers(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of everything that a file names: classes, functions, parameters, attributes, variables."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | Function):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+
+
+def private_words(name: str) -> set[str]:
+    """Banned words of an identifier, those of a term left out."""
+    for term in TERMS:
+        name = name.replace(term, "")
+    return words_of(name) & BANNED
+
+
+def test_names_are_terms_of_the_field() -> None:
+    private = [
+        f"{file_name(path)}:{line}: {name}"
+        for path in SOURCES
+        for line, name in {*identifiers(ast.parse(path.read_text())), (1, path.stem)}
+        if private_words(name)
+    ]
+    assert not private
+
+
+def test_class_names_are_unique() -> None:
+    classes = [
+        (node.name, file_name(path))
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    counts = Counter(name for name, _ in classes)
+    assert not sorted((name, path) for name, path in classes if counts[name] > 1)
+
+
+def test_a_folder_stays_small() -> None:
+    """At most 15 modules, `__init__.py` aside."""
+    sizes = Counter(path.parent for path in SOURCES if path.name != "__init__.py")
+    assert not {file_name(folder): count for folder, count in sizes.items() if count > 15}
+
+
+def test_words_of_names_are_found_in_every_form() -> None:
+    assert words_of("_HeldRows") == {"held", "rows"}
+    assert private_words("rows_there") == {"there"}
+    assert not private_words("mark_duplicates")
+    names = {
+        name for _, name in identifiers(ast.parse("def f(found):\n    for one in found:\n        x.told = 1"))
+    }
+    assert names == {"f", "found", "one", "told"}

@@ -1,0 +1,56 @@
+"""Damage in an HDF5 file fails only the episode in which it lies; the others have the values that h5py reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+
+from ares.errors import SourceError
+from ingest.base import IngestOptions
+from ingest.hdf5 import hdf5
+
+STEPS = 12
+
+
+def test_a_damaged_dataset_costs_its_own_episode(tmp_path: Path) -> None:
+    path, rng = tmp_path / "demo.hdf5", np.random.default_rng(0)
+    with h5py.File(path, "w") as file:
+        for number in range(3):
+            for name in ("actions", "obs/robot0_eef_pos"):
+                values = rng.normal(size=(STEPS, 3))
+                file.create_dataset(
+                    f"data/demo_{number}/{name}", data=values, compression="gzip", chunks=(4, 3)
+                )
+    with h5py.File(path) as file:
+        chunk = file["data/demo_1/obs/robot0_eef_pos"].id.get_chunk_info(1)
+        truth = {number: file[f"data/demo_{number}/obs/robot0_eef_pos"][()] for number in (0, 2)}
+    data = bytearray(path.read_bytes())
+    data[chunk.byte_offset : chunk.byte_offset + chunk.size] = bytes(chunk.size)
+    path.write_bytes(data)
+    (source,) = hdf5.open(str(path), IngestOptions(rate_hz=20.0))
+    items = list(source.items)
+    assert len(items) == 3
+    with pytest.raises(SourceError):
+        items[1].load()
+    for number, values in truth.items():
+        state = items[number].load().trajectory.state
+        assert state is not None and np.array_equal(state.values, values.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("path", "keys"),
+    [
+        ("robosuite_hdf5/door/panda/demo.hdf5", ("data/demo_1/states", "data/demo_1/actions")),
+        ("aloha_hdf5/episode_0.hdf5", ("observations/qpos", "action")),
+        ("aloha_hdf5/episode_1_uncompressed_40steps.hdf5", ("observations/qpos", "action")),
+    ],
+)
+def test_values_of_the_samples_are_those_of_h5py(shared_data: Path, path: str, keys: tuple[str, str]) -> None:
+    (source,) = hdf5.open(str(shared_data / path), IngestOptions())
+    trajectory = next(source.items).load().trajectory
+    with h5py.File(shared_data / path) as file:
+        for signal, key in zip((trajectory.state, trajectory.action), keys, strict=True):
+            assert signal is not None and np.array_equal(signal.values, file[key][()].astype(np.float32))

@@ -1,0 +1,221 @@
+"""HDF5 files with unusable data: each fault has its own message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ares.media import all_frames
+
+STEPS = 9
+
+
+def cases(h5: Any, tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    yield (
+        h5.demo(tmp_path / "no_action.hdf5", actions=None, obs__x=h5.numbers(3, 2)),
+        "episode holds no action",
+    )
+    yield h5.demo(tmp_path / "scalar.hdf5", actions=np.float32(3)), "episode holds no action"
+    yield h5.demo(tmp_path / "words.hdf5", actions=[b"a", b"b"]), "episode holds no action"
+    yield h5.demo(tmp_path / "wide.hdf5", actions=h5.numbers(3, 300)), "episode holds no action"
+    huge = tmp_path / "huge.hdf5"
+    with h5py.File(huge, "w") as file:
+        file.create_dataset("data/demo_0/actions", (2**33, 7), "f4", chunks=True)
+    yield huge, "HDF5 file is cut or damaged"
+    yield h5.demo(tmp_path / "no_step.hdf5", actions=np.zeros((0, 7))), "episode holds no step"
+    yield h5.write(tmp_path / "aloha.hdf5", observations__qpos=h5.numbers(3, 14)), "episode holds no action"
+    yield h5.write(tmp_path / "no_demo.hdf5", {"data": {}}), "file holds no demonstrations"
+    yield h5.write(tmp_path / "other.h5", weights=h5.numbers(3)), "layout of the HDF5 file is not recognised"
+    (tmp_path / "empty.hdf5").touch()
+    yield tmp_path / "empty.hdf5", "HDF5 file is empty"
+    (tmp_path / "text.hdf5").write_text("no HDF5")
+    yield tmp_path / "text.hdf5", "HDF5 file is cut or damaged"
+
+
+def test_what_cannot_be_read_is_a_failing_item(h5: Any, tmp_path: Path) -> None:
+    for path, reason in cases(h5, tmp_path):
+        source = h5.opened(path)
+        assert [h5.outcome(item) for item in source.items] == [reason] and source.total == 1
+
+
+def test_lengths_that_disagree(h5: Any, tmp_path: Path) -> None:
+    images = h5.pictures(STEPS + 1)
+    path = h5.demo(
+        tmp_path / "a.hdf5",
+        {"data/demo_0": {"num_samples": 3}},
+        obs__joint_pos=h5.numbers(STEPS + 1, 7),
+        obs__gripper_pos=h5.numbers(STEPS - 1, 2),
+        obs__front=images,
+        obs__side=h5.pictures(STEPS - 1),
+        obs__top=h5.pictures(0),
+    )
+    record = h5.only(path)
+    assert record.warnings == (
+        "num_samples is not the number of actions",
+        "obs/joint_pos is longer than the actions",
+        "obs/gripper_pos is shorter than the actions",
+        "camera front has more images than there are actions",
+        "camera side lacks images",
+        "camera top has no image",
+    )
+    (camera,) = record.episode.cameras
+    assert np.array_equal(np.stack(list(all_frames(camera.media))), images[:STEPS])
+    assert record.episode.state_names == tuple(f"joint_pos_{n}" for n in range(7))
+
+
+def test_numbers_that_float32_cannot_hold(h5: Any, tmp_path: Path) -> None:
+    actions = h5.numbers(STEPS, 2, dtype="float64")
+    actions[2, 1], actions[3, 0] = 1e300, np.nan
+    clock = np.arange(STEPS) + 1_688_000_000_000
+    record = h5.only(
+        h5.demo(
+            tmp_path / "a.hdf5", actions=actions, clock=clock, count=clock % 7, small=np.full(STEPS, 2**24)
+        )
+    )
+    assert set(record.warnings) == {
+        "actions holds numbers that are not finite",
+        "clock is not stored (integers too large for float32)",
+        "episode has no obs, only what the simulator kept",
+    }
+    assert set(record.trajectory.extra) == {"count", "small"}
+
+
+def test_cameras_that_show_nothing(h5: Any, tmp_path: Path) -> None:
+    still = np.broadcast_to(h5.pictures(1), (STEPS, 24, 32, 3))
+    record = h5.only(
+        h5.demo(
+            tmp_path / "a.hdf5", obs__black=np.zeros_like(still), obs__still=still, obs__good=h5.pictures()
+        )
+    )
+    flags = {camera.name: camera.flags for camera in record.episode.cameras}
+    assert flags == {"black": ("black", "frozen"), "good": (), "still": ("frozen",)}
+    assert set(record.warnings) == {
+        "camera black is black",
+        "camera black is frozen",
+        "camera still is frozen",
+    }
+
+
+def test_compression_that_is_not_as_said(h5: Any, tmp_path: Path) -> None:
+    rows = np.zeros((STEPS, 4000), np.uint8)
+    for number, image in enumerate(h5.pictures()):
+        data = np.asarray(cv2.imencode(".jpg", image)[1]).ravel()
+        rows[number, : len(data)] = data
+    arrays: dict[str, Any] = {"action": h5.numbers(STEPS, 14), "observations__images__cam_high": rows}
+    wrong = h5.only(
+        h5.write(
+            tmp_path / "a.hdf5", {"/": {"compress": False}}, compress_len=np.full((1, STEPS), 7.0), **arrays
+        )
+    )
+    assert wrong.warnings == (
+        "attribute compress does not match the images",
+        "compress_len does not match the images",
+    )
+    assert len(wrong.episode.cameras) == 1 and len(list(all_frames(wrong.episode.cameras[0].media))) == STEPS
+    arrays["observations__images__cam_high"] = np.full((STEPS, 50), 3, np.uint8)
+    assert not h5.only(h5.write(tmp_path / "b.hdf5", **arrays)).episode.cameras
+
+
+def test_attributes_that_are_no_json(h5: Any, tmp_path: Path) -> None:
+    record = h5.only(h5.demo(tmp_path / "a.hdf5", {"data": {"env_args": "{", "env_info": "[1]"}}))
+    assert record.warnings[:2] == ("env_args is no JSON object", "env_info is no JSON object")
+
+
+def test_demonstrations_that_are_links(h5: Any, tmp_path: Path) -> None:
+    images = h5.pictures()
+    h5.write(
+        tmp_path / "parts" / "one.hdf5",
+        data__demo_0__obs__front=h5.pictures(),
+        data__demo_1__obs__front=images,
+        data__demo_1__actions=h5.numbers(h5.steps, 7),
+    )
+    with h5py.File(tmp_path / "merged.hdf5", "w") as file:
+        file["data/demo_0"] = h5py.ExternalLink("parts/one.hdf5", "data/demo_1")
+        file["data/demo_1"] = h5py.ExternalLink("parts/none.hdf5", "data/demo_0")
+        file["data/demo_2"] = h5py.SoftLink("/nowhere")
+        file["data/about"] = h5.numbers()
+    linked, *missing = h5.opened(tmp_path / "merged.hdf5").items
+    (camera,) = linked.load().episode.cameras
+    assert np.array_equal(np.stack(list(all_frames(camera.media))), images)
+    assert [h5.outcome(item) for item in missing] == ["HDF5 file is cut or damaged"] * 2
+
+
+def test_text_that_is_no_text(h5: Any, tmp_path: Path) -> None:
+    problem = '{"language_instruction": "open \\ud800 it"}'
+    path = h5.demo(tmp_path / "a.hdf5", {"data": {"problem_info": problem}})
+    with h5py.File(path, "a") as file:
+        file["data/demo_0"].attrs.create("note", b"caf\xe9", dtype=h5py.string_dtype())
+    episode = h5.only(path).episode
+    assert (episode.instruction, episode.metadata["note"]) == ("open ? it", "caf?")
+    with h5py.File(path, "a") as file:
+        file["data/demo_0"][b"caf\xe9"] = h5.numbers()
+    (item,) = h5.opened(path).items
+    assert h5.outcome(item) == "HDF5 file is cut or damaged"
+
+
+def test_values_in_another_file_are_not_read(h5: Any, tmp_path: Path) -> None:
+    secret = h5.demo(tmp_path / "secret.hdf5")
+    with h5py.File(h5.demo(tmp_path / "a.hdf5"), "a") as file:
+        layout = h5py.VirtualLayout((STEPS, 7), np.float32)
+        layout[:] = h5py.VirtualSource(str(secret), "data/demo_0/actions", (STEPS, 7))
+        file["data/demo_0"].create_virtual_dataset("linked", layout)
+        file["data/demo_0"].create_dataset("raw", (STEPS,), "f4", external=[(str(secret), 0, 4 * STEPS)])
+    record = h5.only(tmp_path / "a.hdf5")
+    assert not record.trajectory.extra
+    assert "linked is not stored (its values are in another file)" in record.warnings
+    assert "raw is not stored (its values are in another file)" in record.warnings
+
+
+def test_a_group_that_holds_itself(h5: Any, tmp_path: Path) -> None:
+    with h5py.File(h5.demo(tmp_path / "a.hdf5"), "a") as file:
+        file["data/demo_0/again"] = file["data/demo_0"]
+        file["data/demo_0/soft"] = h5py.SoftLink("/data/demo_0")
+    assert h5.only(tmp_path / "a.hdf5").episode.num_steps == STEPS
+
+
+@pytest.fixture(scope="module")
+def wholes(h5: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("wholes")
+    arrays = {"observations__qpos": h5.numbers(STEPS, 14), "observations__images__cam_high": h5.pictures()}
+    attrs = {"data": {"env_args": json.dumps({"control_freq": 20})}}
+    return [
+        h5.demo(
+            folder / "demo.hdf5",
+            attrs,
+            obs__front=h5.pictures(),
+        ),
+        h5.write(folder / "aloha.hdf5", action=h5.numbers(STEPS, 14), **arrays),
+        h5.write(
+            folder / "droid.h5",
+            action__cartesian_velocity=h5.numbers(STEPS, 7),
+            observation__x=h5.numbers(STEPS),
+        ),
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_a_cut_file_is_a_failing_item(h5: Any, wholes: list[Path], data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(wholes))
+    data_of_file = path.read_bytes()
+    cut = path.parent / "cut" / path.name
+    cut.parent.mkdir(exist_ok=True)
+    cut.write_bytes(data_of_file[: data.draw(st.integers(0, len(data_of_file) - 1))])
+    (item,) = h5.opened(cut).items
+    assert h5.outcome(item) in ("HDF5 file is empty", "HDF5 file is cut or damaged")
+
+
+def test_a_file_that_changes_after_it_was_opened(h5: Any, tmp_path: Path) -> None:
+    path = h5.write(tmp_path / "a.hdf5", **{f"data__demo_{n}__actions": h5.numbers(3, 2) for n in range(2)})
+    source = h5.opened(path)
+    path.write_bytes(path.read_bytes()[:900])
+    assert [h5.outcome(item) for item in source.items] == ["HDF5 file is cut or damaged"] * 2

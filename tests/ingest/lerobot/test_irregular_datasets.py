@@ -1,0 +1,315 @@
+"""Irregularities of real LeRobot datasets: each is read where possible, and reported."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ares.errors import SourceError
+
+STEPS = 6
+CAMERA = "observation.images.front"
+DATA = "data/chunk-000/episode_{:06d}.parquet"
+VIDEO = "videos/chunk-000/{}/episode_{:06d}.mp4"
+
+
+def test_a_regular_folder_is_quiet(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made")
+    assert folders.opened(folder).warnings == () and folders.outcomes(folder) == ["good", "good"]
+    state = folders.first(folder).trajectory.state
+    assert state is not None and state.names == ("state_0", "state_1")
+
+
+def test_keys_without_prefix(tmp_path: Path, folders: Any) -> None:
+    features = {
+        "state": folders.feature(width=2),
+        "actions": folders.feature(width=1),
+        "top": folders.camera_feature(),
+    }
+    folder = folders.make(tmp_path / "made", video=False, features=features)
+    folders.write_video(folder / VIDEO.format("top", 0))
+    plain = folders.columns(0)
+    folders.rewrite(
+        folder,
+        without=["observation.state", "action"],
+        state=plain["observation.state"],
+        actions=plain["action"],
+    )
+    assert "keys have no prefix observation." in folders.opened(folder).warnings
+    record = folders.first(folder)
+    assert record.episode.state_names == ("state_0", "state_1") and record.episode.action_names == (
+        "actions",
+    )
+    assert [(camera.name, camera.role) for camera in record.episode.cameras] == [("top", "top")]
+
+
+def test_parts_of_state_and_action(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", video=False, features={})
+    folders.rewrite(
+        folder,
+        without=["observation.state", "action"],
+        observation__state__arm=np.arange(STEPS, dtype=np.float32),
+        observation__state__gripper=np.ones(STEPS, np.float32),
+        action__arm=np.zeros(STEPS, np.float32),
+    )
+    record = folders.first(folder)
+    assert record.episode.state_names == ("state.arm", "state.gripper")
+    assert record.trajectory.state is not None and record.trajectory.state.values[2].tolist() == [2.0, 1.0]
+    assert record.episode.action_names == ("action.arm",)
+
+
+def test_modality_with_keys_of_its_own(tmp_path: Path, folders: Any) -> None:
+    features = {"joints": folders.feature(width=2), CAMERA: folders.camera_feature()}
+    folder = folders.make(tmp_path / "made", features=features)
+    folders.rewrite(folder, without=["observation.state"], joints=folders.columns(0)["observation.state"])
+    parts = {"arm": {"start": 0, "end": 1, "original_key": "joints"}}
+    folders.write(folder, "modality.json", {"state": parts, "video": {"ego": {"original_key": CAMERA}}})
+    record = folders.first(folder)
+    assert record.episode.state_names == ("arm", "joints_1")
+    assert [camera.name for camera in record.episode.cameras] == ["ego"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"state": 3, "video": [1], "action": {"a": {"start": "x"}}}'])
+def test_modality_that_is_none(tmp_path: Path, text: str, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made")
+    folders.write(folder, "modality.json", text)
+    warnings = [warning for warning in folders.opened(folder).warnings if "modality" in warning]
+    assert len(warnings) == (0 if text[1:] and text[1] == '"' else 1)
+    assert folders.outcomes(folder) == ["good", "good"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["a", "b"], ("a", "b")),
+        ([["a", "b"]], ("a", "b")),
+        ({"motors": ["a", "b"]}, ("a", "b")),
+        ({"b": 1, "a": 0}, ("a", "b")),
+        (["a"], ("state_0", "state_1")),
+        (["a", "a"], ("state_0", "state_1")),
+        (None, ("state_0", "state_1")),
+    ],
+)
+def test_names_in_every_wrapping(
+    tmp_path: Path, names: object, expected: tuple[str, ...], folders: Any
+) -> None:
+    features = {"observation.state": folders.feature(width=2, names=names)}
+    folder = folders.make(tmp_path / "made", video=False, features=features)
+    assert folders.first(folder).episode.state_names == expected
+    assert (
+        "names of observation.state are not as many as its dimensions" in folders.opened(folder).warnings
+    ) == (names == ["a"])
+
+
+def test_float64_is_told_once_and_its_values_are_rounded(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", video=False)
+    exact = pa.array([[0.1, 1 / 3]] * STEPS, pa.list_(pa.float64()))
+    folders.rewrite(folder, observation__state=exact)
+    assert "column observation.state is float64, stored as float32" in folders.opened(folder).warnings
+    record = folders.first(folder)
+    assert record.trajectory.state is not None
+    assert record.trajectory.state.values[0].tolist() == np.array([0.1, 1 / 3], np.float32).tolist()
+    assert record.warnings == ()
+
+
+def test_missing_data_file(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made")
+    (folder / DATA.format(0)).unlink()
+    assert folders.outcomes(folder) == ["data file is missing: no signals", "good"]
+    assert folders.first(folder).episode.num_steps == STEPS
+    shutil.rmtree(folder / "videos")
+    assert folders.outcomes(folder) == ["episode has neither data nor video", "good"]
+    assert "camera front of info.json has no video" in folders.opened(folder).warnings
+
+
+def test_data_file_that_is_cut_costs_its_own_episode(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", episodes=3)
+    path = folder / DATA.format(0)
+    path.write_bytes(path.read_bytes()[:-20])
+    assert folders.outcomes(folder) == ["data file cannot be read", "good", "good"]
+
+
+def test_one_frame_and_no_frame(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", video=False)
+    for number, steps in enumerate((1, 0)):
+        pq.write_table(pa.table(folders.columns(number, steps)), folder / DATA.format(number))
+    length = "length in the metadata is not that of the data"
+    assert folders.outcomes(folder) == [length, "episode holds no step"]
+
+
+@pytest.mark.parametrize(
+    ("stamps", "warning", "expected"),
+    [
+        ([0.05, 0.15, 0.25, 0.35, 0.45, 0.55], "timestamps do not begin at 0, shifted", 0.5),
+        ([0, 0.1, 0.2, 0.9, 1.0, 1.1], "timestamps are not even", 1.1),
+        ([0, 0.1, 0.1, 0.3, 0.4, 0.7], "timestamps do not increase", 0.7),
+        ([0, 0.1, float("nan"), 0.3, 0.4, 0.5], "timestamps are not finite, fps is used", 0.5),
+        (None, "column timestamp is missing", 0.5),
+    ],
+)
+def test_clocks(
+    tmp_path: Path, stamps: list[float] | None, warning: str, expected: float, folders: Any
+) -> None:
+    folder = folders.make(tmp_path / "made", video=False)
+    changed: dict[str, Any] = {"timestamp": np.array(stamps, np.float32)} if stamps else {}
+    folders.rewrite(folder, without=["timestamp"], **changed)
+    record = folders.first(folder)
+    assert record.warnings == (warning,)
+    assert record.trajectory.timestamps[0] == 0
+    assert record.trajectory.timestamps[-1] == pytest.approx(expected, abs=1e-6)
+
+
+def test_no_frame_index(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", video=False)
+    for number in range(2):
+        folders.rewrite(folder, number, without=["frame_index"])
+    assert folders.opened(folder).warnings == ("there is no column frame_index",)
+    assert folders.outcomes(folder) == ["good", "good"]
+
+
+def test_lines_that_are_not_json(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", episodes=4)
+    lines = [
+        {"episode_index": 0, "length": STEPS},
+        "{oh",
+        [1],
+        {"length": 3},
+        {"episode_index": 3, "tasks": 0},
+    ]
+    folders.write(folder, "episodes.jsonl", *lines)
+    folders.write(folder, "tasks.jsonl", "nothing", {"task_index": 0, "task": "do it"})
+    assert folders.opened(folder).total == 5
+    assert "tasks.jsonl has lines that are not JSON objects" in folders.opened(folder).warnings
+    assert folders.outcomes(folder) == [
+        "good",
+        "metadata line is not JSON",
+        "metadata line is not a JSON object",
+        "metadata has no episode_index",
+        "good",
+    ]
+    assert folders.first(folder).episode.instruction == "do it"
+
+
+def test_no_list_of_episodes(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", episodes=3)
+    (folder / "meta" / "episodes.jsonl").unlink()
+    (folder / DATA.format(1)).unlink()
+    assert "the metadata lists no episodes; they are taken from the files" in folders.opened(folder).warnings
+    assert folders.outcomes(folder) == ["good", "data file is missing: no signals", "good"]
+    shutil.rmtree(folder / "data")
+    shutil.rmtree(folder / "videos")
+    with pytest.raises(SourceError, match="dataset holds no episode"):
+        folders.opened(folder)
+
+
+def test_several_tasks_in_an_episode(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", video=False)
+    folders.write(
+        folder, "tasks.jsonl", *({"task_index": k, "task": text} for k, text in enumerate(["b", "a", "c"]))
+    )
+    folders.write(folder, "episodes.jsonl", {"episode_index": 0, "tasks": ["c", "a"], "length": STEPS})
+    folders.rewrite(folder, task_index=np.array([1, 1, 0, 0, 0, 1]))
+    assert folders.first(folder).episode.instructions == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(("values", "expected"), [([0, 0, 0, 0, 0, 1], True), ([0] * 6, False)])
+def test_outcome_from_an_honest_field_only(
+    tmp_path: Path, values: list[int], expected: bool, folders: Any
+) -> None:
+    folder = folders.make(tmp_path / "made", video=False)
+    flags = np.array(values, bool)
+    folders.rewrite(folder, next__success=flags)
+    assert (folders.first(folder).episode.success, folders.first(folder).episode.success_source) == (
+        expected,
+        "next.success",
+    )
+    folders.rewrite(folder, next__done=flags, next__reward=flags.astype(np.float32))
+    record = folders.first(folder)
+    assert record.episode.success is None and "next.done" in record.trajectory.extra
+    assert record.trajectory.reward is not None and record.trajectory.reward[-1] == values[-1]
+
+
+def test_same_content_under_another_number(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", episodes=3, video=False)
+    folders.rewrite(
+        folder, 2, observation__state=folders.columns(0)["observation.state"], index=np.arange(STEPS) + 50
+    )
+    hashes = [item.load().episode.content_hash for item in folders.opened(folder).items]
+    assert hashes[2] == hashes[0] != hashes[1]
+
+
+def test_columns_that_are_no_signals(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", video=False)
+    ragged = pa.array([[1.0]] * 5 + [[1.0, 2.0]], pa.list_(pa.float32()))
+    picture = pa.array([{"bytes": b"x", "path": ""}] * STEPS)
+    folders.rewrite(
+        folder,
+        force=ragged,
+        matrix=pa.array([[[1.0, 2.0], [3.0, 4.0]]] * STEPS),
+        wide=pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(STEPS * 300, np.float32)), 300),
+        observation__image=picture,
+        language_instruction=pa.array(["say it"] * STEPS),
+        scene=pa.array(["kitchen"] * STEPS),
+        language_persistent=pa.array([[{"role": "user"}]] * STEPS),
+    )
+    warnings = folders.opened(folder).warnings
+    assert "column wide is wider than 256, left out" in warnings
+    assert any(warning.startswith("column language_persistent is of type list<") for warning in warnings)
+    record = folders.first(folder)
+    assert record.warnings == (
+        "column force is not equally wide in every step",
+        "camera image left out: its images are neither JPEG nor PNG",
+    )
+    assert set(record.trajectory.extra) == {"matrix"}
+    assert record.trajectory.extra["matrix"].values[0].tolist() == [1, 2, 3, 4]
+    assert record.episode.instructions == ("do it", "say it")
+    assert record.episode.metadata == {"scene": "kitchen"}
+
+
+def test_numbers_that_are_missing_or_not_finite(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", video=False)
+    folders.rewrite(folder, action=pa.array([[1.0], [None], [2.0], [float("inf")], [3.0], [4.0]]))
+    record = folders.first(folder)
+    assert record.warnings == ("column action holds numbers that are not finite",)
+    assert record.trajectory.action is not None and np.isnan(record.trajectory.action.values[1, 0])
+
+
+def test_column_that_one_file_lacks_and_file_of_another_episode(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", episodes=3, video=False)
+    folders.rewrite(folder, 1, without=["action"])
+    folders.rewrite(folder, 2, episode_index=np.full(STEPS, 7))
+    assert folders.outcomes(folder) == [
+        "good",
+        "column action is missing",
+        "episode_index in the data is not that of the file",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ("{", "info.json is not JSON"),
+        ("[1]", "info.json is not a JSON object"),
+        ('{"storage_format": "lance"}', "dataset is not stored as parquet"),
+        (
+            '{"codebase_version": "v2.1", "data_path": "{nothing}"}',
+            "data_path in info.json is not a path template",
+        ),
+        ('{"codebase_version": "v2.1", "video_path": "../../x"}', "video_path in info.json points outside"),
+        (
+            '{"codebase_version": "v2.1", "data_path": "/etc/{episode_index}"}',
+            "data_path in info.json points outside",
+        ),
+    ],
+)
+def test_info_that_cannot_be_used(tmp_path: Path, document: str, reason: str, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", video=False)
+    folders.write(folder, "info.json", document)
+    with pytest.raises(SourceError, match=reason):
+        folders.opened(folder)

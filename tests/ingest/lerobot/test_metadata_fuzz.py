@@ -1,0 +1,130 @@
+"""LeRobot metadata of any content gives episodes, warnings and errors of ARES, never another exception."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ares.errors import AresError
+from ingest.base import IngestOptions
+from ingest.lerobot import lerobot
+
+CAMERA = "observation.images.front"
+texts = st.text(st.characters(), max_size=8)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def documents(*keys: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Documents with any of these keys."""
+    return st.dictionaries(st.sampled_from(keys), values)
+
+
+def write_rows(path: Path, number: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    steps = np.arange(3)
+    state = pa.array([[1.0, 2.0]] * 3)
+    table = {"observation.state": state, "episode_index": np.full(3, number), "task_index": steps * 0}
+    pq.write_table(pa.table({**table, "timestamp": steps / 10}), path)
+
+
+def read(folder: Path) -> None:
+    try:
+        for source in lerobot.open(str(folder), IngestOptions()):
+            for item in source.items:
+                try:
+                    item.load()
+                except AresError as error:
+                    assert error.reason
+    except AresError as error:
+        assert error.reason
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    info=documents(
+        "codebase_version",
+        "fps",
+        "features",
+        "splits",
+        "chunks_size",
+        "data_path",
+        "video_path",
+        "total_frames",
+    ),
+    described=documents("dtype", "shape", "names", "info"),
+    row=documents("episode_index", "tasks", "length", "success", "note"),
+    modality=documents("state", "action", "video", "annotation"),
+)
+def test_metadata_in_lines(
+    tmp_path_factory: pytest.TempPathFactory,
+    info: dict[str, Any],
+    described: dict[str, Any],
+    row: dict[str, Any],
+    modality: dict[str, Any],
+) -> None:
+    folder = tmp_path_factory.mktemp("fuzz") / "made"
+    write_rows(folder / "data" / "chunk-000" / "episode_000000.parquet", 0)
+    features = {"observation.state": described, CAMERA: {**described, "dtype": "video"}}
+    document = {"codebase_version": "v2.1", "fps": 10, "features": features, **info}
+    (folder / "meta").mkdir()
+    (folder / "meta" / "info.json").write_text(json.dumps(document))
+    (folder / "meta" / "modality.json").write_text(json.dumps(modality))
+    rows = [{"episode_index": 0, **row}, {"episode_index": 0}]
+    (folder / "meta" / "episodes.jsonl").write_text("\n".join(json.dumps(line) for line in rows))
+    (folder / "meta" / "tasks.jsonl").write_text(json.dumps({"task_index": 0, "task": row.get("tasks")}))
+    read(folder)
+
+
+numbers = st.none() | st.integers(-(2**62), 2**62) | st.floats()
+columns = (
+    "episode_index",
+    "length",
+    "data/chunk_index",
+    "data/file_index",
+    f"videos/{CAMERA}/chunk_index",
+    f"videos/{CAMERA}/file_index",
+    f"videos/{CAMERA}/from_timestamp",
+    f"videos/{CAMERA}/to_timestamp",
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(row=st.dictionaries(st.sampled_from(columns), numbers, min_size=1))
+def test_metadata_in_parquet(
+    demo_samples: Path, tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any]
+) -> None:
+    folder = tmp_path_factory.mktemp("fuzz") / "made"
+    write_rows(folder / "data" / "chunk-000" / "file-000.parquet", 0)
+    video = folder / "videos" / CAMERA / "chunk-000" / "file-000.mp4"
+    video.parent.mkdir(parents=True)
+    video.symlink_to(demo_samples / "video" / "videos" / "basketball_000_front.mp4")
+    (folder / "meta" / "episodes").mkdir(parents=True)
+    document = {"codebase_version": "v3.0", "fps": 20, "features": {CAMERA: {"dtype": "video"}}}
+    (folder / "meta" / "info.json").write_text(json.dumps(document))
+    usual = {**dict.fromkeys(columns, 0), f"videos/{CAMERA}/to_timestamp": 0.15, "length": 3}
+    table = pa.table({name: [value] for name, value in {**usual, **row}.items()})
+    pq.write_table(table, folder / "meta" / "episodes" / "file-000.parquet")
+    read(folder)
+
+
+def test_half_a_surrogate_pair_is_no_text(tmp_path: Path) -> None:
+    """No store accepts it: it is reported as a broken line and does not fail the write of the batch."""
+    write_rows(tmp_path / "data" / "chunk-000" / "episode_000000.parquet", 0)
+    (tmp_path / "meta").mkdir()
+    (tmp_path / "meta" / "info.json").write_text(json.dumps({"codebase_version": "v2.1", "fps": 10}))
+    (tmp_path / "meta" / "episodes.jsonl").write_text('{"episode_index": 0, "tasks": ["\\ud800"]}')
+    (source,) = lerobot.open(str(tmp_path), IngestOptions())
+    with pytest.raises(AresError, match="not JSON"):
+        next(source.items).load()

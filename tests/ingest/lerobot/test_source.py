@@ -1,0 +1,332 @@
+"""LeRobot ingestion of three real samples, generated folders of every version, and an export read back."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ares import open as open_workspace
+from ares.episode import Record
+from ares.errors import AresError, SourceError
+from ares.export.lerobot import export_lerobot
+from ares.media import all_frames, frames_at
+from ares.registry import ingesters
+from ingest.base import IngestOptions, Source
+from ingest.lerobot import lerobot
+from ingest.pipeline import ingest_paths
+
+
+def opened(path: Path, **options: Any) -> Source:
+    (source,) = lerobot.open(str(path), IngestOptions(**options))
+    return source
+
+
+def records(path: Path, **options: Any) -> list[Record]:
+    return [item.load() for item in opened(path, **options).items]
+
+
+def outcomes(source: Source) -> list[str]:
+    texts = []
+    for item in source.items:
+        try:
+            item.load()
+            texts.append("good")
+        except AresError as error:
+            texts.append(error.reason)
+    return texts
+
+
+def test_g1_spans_of_one_shared_video(shared_data: Path) -> None:
+    folder = shared_data / "g1_bottle_lerobot_v30"
+    source = opened(folder)
+    assert lerobot.recognises(str(folder)) and lerobot.recognises(str(folder.parent))
+    assert (source.dataset, source.version, source.total) == (folder.name, "v3.0", 4)
+    assert source.warnings == (
+        "names of observation.state are nested too deep",
+        "names of action are nested too deep",
+    )
+    records = [item.load() for item in source.items]
+    assert [record.episode.num_steps for record in records] == [362, 344, 348, 297]
+    assert not any(record.warnings for record in records)
+    episode = records[1].episode
+    assert (episode.instruction, episode.robot, episode.rate_hz, episode.rate_source) == (
+        "Pick up the yellow bottle on the table.",
+        "Unitree_G1_Inspire",
+        30.0,
+        "source",
+    )
+    assert episode.state_names[0] == "kLeftShoulderPitch" and len(set(episode.action_names)) == 26
+    (camera,) = episode.cameras
+    assert (camera.name, camera.codec, camera.width, camera.height) == ("cam_high", "av1", 640, 480)
+    assert camera.media.start_seconds == pytest.approx(362 / 30) and camera.media.num_frames == 344
+    table = pq.read_table(folder / "data" / "chunk-000" / "file-000.parquet")
+    all_states = np.array(table["observation.state"].to_pylist(), np.float32)
+    state = records[1].trajectory.state
+    assert state is not None and np.array_equal(state.values, all_states[362:706])
+
+
+def test_g1_frame_of_a_span_is_the_frame_of_the_file(shared_data: Path) -> None:
+    ref = records(shared_data / "g1_bottle_lerobot_v30")[1].episode.cameras[0].media
+    steps = [0, 343]
+    numbers = {362 + number for number in steps}
+    import av
+
+    with av.open(ref.uri) as container:
+        frames = {
+            number: frame.to_ndarray(format="rgb24")
+            for number, frame in enumerate(container.decode(video=0))
+            if number in numbers
+        }
+    shown = frames_at(ref, [number / 30 for number in steps])
+    assert all(np.array_equal(shown[k], frames[362 + number]) for k, number in enumerate(steps))
+
+
+def test_so101_is_kept_from_video_where_there_is_no_parquet(shared_data: Path) -> None:
+    source = opened(shared_data / "so101_chess_lerobot_v21")
+    assert source.warnings == (
+        "there are no data files: episodes have no signals",
+        "camera follower_wrist has not one video for each episode",
+        "total_videos of info.json is not the number of videos",
+    )
+    items = list(source.items)
+    for number in (1, 2):
+        with pytest.raises(SourceError, match="neither data nor video"):
+            items[number].load()
+    records = [items[number].load() for number in (0, 3, 4)]
+    assert [record.episode.num_steps for record in records] == [775, 762, 1]
+    assert records[0].warnings == ("data file is missing: no signals",)
+    assert records[2].warnings == records[0].warnings and records[2].episode.num_steps == 1
+    assert records[0].trajectory.state is None and len(records[0].trajectory.timestamps) == 775
+    assert records[0].episode.instruction == "Move the white rook to D4 on the chessboard."
+    assert records[0].episode.cameras[0].role == "wrist"
+    assert len({record.episode.content_hash for record in records}) == 3
+    assert sum(1 for _ in all_frames(records[2].episode.cameras[0].media)) == 1
+
+
+def test_gr1_parts_of_modality_and_what_its_info_gets_wrong(shared_data: Path) -> None:
+    source = opened(shared_data / "gr1_sim_lerobot_v20")
+    assert set(source.warnings) == {
+        "column observation.state is float64, stored as float32",
+        "column action is float64, stored as float32",
+        "column next.reward is float64, stored as float32",
+        "there is no column frame_index",
+        "camera egoview of info.json has no video",
+        "splits in info.json name more episodes than there are",
+        "total_videos of info.json is not the number of videos",
+    }
+    record = next(source.items).load()
+    episode, trajectory = record.episode, record.trajectory
+    assert episode.instructions == ("pick the squash from the counter and place it in the plate",)
+    assert episode.metadata == {"annotation.human.validity": "valid"}
+    assert set(record.warnings) == {
+        "a task of the metadata is an annotation (annotation.human.validity), not an instruction",
+        "timestamps do not begin at 0, shifted",
+    }
+    assert episode.state_names[:8] == (*(f"left_arm_{k}" for k in range(7)), "left_hand_0")
+    assert [camera.name for camera in episode.cameras] == ["ego_view"]
+    assert (episode.num_steps, episode.rate_hz, episode.success) == (416, 20.0, None)
+    assert trajectory.timestamps[:3].tolist() == [0.0, 0.05, 0.1]
+    assert trajectory.reward is not None and trajectory.reward.shape == (416,)
+    assert trajectory.extra["next.done"].values[-1] == 1.0
+    table = pq.read_table(
+        shared_data / "gr1_sim_lerobot_v20" / "data" / "chunk-000" / "episode_000000.parquet"
+    )
+    actions = np.array(table["action"].to_pylist(), np.float32)
+    assert trajectory.action is not None and np.array_equal(trajectory.action.values, actions)
+
+
+def test_our_export_comes_back(demo_samples: Path, tmp_path: Path) -> None:
+    ws = open_workspace(str(tmp_path / "ws"))
+    ingest_paths(ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
+    frozen_set = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
+    export_lerobot(ws.stores, frozen_set, tmp_path / "out", lambda count: None)
+    source = opened(tmp_path / "out")
+    assert source.warnings == ()
+    records = [item.load() for item in source.items]
+    assert len(records) == 12
+    for record in records:
+        episode = ws.episode(str(record.episode.metadata["ares/episode_id"]))
+        signals = ws.trajectory(episode.episode_id)
+        assert record.warnings == ()
+        for name in ("instruction", "num_steps", "rate_hz", "state_names", "action_names", "success"):
+            assert getattr(record.episode, name) == getattr(episode, name), name
+        assert [camera.name for camera in record.episode.cameras] == [
+            camera.name for camera in episode.cameras
+        ]
+        assert [camera.media.num_frames for camera in record.episode.cameras] == [episode.num_steps] * len(
+            episode.cameras
+        )
+        for exported, original in (
+            (record.trajectory.state, signals.state),
+            (record.trajectory.action, signals.action),
+        ):
+            assert (exported is None) == (original is None)
+            assert exported is None or original is None or np.array_equal(exported.values, original.values)
+        assert np.array_equal(record.trajectory.timestamps, signals.timestamps)
+
+
+def test_ingest_into_a_workspace_counts_every_episode(shared_data: Path, tmp_path: Path) -> None:
+    entered = "lerobot" not in ingesters.names()
+    if entered:
+        ingesters.add("lerobot", lerobot)  # type: ignore[arg-type]
+    try:
+        ws = open_workspace(str(tmp_path / "ws"))
+        folder = str(shared_data / "so101_chess_lerobot_v21")
+        loaded = ingest_paths(ws.stores, [folder], quiet=True)
+        assert (loaded.counts.planned, loaded.counts.kept) == (5, 3)
+        again = ingest_paths(ws.stores, [folder], quiet=True)
+        assert (again.counts.kept, again.counts.already) == (0, 3)
+    finally:
+        if entered:
+            ingesters.remove("lerobot")
+
+
+def make(folder: Path, episodes: int = 6, groups: int = 1, steps: int = 5, **changes: Any) -> Path:
+    """A v3.0 dataset without videos, `groups` episodes to a row group, two data files."""
+    (folder / "meta" / "episodes" / "chunk-000").mkdir(parents=True)
+    (folder / "data" / "chunk-000").mkdir(parents=True)
+    half, listed = (episodes + 1) // 2, []
+    for file, numbers in enumerate((range(half), range(half, episodes))):
+        tables = [table(number, steps) for number in numbers]
+        path = folder / "data" / "chunk-000" / f"file-{file:03d}.parquet"
+        with pq.ParquetWriter(path, tables[0].schema) as writer:
+            for start in range(0, len(tables), groups):
+                writer.write_table(pa.concat_tables(tables[start : start + groups]).combine_chunks())
+        for number in numbers:
+            location = {"data/chunk_index": 0, "data/file_index": file}
+            listed.append(
+                {"episode_index": number, "tasks": [f"do {number % 2}"], "length": steps, **location}
+            )
+    pq.write_table(
+        pa.Table.from_pylist(listed), folder / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
+    )
+    pq.write_table(
+        pa.table({"task_index": [0, 1], "task": ["do 0", "do 1"]}), folder / "meta" / "tasks.parquet"
+    )
+    info = {
+        "codebase_version": "v3.0",
+        "fps": 10,
+        "total_episodes": episodes,
+        "total_frames": episodes * steps,
+        "features": {"observation.state": {"dtype": "float32", "shape": [2], "names": ["x", "y"]}},
+    }
+    (folder / "meta" / "info.json").write_text(json.dumps({**info, **changes}))
+    return folder
+
+
+def table(number: int, steps: int) -> pa.Table:
+    values = (np.arange(steps * 2) + 1000 * number).astype(np.float32)
+    return pa.table(
+        {
+            "observation.state": pa.FixedSizeListArray.from_arrays(pa.array(values), 2),
+            "timestamp": (np.arange(steps) / 10).astype(np.float32),
+            "frame_index": np.arange(steps),
+            "episode_index": np.full(steps, number),
+            "index": np.arange(steps) + number * steps,
+            "task_index": np.full(steps, number % 2),
+        }
+    )
+
+
+@pytest.mark.parametrize("groups", [1, 2, 100])
+@pytest.mark.parametrize("block_rows", [1, 12, 1000])
+def test_blocks_give_each_episode_its_own_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, groups: int, block_rows: int
+) -> None:
+    """Whatever the row groups and blocks are, in any order, from several threads, and after pickling."""
+    monkeypatch.setattr("ingest.lerobot.rows._BLOCK_ROWS", block_rows)
+    monkeypatch.setattr("ingest.lerobot.rows._CACHE_BYTES", 200)
+    folder = make(tmp_path / "made", episodes=25, groups=groups)
+    items = pickle.loads(pickle.dumps(list(opened(folder).items)))
+    order = np.random.default_rng(0).permutation(25)
+    with ThreadPoolExecutor(4) as pool:
+        records = list(pool.map(lambda number: items[number].load(), order))
+    for number, record in zip(order, records, strict=True):
+        assert record.trajectory.state is not None and not record.warnings
+        assert record.trajectory.state.values.ravel().tolist() == list(
+            range(1000 * number, 1000 * number + 10)
+        )
+        assert record.episode.instruction == f"do {number % 2}"
+
+
+def test_episode_that_lies_in_two_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.lerobot.rows._BLOCK_ROWS", 3)
+    folder = make(tmp_path / "made")
+    path = folder / "data" / "chunk-000" / "file-000.parquet"
+    pq.write_table(pq.read_table(path), path, row_group_size=3)
+    states = [record.trajectory.state for record in records(folder)]
+    assert [state.values[4, 1] for state in states if state is not None] == [1000 * k + 9 for k in range(6)]
+
+
+def test_a_broken_row_group_costs_its_own_episode(tmp_path: Path) -> None:
+    folder = make(tmp_path / "made", episodes=12)
+    path = folder / "data" / "chunk-000" / "file-000.parquet"
+    column = pq.ParquetFile(path).metadata.row_group(2).column(0)
+    data = bytearray(path.read_bytes())
+    start = column.dictionary_page_offset or column.data_page_offset
+    data[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(data)
+    assert outcomes(opened(folder)) == ["good"] * 2 + ["data file cannot be read"] + ["good"] * 9
+
+
+def test_a_data_file_is_decoded_once_for_all_its_episodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ingest.lerobot.rows as data
+
+    reads: list[Any] = []
+    read = data._read_columns
+
+    def counted(*args: Any) -> pa.Table:
+        reads.append(args)
+        return read(*args)
+
+    monkeypatch.setattr(data, "_read_columns", counted)
+    assert len(records(make(tmp_path / "made", episodes=40))) == 40
+    assert len(reads) == 4  # for each of the two files, its numbering and its one block
+
+
+def test_datasets_two_levels_below(tmp_path: Path) -> None:
+    for name in ("a/one", "a/two", "b/one"):
+        make(tmp_path / name)
+    make(tmp_path / "too" / "deep" / "down")
+    sources = lerobot.open(str(tmp_path), IngestOptions())
+    assert [source.dataset for source in sources] == ["a/one", "a/two", "b/one"]
+    with pytest.raises(SourceError, match="one name for several"):
+        lerobot.open(str(tmp_path), IngestOptions(dataset="x"))
+    assert not lerobot.recognises(str(tmp_path / "too" / "deep" / "down" / "data"))
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "there").symlink_to(tmp_path / "b" / "one")
+    assert lerobot.recognises(str(tmp_path / "linked"))
+    (tmp_path / "empty").mkdir()
+    assert not lerobot.recognises(str(tmp_path / "empty"))
+
+
+def test_name_of_a_snapshot_in_the_cache_of_the_hub(tmp_path: Path) -> None:
+    folder = make(tmp_path / "datasets--owner--pick-cubes" / "snapshots" / "1f2e3d")
+    assert opened(folder).dataset == "pick-cubes"
+
+
+def test_rate_of_the_user_and_none_at_all(tmp_path: Path) -> None:
+    folder = make(tmp_path / "made", fps=None)
+    source = opened(folder)
+    assert next(source.items).load().episode.rate_source == "assumed"
+    assert "fps in info.json is not known, 10 Hz assumed (give --rate)" in source.warnings
+    record = records(make(tmp_path / "told"), rate_hz=20.0)[0]
+    assert (record.episode.rate_hz, record.episode.rate_source) == (20.0, "user")
+    assert record.trajectory.timestamps.tolist() == [0.0, 0.05, 0.1, 0.15, 0.2]
+
+
+def test_same_episode_in_another_dataset_has_the_same_content(tmp_path: Path) -> None:
+    first, second = make(tmp_path / "a", episodes=4), make(tmp_path / "b", episodes=6)
+    hashes = [[record.episode.content_hash for record in records(folder)] for folder in (first, second)]
+    assert hashes[1][:4] == hashes[0] and len(set(hashes[1])) == 6
+    assert next(opened(first).items).episode_id != next(opened(second).items).episode_id

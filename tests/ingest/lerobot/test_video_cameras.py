@@ -1,0 +1,155 @@
+"""Videos and shared files of LeRobot datasets that disagree with their metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ares.media import frames_at
+
+STEPS = 6
+CAMERA = "observation.images.front"
+DATA = "data/chunk-000/episode_{:06d}.parquet"
+VIDEO = "videos/chunk-000/{}/episode_{:06d}.mp4"
+
+
+@pytest.mark.parametrize(
+    ("encoder", "codec"), [("libx264", "h264"), ("libx265", "hevc"), ("libsvtav1", "av1"), ("mpeg4", "mpeg4")]
+)
+def test_every_codec_and_a_wrong_one_in_info(tmp_path: Path, encoder: str, codec: str, folders: Any) -> None:
+    features = {CAMERA: folders.camera_feature("vp9")}
+    folder = folders.make(tmp_path / "made", features=features)
+    folders.write_video(folder / VIDEO.format(CAMERA, 0), codec=encoder)
+    record = folders.first(folder)
+    (camera,) = record.episode.cameras
+    assert camera.codec == codec
+    assert record.warnings == (f"camera front is {codec}, not vp9 as info.json says",)
+    assert frames_at(camera.media, [0.0, 0.5]).shape == (2, 48, 64, 3)
+
+
+def test_other_size_rate_and_length_of_a_video(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(
+        tmp_path / "made", episodes=3, features={CAMERA: folders.camera_feature(size=(3, 480, 640))}
+    )
+    folders.write_video(folder / VIDEO.format(CAMERA, 0), rate=30)
+    folders.write_video(folder / VIDEO.format(CAMERA, 1), frames=4)
+    size = "camera front is not of the size that info.json says"
+    assert folders.outcomes(folder) == [
+        f"{size}; camera front has not the fps of info.json",
+        f"{size}; camera front has not one frame for each step",
+        size,
+    ]
+
+
+def test_missing_video_costs_its_camera_only(tmp_path: Path, folders: Any) -> None:
+    wrist = "observation.images.wrist"
+    folder = folders.make(
+        tmp_path / "made", features={CAMERA: folders.camera_feature(), wrist: folders.camera_feature()}
+    )
+    folders.write_video(folder / VIDEO.format(wrist, 1))
+    (folder / VIDEO.format(CAMERA, 1)).write_bytes(b"")
+    assert folders.outcomes(folder) == [
+        "camera wrist left out: video file is missing",
+        "camera front left out: video file is empty",
+    ]
+    assert [camera.name for camera in folders.first(folder).episode.cameras] == ["front"]
+
+
+def test_video_that_is_cut(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made")
+    path = folder / VIDEO.format(CAMERA, 0)
+    path.write_bytes(path.read_bytes()[:200])
+    assert folders.outcomes(folder) == ["camera front left out: video file is cut or no video", "good"]
+
+
+def test_totals_that_disagree(tmp_path: Path, folders: Any) -> None:
+    totals: dict[str, Any] = {"total_episodes": 7, "total_frames": 99, "total_tasks": 3, "total_videos": 1}
+    folder = folders.make(tmp_path / "made", splits={"train": "0:9", "odd": [1]}, **totals)
+    (folder / DATA.format(1)).unlink()
+    assert folders.opened(folder).warnings == (
+        "total_episodes of info.json is not the number of episodes",
+        "total_frames of info.json is not the number of frames that the episodes have",
+        "splits in info.json name more episodes than there are",
+        "total_tasks of info.json is not the number of tasks",
+        "there is not one data file for each episode",
+        "total_videos of info.json is not the number of videos",
+    )
+
+
+def test_camera_that_leads_out_of_the_dataset(tmp_path: Path, folders: Any) -> None:
+    key = "../../../outside"
+    folder = folders.make(tmp_path / "made", features={key: folders.camera_feature()})
+    assert f"camera {key!r} points outside the dataset, left out" in folders.opened(folder).warnings
+    assert folders.first(folder).episode.cameras == ()
+
+
+def shared(folders: Any, folder: Path, *rows: dict[str, Any]) -> Path:
+    """A v3.0 dataset of two data files with an episode each and one shared video of 12 frames."""
+    folders.make(
+        folder,
+        video=False,
+        features={"observation.state": folders.feature(width=2), CAMERA: folders.camera_feature()},
+    )
+    (folder / "meta" / "episodes.jsonl").unlink()
+    (folder / "meta" / "tasks.jsonl").unlink()
+    (folder / "meta" / "episodes").mkdir()
+    for number in range(2):
+        (folder / DATA.format(number)).rename(folder / "data" / "chunk-000" / f"file-{number:03d}.parquet")
+    folders.write_video(folder / "videos" / CAMERA / "chunk-000" / "file-000.mp4", frames=12)
+    usual = {"length": STEPS, "data/chunk_index": 0, f"videos/{CAMERA}/chunk_index": 0}
+    listed = [
+        {
+            **usual,
+            "episode_index": number,
+            "data/file_index": number,
+            f"videos/{CAMERA}/file_index": 0,
+            f"videos/{CAMERA}/from_timestamp": 0.6 * number,
+            f"videos/{CAMERA}/to_timestamp": 0.6 * (number + 1),
+            **row,
+        }
+        for number, row in enumerate(rows or ({}, {}))
+    ]
+    pq.write_table(pa.Table.from_pylist(listed), folder / "meta" / "episodes" / "file-000.parquet")
+    tasks = {"task_index": [0], "__index_level_0__": ["do it"]}
+    pq.write_table(pa.table(tasks), folder / "meta" / "tasks.parquet")
+    return folder
+
+
+def test_task_text_in_a_column_without_a_name(tmp_path: Path, folders: Any) -> None:
+    folder = shared(folders, tmp_path / "made")
+    assert folders.opened(folder).warnings == () and folders.outcomes(folder) == ["good", "good"]
+    assert folders.first(folder).episode.instruction == "do it"
+
+
+def test_stale_file_index(tmp_path: Path, folders: Any) -> None:
+    folder = shared(folders, tmp_path / "made", {"data/file_index": 1}, {"data/file_index": 9})
+    warning = "the metadata names another data file than the one that holds the episode"
+    assert folders.outcomes(folder) == [warning, warning]
+    states = [item.load().trajectory.state for item in folders.opened(folder).items]
+    assert [state.values[0, 1] for state in states if state] == [0.5, 1.5]
+
+
+def test_spans_that_do_not_fit_their_video(tmp_path: Path, folders: Any) -> None:
+    start, stop = f"videos/{CAMERA}/from_timestamp", f"videos/{CAMERA}/to_timestamp"
+    folder = shared(folders, tmp_path / "late", {start: 0.9, stop: 1.5}, {start: 5.0, stop: 5.6})
+    assert folders.outcomes(folder) == [
+        "the span of camera front goes past the end of its video",
+        "camera front left out: its span lies outside the video",
+    ]
+    folder = shared(folders, tmp_path / "none", {stop: 0.3}, {f"videos/{CAMERA}/file_index": None})
+    assert folders.outcomes(folder) == [
+        "camera front has not one frame for each step",
+        "camera front left out: the metadata names no video",
+    ]
+
+
+def test_rows_that_do_not_stand_together(tmp_path: Path, folders: Any) -> None:
+    folder = shared(folders, tmp_path / "made")
+    path = folder / "data" / "chunk-000" / "file-000.parquet"
+    parts = [pa.table(folders.columns(number)) for number in (0, 5, 0)]
+    pq.write_table(pa.concat_tables(parts), path)
+    assert folders.outcomes(folder) == ["rows of the episode are not contiguous", "good"]

@@ -1,0 +1,358 @@
+"""MCAP ingestion: topics aligned by their times, values as the library decodes them, and a warning for each fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace as Message
+from typing import Any
+
+import numpy as np
+import pytest
+from mcap.reader import make_reader
+from mcap.writer import CompressionType
+from mcap_ros2.decoder import DecoderFactory
+
+from ares.errors import SourceError
+from ares.media import frames_at
+
+Entry = tuple[str, str, int, Any]
+START = 1_760_000_000 * 10**9
+STEP = 100_000_000
+
+
+def decoded(path: Path, topic: str) -> Iterator[Any]:
+    with path.open("rb") as file:
+        reader = make_reader(file, decoder_factories=[DecoderFactory()])
+        for message in reader.iter_decoded_messages(topics=[topic]):
+            yield message.decoded_message
+
+
+def seconds(message: Any) -> int:
+    return int(message.header.stamp.sec) * 10**9 + int(message.header.stamp.nanosec)
+
+
+def test_a_real_ros2_recording_has_the_values_of_the_library(kit: Any, shared_data: Path) -> None:
+    path = shared_data / "mcap" / "g1_ep010_ros2.mcap"
+    record = kit.read(path)
+    episode, trajectory = record.episode, record.trajectory
+    assert episode.instruction == "Pick up the yellow bottle on the table."
+    assert (episode.num_steps, episode.rate_source, round(episode.rate_hz, 4)) == (290, "source", 30.0)
+    assert [(c.name, c.role, c.codec, c.width, c.height) for c in episode.cameras] == [
+        ("head", "front", "jpeg", 640, 480)
+    ]
+    clock = [seconds(message) for message in decoded(path, "/camera/head/image/compressed")]
+    assert np.array_equal(trajectory.timestamps, (np.array(clock) - clock[0]) / 1e9)
+    assert trajectory.state is not None and trajectory.action is not None
+    for topic, signal in (("/joint_states", trajectory.state), ("/joint_command", trajectory.action)):
+        messages = sorted(decoded(path, topic), key=seconds)
+        latest = [[m for m in messages if seconds(m) <= at][-1:] or messages[:1] for at in clock]
+        assert signal.names == tuple(messages[0].name)
+        assert np.array_equal(signal.values, np.array([m[0].position for m in latest], np.float32))
+    assert record.warnings == ()
+
+
+def test_a_real_foxglove_recording(kit: Any, shared_data: Path) -> None:
+    record = kit.read(shared_data / "mcap" / "g1_ep010_foxglove_video.mcap")
+    (camera,) = record.episode.cameras
+    assert (record.episode.num_steps, camera.codec, camera.width, camera.height) == (290, "h264", 640, 480)
+    assert (record.trajectory.state, record.trajectory.action, record.warnings) == (None, None, ())
+
+
+def test_what_holds_nothing_fails_and_says_what_there_is(kit: Any, shared_data: Path) -> None:
+    folder = shared_data / "rosbag2_mcap"
+    source = kit.opened(folder)
+    items = {item.location.removeprefix(f"{folder}/"): item for item in source.items}
+    assert source.total == len(items) == 10
+    texts = {}
+    for name, item in items.items():
+        with pytest.raises(SourceError) as caught:
+            item.load()
+        wrong = name.startswith("wrong_rmw_test")
+        assert caught.value.reason == ("no topic can be read" if wrong else "holds no camera and no signal")
+        texts[name] = caught.value.detail
+    unread = texts["wrong_rmw_test/wrong_rmw_test_0.mcap"]
+    assert "/test_topic (its message encoding is not known: 'wrong_format'" in unread
+    bag = "bag_with_topics_and_service_events"
+    service = texts[f"{bag}/{bag}.mcap"]
+    assert (
+        "/test_service1/_service_event (its schema cannot be parsed: test_msgs/srv/BasicTypes_Event"
+        in service
+    )
+    assert "6074 messages" in texts["wbag"]  # five files, one recording
+    assert sum(name.startswith("reindex_test_bags") for name in items) == 3  # no metadata.yaml
+    assert "/chatter (std_msgs/msg/String)" in texts["reindex_test_bags/multiple_files/multiple_files_0.mcap"]
+
+
+def test_channels_that_cannot_be_read_are_skipped_and_said(kit: Any, tmp_path: Path) -> None:
+    service = ("/srv/_service_event", "test_msgs/srv/Empty_Event", START, b"\x00\x01\x00\x00\x01\x00\x00\x00")
+    path = kit.write(tmp_path / "a.mcap", [service, *kit.states(), *kit.images()])
+    assert kit.read(path).warnings == ("topic /srv/_service_event is skipped: its schema cannot be parsed",)
+    wrong = ("/other", "std_msgs/msg/String", START, b"abc")
+    path = kit.write(tmp_path / "b.mcap", [wrong, *kit.states()], encoding="wrong_format")
+    assert kit.read(path).warnings == ("topic /other is skipped: its message encoding is not known",)
+    broken = ("/joint_states", "sensor_msgs/msg/JointState", START + 1, b"\x00\x01\x00\x00\x01")
+    path = kit.write(tmp_path / "c.mcap", [*kit.states(), broken])
+    record = kit.read(path)
+    assert record.warnings == ("topic /joint_states: message is not what its schema says",)
+    assert record.episode.num_steps == 10
+
+
+def test_steps_are_the_images_and_hold_the_latest_sample(kit: Any, tmp_path: Path) -> None:
+    entries = [
+        *kit.images(),
+        *kit.states(late=30_000_000),
+        *kit.states(topic="/arm/command", late=-10_000_000),
+    ]
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
+    state, action = record.trajectory.state, record.trajectory.action
+    assert state is not None and action is not None
+    assert state.values[:, 0].tolist() == [0, *range(9)]
+    assert action.values[:, 1].tolist() == [-k for k in range(10)]
+    assert record.trajectory.timestamps.tolist() == [k / 10 for k in range(10)]
+    assert (record.episode.rate_hz, record.episode.rate_source) == (10.0, "source")
+    assert record.episode.metadata["state_topics"] == ["/joint_states"]
+    assert record.episode.metadata["action_topics"] == ["/arm/command"]
+
+
+def test_stamps_count_and_not_the_log(kit: Any, tmp_path: Path) -> None:
+    entries = [
+        (topic, schema, at + (9 - k) * 3 * STEP, m) for k, (topic, schema, at, m) in enumerate(kit.states())
+    ]
+    record = kit.read(kit.write(tmp_path / "a.mcap", [*kit.images(), *entries]))
+    assert record.trajectory.state is not None
+    assert record.trajectory.state.values[:, 0].tolist() == list(range(10))
+    shuffled = kit.write(tmp_path / "b.mcap", [*kit.states()[5:], *kit.states()[:5]])
+    record = kit.read(shuffled)
+    assert record.trajectory.state is not None
+    assert record.trajectory.state.values[:, 0].tolist() == list(range(10))
+    assert record.warnings == ("topic /joint_states has stamps that run backwards; its messages were sorted",)
+
+
+def test_joints_by_name_whatever_their_order(kit: Any, tmp_path: Path) -> None:
+    def message(k: int) -> Any:
+        names = [("a", "b"), ("b", "a"), ("b",)][k % 3]
+        return kit.joints(START + STEP * k, [{"a": k, "b": -k}[name] for name in names], names)
+
+    entries = [("/js", "sensor_msgs/msg/JointState", START + STEP * k, message(k)) for k in range(9)]
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
+    assert record.trajectory.state is not None and record.episode.state_names == ("a", "b")
+    assert record.trajectory.state.values.tolist() == [[k if k % 3 < 2 else k - 1, -k] for k in range(9)]
+    assert record.warnings == ("topic /js lacks some joints in some messages; they keep their last value",)
+
+
+def test_a_joint_that_comes_later_has_its_first_value_before(kit: Any, tmp_path: Path) -> None:
+    joints = [({"a": 1}), ({"a": 2, "late": 7}), ({"late": 8}), ({"a": 4, "late": 9})]
+    entries = []
+    for k, values in enumerate(joints):
+        at = START + STEP * k
+        message = kit.joints(at, values.values(), values.keys())
+        entries.append(("/js", "sensor_msgs/msg/JointState", at, message))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
+    assert record.trajectory.state is not None and record.episode.state_names == ("a", "late")
+    assert record.trajectory.state.values.tolist() == [[1, 7], [2, 7], [2, 8], [4, 9]]
+
+
+def test_arrays_may_be_empty(kit: Any, tmp_path: Path) -> None:
+    at = [START + STEP * k for k in range(6)]
+    still = [kit.joints(t, [], velocity=[1.5, 2.5]) for t in at]
+    both = [kit.joints(t, [k, k], effort=[0.5, 0.5]) for k, t in enumerate(at)]
+    both[2] = kit.joints(at[2], [])
+    both[4] = kit.joints(at[4], [1.0])
+    schema = "sensor_msgs/msg/JointState"
+    entries = [
+        *(("/cmd", schema, t, m) for t, m in zip(at, still, strict=True)),
+        *(("/js", schema, t, m) for t, m in zip(at, both, strict=True)),
+    ]
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
+    assert record.trajectory.action is not None and record.trajectory.state is not None
+    assert record.trajectory.action.values.tolist() == [[1.5, 2.5]] * 4
+    assert record.trajectory.state.values[:, 0].tolist() == [0, 1, 3, 5]
+    assert list(record.trajectory.extra) == ["effort"]
+    assert {
+        "action topic /cmd holds velocity, not position",
+        "topic /js has messages without values; they are left out",
+        "topic /js has messages whose names and values do not fit; they are left out",
+    } <= set(record.warnings)
+
+
+def test_a_topic_without_any_value_is_no_signal(kit: Any, tmp_path: Path) -> None:
+    schema = "sensor_msgs/msg/JointState"
+    empty = [("/js", schema, START + k, kit.joints(START + k, [], [])) for k in range(3)]
+    with pytest.raises(SourceError, match=r"holds no camera and no signal.*3 messages"):
+        kit.read(kit.write(tmp_path / "a.mcap", empty))
+    record = kit.read(kit.write(tmp_path / "b.mcap", [*empty, *kit.states(topic="/other")]))
+    assert record.warnings == ("topic /js has messages without values; they are left out",)
+    assert record.episode.state_names == ("a", "b")
+
+
+def test_values_beyond_float32_are_said(kit: Any, tmp_path: Path) -> None:
+    entries = [*kit.states()[1:], ("/joint_states", *kit.states(1)[0][1:3], kit.joints(START, [1e300, 1.0]))]
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
+    assert "topic /joint_states has values beyond float32; they are infinite" in record.warnings
+
+
+def test_a_schema_of_another_version_is_said(kit: Any, tmp_path: Path) -> None:
+    path = kit.write(
+        tmp_path / "a.mcap",
+        [kit.task("lift"), *kit.states()],
+        compression=CompressionType.NONE,
+        enable_crcs=False,
+    )
+    path.write_bytes(path.read_bytes().replace(b"string data", b"string text"))
+    record = kit.read(path)
+    assert record.episode.instruction == ""
+    assert "topic /task: its schema lacks a field of its type" in record.warnings
+
+
+def test_actions_without_stamps_and_two_arms(kit: Any, tmp_path: Path) -> None:
+    at = [START + STEP * k for k in range(10)]
+    array = "std_msgs/msg/Float64MultiArray"
+    point = "trajectory_msgs/msg/JointTrajectoryPoint"
+    entries = [
+        *kit.states(topic="/left/joint_states"),
+        *kit.states(topic="/right/joint_states"),
+        *(("/gripper/command", array, t, Message(data=[k])) for k, t in enumerate(at)),
+        *(
+            ("/target", point, t, Message(positions=[k, k], velocities=[], accelerations=[], effort=[]))
+            for k, t in enumerate(at)
+        ),
+        *(("/gains", array, t, Message(data=[1.0])) for t in at),
+    ]
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
+    left_names, right_names = (
+        [f"/{side}/joint_states/{name}" for name in "ab"] for side in ("left", "right")
+    )
+    assert record.episode.state_names == (*left_names, *right_names)
+    assert record.episode.action_names == ("/gripper/command/0", "/target/0", "/target/1")
+    assert record.trajectory.action is not None
+    assert record.trajectory.action.values[:, 2].tolist() == list(range(10))
+    assert record.episode.metadata["unused_topics"] == {"/gains": array}
+    assert record.warnings == tuple(
+        f"topic {topic} has messages without header stamps; their publish times are used"
+        for topic in ("/gripper/command", "/target")
+    )
+
+
+def test_instructions_in_the_order_they_were_given(kit: Any, tmp_path: Path) -> None:
+    entries = [
+        kit.task("then rest", at=START + STEP),
+        kit.task("lift"),
+        kit.task("lift"),
+        kit.task("hello", "/chatter"),
+        kit.task("", "/prompt"),
+    ]
+    episode = kit.read(kit.write(tmp_path / "a.mcap", [*entries, *kit.states()])).episode
+    assert episode.instructions == ("lift", "then rest") and episode.instruction == "lift"
+
+
+def test_uneven_stamps_and_dropped_messages_are_said(kit: Any, tmp_path: Path) -> None:
+    gone = [entry for k, entry in enumerate(kit.images()) if k not in (4, 5)]
+    record = kit.read(kit.write(tmp_path / "a.mcap", gone))
+    assert record.warnings == ("topic /camera/front/image_raw/compressed dropped messages",)
+    assert record.trajectory.timestamps.tolist() == [k / 10 for k in range(10) if k not in (4, 5)]
+    assert record.episode.rate_hz == pytest.approx(7 / 0.9)
+
+    def late(entry: Entry, by: int) -> Entry:
+        topic, schema, at, _ = entry
+        return topic, schema, at, kit.joints(at + by, [1, 2])
+
+    uneven = [late(entry, 30_000_000 * (k % 2)) for k, entry in enumerate(kit.states())]
+    record = kit.read(kit.write(tmp_path / "b.mcap", uneven))
+    assert record.warnings == ("topic /joint_states is not evenly spaced (jitter above 20 %)",)
+    record = kit.read(
+        kit.write(
+            tmp_path / "c.mcap", [*kit.images(20), *kit.states(10), *kit.states(1, "/zero"), *kit.states(2)]
+        )
+    )
+    assert "topic /joint_states does not cover the whole episode" in record.warnings
+    assert "topic /joint_states has stamps that repeat" in record.warnings
+
+
+def test_no_stamps_in_the_headers(kit: Any, tmp_path: Path) -> None:
+    entries = [(topic, schema, at, kit.joints(0, m.position)) for topic, schema, at, m in kit.states()]
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
+    assert record.warnings == (
+        "topic /joint_states has messages without header stamps; their publish times are used",
+    )
+    assert record.episode.rate_hz == 10.0
+
+
+def test_cameras_by_topic_and_depth_left_out(kit: Any, tmp_path: Path) -> None:
+    def raw(topic: str, encoding: str, step: int) -> list[Entry]:
+        size = {"height": 4, "width": 6, "step": step, "is_bigendian": 0, "data": bytes(4 * step)}
+        at = [START + STEP * k for k in range(10)]
+        messages = [Message(header=kit.header(t), encoding=encoding, **size) for t in at]
+        return [(topic, "sensor_msgs/msg/Image", t, m) for t, m in zip(at, messages, strict=True)]
+
+    entries = [
+        *raw("/wrist/color/image_raw", "bgr8", 18),
+        *raw("/wrist/depth/image_raw", "16UC1", 12),
+        *raw("/front/image_raw", "yuv422", 12),
+        *kit.images(topic="/camera/image"),
+        *kit.images(1, topic="/a/map"),
+    ]
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
+    assert [(c.name, c.codec) for c in record.episode.cameras] == [
+        ("a_map", "jpeg"),
+        ("camera", "jpeg"),
+        ("wrist_color", "raw"),
+    ]
+    assert [c.role for c in record.episode.cameras] == ["other", "front", "wrist"]
+    assert record.episode.num_steps == 10
+    assert record.warnings == (
+        "topic /wrist/depth/image_raw is left out: it holds depth, not colour",
+        "topic /front/image_raw is left out: its pixel encoding is not read",
+    )
+    assert frames_at(record.episode.camera("wrist_color").media, [0.0, 0.9]).shape == (2, 4, 6, 3)
+
+
+def test_a_camera_that_ran_before_and_after(kit: Any, tmp_path: Path) -> None:
+    entries = [*kit.images(10, "/b/image")[3:8], *kit.images(10, "/c/image")]
+    cameras = kit.read(kit.write(tmp_path / "a.mcap", entries)).episode.cameras
+    assert [(c.name, c.media.num_frames, c.media.start_seconds) for c in cameras] == [
+        ("b", 5, 0.0),
+        ("c", 5, 0.3),
+    ]
+
+
+def test_a_rate_given_makes_the_steps_even(kit: Any, tmp_path: Path) -> None:
+    record = kit.read(kit.write(tmp_path / "a.mcap", [*kit.images(), *kit.states()]), rate_hz=20.0)
+    assert (record.episode.rate_hz, record.episode.rate_source, record.episode.num_steps) == (
+        20.0,
+        "user",
+        19,
+    )
+    assert record.trajectory.timestamps.tolist() == pytest.approx([k / 20 for k in range(19)])
+    assert record.trajectory.state is not None
+    assert record.trajectory.state.values[:, 0].tolist() == [k // 2 for k in range(19)]
+    assert record.warnings == ()
+    single = kit.read(kit.write(tmp_path / "one.mcap", kit.states(1)), rate_hz=50.0)
+    assert (single.episode.rate_hz, single.episode.rate_source, single.episode.num_steps) == (50.0, "user", 1)
+
+
+@pytest.mark.parametrize(
+    ("steps", "period", "rate_hz"),
+    [(300, 33_355_000, 30.0), (3000, 33_355_000, 29.9805), (300, 35_000_000, 28.5714)],
+    ids=["near a whole rate", "too long to keep to it", "no whole rate"],
+)
+def test_stamps_that_keep_to_a_whole_rate(
+    kit: Any, tmp_path: Path, steps: int, period: int, rate_hz: float
+) -> None:
+    at = [START + k * period + (-1) ** k * 1_000_000 for k in range(steps)]
+    entries = [("/joint_states", "sensor_msgs/msg/JointState", t, kit.joints(t, [1, 2])) for t in at]
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
+    assert round(record.episode.rate_hz, 4) == pytest.approx(rate_hz, abs=0.01)
+    assert record.episode.metadata["measured_rate_hz"] == pytest.approx(1e9 / period, abs=0.01)
+    assert np.array_equal(record.trajectory.timestamps, (np.array(at) - at[0]) / 1e9)  # as they are
+
+
+def test_one_message_without_a_stamp_does_not_move_the_others(kit: Any, tmp_path: Path) -> None:
+    entries = kit.states()
+    topic, schema, at, _ = entries[4]
+    entries[4] = (topic, schema, at, kit.joints(0, [4, -4]))
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
+    assert record.episode.num_steps == 10 and record.episode.duration_seconds == pytest.approx(1.0)
+    assert record.warnings == (
+        f"topic {topic} has messages without header stamps; their publish times are used",
+    )

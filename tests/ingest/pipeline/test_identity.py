@@ -1,0 +1,198 @@
+"""A dataset that was moved is compared by the readers, each record once, and a crash costs one record."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ares.episode import Episode, Record, Trajectory
+from ares.errors import AresError, SourceError
+from ares.jobs import LocalEngine
+from ares.registry import ingesters
+from ares.settings import settings_from_environment
+from ares.workspace import Workspace, open_workspace
+from ingest.base import Ingester, IngestOptions, Item, Source
+from ingest.pipeline import ingest_paths
+from ingest.pipeline.read import read_records
+
+RECORDS = 520
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Workspace:
+    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
+
+
+def read_record(folder: str, number: int) -> Record:
+    """Read a record, and note that in the file "read"; with a file "deadly", number 7 kills the reader."""
+    import numpy as np
+
+    with Path(folder, "read").open("a") as file:
+        file.write(f"{number}\n")
+    if number == 7 and Path(folder, "deadly").exists():
+        os.kill(os.getpid(), signal.SIGSEGV)
+    other = "other " if Path(folder, "changed").exists() and number == 9 else ""
+    episode = Episode(
+        episode_id=f"{number:016x}",
+        format="numbered",
+        dataset="numbered",
+        version="",
+        split="",
+        key=str(number),
+        source=f"{folder}/record {number}",
+        content_hash=f"{other}{number}",
+        instruction="push",
+        instructions=("push",),
+        robot="",
+        num_steps=2,
+        rate_hz=10.0,
+        rate_source="source",
+        cameras=(),
+    )
+    return Record(episode=episode, trajectory=Trajectory(timestamps=np.array([0.0, 0.1])))
+
+
+def open_numbered(path: str, options: IngestOptions) -> list[Source]:
+    items = (
+        Item(
+            episode_id=f"{number:016x}",
+            location=f"{path}, record {number}",
+            load=functools.partial(read_record, path, number),
+        )
+        for number in range(RECORDS)
+    )
+    return [
+        Source(format="numbered", dataset="numbered", version="", total=RECORDS, items=items, fragile=True)
+    ]
+
+
+@pytest.fixture(autouse=True)
+def numbered_format(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Registers the format; the readers can import this module."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.setitem(sys.modules, "test_identity", sys.modules[__name__])
+    for function in (read_record, open_numbered):
+        monkeypatch.setattr(function, "__module__", "test_identity")
+    ingesters.add("numbered", Ingester(name="numbered", recognises=lambda path: True, open=open_numbered))  # type: ignore[arg-type]
+    yield
+    ingesters.remove("numbered")
+
+
+def make_folder(tmp_path: Path, name: str) -> Path:
+    path = tmp_path / name
+    path.mkdir()
+    return path
+
+
+def test_a_moved_dataset_is_there_already_and_each_record_is_read_once(ws: Workspace, tmp_path: Path) -> None:
+    old, new = make_folder(tmp_path, "old"), make_folder(tmp_path, "new")
+    assert ingest_paths(ws.stores, [str(old)], format="numbered", quiet=True).counts.kept == RECORDS
+    report = ingest_paths(ws.stores, [str(new)], format="numbered", quiet=True).counts
+    assert (report.planned, report.kept, report.already, report.failed) == (RECORDS, 0, RECORDS, 0)
+    assert sorted(map(int, (new / "read").read_text().split())) == list(range(RECORDS))
+
+
+def test_at_the_old_place_one_record_is_read_to_see_that_it_is_the_old_one(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    old = make_folder(tmp_path, "old")
+    ingest_paths(ws.stores, [str(old)], format="numbered", quiet=True)
+    (old / "read").unlink()
+    assert ingest_paths(ws.stores, [str(old)], format="numbered", quiet=True).counts.already == RECORDS
+    assert (old / "read").read_text() == "0\n"
+
+
+def test_a_record_that_kills_its_reader_costs_the_comparison_of_itself(ws: Workspace, tmp_path: Path) -> None:
+    old, new = make_folder(tmp_path, "old"), make_folder(tmp_path, "new")
+    ingest_paths(ws.stores, [str(old)], format="numbered", quiet=True)
+    (new / "deadly").touch()
+    (new / "changed").touch()
+    report = ingest_paths(ws.stores, [str(new)], format="numbered", quiet=True).counts
+    assert (report.planned, report.already, report.failed) == (RECORDS, RECORDS - 1, 1)
+    assert "record 9" in report.failures["another record has this identity already"].example
+    assert not list(ws.stores.annotations.find_documents("failures")), "the stored episode has not failed"
+    assert (
+        "record 7"
+        in report.warnings["already stored, but its source cannot be read here: not compared"].example
+    )
+
+
+def test_facts_of_another_job_between_ours_are_applied_too(
+    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Synchronisation skips the annotations of the checks only when no other job appended some meanwhile."""
+    from ares.annotation import Annotation, Column, Maker
+    from ingest.pipeline.check_log import CheckLog
+
+    maker = Maker(annotator="other", version="1", columns=(Column(name="other", type="bool", meaning="x"),))
+    annotation = Annotation(
+        episode_id=f"{3:016x}",
+        name="other",
+        value={"other": True},
+        maker_id=maker.maker_id,
+        subject=f"{3:016x}",
+        start_seconds=0.0,
+        stop_seconds=1.0,
+        created="2026-11-21T00:00:00+00:00",
+    )
+    append = CheckLog.append
+
+    def append_and_disturb(check_log: CheckLog, rows: Sequence[tuple[str, ...]]) -> None:
+        append(check_log, rows)
+        ws.stores.annotations.add_maker(maker)
+        ws.stores.annotations.append([annotation])
+
+    monkeypatch.setattr(CheckLog, "append", append_and_disturb)
+    ingest_paths(ws.stores, [str(make_folder(tmp_path, "old"))], format="numbered", quiet=True)
+    assert ws.stores.tables.episodes.count("other") == 1
+    assert ws.stores.tables.episodes.count("quality_findings = 0") == RECORDS
+
+
+def test_what_the_checks_found_stands_in_the_rows_and_in_the_log(ws: Workspace, tmp_path: Path) -> None:
+    ingest_paths(ws.stores, [str(make_folder(tmp_path, "old"))], format="numbered", quiet=True)
+    rows = {row["episode_id"]: row for row in ws.frame(["episode_id", "quality_findings"]).to_pylist()}
+    annotations = ws.stores.annotations.find_annotations(list(rows))
+    assert len(annotations) == RECORDS
+    assert all(
+        annotation.value["quality_findings"] == rows[annotation.episode_id]["quality_findings"]
+        for annotation in annotations
+    )
+    assert ws.sync() == 0
+
+
+def no_readers() -> Callable[[Sequence[Callable[[], Record]]], list[Record | AresError]]:
+    os._exit(3)
+
+
+def test_readers_that_cannot_start_end_the_run_in_one_line(
+    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ares.errors import RequestError
+
+    monkeypatch.setattr(no_readers, "__module__", "test_identity")
+    pool = LocalEngine.pool
+
+    def broken_pool(self: LocalEngine, fn: object, **options: object) -> object:
+        return pool(self, fn, **{**options, "build": no_readers})  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LocalEngine, "pool", broken_pool)
+    with pytest.raises(RequestError, match="a worker process cannot start: exit status 3"):
+        ingest_paths(ws.stores, [str(make_folder(tmp_path, "old"))], format="numbered", quiet=True)
+    assert ws.stores.tables.episodes.count() == 0 and not list(
+        ws.stores.annotations.find_documents("failures")
+    )
+
+
+def test_errors_stand_where_their_records_would(tmp_path: Path) -> None:
+    def fails() -> Record:
+        raise SourceError("record is broken", "here")
+
+    good = functools.partial(read_record, str(tmp_path), 1)
+    first, second, third = read_records([good, fails, good])
+    assert first is third and str(second) == "record is broken: here"

@@ -1,0 +1,290 @@
+"""Every kind of RLDS feature is read, or left out with a warning: no key disappears."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.cli.main import main
+from ares.episode import Record
+from ares.errors import RequestError, SourceError
+from ares.formats import RecordSpan, read_record
+from ares.media import frames_at
+from ingest.base import IngestOptions, Source
+from ingest.detect import open_sources
+from ingest.rlds import rlds
+from ingest.rlds.features import read_features
+
+MakeRlds = Callable[..., Any]
+OBS = "steps/observation/"
+PLAIN = {
+    "steps/action": "float32 7",
+    "steps/is_last": "bool",
+    "steps/language_instruction": "text",
+    OBS + "image": "png 8 12 3",
+    OBS + "state": "float32 5",
+}
+
+
+def open_source(path: Path, **options: Any) -> Source:
+    (source,) = rlds.open(str(path), IngestOptions(**options))
+    return source
+
+
+def load_first_record(path: Path, **options: Any) -> Record:
+    return next(open_source(path, **options).items).load()
+
+
+def assert_same_record(record: Record, other: Record) -> None:
+    assert record.episode == other.episode and record.warnings == other.warnings
+    for signal, other_signal in (
+        (record.trajectory.state, other.trajectory.state),
+        (record.trajectory.action, other.trajectory.action),
+    ):
+        assert signal is not None and other_signal is not None
+        assert signal.names == other_signal.names and np.array_equal(signal.values, other_signal.values)
+
+
+def test_the_features_json_of_before_2022_is_the_same_tree(make_rlds: MakeRlds) -> None:
+    leaves = PLAIN | {
+        OBS + "words": "texts",
+        OBS + "open": "float32 -1 3",
+        "episode_metadata/success": "bool",
+    }
+    current, old = make_rlds("now", leaves), make_rlds("was", leaves, old_form=True)
+    assert '"content"' in (old.path / "features.json").read_text()
+    assert read_features(old.path / "features.json") == read_features(current.path / "features.json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import tensorflow_datasets as tfds
+
+    assert str(tfds.features.FeaturesDict.from_config(str(old.path))) == str(
+        tfds.features.FeaturesDict.from_config(str(current.path))
+    )
+    record = load_first_record(old.path, dataset="now")
+    assert record.trajectory.state is not None
+    assert np.array_equal(record.trajectory.state.values, old.values[OBS + "state"])
+    assert np.array_equal(frames_at(record.episode.cameras[0].media, [0.0])[0], old.values[OBS + "image"][0])
+
+
+def test_a_features_json_whose_content_is_text(make_rlds: MakeRlds) -> None:
+    dataset = make_rlds("a", PLAIN)
+    path = dataset.path / "features.json"
+    before, root = read_features(path), json.loads(path.read_text())
+    content = json.dumps(root["featuresDict"])
+    proto = {
+        "type": root["pythonClassName"],
+        "content": content,
+        "proto_cls": "tensorflow_datasets.FeaturesDict",
+    }
+    path.write_text(json.dumps(proto))
+    assert read_features(path) == before
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import tensorflow_datasets as tfds
+
+    assert set(tfds.features.FeaturesDict.from_config(str(dataset.path))) == {"steps"}
+
+
+def test_pictures_without_a_codec_and_depth_are_named_and_left_out(make_rlds: MakeRlds) -> None:
+    more = {
+        OBS + "raw": "uint8 24 32 3",
+        OBS + "small_raw": "uint8 8 8 3 bytes",
+        OBS + "depth": "float32 24 32",
+        OBS + "wrist_depth": "png 24 32 1",
+        OBS + "cloud": "float32 100 3",
+        OBS + "language_vector_embedding": "float32 64",
+    }
+    dataset = make_rlds("a", PLAIN | more)
+    source = open_source(dataset.path)
+    raw, depth = (
+        "an image stored as raw numbers, not as JPEG or PNG",
+        "depth or another image that is not in colour",
+    )
+    reasons = {
+        "raw": raw,
+        "small_raw": raw,
+        "depth": "depth",
+        "wrist_depth": depth,
+        "cloud": "too wide for a signal",
+        "language_vector_embedding": "an embedding",
+    }
+    for name, reason in reasons.items():
+        assert f"{OBS}{name} is not stored ({reason})" in source.warnings
+    record = next(source.items).load()
+    assert [camera.name for camera in record.episode.cameras] == ["image"]
+    assert set(record.trajectory.extra) == {"is_last"} and record.warnings == ()
+
+
+def test_sequences_in_steps(make_rlds: MakeRlds) -> None:
+    more = {
+        OBS + "instructions": "texts",
+        OBS + "contacts": "ragged float32 3",
+        OBS + "points": "float32 -1 2",
+    }
+    contacts = [[np.zeros(3, np.float32)], [], [np.ones(3, np.float32)] * 2, []]
+    dataset = make_rlds("a", PLAIN | more, changed={OBS + "contacts": contacts})
+    source = open_source(dataset.path)
+    assert f"{OBS}contacts is not stored (a sequence of open length in each step)" in source.warnings
+    assert f"{OBS}points is not stored (its size is open)" in source.warnings
+    record = next(source.items).load()
+    assert set(record.episode.instructions) == {"open the drawer", "open it"} and record.warnings == ()
+
+
+def test_ragged_texts_stand_where_tensorflow_datasets_puts_them(make_rlds: MakeRlds) -> None:
+    dataset = make_rlds("a", PLAIN | {OBS + "instructions": "texts", OBS + "numbers": "ragged float32 3"},
+                     changed={OBS + "numbers": [[np.ones(3, np.float32)]] * 4})  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import tensorflow_datasets as tfds
+
+    features = tfds.features.FeaturesDict.from_config(str(dataset.path))
+    media = load_first_record(dataset.path).episode.cameras[0].media
+    raw, _ = read_record(media.uri, RecordSpan(media.byte_offset, media.byte_size))
+    step = next(iter(features.deserialize_example_np(raw)["steps"]))
+    assert list(step["observation"]["instructions"]) == [b"open it", b"open the drawer"]
+
+
+def test_packed_numbers_are_unpacked_and_broken_ones_told(make_rlds: MakeRlds) -> None:
+    more = {OBS + "packed": "float64 2 zlib", OBS + "plain": "int16 3 bytes"}
+    dataset = make_rlds("a", PLAIN | more)
+    extra = load_first_record(dataset.path).trajectory.extra
+    assert np.array_equal(extra["packed"].values, dataset.values[OBS + "packed"].astype(np.float32))
+    assert np.array_equal(extra["plain"].values, dataset.values[OBS + "plain"])
+    broken = make_rlds("b", PLAIN | {OBS + "packed": "float64 2 bytes"})
+    features = broken.path / "features.json"
+    features.write_text(features.read_text().replace('"bytes"', '"zlib"'))
+    record = load_first_record(broken.path)
+    assert f"{OBS}packed is not as long as the other steps" in record.warnings
+    assert "packed" not in record.trajectory.extra
+
+
+def test_integers_that_float32_rounds_are_told(make_rlds: MakeRlds) -> None:
+    more = {OBS + "stamp": "int64", OBS + "small": "int64"}
+    stamps = np.array([2**24, 2**24 + 1, 2**40 + 1, 5])
+    dataset = make_rlds(
+        "a", PLAIN | more, changed={OBS + "stamp": stamps, OBS + "small": [0, 2**24, 2**25, -7]}
+    )
+    record = load_first_record(dataset.path)
+    assert record.warnings == (f"{OBS}stamp holds integers that float32 rounds",)
+    assert record.trajectory.extra["small"].values[:, 0].tolist() == [0, 2**24, 2**25, -7]
+
+
+def test_missing_and_empty_keys(make_rlds: MakeRlds) -> None:
+    changed: dict[str, Any] = {OBS + "state": None, "steps/language_instruction": [], "steps/is_last": []}
+    record = load_first_record(make_rlds("a", PLAIN, changed=changed).path)
+    assert record.episode.instruction == "" and record.trajectory.state is None
+    assert set(record.warnings) == {f"{OBS}state is missing", "steps/is_last is missing"}
+
+
+def test_keys_that_nobody_understands_are_listed_without_a_spec(make_rlds: MakeRlds, tmp_path: Path) -> None:
+    dataset = make_rlds("a", PLAIN | {OBS + "foo": "float32 2", "steps/mode": "int64"})
+    unknown = [warning for warning in open_source(dataset.path).warnings if "unknown meaning" in warning]
+    assert unknown == [
+        f"{key} is stored as a signal of unknown meaning (see --show-spec)"
+        for key in ("steps/mode", OBS + "foo")
+    ]
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("rate_hz: 4\nreference: me\nstate: [{key: steps/observation/foo, names: [a, b]}]\n")
+    source = open_source(dataset.path, spec=str(spec))
+    assert not any("unknown" in warning for warning in source.warnings)
+    record = next(source.items).load()
+    assert record.episode.state_names == ("a", "b") and record.episode.rate_hz == 4.0
+    assert set(record.trajectory.extra) == {"is_last", "state", "mode"}
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("state: [{key: steps/observation/stat, names: [a]}]", "steps/observation/stat does not exist"),
+        ("state: [{key: steps/observation/state, start: 4, stop: 6, names: [a]}]", "has 5 numbers"),
+        ("state: [{key: steps/observation/state, names: [a, b]}]", "has 5 numbers, 2 are named"),
+        (
+            "state: [{key: steps/observation/state, stop: 1, names: [a]}, "
+            "{key: steps/observation/state, start: 1, stop: 2, names: [a]}]",
+            "two numbers are named a",
+        ),
+        ("language: [steps/text]", "steps/text, named as language by the spec, does not exist"),
+        ("success: won", "won, named as outcome by the spec, does not exist"),
+    ],
+)
+def test_a_spec_that_does_not_fit_is_told_and_not_forced(
+    make_rlds: MakeRlds, tmp_path: Path, line: str, fault: str
+) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(f"reference: me\n{line}\n")
+    source = open_source(make_rlds("a", PLAIN).path, spec=str(spec))
+    assert any(fault in warning for warning in source.warnings)
+    assert next(source.items).load().episode.state_names == tuple(f"state_{n}" for n in range(5))
+
+
+def test_parts_of_a_feature_are_taken_and_the_rest_is_kept(make_rlds: MakeRlds, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "reference: me\nstate:\n  - {key: steps/observation/state, start: 3, names: [q]}\n"
+        "  - {key: steps/observation/state, stop: 1, names: [first]}\n"
+        "  - {key: steps/action, stop: 2, names: [x, y], unit: m}\n"
+    )
+    dataset = make_rlds("a", PLAIN)
+    trajectory = load_first_record(dataset.path, spec=str(spec)).trajectory
+    assert trajectory.state is not None and trajectory.action is not None
+    assert trajectory.state.names == ("q_0", "q_1", "first", "x", "y")
+    state, action = dataset.values[OBS + "state"], dataset.values["steps/action"]
+    assert np.array_equal(trajectory.state.values, np.hstack([state[:, 3:], state[:, :1], action[:, :2]]))
+    assert np.array_equal(trajectory.extra["state"].values, state)
+    assert np.array_equal(trajectory.action.values, action)
+
+
+def test_the_spec_that_is_shown_reads_the_same(
+    make_rlds: MakeRlds, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = make_rlds("a", PLAIN | {OBS + "foo": "float32 2", OBS + "depth": "float32 24 32"})
+    assert main(["ingest", str(dataset.path), "--show-spec"]) == 0
+    spec_yaml = capsys.readouterr().out
+    assert "# rate_hz: 10  # assumed" in spec_yaml and "state_0, state_1" in spec_yaml
+    assert f"# {OBS}depth is not stored (depth)" in spec_yaml and f"# {OBS}foo is stored" in spec_yaml
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(spec_yaml)
+    assert_same_record(load_first_record(dataset.path, spec=str(spec)), load_first_record(dataset.path))
+    spec.write_text(spec_yaml.replace("state_0", "x") + "rate_hz: 20\n")
+    options = ["-w", str(tmp_path / "w"), "--json"]
+    assert main(["ingest", str(dataset.path), "--spec", str(spec), *options]) == 0
+    assert json.loads(capsys.readouterr().out)["kept"] == 1
+    edited = load_first_record(dataset.path, spec=str(spec)).episode
+    assert edited.state_names[0] == "x" and (edited.rate_hz, edited.rate_source) == (20.0, "spec")
+
+
+def test_a_known_spec_is_shown_with_its_units(make_rlds: MakeRlds) -> None:
+    dataset = make_rlds(
+        "toto", {"steps/action": "float32 7", OBS + "state": "float32 7", OBS + "image": "png 8 8 3"}
+    )
+    assert rlds.show_spec is not None
+    spec_yaml = rlds.show_spec(str(dataset.path), IngestOptions())
+    assert (
+        "{key: steps/observation/state, names: [joint], unit: rad}" in spec_yaml
+        and "rate_hz: 30" in spec_yaml
+    )
+    assert "# the spec's action does not fit" in spec_yaml and "names: [action_0" in spec_yaml
+
+
+def test_specs_where_they_make_no_sense_are_refused(
+    make_rlds: MakeRlds, tmp_path: Path, demo_samples: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = make_rlds("a", PLAIN)
+    make_rlds("b", PLAIN)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("reference: me\n")
+    with pytest.raises(SourceError, match="one spec for several datasets"):
+        rlds.open(str(tmp_path), IngestOptions(spec=str(spec)))
+    with pytest.raises(SourceError, match="dataset spec cannot be read"):
+        open_source(dataset.path, spec=str(tmp_path / "nowhere.yaml"))
+    with pytest.raises(RequestError, match="takes no spec"):
+        open_sources([str(demo_samples / "video")], IngestOptions(spec=str(spec)))
+    assert main(["ingest", str(demo_samples / "video"), "--show-spec"]) == 2
+    assert "takes no spec" in capsys.readouterr().err

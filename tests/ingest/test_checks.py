@@ -1,0 +1,152 @@
+"""The checks report planted faults with their seconds, and report nothing about a good episode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory
+from ares.settings import settings_from_environment
+from ares.workspace import open_workspace
+from ingest.base import IngestOptions
+from ingest.checks import CHECKER, check_record
+from ingest.pipeline import ingest_paths
+
+STEPS, RATE_HZ = 40, 10.0
+CAMERA = Camera(
+    name="front",
+    role="front",
+    width=64,
+    height=64,
+    codec="jpeg",
+    media=MediaRef(
+        kind="tfrecord", uri="/x", start_seconds=0.0, stop_seconds=4.0, num_frames=STEPS, rate_hz=RATE_HZ
+    ),
+)
+EPISODE = Episode(
+    episode_id="0" * 16,
+    format="rlds",
+    dataset="d",
+    version="1",
+    split="train",
+    key="0",
+    source="/x",
+    content_hash="h",
+    instruction="open the drawer",
+    instructions=("open the drawer",),
+    robot="",
+    num_steps=STEPS,
+    rate_hz=RATE_HZ,
+    rate_source="user",
+    cameras=(CAMERA,),
+)
+
+
+def wave(dims: int) -> Signal:
+    steps = np.arange(STEPS)[:, None]
+    values = np.sin(steps / 5 + np.arange(dims)).astype(np.float32)
+    return Signal(values, tuple(f"d{dim}" for dim in range(dims)))
+
+
+GOOD = Record(
+    episode=EPISODE,
+    trajectory=Trajectory(timestamps=np.arange(STEPS) / RATE_HZ, state=wave(7), action=wave(7)),
+)
+
+
+def findings_of(record: Record) -> list[tuple[str, float]]:
+    return [(finding.reason, round(finding.seconds, 3)) for finding in check_record(record)]
+
+
+def with_state(values: NDArray[np.float32]) -> Record:
+    return replace(
+        GOOD, trajectory=replace(GOOD.trajectory, state=Signal(values, wave(values.shape[1]).names))
+    )
+
+
+def with_action(values: NDArray[np.float32], names: tuple[str, ...]) -> Record:
+    return replace(GOOD, trajectory=replace(GOOD.trajectory, action=Signal(values, names)))
+
+
+def test_a_good_episode_is_not_suspicious() -> None:
+    assert findings_of(GOOD) == []
+
+
+def test_a_clock_that_stands_or_jumps() -> None:
+    times = GOOD.trajectory.timestamps.copy()
+    times[20] = times[19]
+    assert ("timestamps do not increase", 1.9) in findings_of(
+        replace(GOOD, trajectory=replace(GOOD.trajectory, timestamps=times))
+    )
+    times = GOOD.trajectory.timestamps.copy()
+    times[30:] += 1.0
+    assert findings_of(replace(GOOD, trajectory=replace(GOOD.trajectory, timestamps=times))) == [
+        ("timestamps have a gap", 2.9)
+    ]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_signal_that_is_not_finite(bad: float) -> None:
+    values = wave(7).values.copy()
+    values[12, 3] = bad
+    assert findings_of(with_state(values)) == [("state is not finite", 1.2)]
+
+
+def test_a_signal_that_never_changes() -> None:
+    assert findings_of(with_action(np.ones((STEPS, 7), np.float32), wave(7).names)) == [
+        ("action never changes", 0.0)
+    ]
+
+
+def test_an_action_at_its_limit_but_not_a_gripper() -> None:
+    values = wave(2).values.copy()
+    values[10:35, 0] = 3.0
+    values[25:, 1] = -2.0
+    record = with_action(values, ("x", "gripper"))
+    assert findings_of(record) == [("action x is saturated", 1.0)]
+
+
+def test_cameras_that_are_flagged_or_short() -> None:
+    black = replace(CAMERA, name="wrist", flags=("black",))
+    short = replace(CAMERA, media=replace(CAMERA.media, num_frames=30))
+    record = replace(GOOD, episode=replace(EPISODE, cameras=(short, black)))
+    assert findings_of(record) == [
+        ("camera front has not one frame for each step", 3.0),
+        ("camera wrist is black", 0.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("", "there is no instruction"), ("  ", "there is no instruction"), ("None", "instruction says nothing"),
+     ("123", "instruction says nothing"), ("...", "instruction says nothing")],
+)  # fmt: skip
+def test_text_that_says_nothing(text: str, reason: str) -> None:
+    assert findings_of(replace(GOOD, episode=replace(EPISODE, instruction=text))) == [(reason, 0.0)]
+    assert findings_of(replace(GOOD, episode=replace(EPISODE, instruction="拿起杯子"))) == []
+
+
+def test_an_episode_of_one_step() -> None:
+    episode = replace(EPISODE, num_steps=1, cameras=())
+    record = Record(episode=episode, trajectory=Trajectory(timestamps=np.zeros(1)))
+    assert findings_of(record) == [("episode has one step", 0.0)]
+
+
+def test_every_episode_is_checked_and_the_findings_are_a_filter(demo_samples: Path, tmp_path: Path) -> None:
+    ws = open_workspace(str(tmp_path / "w"), settings_from_environment({}))
+    report = ingest_paths(
+        ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=RATE_HZ), quiet=True
+    ).counts
+    # One expert pushes the door at full command for most of the episode.
+    assert report.warnings and all("is saturated" in reason for reason in report.warnings)
+    ids = ws.stores.tables.episodes.ids()
+    assert len(ids) == 12
+    assert ws.stores.annotations.find_done_subjects(CHECKER.maker_id, [*ids, "no episode"]) == ids
+    assert ws.stores.tables.episodes.count("quality_findings = 0") == 12 - 1
+    assert (
+        ws.stores.tables.episodes.count("quality_findings = 2 AND instruction = 'close the safe door'") == 1
+    )

@@ -1,0 +1,39 @@
+"""The ingester of a path is found by its content; a path without a dataset is refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ares.errors import RequestError
+from ares.settings import settings_from_environment
+from ares.workspace import Workspace, open_workspace
+from ingest.base import IngestOptions
+from ingest.pipeline import ingest_paths
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Workspace:
+    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
+
+
+def test_what_is_no_dataset_is_refused_in_one_line(ws: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing here")
+    with pytest.raises(
+        RequestError, match="not a recognised dataset: formats tried: hdf5, lerobot, mcap, rlds, video"
+    ):
+        ingest_paths(ws.stores, [str(tmp_path / "notes.txt")], quiet=True)
+    with pytest.raises(RequestError, match="no such file"):
+        ingest_paths(ws.stores, [str(tmp_path / "nowhere")], quiet=True)
+    with pytest.raises(RequestError, match="no ingester 'rdls': there are: hdf5, lerobot, mcap, rlds, video"):
+        ingest_paths(ws.stores, [str(tmp_path)], format="rdls", quiet=True)
+
+
+def test_what_lies_beside_the_format_that_is_read_is_told(ws: Workspace, demo_samples: Path) -> None:
+    report = ingest_paths(ws.stores, [str(demo_samples)], IngestOptions(rate_hz=10.0), quiet=True).counts
+    assert report.kept == 12
+    assert (
+        "the folder also holds video data, which is not read: ingest it with --format video"
+        in report.warnings
+    )

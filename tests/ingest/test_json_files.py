@@ -1,0 +1,52 @@
+"""JSON objects and JSON lines of datasets: what is read, and the error for each fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ares.errors import SourceError
+from ingest.json_files import parse_json_lines, read_json_object
+
+
+def test_an_object_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "info.json"
+    path.write_text('{"fps": 10}')
+    assert read_json_object(path) == {"fps": 10}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "info.json is not JSON"),
+        ("[" * 100_000, "info.json is not JSON"),
+        ("\udcff", "info.json is not JSON"),
+        ("[1]", "info.json is not a JSON object"),
+        ("null", "info.json is not a JSON object"),
+    ],
+)
+def test_a_file_without_an_object_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "info.json"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(SourceError) as caught:
+        read_json_object(path)
+    assert caught.value.reason == reason and str(path) in caught.value.detail
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"info.json cannot be read: .*No such file"):
+        read_json_object(tmp_path / "info.json")
+
+
+def test_lines_give_objects_and_errors_with_their_numbers() -> None:
+    lines = [b'{"a": 1}\n', b"\n", b"{\n", b"3\n", b'{"b": 2}']
+    parsed = list(parse_json_lines(lines, Path("tasks.jsonl")))
+    assert [number for number, _ in parsed] == [1, 3, 4, 5]
+    assert [row for _, row in parsed if isinstance(row, dict)] == [{"a": 1}, {"b": 2}]
+    errors = [row for _, row in parsed if isinstance(row, SourceError)]
+    assert [error.reason for error in errors] == [
+        "metadata line is not JSON",
+        "metadata line is not a JSON object",
+    ]
+    assert errors[1].detail == "tasks.jsonl, line 4: int"

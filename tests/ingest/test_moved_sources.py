@@ -1,0 +1,167 @@
+"""A source that changed, is missing or was moved is noticed on reading, reported by the doctor, and relocated."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ares.doctor import parse_move, relocate_sources, run_checks
+from ares.doctor.sources import source_files
+from ares.episode import Episode
+from ares.errors import MediaError, RequestError
+from ares.media import browser_video, encoded_frames, frames_at
+from ares.settings import settings_from_environment
+from ares.store.lance import schema as arrow
+from ares.workspace import Workspace, open_workspace
+from ingest.base import IngestOptions
+from ingest.pipeline import ingest_paths
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Workspace:
+    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
+
+
+@pytest.fixture
+def lab(tmp_path: Path, demo_samples: Path) -> Path:
+    """A copy of the samples: folders rlds and video."""
+    shutil.copytree(demo_samples, tmp_path / "lab")
+    return tmp_path / "lab"
+
+
+def first_episode(ws: Workspace, format: str) -> Episode:
+    return next(iter(ws.episodes(f"format = '{format}'")))
+
+
+def overwrite(path: Path, at: int) -> None:
+    """Other content of the same size, as by a disk that forgets."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 255
+    path.write_bytes(bytes(data))
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**9))
+
+
+def test_a_file_of_another_size_is_told_with_both(ws: Workspace, lab: Path) -> None:
+    ingest_paths(ws.stores, [str(lab / "video")], quiet=True)
+    ref = first_episode(ws, "video").cameras[0].media
+    before = Path(ref.uri).stat().st_size
+    with Path(ref.uri).open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(MediaError, match=f"changed since.*had {before} bytes, it has {before + 4}"):
+        frames_at(ref, [0.0])
+    with pytest.raises(MediaError, match="changed since"):
+        browser_video(ref, "h264", ws.stores.media_cache)
+
+
+def test_other_content_of_the_same_size_is_told_and_a_touched_file_is_fine(ws: Workspace, lab: Path) -> None:
+    ingest_paths(ws.stores, [str(lab / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
+    ref = first_episode(ws, "rlds").cameras[0].media
+    shown = frames_at(ref, [0.0])
+    os.utime(ref.uri, ns=(0, 1))
+    assert (frames_at(ref, [0.0]) == shown).all()
+    overwrite(Path(ref.uri), -1)
+    with pytest.raises(MediaError, match="changed since"):
+        encoded_frames(ref)
+
+
+def test_a_missing_file_is_told_with_the_way_out(ws: Workspace, lab: Path) -> None:
+    ingest_paths(ws.stores, [str(lab / "video")], quiet=True)
+    ref = first_episode(ws, "video").cameras[0].media
+    Path(ref.uri).unlink()
+    with pytest.raises(MediaError, match=r"file is missing.*--relocate OLD=NEW"):
+        frames_at(ref, [0.0])
+
+
+def test_the_doctor_counts_files_once_each(ws: Workspace, lab: Path) -> None:
+    ingest_paths(ws.stores, [str(lab)], IngestOptions(rate_hz=10.0), quiet=True, format="rlds")
+    ingest_paths(ws.stores, [str(lab / "video")], quiet=True)
+    assert run_checks(ws.stores) == []
+    shard = first_episode(ws, "rlds").source
+    overwrite(Path(shard), -1)
+    gone = sorted((lab / "video" / "videos").glob("*.mp4"))[:3]
+    for path in gone:
+        path.unlink()
+    changed, missing = run_checks(ws.stores)
+    assert (changed.count, missing.count) == (1, 3)
+    assert "changed" in changed.check and shard in changed.example
+    assert "missing" in missing.check and str(gone[0]) in missing.example and "--relocate" in missing.remedy
+
+
+def test_a_moved_dataset_is_followed_and_known_there(ws: Workspace, lab: Path, tmp_path: Path) -> None:
+    ingest_paths(ws.stores, [str(lab / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
+    ingest_paths(ws.stores, [str(lab / "video")], IngestOptions(dataset="lab"), quiet=True)
+    before = {episode.episode_id: episode for episode in ws.episodes()}
+    pictures = {
+        episode_id: frames_at(episode.cameras[0].media, [0.0, 0.5]).tobytes()
+        for episode_id, episode in before.items()
+    }
+    lab.rename(tmp_path / "lab2")  # its name begins with the old one's
+    (moved,) = relocate_sources(ws.stores, [(str(lab), str(tmp_path / "lab2"))])
+    assert moved.repaired and moved.count == len(list(source_files(ws.stores))) == 26
+    assert run_checks(ws.stores) == []
+    for episode in ws.episodes():
+        old = before[episode.episode_id]
+        assert frames_at(episode.cameras[0].media, [0.0, 0.5]).tobytes() == pictures[episode.episode_id]
+        assert episode.source == old.source.replace("/lab/", "/lab2/")
+        assert [camera.name for camera in episode.cameras] == [camera.name for camera in old.cameras]
+    again = ingest_paths(
+        ws.stores, [str(tmp_path / "lab2" / "video")], IngestOptions(dataset="lab"), quiet=True
+    ).counts
+    assert (again.already, again.failed) == (12, 0)
+    (nothing,) = relocate_sources(ws.stores, [(str(lab), str(tmp_path / "lab2"))])
+    assert nothing.count == 0 and not nothing.repaired
+
+
+def test_what_is_not_the_same_at_the_new_place_stays(ws: Workspace, lab: Path, tmp_path: Path) -> None:
+    ingest_paths(ws.stores, [str(lab / "video")], quiet=True)
+    new = tmp_path / "new"
+    lab.rename(new)
+    videos = sorted((new / "video" / "videos").glob("*.mp4"))
+    overwrite(videos[0], 100)
+    videos[1].unlink()
+    moved, refused = relocate_sources(ws.stores, [(str(lab), str(new))])
+    assert (moved.count, refused.count) == (22, 2)
+    assert "changed" in refused.example and not refused.repaired
+    unmoved = {Path(uri).name for uri, _ in source_files(ws.stores) if uri.startswith(f"{lab}/")}
+    assert unmoved == {videos[0].name, videos[1].name}
+    with pytest.raises(RequestError, match="no such file"):
+        relocate_sources(ws.stores, [(str(lab), str(tmp_path / "nowhere"))])
+
+
+def test_a_workspace_from_before_stamps_goes_on(ws: Workspace, lab: Path) -> None:
+    ingest_paths(ws.stores, [str(lab / "video")], limit=1, quiet=True)
+    (old,) = ws.episodes()
+    table = ws.stores.tables.connection.open_table("episodes")
+    assert table is not None
+    table.drop_columns(list(arrow.STAMP_COLUMNS))
+    fresh = open_workspace(ws.path, ws.settings)
+    assert [camera.media.stamp for camera in next(iter(fresh.episodes())).cameras] == ["", ""]
+    assert frames_at(fresh.episode(old.episode_id).cameras[0].media, [0.0]).any()
+    assert run_checks(fresh.stores) == []
+    ingest_paths(fresh.stores, [str(lab / "video")], quiet=True)
+    stamps = {episode.episode_id: episode.source_stamp for episode in fresh.episodes()}
+    assert stamps.pop(old.episode_id) == "" and len(stamps) == 11 and all(stamps.values())
+    assert len(list(source_files(fresh.stores))) == 24
+    (moved,) = relocate_sources(fresh.stores, [(str(lab), str(lab))])
+    assert moved.count == 24
+    assert fresh.episode(old.episode_id) == old
+
+
+def test_a_move_is_parsed_at_the_sign_before_a_place_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "day=2").mkdir()
+    assert parse_move(f"/data/day=1={tmp_path}/day=2") == ("/data/day=1", f"{tmp_path}/day=2")
+    assert parse_move("/a=/b") == ("/a", "/b")
+    with pytest.raises(RequestError, match="OLD=NEW"):
+        parse_move("/a")
+
+
+def test_stamps_survive_the_tables(ws: Workspace, lab: Path) -> None:
+    ingest_paths(ws.stores, [str(lab / "video")], limit=2, quiet=True)
+    episodes = list(ws.episodes())
+    (batch,) = [arrow.episodes_to_arrow(episodes, datetime.now(UTC))]
+    assert arrow.episodes_from_arrow(batch, "/ws") == episodes
+    assert all(camera.media.stamp for episode in episodes for camera in episode.cameras)
