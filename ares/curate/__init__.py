@@ -1,5 +1,0 @@
-"""Curate: frozen selections of episodes."""
-
-from __future__ import annotations
-
-__all__: list[str] = []
