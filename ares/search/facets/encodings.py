@@ -216,8 +216,9 @@ class BinnedEncoding:
         self.edges = edges
         self._bin_count = max(0, len(edges) - 1)
         self._edges = np.array(edges)
-        # The last bin includes its upper edge.
-        self._edges[-1:] = np.nextafter(self._edges[-1:], np.inf)
+        # The last bin includes its upper edge; after the largest float comes infinity, which no finite value reaches.
+        with np.errstate(over="ignore"):
+            self._edges[-1:] = np.nextafter(self._edges[-1:], np.inf)
 
     @property
     def size(self) -> int:

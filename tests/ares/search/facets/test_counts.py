@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ares.search.facets import Facet, compute_facets
-from ares.search.facets.encodings import ListEncoding, TooManyValues
+from ares.search.facets.encodings import BinnedEncoding, ListEncoding, TooManyValues
 from ares.settings import Settings
 from ares.store import database as tables
 from ares.workspace import Workspace, open_workspace
@@ -193,3 +193,9 @@ def _same_histogram(facet: Facet, values: Sequence[float]) -> None:
         if edges[0] <= value <= edges[-1]:
             counts[max(index for index in range(len(counts)) if edges[index] <= value)] += 1
     assert list(facet.histogram) == counts
+
+
+def test_the_largest_float_is_in_the_last_bin() -> None:
+    largest = 1.7976931348623157e308
+    encoding = BinnedEncoding((0.0, largest))
+    assert encoding.encode(pa.array([-1.0, 0.0, largest, math.inf, None])).tolist() == [0, 1, 1, 3, 4]
