@@ -157,4 +157,5 @@ def new_annotation(
         camera=camera,
         frames=tuple(frames),
         cost=cost or Cost(),
+        subject_kind=maker.subject_kind,
     )

@@ -37,7 +37,7 @@ def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
         "most": _MAX_FRAMES,
         "camera": options.camera,
     }
-    maker = Maker(annotator="embed", version=_VERSION, model=encoder.name, settings=settings)
+    maker = Maker(annotator="embed", version=_VERSION, model=encoder.name, settings=settings, kind="model")
     return Annotator(
         maker=maker,
         process=lambda works: _process(works, encoder, maker, options.camera),

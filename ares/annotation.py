@@ -1,4 +1,4 @@
-"""Annotation and Maker: one value about one episode or segment, and the plug-in, model and prompt that made it."""
+"""Annotation and Maker: one value about an episode, a segment, another annotation or a set, and what made it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 from ares.episode import Json
 
 ColumnType = Literal["bool", "int64", "float64", "string", "list<string>", "timestamp"]
+SubjectKind = Literal["episode", "segment", "annotation", "set"]
+MakerKind = Literal["model", "code", "person", "consensus"]
+# How the values of an episode's segments become one value of the episode; "" shows them on the segments alone.
+Rollup = Literal["", "all", "any", "sum", "mean", "min", "max", "list"]
 
 # Created once: creating an encoder takes as long as encoding a small value.
 _CANONICAL_ENCODER = json.JSONEncoder(
@@ -38,6 +42,11 @@ class Column:
         unit: Physical unit ("m", "s"), or "".
         meaning: One line for people.
         choices: The allowed values of a text, or of an item of a list; empty allows any.
+        rollup: For an annotator of segments: how the values of the segments become the value of the episode. "all" and
+            "any" are for bools, "list" is for texts and makes a column of type list<string>.
+        needs_current_maker: The column is empty unless the value is by the current maker of its annotator, see
+            `ares.store.shown`.
+        is_outcome: The value says whether the episode succeeded; contradictions fill the column `conflict`.
     """
 
     name: str
@@ -45,6 +54,14 @@ class Column:
     meaning: str
     unit: str = ""
     choices: tuple[str, ...] = ()
+    rollup: Rollup = ""
+    needs_current_maker: bool = False
+    is_outcome: bool = False
+
+    @property
+    def episode_type(self) -> ColumnType:
+        """The type of the column in the episodes table; a list of texts for `rollup` "list"."""
+        return "list<string>" if self.rollup == "list" else self.type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +74,11 @@ class Maker:
         model: Portable model name with the fingerprint of its weights, or "" without a model.
         prompt_hash: Hash of prompts and rubric, or "".
         settings: Everything else that changes the value (layout, sampling, thresholds).
-        columns: The filter columns it adds; not part of its identity.
+        columns: The filter columns it adds; this and all that follows is not part of its identity.
+        kind: What it is; the word of a person, then of a consensus, stands above that of a model or code.
+        subject_kind: What it describes.
+        after: Names of the annotators whose annotations, or whose segments, it describes.
+        fills_segments: Each of its annotations is a segment: a span with the text `value["text"]`, if it has one.
     """
 
     annotator: str
@@ -66,6 +87,10 @@ class Maker:
     prompt_hash: str = ""
     settings: Mapping[str, Json] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
+    kind: MakerKind = "code"
+    subject_kind: SubjectKind = "episode"
+    after: tuple[str, ...] = ()
+    fills_segments: bool = False
 
     @property
     def maker_id(self) -> str:
@@ -93,22 +118,32 @@ class Cost:
         )
 
 
+def make_segment_id(episode_id: str, start_seconds: float, stop_seconds: float) -> str:
+    """Return the id of a segment, 16 hex digits: a segment is an episode and a span, whoever names it."""
+    return short_hash(["segment", episode_id, float(start_seconds), float(stop_seconds)])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """One value about an episode, a segment of it, or another annotation; never changed and never deleted.
+    """One value about an episode, a segment of it, another annotation, or a set; never changed and never deleted.
 
     Attributes:
-        episode_id: The episode it belongs to.
+        episode_id: The episode it belongs to; "" for one about a set.
         name: Kind of annotation ("caption", "grade", "motion", "embed").
         value: The value itself, a JSON object; keys that are columns of the maker become filter columns.
         maker_id: Its provenance, see `Maker.maker_id`.
-        subject: What it describes: the episode_id, or the annotation_id of the caption that a grade judges.
+        subject: What it describes: an episode_id, the id of a segment, an annotation_id, or the label of a set.
         start_seconds: Start of the span [start_seconds, stop_seconds); the span covers the episode by default.
         stop_seconds: End of the span.
         camera: Camera it was made from, or "".
         frames: Seconds of the frames that the maker was given.
         cost: What it cost.
         created: ISO 8601 time in UTC.
+        subject_kind: What the subject is; by default the episode, or an annotation when it is another subject.
+        part: Part of the subject, such as the criterion that one ruling of a person is about; "" for all of it.
+        ordinal: Number of the candidate or vote, from 0, where one maker gives several; only 0 fills columns.
+        revision: 0, or a number that grows when the maker changes its mind, such as nanoseconds since 1970; the newest
+            annotation of an address counts.
     """
 
     episode_id: str
@@ -122,9 +157,26 @@ class Annotation:
     camera: str = ""
     frames: tuple[float, ...] = ()
     cost: Cost = field(default_factory=Cost)
+    subject_kind: SubjectKind = cast("SubjectKind", "")
+    part: str = ""
+    ordinal: int = 0
+    revision: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.subject_kind:
+            usual_kind = "episode" if self.subject == self.episode_id else "annotation"
+            object.__setattr__(self, "subject_kind", usual_kind)
+
+    @property
+    def address(self) -> str:
+        """16 hex digits over subject, name, span, camera, maker, part and ordinal: what a revision replaces."""
+        span: list[Json] = [self.start_seconds, self.stop_seconds]
+        parts: list[Json] = [self.subject, self.name, span, self.camera, self.maker_id]
+        if self.part or self.ordinal:
+            parts += [self.part, self.ordinal]
+        return short_hash(parts)
 
     @property
     def annotation_id(self) -> str:
-        """16 hex digits over subject, name, span, camera and maker; a second annotation of the same has the same id."""
-        span: list[Json] = [self.start_seconds, self.stop_seconds]
-        return short_hash([self.subject, self.name, span, self.camera, self.maker_id])
+        """16 hex digits over address and revision; a second annotation of the same has the same id."""
+        return short_hash([self.address, self.revision]) if self.revision else self.address

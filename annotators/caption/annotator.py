@@ -13,6 +13,7 @@ from annotators.prompts import read_prompt
 from ares.annotation import Column, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, ModelError
+from ares.rubric import parse_caption
 
 if TYPE_CHECKING:
     from ares.settings import Price
@@ -22,7 +23,15 @@ _VERSION = "1"
 _MAX_NEW_TOKENS = 64
 # For estimates only: a 640 x 480 frame in common models, the prompt, and a sentence.
 _TOKENS_PER_IMAGE, _PROMPT_TOKENS, _CAPTION_TOKENS = 400, 150, 20
-_COLUMN = Column(name="caption", type="string", meaning="Latest caption of the whole episode.")
+_COLUMNS = (
+    Column(name="caption", type="string", meaning="Caption of the whole episode."),
+    Column(
+        name="caption_success",
+        type="bool",
+        meaning="Whether the caption says that the task was done; empty if it leaves that open.",
+        is_outcome=True,
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +88,9 @@ def _maker(vlm: Vlm, layout: FrameLayout, camera: str) -> Maker:
         model=vlm.name,
         prompt_hash=short_hash(read_prompt("annotators.caption", "caption")),
         settings=settings,
-        columns=(_COLUMN,),
+        columns=_COLUMNS,
+        kind="model",
+        fills_segments=True,
     )
 
 
@@ -113,7 +124,10 @@ def _result(work: Work, captioner: Captioner, reply: VlmReply | AresError) -> Re
     text = clean_reply(reply.text)
     if not text:
         return ModelError("caption is empty", f"{captioner.vlm.name} replied {reply.text[:200]!r}")
+    outcome = {"success": True, "failure": False}.get(parse_caption(text).outcome)
     value: dict[str, Json] = {"text": text, "caption": text, "layout": captioner.layout.name}
+    if outcome is not None:
+        value["caption_success"] = outcome
     if reply.text != text:
         value["raw"] = reply.text
     (camera, camera_seconds), *_ = select_frame_seconds(

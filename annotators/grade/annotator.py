@@ -25,7 +25,7 @@ from ares.rubric import (
     Rubric,
     Ruling,
     Verdict,
-    aggregate,
+    grade_values,
     is_stated,
     parse_caption,
     parser_hash,
@@ -40,9 +40,15 @@ COLUMNS = (
     Column(
         name="acceptable",
         type="bool",
-        meaning="Whether the latest caption is acceptable; empty if undecided.",
+        meaning="Whether the caption is true; empty if undecided, or graded by an older judge or rubric.",
+        needs_current_maker=True,
     ),
-    Column(name="grade", type="string", meaning="acceptable, not_acceptable, unsure or error."),
+    Column(
+        name="grade",
+        type="string",
+        meaning="What the rubric makes of the caption.",
+        choices=("acceptable", "not_acceptable", "unsure", "error"),
+    ),
     Column(
         name="grade_score",
         type="float64",
@@ -86,6 +92,9 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
             "family": judge.family,
         },
         columns=COLUMNS,
+        kind="model",
+        subject_kind="annotation",
+        after=("caption",),
     )
     grader = Grader(rubric=rubric, judge=judge, maker=maker)
     return Annotator(
@@ -215,18 +224,14 @@ def _result(prepared: _PreparedCaption, judgement: Judgement, grader: Grader) ->
     rubric = grader.rubric
     by_id = {ruling.criterion: ruling for ruling in (*prepared.code_rulings, *judgement.rulings)}
     rulings = [by_id[name] for name, _ in rubric.categories]
-    outcome = aggregate(rubric.categories, rulings)
     value: dict[str, Json] = {
-        "grade": outcome.grade,
-        "acceptable": outcome.acceptable,
-        "score": outcome.score,
-        "grade_score": outcome.score,
-        "counts": dict(outcome.counts),
+        **grade_values(
+            [{**by_id[name].to_json(), "category": category} for name, category in rubric.categories]
+        ),
         "rubric": rubric.id,
         "rubric_version": rubric.version,
         "rubric_hash": rubric.hash,
         "caption_id": prepared.caption.annotation_id,
-        "rulings": [{**by_id[name].to_json(), "category": category} for name, category in rubric.categories],
     }
     work = prepared.case.work
     seconds = sorted({second for ruling in rulings for second in ruling.evidence})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ares.doctor.finding import REPAIR, Finding
 from ares.doctor.row_checks import DUPLICATE_ROWS, load_table, remove_rows
 from ares.store import LogChanges, applied_sequence, read_changes, reset_applied_sequence
 from ares.store.lance import arrow_type, segment_schema
+from ares.store.sync import CONFLICT, MakerCatalog, conflict_changes, declared_columns, refresh_conflicts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 # Rows written at once: each write reads the ids of the whole table.
 _CHUNK = 100_000
-_GRADE_FIELDS = ("acceptable", "grade", "score")
+_SEGMENTS = "expected segments"
 # The newest values of each key: those of the last batch, missing values included.
 _LATEST = 'SELECT {key}, unnest(arg_max(struct_pack({packed}), batch)) FROM "{table}" GROUP BY {key}'
 _SQL_TYPES = {
@@ -53,15 +55,14 @@ def check_index_position(stores: Stores, repair: bool) -> Iterator[Finding]:
 def load_log(stores: Stores, database: TempDatabase) -> Iterator[Finding]:
     """Copy the log into the temporary database, and report annotations whose maker is unknown.
 
-    The database then has a table "column NAME" per declared column with a value, and the tables captions, grades and
-    embedded. Each row has the number of its batch.
+    The database then has the tables "expected segments" and "embedded", and per column with a value a table
+    "column NAME" of the episodes or "segment column NAME" of the segments. Each row has the number of its batch.
     """
     import pyarrow as pa
 
     unknown_makers: dict[str, str] = {}
     batch_field = ("batch", pa.int64())
-    database.insert("captions", pa.schema([*_caption_fields(), batch_field]), [])
-    database.insert("grades", pa.schema([*_grade_fields(), batch_field]), [])
+    database.insert(_SEGMENTS, pa.schema([*segment_schema(), batch_field]), [])
     last = stores.annotations.last_sequence()
     for number, changes in enumerate(read_changes(stores.tables, stores.annotations, last)):
         unknown_makers.update(changes.unknown_makers)
@@ -80,63 +81,141 @@ def load_log(stores: Stores, database: TempDatabase) -> Iterator[Finding]:
 
 
 def check_columns(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
-    """Compare the columns that annotators declare with the log, episode by episode."""
-    existing = stores.tables.episodes.columns()
-    declared = {
-        column.name: column.type for maker in stores.annotations.makers().values() for column in maker.columns
-    }
-    for name, kind in sorted(declared.items()):
-        has_values = database.has_table(f"column {name}") or name in existing
-        if has_values and existing.get(name, kind) == kind:
-            yield from _check_column(stores, database, name, kind, name in existing, repair)
+    """Compare the columns that annotators fill in the episodes table with the log."""
+    makers, episodes = stores.annotations.makers().values(), stores.tables.episodes
+    on_episodes = {column.name: column.episode_type for column in declared_columns(makers)}
+    on_episodes.pop(CONFLICT, None)  # follows from other columns
+    yield from _check_table(
+        _ColumnCheck(
+            key="episode_id",
+            prefix="column",
+            label="episode",
+            existing=episodes.columns(),
+            scan=lambda names: episodes.scan(names),
+            write=episodes.set_values if repair else None,
+        ),
+        database,
+        on_episodes,
+    )
+    yield from _check_conflicts(stores, repair)
 
 
-def _check_column(
-    stores: Stores, database: TempDatabase, name: str, kind: str, exists: bool, repair: bool
+def _check_segment_columns(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
+    makers, segments = stores.annotations.makers(), stores.tables.segments
+    check = _ColumnCheck(
+        key="annotation_id",
+        prefix="segment column",
+        label="segment",
+        existing=segments.columns(),
+        scan=lambda names: segments.scan(names).to_batches(),
+        write=segments.set_values if repair else None,
+    )
+    names = {maker.annotator for maker in makers.values()}
+    yield from _check_table(check, database, MakerCatalog(makers).segment_columns(names))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ColumnCheck:
+    """A table whose columns are compared with the log.
+
+    Attributes:
+        key: Column that identifies a row.
+        prefix: Start of the names of its tables in the temporary database.
+        label: A row, for messages.
+        existing: Type of every column that it has.
+        scan: Reads some columns.
+        write: Writes rows of the key and a column; None reports only.
+    """
+
+    key: str
+    prefix: str
+    label: str
+    existing: Mapping[str, str]
+    scan: Callable[[list[str]], Iterable[pa.RecordBatch]]
+    write: Callable[[pa.Table], None] | None
+
+
+def _check_table(
+    check: _ColumnCheck, database: TempDatabase, declared: Mapping[str, str]
 ) -> Iterator[Finding]:
+    for name, kind in sorted(declared.items()):
+        has_values = database.has_table(f"{check.prefix} {name}") or name in check.existing
+        if has_values and check.existing.get(name, kind) == kind:
+            yield from _check_column(check, database, name, kind)
+
+
+def _check_column(check: _ColumnCheck, database: TempDatabase, name: str, kind: str) -> Iterator[Finding]:
     import pyarrow as pa
 
-    episodes = stores.tables.episodes
-    log_table, current_table = f"column {name}", f"current {name}"
+    key, exists = check.key, name in check.existing
+    log_table, current_table = f"{check.prefix} {name}", f"current {name}"
     if database.has_table(log_table):
-        expected = _LATEST.format(key="episode_id", packed="value := value", table=log_table)
+        expected = _LATEST.format(key=key, packed="value := value", table=log_table)
     else:
-        expected = f"SELECT ''::VARCHAR AS episode_id, NULL::{_SQL_TYPES[kind]} AS value WHERE false"
-    schema = episodes.schema(["episode_id", *([name] if exists else [])])
-    database.insert(current_table, schema, episodes.scan(schema.names))
+        expected = f"SELECT ''::VARCHAR AS {key}, NULL::{_SQL_TYPES[kind]} AS value WHERE false"
+    schema = pa.schema([(key, pa.string()), *([(name, arrow_type(kind))] if exists else [])])
+    database.insert(current_table, schema, check.scan(schema.names))
     current = f'"{name}"' if exists else "NULL"
     wrong = database.create_table_as(
         "wrong",
-        f'SELECT s.episode_id, e.value AS "{name}" FROM "{current_table}" s'
-        f" LEFT JOIN ({expected}) e USING (episode_id)"
+        f'SELECT s.{key}, e.value AS "{name}" FROM "{current_table}" s'
+        f" LEFT JOIN ({expected}) e USING ({key})"
         f" WHERE {current} IS DISTINCT FROM e.value",
     )
     if wrong:
         yield from _report_wrong_rows(
-            episodes.set_values if repair else None,
+            check.write,
             database,
-            pa.schema([("episode_id", pa.string()), (name, arrow_type(kind))]),
-            f"column {name} matches the log",
-            f"episode {{episode_id}}: the log says {{{name}!r}}",
+            pa.schema([(key, pa.string()), (name, arrow_type(kind))]),
+            f"{check.prefix} {name} matches the log",
+            f"{check.label} {{{key}}}: the log says {{{name}!r}}",
         )
     database.drop_tables(current_table, log_table)
 
 
+def _check_conflicts(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Compare the column `conflict` with the outcomes that it follows from."""
+    catalog = MakerCatalog(stores.annotations.makers())
+    wrong = list(conflict_changes(stores.tables, catalog))
+    if wrong and repair:
+        refresh_conflicts(stores.tables, catalog)
+    if wrong:
+        yield Finding(
+            check=f"column {CONFLICT} matches the outcomes",
+            count=len(wrong),
+            example=f"episode {wrong[0]['episode_id']}: they say {wrong[0][CONFLICT]!r}",
+            repaired=repair,
+            remedy=REPAIR,
+        )
+
+
 def check_segments(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
-    """Compare segments with the captions of the log and their latest grades."""
+    """Compare the segments with the shown annotations of the log that are segments, and their columns."""
+    row_findings = list(_check_segment_rows(stores, database, repair))
+    yield from row_findings
+    column_findings = list(_check_segment_columns(stores, database, repair))
+    # A row that was just written again lacks its columns: that is no finding of its own.
+    yield from () if row_findings and repair else column_findings
+
+
+def _check_segment_rows(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
     names = segment_schema().names
     _ = stores.tables.segments.count()  # creates a missing table
     load_table(stores, database, "segments", names)
     duplicates = DUPLICATE_ROWS.format(table="segments", key="annotation_id")
-    check = "each caption has one row in segments"
+    check = "each segment has one row in segments"
     yield from remove_rows(stores, database, "segments", duplicates, check, repair)
-    orphans = "SELECT _rowid, s.annotation_id AS id FROM segments s ANTI JOIN captions USING (annotation_id)"
-    check = "no segments without a caption in the log"
+    orphans = (
+        f'SELECT _rowid, s.annotation_id AS id FROM segments s ANTI JOIN "{_SEGMENTS}" USING (annotation_id)'
+    )
+    check = "no segments that the log does not show"
     yield from remove_rows(stores, database, "segments", orphans, check, repair)
     differs = " OR ".join(f"s.{name} IS DISTINCT FROM e.{name}" for name in names)
+    packed = ", ".join(f"{name} := {name}" for name in names if name != "annotation_id")
+    latest = _LATEST.format(key="annotation_id", packed=packed, table=_SEGMENTS)
     wrong = database.create_table_as(
         "wrong",
-        f"SELECT {', '.join(f'e.{name}' for name in names)} FROM ({_graded_captions()}) e"
+        f"SELECT {', '.join(f'e.{name}' for name in names)} FROM ({latest}) e"
         f" LEFT JOIN segments s USING (annotation_id) WHERE {differs}",
     )
     if wrong:
@@ -144,19 +223,9 @@ def check_segments(stores: Stores, database: TempDatabase, repair: bool) -> Iter
             stores.tables.segments.upsert if repair else None,
             database,
             segment_schema(),
-            "segments match the captions and grades of the log",
-            "caption {annotation_id} of episode {episode_id}",
+            "segments match the annotations of the log",
+            "segment {annotation_id} of episode {episode_id}",
         )
-
-
-def _graded_captions() -> str:
-    """Query for the captions of the log with their latest grades."""
-    packed = ", ".join(f"{name} := {name}" for name in _GRADE_FIELDS)
-    grades = _LATEST.format(key="annotation_id", packed=packed, table="grades")
-    return (
-        "SELECT c.* EXCLUDE (batch), g.* EXCLUDE (annotation_id)"
-        f" FROM captions c LEFT JOIN ({grades}) g USING (annotation_id)"
-    )
 
 
 def _report_wrong_rows(
@@ -191,29 +260,23 @@ def _report_wrong_rows(
     )
 
 
-def _caption_fields() -> list[pa.Field]:
-    return [field for field in segment_schema() if field.name not in _GRADE_FIELDS]
-
-
-def _grade_fields() -> list[pa.Field]:
-    return [field for field in segment_schema() if field.name in ("annotation_id", *_GRADE_FIELDS)]
-
-
 def _rows_by_table(changes: LogChanges) -> Iterator[tuple[str, list[Any], list[dict[str, Any]]]]:
     """Yield table, fields and rows of what a batch of the log adds to the temporary database."""
     import pyarrow as pa
 
-    rows_by_column: dict[str, list[dict[str, Any]]] = {}
-    for episode_id, values in changes.episode_values.items():
-        for name, value in values.items():
-            rows_by_column.setdefault(name, []).append({"episode_id": episode_id, "value": value})
-    for name, rows in rows_by_column.items():
-        fields = [("episode_id", pa.string()), ("value", arrow_type(changes.column_types[name]))]
-        yield f"column {name}", fields, rows
+    yield from _values_by_column("column", "episode_id", changes.episode_values, changes.column_types)
+    own = set(segment_schema().names)
     if changes.segment_rows:
-        yield "captions", _caption_fields(), list(changes.segment_rows.values())
-    if changes.segment_grades:
-        yield "grades", _grade_fields(), list(changes.segment_grades.values())
+        rows = [
+            {name: value for name, value in row.items() if name in own}
+            for row in changes.segment_rows.values()
+        ]
+        yield _SEGMENTS, list(segment_schema()), rows
+    added = {
+        key: {name: value for name, value in row.items() if name not in own}
+        for key, row in (*changes.segment_rows.items(), *changes.segment_values.items())
+    }
+    yield from _values_by_column("segment column", "annotation_id", added, changes.segment_types)
     if changes.frame_counts:
         fields = [("space", pa.string()), ("episode_id", pa.string()), ("frames", pa.int64())]
         embedded = [
@@ -221,3 +284,16 @@ def _rows_by_table(changes: LogChanges) -> Iterator[tuple[str, list[Any], list[d
             for (space, episode_id), frames in changes.frame_counts.items()
         ]
         yield "embedded", fields, embedded
+
+
+def _values_by_column(
+    prefix: str, key: str, values: Mapping[str, Mapping[str, Any]], types: Mapping[str, str]
+) -> Iterator[tuple[str, list[Any], list[dict[str, Any]]]]:
+    import pyarrow as pa
+
+    rows_by_column: dict[str, list[dict[str, Any]]] = {}
+    for key_value, row in values.items():
+        for name, value in row.items():
+            rows_by_column.setdefault(name, []).append({key: key_value, "value": value})
+    for name, rows in rows_by_column.items():
+        yield f"{prefix} {name}", [(key, pa.string()), ("value", arrow_type(types[name]))], rows

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ares.rubric.hard_checks import CHECKS, CheckInput
     from ares.rubric.rubric import Criterion, Probe, Rubric, read_rubric
     from ares.rubric.slot_match import is_stated, slot_matches
-    from ares.rubric.verdict import Ruling, Verdict, aggregate
+    from ares.rubric.verdict import Ruling, Verdict, aggregate, correct_grade, grade_values
 
 __all__ = [
     "CHECKS",
@@ -23,6 +23,8 @@ __all__ = [
     "Ruling",
     "Verdict",
     "aggregate",
+    "correct_grade",
+    "grade_values",
     "is_stated",
     "parse_caption",
     "parser_hash",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
@@ -35,7 +35,7 @@ class Ruling:
     Attributes:
         criterion: Id of the criterion.
         verdict: The verdict.
-        source: Code ("hard"), a blind forced choice ("probe") or a question about the caption ("claim").
+        source: Code ("hard"), a blind forced choice ("probe"), a question about the caption ("claim") or a person.
         observed: The observation, in the words of the judge or the check.
         evidence: Times of the frames used, in seconds.
         judge: Portable name of the model, or "" for code.
@@ -46,7 +46,7 @@ class Ruling:
 
     criterion: str
     verdict: Verdict
-    source: Literal["hard", "probe", "claim"]
+    source: Literal["hard", "probe", "claim", "person"]
     observed: str = ""
     evidence: tuple[float, ...] = ()
     judge: str = ""
@@ -85,6 +85,66 @@ class Grade:
     acceptable: bool | None
     score: float | None
     counts: dict[str, int]
+
+
+def grade_values(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+    """The grade that follows from the rulings on all criteria of a rubric, as the value of an annotation.
+
+    Args:
+        rulings: One per criterion, as stored: `Ruling.to_json` and the "category" of the criterion.
+
+    Returns:
+        grade, acceptable, score, grade_score, counts, and the rulings themselves.
+
+    Raises:
+        ValueError: A criterion has several rulings, or a verdict or category is unknown.
+    """
+    categories: list[tuple[str, Category]] = [
+        (str(ruling["criterion"]), _category(ruling["category"])) for ruling in rulings
+    ]
+    verdicts = [
+        Ruling(criterion=name, verdict=Verdict(str(ruling["verdict"])), source="hard")
+        for (name, _), ruling in zip(categories, rulings, strict=True)
+    ]
+    grade = aggregate(categories, verdicts)
+    return {
+        "grade": grade.grade,
+        "acceptable": grade.acceptable,
+        "score": grade.score,
+        "grade_score": grade.score,
+        "counts": dict(grade.counts),
+        "rulings": [dict(ruling) for ruling in rulings],
+    }
+
+
+def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+    """The grade of a caption with the rulings of people in place of those of its judge.
+
+    Args:
+        value: Value of the judge's annotation; without "rulings" the caption was not judged, and people can refuse it
+            but not accept it, because they have not ruled on all criteria.
+        corrections: Rulings of people, the newest last; they need criterion, verdict and category.
+
+    Raises:
+        ValueError: A verdict or category is unknown.
+    """
+    judged = value.get("rulings")
+    rulings = judged if isinstance(judged, list) else []
+    by_criterion = {str(ruling["criterion"]): dict(ruling) for ruling in rulings if isinstance(ruling, dict)}
+    is_judged = bool(by_criterion)
+    for ruling in corrections:
+        name = str(ruling["criterion"])
+        by_criterion[name] = {**by_criterion.get(name, {}), **ruling}
+    corrected = grade_values(list(by_criterion.values()))
+    if not is_judged and corrected["grade"] == "acceptable":
+        corrected |= {"grade": "unsure", "acceptable": None}
+    return corrected
+
+
+def _category(name: object) -> Category:
+    if name not in WEIGHTS:
+        raise ValueError(f"no category {name!r}; there are: {', '.join(WEIGHTS)}")
+    return name
 
 
 def aggregate(categories: Sequence[tuple[str, Category]], rulings: Sequence[Ruling]) -> Grade:

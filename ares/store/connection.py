@@ -100,6 +100,12 @@ class LanceConnection:
         with lance_errors(name):
             return self._db.open_table(name)
 
+    def drop_table(self, name: str) -> None:
+        """Delete a table with all its versions. Raises StoreError when it cannot be deleted."""
+        self._writers.pop(name, None)
+        with lance_errors(name):
+            self._db.drop_table(name)
+
     def open_or_create(self, name: str, schema: pa.Schema, text_column: str = "") -> Table:
         """Open a table for writing, creating it when it does not exist.
 

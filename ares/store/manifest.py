@@ -14,7 +14,8 @@ from ares.errors import RequestError, StoreError
 from ares.io import describe_os_error, is_url, parse_path, translate_remote_errors
 from ares.settings import Settings
 
-FORMAT = 1
+# The layout of the workspace; `ares.store.migrations` has a step for every earlier one.
+FORMAT = 2
 _NAME = "workspace.json"
 
 
@@ -102,12 +103,29 @@ def _read_manifest(path: str) -> dict[str, object]:
             document = json.loads(manifest.read_text())
     except ValueError as error:
         raise StoreError(f"{str(manifest)!r} cannot be read", str(error)) from None
-    if document.get("format") != FORMAT:
+    if document.get("format") not in range(1, FORMAT + 1):
         raise StoreError(
             f"the workspace has format {document.get('format')!r}",
-            f"this version of ARES reads format {FORMAT}",
+            f"this version of ARES reads formats 1 to {FORMAT}",
         )
     return dict(document)
+
+
+def read_format(path: str) -> int:
+    """Return the layout of an existing workspace. Raises StoreError."""
+    return int(str(_read_manifest(path)["format"]))
+
+
+def write_format(path: str, layout: int) -> None:
+    """Store the layout of a workspace that has been migrated. Raises StoreError when it cannot be written."""
+    text = json.dumps({**_read_manifest(path), "format": layout}, indent=1) + "\n"
+    with _store_errors(path):
+        if is_url(path):
+            (parse_path(path) / _NAME).write_text(text)
+            return
+        partial = Path(path) / f"{_NAME}.{uuid.uuid4().hex}.tmp"
+        partial.write_text(text)
+        partial.replace(Path(path) / _NAME)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class CheckLog:
     def close(self) -> None:
         """Mark the tables as in step with the log, where they are. Raises StoreError."""
         if self._is_only_writer:
-            skip_applied(self._stores.tables, self._first_sequence, self._last_sequence)
+            skip_applied(self._stores.tables, self._first_sequence, self._last_sequence, CHECKER.maker_id)
 
 
 def check_columns() -> pa.Schema:

@@ -61,8 +61,16 @@ class AnnotationStore(Protocol):
     def find_annotation_ids(self, episode_ids: Sequence[str], name: str) -> list[str]:
         """Return the annotation_id of each annotation of that name of these episodes, in no order."""
 
-    def find_annotations(self, episode_ids: Sequence[str], names: Sequence[str] = ()) -> list[Annotation]:
-        """Return the annotations of these episodes, in order of the log; with `names` only those."""
+    def find_annotations(
+        self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
+    ) -> list[Annotation]:
+        """Return the annotations of these episodes, in order of the log; those about sets have the episode "".
+
+        Args:
+            episode_ids: The episodes.
+            names: Only annotations of these names; empty for all.
+            maker_ids: Only annotations by these makers; empty for all.
+        """
 
     def count_episodes(self) -> dict[str, int]:
         """Return the number of different episodes per annotation name."""

@@ -72,10 +72,15 @@ class MemoryAnnotationStore:
         """Return the annotation_id of each annotation of that name of these episodes."""
         return [row.annotation_id for row in self._rows_of(episode_ids) if row.name == name]
 
-    def find_annotations(self, episode_ids: Sequence[str], names: Sequence[str] = ()) -> list[Annotation]:
-        """Return the annotations of these episodes, in order of the log; with `names` only those."""
-        rows = self._rows_of(episode_ids)
-        return [_to_annotation(row) for row in rows if not names or row.name in names]
+    def find_annotations(
+        self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
+    ) -> list[Annotation]:
+        """Return the annotations of these episodes, in order of the log; with names or makers only those."""
+        return [
+            _to_annotation(row)
+            for row in self._rows_of(episode_ids)
+            if (not names or row.name in names) and (not maker_ids or row.maker_id in maker_ids)
+        ]
 
     def _rows_of(self, episode_ids: Sequence[str]) -> list[serialization.AnnotationRow]:
         with self._lock:

@@ -102,10 +102,13 @@ class MongoAnnotationStore:
         documents = self._find_any({"name": name}, "episode_id", episode_ids, {"_id": 1})
         return [document["_id"] for document in documents]
 
-    def find_annotations(self, episode_ids: Sequence[str], names: Sequence[str] = ()) -> list[Annotation]:
-        """Return the annotations of these episodes, in order of the log; with `names` only those."""
+    def find_annotations(
+        self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
+    ) -> list[Annotation]:
+        """Return the annotations of these episodes, in order of the log; with names or makers only those."""
         ids = list(dict.fromkeys(episode_ids))
         condition: Document = {"name": {"$in": list(names)}} if names else {}
+        condition |= {"maker_id": {"$in": list(maker_ids)}} if maker_ids else {}
         documents = self._find_any(condition, "episode_id", ids)
         return [
             _to_annotation(document)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from ares.annotation import Annotation, Column, Cost, Maker
+from ares.annotation import Annotation, Column, Cost, Maker, SubjectKind
 from ares.episode import Json
 from ares.errors import StoreError
 
@@ -141,8 +141,26 @@ def annotation_to_text(annotation: Annotation) -> str:
             "camera": annotation.camera,
             "frames": list(annotation.frames),
             "cost": [cost.calls, cost.tokens_in, cost.tokens_out, cost.usd],
+            **_uncommon_fields(annotation),
         }
     )
+
+
+def _uncommon_fields(annotation: Annotation) -> dict[str, Json]:
+    """The fields that most annotations leave at their default, without those that are at it."""
+    fields: dict[str, Json] = {
+        "part": annotation.part,
+        "ordinal": annotation.ordinal,
+        "revision": annotation.revision,
+    }
+    if annotation.subject_kind != _usual_kind(annotation.subject, annotation.episode_id):
+        fields["kind"] = annotation.subject_kind
+    return {name: value for name, value in fields.items() if value}
+
+
+def _usual_kind(subject: str, episode_id: str) -> SubjectKind:
+    """The kind of a subject that is not stored: logs before layout 2 have no other."""
+    return "episode" if subject == episode_id else "annotation"
 
 
 def annotation_from_text(text: str, *, episode_id: str, name: str, maker_id: str, subject: str) -> Annotation:
@@ -162,6 +180,10 @@ def annotation_from_text(text: str, *, episode_id: str, name: str, maker_id: str
         camera=body["camera"],
         frames=tuple(body["frames"]),
         cost=Cost(calls=calls, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd),
+        subject_kind=body.get("kind", ""),
+        part=body.get("part", ""),
+        ordinal=body.get("ordinal", 0),
+        revision=body.get("revision", 0),
     )
 
 
@@ -176,6 +198,9 @@ def maker_from_text(text: str) -> Maker:
     columns = tuple(
         Column(**{**column, "choices": tuple(column.get("choices", ()))}) for column in body.pop("columns")
     )
+    body["after"] = tuple(body.get("after", ()))
+    # Before layout 2 no maker was a person, and only models had a name.
+    body.setdefault("kind", "model" if body["model"] else "code")
     return Maker(**body, columns=columns)
 
 

@@ -111,19 +111,21 @@ class SqliteAnnotationStore:
         )
         return [row[0] for row in self._rows(query, (name, serialization.encode_json(list(episode_ids))))]
 
-    def find_annotations(self, episode_ids: Sequence[str], names: Sequence[str] = ()) -> list[Annotation]:
-        """Return the annotations of these episodes, in order of the log; with `names` only those."""
+    def find_annotations(
+        self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
+    ) -> list[Annotation]:
+        """Return the annotations of these episodes, in order of the log; with names or makers only those."""
         # As JSON the ids are one parameter, whatever their number.
         query = (
             f"SELECT {_COLUMNS} FROM facts WHERE episode_id IN (SELECT value FROM json_each(?))"
-            " AND (? OR name IN (SELECT value FROM json_each(?))) ORDER BY sequence"
+            " AND (? OR name IN (SELECT value FROM json_each(?)))"
+            " AND (? OR maker_id IN (SELECT value FROM json_each(?))) ORDER BY sequence"
         )
-        parameters = (
-            serialization.encode_json(list(episode_ids)),
-            not names,
-            serialization.encode_json(list(names)),
+        ids, name_list, maker_list = (
+            serialization.encode_json(list(values)) for values in (episode_ids, names, maker_ids)
         )
-        return [_log_entry(row).annotation for row in self._rows(query, parameters)]
+        rows = self._rows(query, (ids, not names, name_list, not maker_ids, maker_list))
+        return [_log_entry(row).annotation for row in rows]
 
     def count_episodes(self) -> dict[str, int]:
         """Return the number of different episodes per annotation name."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ares.episode import Episode, Record
-from ares.errors import RequestError, StoreError
+from ares.errors import RequestError
 from ares.store.filters import batched, ids_filter
 from ares.store.lance import schema as arrow
 from ares.store.lance.episode_snapshot import EpisodeCaches, EpisodeSnapshot
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 # Episodes that are read by id at once, ids in a batch, and rows whose duplicate_of is set at once.
 _READ_ROWS, _ID_ROWS, _DUPLICATE_ROWS = 1_000, 10_000, 100_000
-_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _DUPLICATE_HASHES = """
 SELECT content_hash FROM hashes WHERE content_hash <> '' GROUP BY content_hash HAVING count(*) > 1
 """
@@ -112,26 +110,12 @@ class EpisodeTable:
         import pyarrow as pa
 
         names = self.snapshot().arrow_schema.names
-        new = [field for field in columns if field.name not in names and _NAME.fullmatch(field.name)]
+        new = [field for field in columns if field.name not in names and arrow.is_column_name(field.name)]
         if new:
             self._add_columns(pa.schema(new))
 
     def _add_columns(self, columns: pa.Schema) -> None:
-        import pyarrow as pa
-
-        existing = self.snapshot().arrow_schema
-        new = [field for field in columns if field.name not in existing.names]
-        for field in columns:
-            if field not in new and existing.field(field.name).type != field.type:
-                raise StoreError(
-                    f"column {field.name!r} has another type",
-                    f"it is {existing.field(field.name).type}, but the new values are {field.type}",
-                )
-            if not _NAME.fullmatch(field.name):
-                raise StoreError(f"{field.name!r} is not a column name", "use small letters, digits and '_'")
-        if new:
-            with lance_errors("episodes"):
-                self._writer.add_columns(pa.schema(new))
+        arrow.add_columns(self._writer, self.snapshot().arrow_schema, columns)
 
     def mark_duplicates(self) -> int:
         """Set `duplicate_of` to the first episode of the same content, whatever the order of ingestion.

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
 from ares.errors import StoreError
+from ares.store.lance.lance_api import lance_errors
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     import pyarrow as pa
+    from lancedb.table import Table
     from numpy.typing import NDArray
 
+_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _SOURCE_COLUMNS = ("episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash")
 # Columns that an older table gets when rows are added to it.
 STAMP_COLUMNS = ("source_stamp", "camera_stamps")
@@ -188,6 +192,38 @@ def trajectories_from_arrow(batch: pa.RecordBatch) -> list[tuple[str, Trajectory
 def column_types(schema: pa.Schema) -> dict[str, str]:
     """Type of every column: an Arrow type name, "timestamp", or "list<string>" and the like."""
     return {field.name: _type_name(field.type) for field in schema}
+
+
+def is_column_name(name: str) -> bool:
+    """Whether a filter can use a column of this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def add_columns(table: Table, existing: pa.Schema, columns: pa.Schema) -> None:
+    """Add the columns that a table does not have, without values.
+
+    Args:
+        table: The table.
+        existing: The columns that it has.
+        columns: The columns that it needs.
+
+    Raises:
+        StoreError: A column has another type in the table, or a name that no filter could use.
+    """
+    import pyarrow as pa
+
+    new = [field for field in columns if field.name not in existing.names]
+    for field in columns:
+        if field not in new and existing.field(field.name).type != field.type:
+            raise StoreError(
+                f"column {field.name!r} has another type",
+                f"it is {existing.field(field.name).type}, but the new values are {field.type}",
+            )
+        if not is_column_name(field.name):
+            raise StoreError(f"{field.name!r} is not a column name", "use small letters, digits and '_'")
+    if new:
+        with lance_errors(table.name):
+            table.add_columns(pa.schema(new))
 
 
 def _type_name(data_type: pa.DataType) -> str:

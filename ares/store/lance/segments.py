@@ -1,15 +1,16 @@
-"""The segments table: one row per caption with its span, its text and its grade."""
+"""The segments table: one row per shown span of an episode with its text, and what annotators say of it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
+from ares.store.filters import in_list
 from ares.store.lance.fulltext import search_fulltext
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import RowIndexCache
-from ares.store.lance.schema import column_types
+from ares.store.lance.schema import add_columns, column_types
 from ares.store.lance.table import LanceTable
 from ares.store.lance.text_hashes import TextHashCache, TextHashes
 
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class SegmentHit(NamedTuple):
-    """The caption of an episode that shares the most words with a query.
+    """The segment of an episode whose text shares the most words with a query.
 
     Attributes:
         episode_id: The episode.
         start_seconds: Where its span begins.
-        annotation_id: The caption.
+        annotation_id: The annotation that it is.
         score: BM25.
     """
 
@@ -35,7 +36,7 @@ class SegmentHit(NamedTuple):
 
 
 class SegmentTable:
-    """Captions and their grades, searchable by words.
+    """Spans of episodes with texts, searchable by words.
 
     Args:
         lance_table: The Lance table "segments".
@@ -50,44 +51,66 @@ class SegmentTable:
     def _table(self) -> Table:
         return self._lance_table.writer()
 
+    def columns(self) -> dict[str, str]:
+        """Type of every column: an Arrow type name, or "list<string>"."""
+        return column_types(self._lance_table.dataset().schema)
+
     def upsert(self, rows: pa.Table) -> None:
-        """Write captions; an existing caption keeps the columns that `rows` does not have (its grade).
+        """Write segments; an existing one keeps the columns that `rows` does not have.
+
+        Args:
+            rows: Columns of `segment_schema`, and others, which are added to the table.
 
         Raises:
-            StoreError: The table cannot be written.
+            StoreError: The table cannot be written, or a column has another type.
         """
+        self._add_columns(rows.schema)
         with lance_errors("segments"):
             merge = self._table.merge_insert("annotation_id").when_matched_update_all()
             merge.when_not_matched_insert_all().execute(rows)
 
-    def set_grades(self, rows: pa.Table) -> None:
-        """Set the grades of existing captions: annotation_id and the columns of the grade.
+    def set_values(self, rows: pa.Table) -> None:
+        """Set columns of existing segments: annotation_id and the columns; unknown ids are ignored.
 
         Raises:
-            StoreError: The table cannot be written.
+            StoreError: The table cannot be written, or a column has another type.
         """
+        self._add_columns(rows.schema)
         with lance_errors("segments"):
             self._table.merge_insert("annotation_id").when_matched_update_all().execute(rows)
 
+    def delete(self, annotation_ids: Sequence[str]) -> None:
+        """Delete segments. Raises StoreError when the table cannot be written."""
+        if annotation_ids:
+            with lance_errors("segments"):
+                self._table.delete(in_list("annotation_id", annotation_ids))
+
+    def _add_columns(self, columns: pa.Schema) -> None:
+        existing = self._lance_table.dataset().schema
+        add_columns(self._table, existing, columns)
+
     def count(self, where: str = "") -> int:
-        """Number of captions that match a filter. Raises RequestError for an invalid one."""
+        """Number of segments that match a filter. Raises RequestError for an invalid one."""
         dataset = self._lance_table.dataset()
         condition = plan_filter(dataset, where, column_types(dataset.schema))
         with lance_errors("segments", where):
             return int(dataset.count_rows(condition))
 
     def read(self, where: str = "") -> pa.Table:
-        """Captions that match a filter, by episode and time. Raises RequestError for an invalid one."""
-        dataset = self._lance_table.dataset()
-        condition = plan_filter(dataset, where, column_types(dataset.schema))
-        with lance_errors("segments", where):
-            captions = dataset.to_table(filter=condition)
-        return captions.sort_by(
+        """Segments that match a filter, by episode and time. Raises RequestError for an invalid one."""
+        return self.scan([], where).sort_by(
             [(name, "ascending") for name in ("episode_id", "start_seconds", "annotation_id")]
         )
 
+    def scan(self, columns: Sequence[str], where: str = "") -> pa.Table:
+        """Columns of the segments that match a filter, in no order; no names are all columns. Raises RequestError."""
+        dataset = self._lance_table.dataset()
+        condition = plan_filter(dataset, where, column_types(dataset.schema))
+        with lance_errors("segments", where):
+            return dataset.to_table(columns=list(columns) or None, filter=condition)
+
     def text_hashes(self) -> TextHashes:
-        """Hash of the text of every caption."""
+        """Hash of the text of every segment."""
         with lance_errors("segments"):
             dataset = self._lance_table.dataset()
             return self._text_hashes.get(dataset, self._row_indexes.get(dataset))
@@ -95,14 +118,14 @@ class SegmentTable:
     def search_text(
         self, text: str, limit: int, episode_ids: Collection[str] | None = None
     ) -> list[SegmentHit]:
-        """The best caption of each episode that shares words with a text, best first; ties by episode.
+        """The best segment of each episode that shares words with a text, best first; ties by episode.
 
-        Of the captions of an episode with equal scores it is the earliest, then the first by id.
+        Of the segments of an episode with equal scores it is the earliest, then the first by id.
 
         Args:
             text: Any text; nothing in it is an operator.
             limit: Maximum number of episodes.
-            episode_ids: Only captions of these, or None for all.
+            episode_ids: Only segments of these, or None for all.
         """
         with lance_errors("segments"):
             dataset = self._lance_table.dataset()
@@ -110,12 +133,12 @@ class SegmentTable:
             matches = search_fulltext(dataset, row_index, "text", text, limit, episode_ids)
             if not len(matches):
                 return []
-            captions = dataset.take(matches["offset"].to_numpy(), columns=["start_seconds", "annotation_id"])
+            segments = dataset.take(matches["offset"].to_numpy(), columns=["start_seconds", "annotation_id"])
         best: dict[str, SegmentHit] = {}
         columns = (
             matches["episode_id"],
-            captions["start_seconds"],
-            captions["annotation_id"],
+            segments["start_seconds"],
+            segments["annotation_id"],
             matches["score"],
         )
         for hit in starmap(SegmentHit, zip(*(column.to_pylist() for column in columns), strict=True)):
@@ -124,20 +147,22 @@ class SegmentTable:
 
 
 def segment_schema() -> pa.Schema:
-    """Columns of the segments table; without a verdict `acceptable`, `grade` and `score` are null."""
+    """Columns of the segments table without those of annotators.
+
+    `annotator` is the kind of the annotation; `segment_id` is the same for all of one episode and span.
+    """
     import pyarrow as pa
 
     return pa.schema(
         [
             ("annotation_id", pa.string()),
             ("episode_id", pa.string()),
+            ("annotator", pa.string()),
+            ("segment_id", pa.string()),
             ("start_seconds", pa.float64()),
             ("stop_seconds", pa.float64()),
             ("camera", pa.string()),
             ("text", pa.string()),
             ("maker_id", pa.string()),
-            ("acceptable", pa.bool_()),
-            ("grade", pa.string()),
-            ("score", pa.float64()),
         ]
     )

@@ -38,8 +38,17 @@ MAKERS = {
             Column(name="looked", type="timestamp", meaning="When."),
         ),
     ),
-    "caption": Maker(annotator="caption", version="1"),
-    "grade": Maker(annotator="grade", version="1"),
+    "caption": Maker(annotator="caption", version="1", fills_segments=True),
+    "grade": Maker(
+        annotator="grade",
+        version="1",
+        columns=(
+            Column(name="grade", type="string", meaning="Grade."),
+            Column(name="acceptable", type="bool", meaning="Is it?"),
+        ),
+        subject_kind="annotation",
+        after=("caption",),
+    ),
     "embed": Maker(annotator="embed", version="1"),
 }
 
@@ -231,12 +240,12 @@ REPAIRED: dict[str, tuple[Corrupt, str, int]] = {
     "vectors alone": (_unknown_key("vectors_four", "episode_id"), "no vectors without an episode in four", 1),
     "caption alone": (
         _unknown_key("segments", "annotation_id"),
-        "no segments without a caption in the log",
+        "no segments that the log does not show",
         1,
     ),
-    "caption twice": (_duplicate_rows("segments"), "each caption has one row in segments", 2),
-    "caption lost": (_delete_segment, "segments match the captions and grades of the log", 1),
-    "grade lost": (_change_grade, "segments match the captions and grades of the log", 1),
+    "caption twice": (_duplicate_rows("segments"), "each segment has one row in segments", 2),
+    "caption lost": (_delete_segment, "segments match the annotations of the log", 1),
+    "grade lost": (_change_grade, "segment column grade matches the log", 1),
     "number": (_set_value("path_length", 99.0, pa.float64()), "column path_length matches the log", 1),
     "missing": (_set_value("events", None, pa.int64()), "column events matches the log", 1),
     "text": (_set_value("phase", "other", pa.string()), "column phase matches the log", 1),

@@ -9,10 +9,10 @@ import pytest
 from ares.annotation import Annotation, Column, Maker
 from ares.episode import Record
 from ares.errors import StoreError
-from ares.store import reset_applied_sequence, sync
+from ares.store import reset_applied_sequence
 from ares.store.annotations import AnnotationStore, SqliteAnnotationStore
 from ares.store.database import Tables
-from ares.store.sync import apply_log
+from ares.store.sync import apply, apply_log, progress
 
 MakeAnnotation = Callable[..., Annotation]
 
@@ -27,10 +27,21 @@ _MOTION = Maker(
     ),
 )
 _CAPTION = Maker(
-    annotator="caption", version="1", columns=(Column(name="caption", type="string", meaning="Caption."),)
+    annotator="caption",
+    version="1",
+    columns=(Column(name="caption", type="string", meaning="Caption."),),
+    fills_segments=True,
 )
 _GRADE = Maker(
-    annotator="grade", version="1", columns=(Column(name="grade", type="string", meaning="Grade."),)
+    annotator="grade",
+    version="1",
+    columns=(
+        Column(name="grade", type="string", meaning="Grade."),
+        Column(name="acceptable", type="bool", meaning="Is it?", needs_current_maker=True),
+        Column(name="score", type="float64", meaning="Score."),
+    ),
+    subject_kind="annotation",
+    after=("caption",),
 )
 
 
@@ -152,7 +163,7 @@ def test_many_batches_are_one_log(
     motion: MakeAnnotation,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sync, "_READ_BATCH", 3)
+    monkeypatch.setattr(apply, "_READ_BATCH", 3)
     sqlite.append([motion(ids[number % 5], float(number), path_length=float(number)) for number in range(20)])
     assert apply_log(tables, sqlite) == 20
     assert _column(tables, "path_length") == {
@@ -160,7 +171,7 @@ def test_many_batches_are_one_log(
     }
 
 
-@pytest.mark.parametrize("step", ["episodes.set_values", "segments.upsert", "segments.set_grades", "save"])
+@pytest.mark.parametrize("step", ["episodes.set_values", "segments.upsert", "segments.set_values", "save"])
 def test_a_crash_at_any_step_is_mended(
     tables: Tables,
     sqlite: SqliteAnnotationStore,
@@ -176,7 +187,7 @@ def test_a_crash_at_any_step_is_mended(
     )
     verdict = {"grade": "not_acceptable", "acceptable": False, "score": 0.25}
     sqlite.append([motion(ids[1], path_length=1.0), caption, _graded(make_annotation, caption, verdict)])
-    owner = sync._AppliedSequence if step == "save" else type(getattr(tables, step.split(".")[0]))
+    owner = progress._StateTable if step == "save" else type(getattr(tables, step.split(".")[0]))
     name = step.split(".")[-1]
     original = getattr(owner, name)
 
@@ -271,7 +282,7 @@ def test_an_annotation_of_an_unknown_maker_is_told(
     sqlite.append([make_annotation(ids[0], maker_id="never stored")])
     with pytest.raises(StoreError, match="maker never stored is unknown"):
         apply_log(tables, sqlite)
-    assert tables.segments.count() == 1
+    assert tables.segments.count() == 0
 
 
 def test_half_an_emoji_does_not_stop_the_index(

@@ -28,6 +28,8 @@ def _rows(texts: list[str]) -> pa.Table:
         {
             "annotation_id": [f"caption{number}" for number in range(len(texts))],
             "episode_id": [f"episode{number}" for number in range(len(texts))],
+            "annotator": ["caption"] * len(texts),
+            "segment_id": [f"segment{number}" for number in range(len(texts))],
             "start_seconds": [float(number) for number in range(len(texts))],
             "stop_seconds": [float(number + 1) for number in range(len(texts))],
             "camera": ["front"] * len(texts),
@@ -103,13 +105,13 @@ def test_equal_scores_stand_in_one_order(tables: Tables) -> None:
         assert [hit.episode_id for hit in tables.segments.search_text("button", limit)] == expected[:limit]
 
 
-def test_writing_a_caption_again_keeps_its_grade(segments: SegmentTable) -> None:
+def test_writing_a_segment_again_keeps_what_annotators_said_of_it(segments: SegmentTable) -> None:
     verdict = {
         "annotation_id": ["caption1", "unknown"],
         "acceptable": [True, False],
         "grade": ["acceptable"] * 2,
     }
-    segments.set_grades(pa.table({**verdict, "score": pa.array([None, 0.5], pa.float64())}))
+    segments.set_values(pa.table({**verdict, "score": pa.array([None, 0.5], pa.float64())}))
     segments.upsert(_rows(_CAPTIONS))
     rows = {row["annotation_id"]: row for row in segments.read().to_pylist()}
     assert len(rows) == segments.count() == 6

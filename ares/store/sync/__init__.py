@@ -1,0 +1,44 @@
+"""Keeps the tables equal to what the annotation log says: columns of episodes, and segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.store.sync.apply import apply_log, read_changes
+    from ares.store.sync.changes import LogChanges
+    from ares.store.sync.makers import CONFLICT, DISAGREEMENT, MakerCatalog, declared_columns
+    from ares.store.sync.pins import PINS, pin_maker, read_pins
+    from ares.store.sync.progress import (
+        applied_sequence,
+        load_applied_state,
+        reset_applied_sequence,
+        skip_applied,
+    )
+    from ares.store.sync.shown import segment_id, select_shown
+    from ares.store.sync.views import conflict_changes, refresh_conflicts
+
+__all__ = [
+    "CONFLICT",
+    "DISAGREEMENT",
+    "PINS",
+    "LogChanges",
+    "MakerCatalog",
+    "applied_sequence",
+    "apply_log",
+    "conflict_changes",
+    "declared_columns",
+    "load_applied_state",
+    "pin_maker",
+    "read_changes",
+    "read_pins",
+    "refresh_conflicts",
+    "reset_applied_sequence",
+    "segment_id",
+    "select_shown",
+    "skip_applied",
+]
+
+__getattr__ = lazy_exports(__name__)

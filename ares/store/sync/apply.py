@@ -1,0 +1,233 @@
+"""Applies the annotation log to the Lance tables, and remembers up to which sequence number they are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ares.errors import StoreError
+from ares.store.annotations import AnnotationStore, LogEntry
+from ares.store.filters import batched, ids_filter
+from ares.store.lance import arrow_type, episode_schema, segment_schema
+from ares.store.sync.changes import ChangeCollector, LogChanges
+from ares.store.sync.columns import episode_column_types, segment_column_types
+from ares.store.sync.makers import MakerCatalog
+from ares.store.sync.pins import read_pins
+from ares.store.sync.progress import load_applied_state, save_applied_state
+from ares.store.sync.views import (
+    annotators_with_stale_values,
+    mark_stale,
+    refresh_conflicts,
+    wrongly_stale_episodes,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ares.store.database import Tables
+
+# Annotations per read of the log, and per write to the tables: each write goes through the ids of a whole table.
+_READ_BATCH, _WRITE_BATCH = 10_000, 50_000
+# Episodes whose columns are computed anew at once, and whose old segments are looked up.
+_RESOLVE_BATCH, _LOOKUP_BATCH = 10_000, 5_000
+
+
+def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
+    """Apply the annotations that the tables lack; applying one again changes nothing.
+
+    Values that are columns of the annotation's maker go to the episodes, annotations with a span to the segments,
+    values about a segment or an annotation to its segment; which maker is shown says `MakerCatalog`. A column that a
+    maker declares exists from then on, also before its first value.
+
+    Returns:
+        Number of annotations applied.
+
+    Raises:
+        StoreError: Some values do not have the declared type; all others have been applied by then.
+    """
+    # Numbers of annotations that existed already stay unused: the end of the log may lie behind its last annotation.
+    end = annotations.last_sequence()
+    catalog = MakerCatalog(annotations.makers())
+    tables.episodes.add_missing_columns(catalog.declared_schema())
+    job = _ApplyJob(tables, annotations)
+    job.follow_pins()
+    applied = sum(job.apply(changes) for changes in job.read_changes(job.state.sequence, _WRITE_BATCH))
+    job.finish(max(end, job.state.sequence))
+    if job.errors:
+        count, first = len(job.errors), next(iter(job.errors))
+        raise StoreError(f"{count} values of the annotation log cannot be shown as columns", first)
+    return applied
+
+
+def read_changes(tables: Tables, annotations: AnnotationStore, sequence: int) -> Iterator[LogChanges]:
+    """Yield the changes of the log from its start to a sequence number, in batches, without applying them."""
+    yield from _ApplyJob(tables, annotations).read_changes(0, _READ_BATCH, sequence)
+
+
+class _ApplyJob:
+    """One application of the log to the tables.
+
+    Attributes:
+        state: What the tables show, saved after every batch.
+        errors: Messages about values that cannot be shown.
+    """
+
+    def __init__(self, tables: Tables, annotations: AnnotationStore) -> None:
+        self._tables, self._annotations = tables, annotations
+        self.state = load_applied_state(tables)
+        self.errors: dict[str, None] = {}
+        self._load_makers()
+
+    def _load_makers(self) -> None:
+        makers = self._annotations.makers()
+        self.catalog = MakerCatalog(makers, read_pins(self._annotations), self.state.maker_sequences)
+        self._collector = ChangeCollector(
+            self._annotations,
+            self.catalog,
+            episode_column_types(self._tables.episodes.columns(), episode_schema().names, makers.values()),
+            segment_column_types(self._tables.segments.columns(), segment_schema().names, makers.values()),
+            self.state.mixed,
+        )
+
+    def read_changes(self, after: int, size: int, until: int | None = None) -> Iterator[LogChanges]:
+        """Yield the changes after a sequence number, up to another one, for `size` or more annotations at a time."""
+        changes = self._collector.new_changes(after)
+        while batch := self._read(changes.last_sequence, until):
+            if any(annotation.maker_id not in self.catalog.makers for _, annotation in batch):
+                self._collector.finish(changes)
+                self._load_makers()
+                self._collector.update_types(changes)
+            self._note_makers(batch)
+            self._collector.add(batch, changes)
+            if changes.annotation_count >= size:
+                self._collector.finish(changes)
+                yield changes
+                changes = self._collector.new_changes(changes.last_sequence)
+        if changes.annotation_count:
+            self._collector.finish(changes)
+            yield changes
+
+    def _read(self, after: int, until: int | None) -> list[LogEntry]:
+        batch = self._annotations.read(after=after, limit=_READ_BATCH)
+        return [entry for entry in batch if until is None or entry.sequence <= until]
+
+    def _note_makers(self, batch: Sequence[LogEntry]) -> None:
+        """Take note of who annotated last, and of what makes the columns of a group depend on several annotations."""
+        sequences = self.state.maker_sequences
+        for sequence, annotation in batch:
+            sequences[annotation.maker_id] = max(sequence, sequences.get(annotation.maker_id, 0))
+        catalog = self.catalog
+        names = catalog.several_makers() | catalog.pins.keys()
+        names |= {catalog.makers[annotation.maker_id].annotator for annotation in _repeated(batch, catalog)}
+        self.state.mixed.update(*(catalog.groups.get(name, {name}) for name in names))
+
+    def apply(self, changes: LogChanges) -> int:
+        """Write changes to the tables and save the state. Returns the number of annotations."""
+        self._write(changes)
+        self.state.sequence = changes.last_sequence
+        save_applied_state(self._tables, self.state)
+        return changes.annotation_count
+
+    def _write(self, changes: LogChanges) -> None:
+        write_changes(self._tables, changes)
+        self.errors |= dict.fromkeys(changes.errors)
+
+    def follow_pins(self) -> None:
+        """Compute the columns of annotators anew whose pinned maker has changed."""
+        before, pins = self.state.pins, self.catalog.pins
+        changed = {name for name in before.keys() | pins.keys() if before.get(name) != pins.get(name)}
+        groups = {self.catalog.groups[name] for name in changed if name in self.catalog.groups}
+        self.state.mixed.update(*groups)
+        for group in groups:
+            for ids in self._tables.episodes.id_batches():
+                self._resolve(sorted(ids), group)
+        if changed:
+            self.state.pins = dict(pins)
+            save_applied_state(self._tables, self.state)
+
+    def _resolve(self, episode_ids: Sequence[str], group: Collection[str]) -> None:
+        for ids in batched(episode_ids, _RESOLVE_BATCH):
+            changes = self._collector.new_changes(self.state.sequence)
+            self._collector.resolve(ids, group, changes)
+            self._write(changes)
+
+    def finish(self, end: int) -> None:
+        """Bring the columns up to date that compare makers, and mark the log as applied up to its end."""
+        if self.state.views_sequence < end:
+            for name in annotators_with_stale_values(self.catalog):
+                mark_stale(self._tables, self.catalog, name)
+                restored = sorted(wrongly_stale_episodes(self._tables, self.catalog, name))
+                self._resolve(restored, self.catalog.groups[name])
+            refresh_conflicts(self._tables, self.catalog)
+        if self.state.views_sequence < end or self.state.sequence < end:
+            self.state.views_sequence = self.state.sequence = end
+            save_applied_state(self._tables, self.state)
+
+
+def _repeated(batch: Sequence[LogEntry], catalog: MakerCatalog) -> Iterator[Any]:
+    """Annotations that cannot be applied one by one: see `MakerCatalog.mixes`, and several of one maker and episode."""
+    described = {name for maker in catalog.makers.values() for name in maker.after}
+    seen: set[tuple[str, str]] = set()
+    for _, annotation in batch:
+        maker = catalog.makers.get(annotation.maker_id)
+        if maker is None or maker.subject_kind != annotation.subject_kind:
+            continue
+        if catalog.mixes(annotation):
+            yield annotation
+        elif maker.annotator in described:
+            key = (annotation.maker_id, annotation.episode_id)
+            if key in seen:
+                yield annotation
+            seen.add(key)
+
+
+def write_changes(tables: Tables, changes: LogChanges) -> None:
+    """Write changes to the episodes and segments tables. Raises StoreError."""
+    for names, rows in _rows_by_columns("episode_id", changes.episode_values).items():
+        schema = _schema(("episode_id", *names), {"episode_id": "string", **changes.column_types})
+        tables.episodes.set_values(_to_table(rows, schema))
+    if changes.resolved:
+        _delete_old_segments(tables, changes)
+    own_types = {field.name: str(field.type).replace("double", "float64") for field in segment_schema()}
+    types = {**changes.segment_types, **own_types}
+    for names, rows in _rows_by_columns("annotation_id", changes.segment_rows).items():
+        tables.segments.upsert(_to_table(rows, _schema(("annotation_id", *names), types)))
+    for names, rows in _rows_by_columns("annotation_id", changes.segment_values).items():
+        tables.segments.set_values(_to_table(rows, _schema(("annotation_id", *names), types)))
+
+
+def _delete_old_segments(tables: Tables, changes: LogChanges) -> None:
+    """Delete the segments of resolved episodes that are no longer shown."""
+    for ids in batched(changes.resolved, _LOOKUP_BATCH):
+        rows = tables.segments.scan(["annotation_id", "episode_id", "annotator"], ids_filter(ids)).to_pylist()
+        tables.segments.delete(
+            [
+                row["annotation_id"]
+                for row in rows
+                if row["annotator"] in changes.resolved[row["episode_id"]]
+                and row["annotation_id"] not in changes.segment_rows
+            ]
+        )
+
+
+def _rows_by_columns(
+    key: str, rows: Mapping[str, Mapping[str, Any]]
+) -> dict[tuple[str, ...], list[dict[str, Any]]]:
+    """Group rows by the columns that they set; the keys are the sorted column names without that of the key."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for key_value, row in rows.items():
+        names = tuple(sorted(row.keys() - {key}))
+        groups.setdefault(names, []).append({**row, key: key_value})
+    return {names: group for names, group in groups.items() if names}
+
+
+def _schema(names: Sequence[str], types: Mapping[str, str]) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([(name, arrow_type(types[name])) for name in names])
+
+
+def _to_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(list(rows), schema=schema)

@@ -1,0 +1,95 @@
+"""Types of the columns that annotators fill, and which of their values fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ares.annotation import Column, Maker
+from ares.episode import Json
+from ares.store.lance import to_arrow_value, type_mismatch
+from ares.store.sync.makers import declared_columns, on_segments
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+Row = dict[str, Any]
+
+
+class ColumnTypes:
+    """The columns of one table that annotators may fill.
+
+    Args:
+        existing: Type by name of the columns that the table has.
+        source_columns: Columns that no annotator may fill.
+
+    Attributes:
+        types: Type by name; the first maker that declares a column determines it.
+    """
+
+    def __init__(self, existing: Mapping[str, str], source_columns: Collection[str]) -> None:
+        self._source_columns = set(source_columns)
+        self.types: dict[str, str] = dict(existing)
+        self._columns: dict[str, Column] = {}
+
+    def declare(self, columns: Iterable[Column]) -> None:
+        """Take note of the columns of makers."""
+        for column in columns:
+            self._columns.setdefault(column.name, column)
+            self.types.setdefault(column.name, column.episode_type)
+
+    def fit(
+        self,
+        values: Mapping[str, Json],
+        label: str,
+        errors: list[str],
+        columns: Iterable[Column] | None = None,
+    ) -> Row:
+        """The values that fit their columns, as Arrow takes them; messages about the others go to `errors`.
+
+        Args:
+            values: Value by column name; other keys are ignored.
+            label: What the values are of, for messages.
+            errors: Messages are added to it.
+            columns: The columns as their maker declares them, or None for all that are declared.
+        """
+        row: Row = {}
+        for column in self._columns.values() if columns is None else columns:
+            if column.name in values:
+                error = self._mismatch(column, values[column.name])
+                if error:
+                    errors.append(f"{error} in {label}")
+                else:
+                    row[column.name] = to_arrow_value(values[column.name], self.types[column.name])
+        return row
+
+    def _mismatch(self, column: Column, value: Json) -> str:
+        if column.name in self._source_columns:
+            return f"{column.name!r} is a column of the source"
+        type_name = self.types[column.name]
+        if type_name != column.episode_type:
+            return f"column {column.name!r} is {type_name}, but its maker declares {column.episode_type}"
+        return type_mismatch(value, type_name, f"column {column.name!r}", column.choices)
+
+
+def episode_column_types(
+    existing: Mapping[str, str], source_columns: Collection[str], makers: Iterable[Maker]
+) -> ColumnTypes:
+    """The columns of the episodes table."""
+    types = ColumnTypes(existing, source_columns)
+    types.declare(declared_columns(makers))
+    return types
+
+
+def segment_column_types(
+    existing: Mapping[str, str], own_columns: Collection[str], makers: Iterable[Maker]
+) -> ColumnTypes:
+    """The columns of the segments table."""
+    types = ColumnTypes(existing, own_columns)
+    types.declare(
+        # On a segment a column has the type of its values, and not that of their rollup.
+        Column(name=column.name, type=column.type, meaning=column.meaning, choices=column.choices)
+        for maker in makers
+        for column in on_segments(maker)
+    )
+    return types

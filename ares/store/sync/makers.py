@@ -1,0 +1,187 @@
+"""The makers of a workspace: which columns they fill, which depend on each other, and which are current."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ares.annotation import Annotation, Column, Maker
+from ares.store.lance import arrow_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CONFLICT, DISAGREEMENT = "conflict", "disagreement"
+# The word of a person stands above that of a consensus, and this above that of a model or code.
+_RANKS = {"person": 2, "consensus": 1}
+
+
+class MakerCatalog:
+    """The makers of a workspace, with the rules by which their annotations fill columns.
+
+    Annotators form a group when one describes the annotations or segments of another, or both fill one column. In a
+    *mixed* group the columns of an episode depend on several of its annotations, which are then read together: there
+    are several makers, a person, candidates, revisions, segments, or a pinned maker.
+
+    Args:
+        makers: Maker by maker_id.
+        pins: Pinned maker_id by annotator.
+        maker_sequences: Sequence number of the newest annotation by maker_id.
+    """
+
+    def __init__(
+        self,
+        makers: Mapping[str, Maker],
+        pins: Mapping[str, str] | None = None,
+        maker_sequences: Mapping[str, int] | None = None,
+    ) -> None:
+        self.makers = makers
+        self.pins = dict(pins or {})
+        self.maker_sequences = {} if maker_sequences is None else maker_sequences
+
+    @cached_property
+    def groups(self) -> dict[str, frozenset[str]]:
+        """The group of each annotator, itself included, by its name."""
+        groups: dict[str, frozenset[str]] = {}
+        for link in self._links():
+            joined = frozenset(link).union(*(groups.get(name, ()) for name in link))
+            groups |= dict.fromkeys(joined, joined)
+        return groups
+
+    def _links(self) -> Iterable[tuple[str, ...]]:
+        first_with_column: dict[str, str] = {}
+        for maker in self.makers.values():
+            yield maker.annotator, *maker.after
+            for column in maker.columns:
+                yield maker.annotator, first_with_column.setdefault(column.name, maker.annotator)
+
+    def in_order(self, group: Collection[str]) -> list[str]:
+        """The annotators of a group, each after those whose annotations it describes."""
+        after: dict[str, set[str]] = {name: set() for name in group}
+        for maker in self.makers.values():
+            if maker.annotator in after:
+                after[maker.annotator].update(after.keys() & set(maker.after))
+        ordered: list[str] = []
+        while len(ordered) < len(after):
+            ready = sorted(name for name in after if name not in ordered and after[name] <= set(ordered))
+            # Annotators that describe each other have no order; any will do.
+            ordered += ready or sorted(after.keys() - set(ordered))
+        return ordered
+
+    def of(self, names: Collection[str]) -> list[Maker]:
+        """The makers of some annotators."""
+        return [maker for maker in self.makers.values() if maker.annotator in names]
+
+    def is_projected(self, annotation: Annotation) -> bool:
+        """Whether an annotation is of the kind that its maker declares: others are kept in the log alone."""
+        maker = self.makers.get(annotation.maker_id)
+        return maker is not None and maker.subject_kind == annotation.subject_kind
+
+    def mixes(self, annotation: Annotation) -> bool:
+        """Whether an annotation is of a kind that makes its group mixed by itself."""
+        maker = self.makers[annotation.maker_id]
+        return bool(
+            annotation.part
+            or annotation.ordinal
+            or annotation.revision
+            or maker.kind in _RANKS
+            or maker.subject_kind == "segment"
+            or any(column.rollup for column in maker.columns)
+        )
+
+    def several_makers(self) -> set[str]:
+        """Annotators of which several makers have annotations."""
+        names = [self.makers[key].annotator for key in self.maker_sequences if key in self.makers]
+        return {name for name in names if names.count(name) > 1}
+
+    def current(self, annotator: str) -> str:
+        """The maker_id of the current maker: the pinned one, else the model or code that annotated last; or ""."""
+        if annotator in self.pins:
+            return self.pins[annotator]
+        candidates = [
+            (self.maker_sequences[maker.maker_id], maker.maker_id)
+            for maker in self.of([annotator])
+            if maker.kind not in _RANKS and maker.maker_id in self.maker_sequences
+        ]
+        return max(candidates, default=(0, ""))[1]
+
+    def is_stale(self, maker: Maker) -> bool:
+        """Whether the values of a maker are no longer those of the current one; the word of people never is."""
+        return maker.kind not in _RANKS and maker.maker_id != self.current(maker.annotator)
+
+    def choose(self, annotator: str, candidates: Sequence[Annotation]) -> str:
+        """The maker_id whose annotations are shown, of candidates in the order of the log; "" for none."""
+        if annotator in self.pins:
+            return self.pins[annotator]
+        ranks = [
+            (_RANKS.get(self.makers[annotation.maker_id].kind, 0), position)
+            for position, annotation in enumerate(candidates)
+        ]
+        return candidates[max(ranks)[1]].maker_id if ranks else ""
+
+    def episode_columns(self, names: Collection[str]) -> dict[str, str]:
+        """Type by name of the columns that some annotators fill in the episodes table."""
+        return {
+            column.name: column.episode_type for maker in self.of(names) for column in _on_episodes(maker)
+        }
+
+    def segment_columns(self, names: Collection[str]) -> dict[str, str]:
+        """Type by name of the columns that some annotators fill in the segments table."""
+        return {column.name: column.type for maker in self.of(names) for column in on_segments(maker)}
+
+    def declared_schema(self) -> pa.Schema:
+        """Every column of the episodes table that a maker declares or that follows from it."""
+        import pyarrow as pa
+
+        columns = {column.name: column.episode_type for column in declared_columns(self.makers.values())}
+        return pa.schema([(name, arrow_type(type_name)) for name, type_name in columns.items()])
+
+
+def on_segments(maker: Maker) -> list[Column]:
+    """The columns that a maker fills in the segments table."""
+    if maker.subject_kind in ("segment", "annotation"):
+        return list(maker.columns)
+    return [column for column in maker.columns if column.rollup] if maker.fills_segments else []
+
+
+def stale_column(annotator: str) -> str:
+    """Name of the column that says whether a value is by another maker than the current one."""
+    return f"{annotator}_stale"
+
+
+def maker_column(annotator: str) -> str:
+    """Name of the column with the maker_id of a value."""
+    return f"{annotator}_maker"
+
+
+def needs_current(maker: Maker) -> bool:
+    """Whether some columns of a maker are empty unless it is the current one."""
+    return any(column.needs_current_maker for column in maker.columns)
+
+
+def declared_columns(makers: Iterable[Maker]) -> list[Column]:
+    """Every column of the episodes table that makers fill: those they declare, and those that compare makers."""
+    all_makers = list(makers)
+    columns = [column for maker in all_makers for column in _on_episodes(maker)]
+    if any(column.is_outcome for column in columns):
+        columns.append(
+            Column(
+                name=CONFLICT, type="string", meaning="Who says success and who says failure, if they differ."
+            )
+        )
+    names = [maker.annotator for maker in all_makers]
+    if len(set(names)) < len(names):
+        meaning = "Columns for which two makers of an annotator differ."
+        columns.append(Column(name=DISAGREEMENT, type="list<string>", meaning=meaning))
+    return columns
+
+
+def _on_episodes(maker: Maker) -> list[Column]:
+    columns = [column for column in maker.columns if column.rollup or maker.subject_kind != "segment"]
+    if needs_current(maker):
+        name = maker.annotator
+        stale = f"Whether the {name} is by another maker than the current one."
+        columns.append(Column(name=stale_column(name), type="bool", meaning=stale))
+        columns.append(Column(name=maker_column(name), type="string", meaning=f"Maker of the {name}."))
+    return columns

@@ -1,0 +1,111 @@
+"""How far the tables have followed the log, stored in a table beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ares.store.database import Tables
+
+_LOG, _VIEWS, _MAKER, _MIXED, _PIN = "log", "views", "maker/", "mixed/", "pin/"
+
+
+@dataclass(slots=True)
+class AppliedState:
+    """What the tables show.
+
+    Attributes:
+        sequence: Sequence number of the log up to which they are complete; 0 before the first annotation.
+        views_sequence: The same of the columns that compare makers, which are computed last.
+        maker_sequences: Sequence number of the newest applied annotation, by maker_id.
+        mixed: Annotators whose columns depend on several annotations of an episode; see `MakerCatalog`.
+        pins: The pinned maker_id by annotator.
+    """
+
+    sequence: int = 0
+    views_sequence: int = 0
+    maker_sequences: dict[str, int] = field(default_factory=dict)
+    mixed: set[str] = field(default_factory=set)
+    pins: dict[str, str] = field(default_factory=dict)
+
+    def to_rows(self) -> dict[str, int]:
+        """The state as a number by key."""
+        return {
+            _LOG: self.sequence,
+            _VIEWS: self.views_sequence,
+            **{f"{_MAKER}{maker_id}": sequence for maker_id, sequence in self.maker_sequences.items()},
+            **{f"{_MIXED}{name}": 1 for name in self.mixed},
+            **{f"{_PIN}{name}/{maker_id}": 1 for name, maker_id in self.pins.items()},
+        }
+
+
+def load_applied_state(tables: Tables) -> AppliedState:
+    """The state of the tables of a workspace. Raises StoreError when they cannot be read."""
+    rows = _StateTable(tables).load()
+    pins = (key.removeprefix(_PIN).rpartition("/") for key in rows if key.startswith(_PIN))
+    return AppliedState(
+        sequence=rows.get(_LOG, 0),
+        views_sequence=rows.get(_VIEWS, 0),
+        maker_sequences={
+            key.removeprefix(_MAKER): sequence for key, sequence in rows.items() if key.startswith(_MAKER)
+        },
+        mixed={key.removeprefix(_MIXED) for key in rows if key.startswith(_MIXED)},
+        pins={name: maker_id for name, _, maker_id in pins},
+    )
+
+
+def save_applied_state(tables: Tables, state: AppliedState) -> None:
+    """Store a state; only what has changed is written. Raises StoreError."""
+    table = _StateTable(tables)
+    before, after = table.load(), state.to_rows()
+    # 0 stands for a row that is not there: a table of few rows is not worth a deletion.
+    after |= dict.fromkeys(before.keys() - after.keys(), 0)
+    table.save({key: number for key, number in after.items() if before.get(key, 0) != number})
+
+
+def applied_sequence(tables: Tables) -> int:
+    """Return the sequence number of the log up to which the tables are complete; 0 before the first annotation."""
+    return _StateTable(tables).load().get(_LOG, 0)
+
+
+def skip_applied(tables: Tables, after: int, until: int, maker_id: str) -> None:
+    """Skip the annotations (after, until] of one maker, whose values were written with the rows of their episodes.
+
+    Nothing happens unless the tables are complete up to `after`: then `apply_log` applies them as any others.
+    """
+    state = load_applied_state(tables)
+    if after < until and state.sequence == after:
+        if state.views_sequence == after:
+            state.views_sequence = until
+        state.sequence = state.maker_sequences[maker_id] = until
+        save_applied_state(tables, state)
+
+
+def reset_applied_sequence(tables: Tables) -> None:
+    """Let the next `apply_log` start from the first annotation, to repair tables that were lost or recreated."""
+    save_applied_state(tables, AppliedState())
+
+
+class _StateTable:
+    """The Lance table of the state: a number by key."""
+
+    def __init__(self, tables: Tables) -> None:
+        import pyarrow as pa
+
+        self._schema = pa.schema([("key", pa.string()), ("sequence", pa.int64())])
+        self._table = tables.connection.table("index_state", self._schema)
+
+    def load(self) -> dict[str, int]:
+        rows = self._table.dataset().to_table().to_pylist()
+        return {row["key"]: int(row["sequence"]) for row in rows if row["sequence"]}
+
+    def save(self, rows: dict[str, int]) -> None:
+        import pyarrow as pa
+
+        if rows:
+            columns = {"key": list(rows), "sequence": list(rows.values())}
+            merge = self._table.writer().merge_insert("key")
+            merge.when_matched_update_all().when_not_matched_insert_all().execute(
+                pa.table(columns, schema=self._schema)
+            )
