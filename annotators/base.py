@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from ares.annotation import Annotation, Cost, Maker
+from ares.annotation import Annotation, Cost, Maker, SubjectKind
 from ares.episode import Episode, Trajectory
 from ares.errors import AresError
 from ares.settings import Settings
@@ -44,22 +44,60 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What one Work is about: an episode, a segment of it, or an annotation.
+
+    Attributes:
+        kind: What it is.
+        id: episode_id, id of the segment, or annotation_id; see `ares.annotation.Annotation.subject`.
+        episode: The episode.
+        start_seconds: Start of its span [start_seconds, stop_seconds).
+        stop_seconds: End of the span.
+        annotation: The annotation, or the one that made the segment; None when the episode is the subject.
+    """
+
+    kind: SubjectKind
+    id: str
+    episode: Episode
+    start_seconds: float
+    stop_seconds: float
+    annotation: Annotation | None = None
+
+    @property
+    def is_whole_episode(self) -> bool:
+        """Whether the span covers the episode."""
+        return self.start_seconds <= 0.0 and self.stop_seconds >= self.episode.duration_seconds
+
+
+def episode_subject(episode: Episode) -> Subject:
+    """An episode as a subject."""
+    return Subject(
+        kind="episode",
+        id=episode.episode_id,
+        episode=episode,
+        start_seconds=0.0,
+        stop_seconds=episode.duration_seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """One subject to annotate, with the data that was read for it.
 
     Attributes:
-        episode: The episode.
-        subject: episode_id, or the annotation_id of the caption to grade.
-        subject_annotation: That caption, or None when the episode itself is the subject.
+        subject: The subject.
         frames: Decoded frames of the seconds that the annotator selected.
-        trajectory: Signals, when the annotator needs them.
+        trajectory: Signals of the whole episode, when the annotator needs them.
     """
 
-    episode: Episode
-    subject: str
-    subject_annotation: Annotation | None
+    subject: Subject
     frames: Frames
     trajectory: Trajectory | None
+
+    @property
+    def episode(self) -> Episode:
+        """The episode that the subject belongs to."""
+        return self.subject.episode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,12 +132,12 @@ class Result:
     vectors: Sequence[FrameVectors] = ()
 
 
-def no_frames(episode: Episode) -> CameraSeconds:
+def no_frames(subject: Subject) -> CameraSeconds:
     """Select no frame."""
     return {}
 
 
-def no_cost(episode: Episode) -> Cost:
+def no_cost(subject: Subject) -> Cost:
     """A cost of nothing but time."""
     return Cost()
 
@@ -109,10 +147,11 @@ class Annotator:
     """An annotator, ready to run; the entry points of "ares.annotators" hold factories of them, see `Factory`.
 
     Attributes:
-        maker: Name, version, model and settings, stored with its annotations.
+        maker: Name, version, model and settings, stored with its annotations. It says what the annotator describes:
+            one Work per episode, per segment, or per annotation of the annotators that `maker.after` names.
         process: Works on a batch; one Result or AresError per Work, in order. Any other exception is a bug.
-        select_frames: Seconds per camera that it needs decoded; all annotators of a run share one decoding.
-        subject_kind: "episode", or "caption" for one Work per caption.
+        select_frames: Seconds per camera that it needs decoded, of one subject and its span; all annotators of a run
+            share one decoding.
         needs_signals: Whether it needs the trajectory.
         batch_size: Most Works in one call.
         workers: Calls at the same time (several only for remote models).
@@ -122,13 +161,12 @@ class Annotator:
 
     maker: Maker
     process: Callable[[Sequence[Work]], Sequence[Result | AresError]]
-    select_frames: Callable[[Episode], CameraSeconds] = no_frames
-    subject_kind: Literal["episode", "caption"] = "episode"
+    select_frames: Callable[[Subject], CameraSeconds] = no_frames
     needs_signals: bool = False
     batch_size: int = 1
     workers: int = 1
     space: str = ""
-    estimate: Callable[[Episode], Cost] = no_cost
+    estimate: Callable[[Subject], Cost] = no_cost
 
 
 Factory = Callable[[Options, "Stores"], Annotator]
@@ -139,23 +177,37 @@ def new_annotation(
     maker: Maker,
     value: Mapping[str, Json],
     *,
+    span: tuple[float, float] | None = None,
     camera: str = "",
     frames: Sequence[float] = (),
     cost: Cost | None = None,
+    ordinal: int = 0,
 ) -> Annotation:
-    """An annotation of a work's subject, over the whole episode or over the span of the caption that is the subject."""
-    caption = work.subject_annotation
+    """An annotation of a work's subject.
+
+    Args:
+        work: The work.
+        maker: Its maker.
+        value: What it says; keys that are columns of the maker become filter columns.
+        span: Start and stop in seconds, for an annotator that finds segments; by default those of the subject.
+        camera: Camera that it was made from, or "".
+        frames: Seconds of the frames that the maker was given.
+        cost: What it cost.
+        ordinal: Number of the candidate or vote, where one maker gives several of one subject.
+    """
+    start, stop = span or (work.subject.start_seconds, work.subject.stop_seconds)
     return Annotation(
         episode_id=work.episode.episode_id,
         name=maker.annotator,
         value=value,
         maker_id=maker.maker_id,
-        subject=work.subject,
-        start_seconds=caption.start_seconds if caption else 0.0,
-        stop_seconds=caption.stop_seconds if caption else work.episode.duration_seconds,
+        subject=work.subject.id,
+        start_seconds=start,
+        stop_seconds=stop,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         camera=camera,
         frames=tuple(frames),
         cost=cost or Cost(),
-        subject_kind=maker.subject_kind,
+        subject_kind=work.subject.kind,
+        ordinal=ordinal,
     )

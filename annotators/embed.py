@@ -41,7 +41,7 @@ def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
     return Annotator(
         maker=maker,
         process=lambda works: _process(works, encoder, maker, options.camera),
-        select_frames=lambda episode: sample_seconds(episode, options.camera),
+        select_frames=lambda subject: sample_seconds(subject.episode, options.camera),
         batch_size=_BATCH_SIZE,
         space=encoder.name,
     )

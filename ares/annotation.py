@@ -16,6 +16,7 @@ MakerKind = Literal["model", "code", "person", "consensus"]
 # How the values of an episode's segments become one value of the episode; "" shows them on the segments alone.
 Rollup = Literal["", "all", "any", "sum", "mean", "min", "max", "list"]
 
+_BY_SUBJECT = cast("SubjectKind", "")
 # Created once: creating an encoder takes as long as encoding a small value.
 _CANONICAL_ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -157,7 +158,7 @@ class Annotation:
     camera: str = ""
     frames: tuple[float, ...] = ()
     cost: Cost = field(default_factory=Cost)
-    subject_kind: SubjectKind = cast("SubjectKind", "")
+    subject_kind: SubjectKind = _BY_SUBJECT
     part: str = ""
     ordinal: int = 0
     revision: int = 0

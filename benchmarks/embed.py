@@ -29,7 +29,7 @@ def benchmark_embedding(model: str, model_name: str, rounds: int = 5) -> Iterato
         model_name: Name of the model in the result.
         rounds: How often both sides are measured.
     """
-    from annotators.base import Options
+    from annotators.base import Options, episode_subject
     from annotators.embed import make_embed_annotator
     from ares.jobs import PipelineStage, run_pipeline
     from ares.settings import settings_from_environment
@@ -50,7 +50,9 @@ def benchmark_embedding(model: str, model_name: str, rounds: int = 5) -> Iterato
         decoded_bundles = [_make_bundle(episode, annotator) for episode in episodes]
         _decode_batch(decoded_bundles)
         frames = sum(
-            len(seconds) for episode in episodes for seconds in annotator.select_frames(episode).values()
+            len(seconds)
+            for episode in episodes
+            for seconds in annotator.select_frames(episode_subject(episode)).values()
         )
         stages = [
             PipelineStage("read", _decode_batch, batch_size=4, workers=8),
@@ -71,22 +73,16 @@ def benchmark_embedding(model: str, model_name: str, rounds: int = 5) -> Iterato
 
 
 def _make_bundle(episode: Episode, annotator: Annotator) -> EpisodeBundle:
+    from annotators.base import episode_subject
     from annotators.runner import EpisodeBundle, Frames
 
-    return EpisodeBundle(episode, Frames(episode, [annotator.select_frames(episode)]))
+    return EpisodeBundle(episode, Frames(episode, [annotator.select_frames(episode_subject(episode))]))
 
 
 def _make_work(bundle: EpisodeBundle) -> Work:
-    from annotators.base import Work
+    from annotators.base import Work, episode_subject
 
-    episode = bundle.episode
-    return Work(
-        episode=episode,
-        subject=episode.episode_id,
-        subject_annotation=None,
-        frames=bundle.frames,
-        trajectory=None,
-    )
+    return Work(subject=episode_subject(bundle.episode), frames=bundle.frames, trajectory=None)
 
 
 def _decode_batch(batch: list[EpisodeBundle]) -> None:

@@ -107,7 +107,7 @@ def _estimate_caption_judge(ws: Workspace) -> None:
     (maker,) = (maker for maker in ws.stores.annotations.makers().values() if maker.annotator == "grade")
     annotators.add(
         "judge",
-        lambda options, stores: Annotator(maker=maker, process=lambda works: [], subject_kind="caption"),
+        lambda options, stores: Annotator(maker=maker, process=lambda works: []),
     )
     estimate_cost(ws.stores, ["judge"], Options(settings=ws.settings))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 from annotators.base import Options
@@ -16,7 +17,10 @@ from ingest.checks import CHECKER
 _BATCH_SIZE = 20_000
 _CREATED = "2026-01-01T00:00:00+00:00"
 _CAPTION = Maker(
-    annotator="caption", version="1", columns=(Column(name="caption", type="string", meaning="Made up."),)
+    annotator="caption",
+    version="1",
+    columns=(Column(name="caption", type="string", meaning="Made up."),),
+    fills_segments=True,
 )
 _GRADE = Maker(
     annotator="grade",
@@ -26,6 +30,8 @@ _GRADE = Maker(
         Column(name="grade", type="string", meaning="Made up."),
         Column(name="score", type="float64", meaning="Made up."),
     ),
+    subject_kind="annotation",
+    after=("caption",),
 )
 
 
@@ -38,10 +44,7 @@ def append_synthetic_annotations(ws: Workspace, seed: int = 0, captions_per_epis
         captions_per_episode: Captions of each episode, each by a maker of its own and with a grade.
     """
     motion_maker = make_motion_annotator(Options(settings=ws.settings), ws.stores).maker
-    captioners = [
-        Maker(annotator="caption", version=str(number + 1), columns=_CAPTION.columns)
-        for number in range(captions_per_episode)
-    ]
+    captioners = [replace(_CAPTION, version=str(number + 1)) for number in range(captions_per_episode)]
     for maker in (motion_maker, _GRADE, CHECKER, *captioners):
         ws.stores.annotations.add_maker(maker)
     annotations = _annotations(ws, random.Random(seed), motion_maker, captioners)

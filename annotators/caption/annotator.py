@@ -67,10 +67,10 @@ def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
     return Annotator(
         maker=captioner.maker,
         process=lambda works: _process(works, captioner),
-        select_frames=lambda episode: select_frame_seconds(episode, options.camera, layout.count),
+        select_frames=lambda subject: select_frame_seconds(subject, options.camera, layout.count),
         batch_size=vlm.batch_size,
         workers=vlm.workers,
-        estimate=lambda episode: _estimate(layout, spec, options.settings.price),
+        estimate=lambda subject: _estimate(layout, spec, options.settings.price),
     )
 
 
@@ -106,7 +106,7 @@ def _process(works: Sequence[Work], captioner: Captioner) -> list[Result | AresE
 
 
 def _request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
-    seconds = select_frame_seconds(work.episode, captioner.camera, captioner.layout.count)
+    seconds = select_frame_seconds(work.subject, captioner.camera, captioner.layout.count)
     if not seconds:
         return MediaError("episode has no such camera", f"{captioner.camera or 'any'!r}")
     (camera, camera_seconds), *_ = seconds.items()
@@ -131,7 +131,7 @@ def _result(work: Work, captioner: Captioner, reply: VlmReply | AresError) -> Re
     if reply.text != text:
         value["raw"] = reply.text
     (camera, camera_seconds), *_ = select_frame_seconds(
-        work.episode, captioner.camera, captioner.layout.count
+        work.subject, captioner.camera, captioner.layout.count
     ).items()
     annotation = new_annotation(
         work, captioner.maker, value, camera=camera, frames=camera_seconds, cost=reply.cost

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from annotators.base import Subject
 from annotators.runner import CameraSeconds
 from ares.episode import Camera, Episode
 from ares.errors import RequestError
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 _MAX_FRAMES = 64
 _TILES = 3
+# A boundary that is a frame's own second up to rounding belongs to that frame.
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +68,40 @@ def pick_camera(episode: Episode, name: str) -> Camera | None:
     return next((camera for camera in episode.good_cameras if not name or camera.name == name), None)
 
 
-def select_frame_seconds(episode: Episode, camera: str, count: int) -> CameraSeconds:
-    """`count` seconds of one camera, evenly spread over its frames, first and last included."""
-    selected = pick_camera(episode, camera)
-    return {selected.name: evenly_spaced_seconds(selected, count)} if selected else {}
+def select_frame_seconds(subject: Subject, camera: str, count: int) -> CameraSeconds:
+    """`count` seconds of one camera, evenly spread over its frames in the span of a subject, ends included."""
+    selected = pick_camera(subject.episode, camera)
+    return {selected.name: evenly_spaced_seconds(selected, count, subject=subject)} if selected else {}
 
 
-def evenly_spaced_seconds(camera: Camera, count: int, last_frames: int | None = None) -> list[float]:
-    """Seconds of `count` frames, evenly spread over all frames or over the `last_frames`, ends included."""
-    frames = max(camera.media.num_frames, 1)
-    first = max(frames - last_frames, 0) if last_frames else 0
-    step = (frames - 1 - first) / max(count - 1, 1)
+def evenly_spaced_seconds(
+    camera: Camera, count: int, *, last_frames: int | None = None, subject: Subject | None = None
+) -> list[float]:
+    """Seconds of `count` frames, evenly spread, ends included.
+
+    Args:
+        camera: The camera.
+        count: Most frames; fewer where there are not as many.
+        last_frames: Only so many frames at the end.
+        subject: Only frames in its span; None for all of the camera.
+    """
+    first, last = _frame_range(camera, subject)
+    if last_frames:
+        first = max(first, last + 1 - last_frames)
+    step = (last - first) / max(count - 1, 1)
     indices = sorted({round(first + step * position) for position in range(count)})
     return [frame_second(index, camera.media.rate_hz) for index in indices]
+
+
+def _frame_range(camera: Camera, subject: Subject | None) -> tuple[int, int]:
+    """The first and the last frame of a camera that lie in the span of a subject; one frame where none does."""
+    last = max(camera.media.num_frames, 1) - 1
+    if subject is None or subject.is_whole_episode:
+        return 0, last
+    rate = camera.media.rate_hz
+    start = min(math.ceil(subject.start_seconds * rate - _ROUNDING), last)
+    stop = min(math.ceil(subject.stop_seconds * rate - _ROUNDING) - 1, last)
+    return start, max(start, stop)
 
 
 def frame_second(index: int, rate_hz: float) -> float:

@@ -101,11 +101,10 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         maker=maker,
         process=lambda works: _process(works, grader, stores),
         select_frames=judge.select_frames,
-        subject_kind="caption",
         needs_signals=True,
         batch_size=judge.batch_size,
         workers=judge.workers,
-        estimate=lambda episode: judge.estimate(rubric.criteria),
+        estimate=lambda subject: judge.estimate(rubric.criteria),
     )
 
 
@@ -158,9 +157,9 @@ class _PreparedCaption:
 
 
 def _prepare(work: Work, grader: Grader, captioners: dict[str, Maker]) -> _PreparedCaption | AresError:
-    caption = work.subject_annotation
+    caption = work.subject.annotation
     if caption is None:
-        raise ValueError(f"a grade needs a caption, but work {work.subject} has none")
+        raise ValueError(f"a grade needs a caption, but work {work.subject.id} has none")
     maker = captioners.get(caption.maker_id)
     if maker is not None and _is_same_family(grader.judge, maker):
         return _same_family_error(grader.judge, maker)
@@ -235,7 +234,7 @@ def _result(prepared: _PreparedCaption, judgement: Judgement, grader: Grader) ->
     }
     work = prepared.case.work
     seconds = sorted({second for ruling in rulings for second in ruling.evidence})
-    cameras = list(grader.judge.select_frames(work.episode))
+    cameras = list(grader.judge.select_frames(work.subject))
     camera = cameras[0] if len(cameras) == 1 else ""
     annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=judgement.cost)
     return Result(annotations=[annotation])

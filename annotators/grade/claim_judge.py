@@ -9,13 +9,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from annotators.base import Subject
 from annotators.caption import FrameLayout, select_frame_seconds
 from annotators.grade.judge import Case, Judgement
 from annotators.models import Vlm, VlmReply, VlmRequest, price_usd
 from annotators.prompts import read_prompt
 from annotators.runner import CameraSeconds
 from ares.annotation import Cost, short_hash
-from ares.episode import Episode
 from ares.errors import AresError, MediaError
 from ares.rubric import Criterion, Ruling, Verdict
 from ares.settings import Settings
@@ -55,9 +55,9 @@ class ClaimJudge:
         self.batch_size, self.workers = vlm.batch_size, vlm.workers
         self.prompt_hash = short_hash([read_prompt(_PACKAGE, "grade"), read_prompt(_PACKAGE, "grade_system")])
 
-    def select_frames(self, episode: Episode) -> CameraSeconds:
+    def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames that the layout takes."""
-        return select_frame_seconds(episode, self._camera, self._layout.count)
+        return select_frame_seconds(subject, self._camera, self._layout.count)
 
     def estimate(self, criteria: Sequence[Criterion]) -> Cost:
         """One call per criterion that a model can check."""
@@ -73,7 +73,7 @@ class ClaimJudge:
         return [self._judge_case(case) for case in cases]
 
     def _judge_case(self, case: Case) -> Judgement | AresError:
-        seconds = self.select_frames(case.work.episode)
+        seconds = self.select_frames(case.work.subject)
         if not seconds:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
         (camera, camera_seconds), *_ = seconds.items()

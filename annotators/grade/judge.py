@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from annotators.base import Work
+from annotators.base import Subject, Work
 from annotators.models import ModelProperties
 from annotators.runner import CameraSeconds
 from ares.annotation import Cost
-from ares.episode import Episode
 from ares.errors import AresError
 from ares.rubric import CaptionSlots, Criterion, Ruling
 
@@ -47,8 +46,8 @@ class Judge(ModelProperties, Protocol):
     def prompt_hash(self) -> str:
         """Hash of its prompts, or "" where the rubric holds them all."""
 
-    def select_frames(self, episode: Episode) -> CameraSeconds:
-        """Frames that it needs."""
+    def select_frames(self, subject: Subject) -> CameraSeconds:
+        """Frames that it needs of the span of a caption."""
 
     def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | AresError]:
         """One result per case; an error means that the model could not be called, and that a retry may help."""

@@ -9,12 +9,13 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from annotators.base import Subject
 from annotators.caption import evenly_spaced_seconds
 from annotators.grade.judge import Case, Judgement
 from annotators.grade.vocabulary import MIN_PHRASES
 from annotators.runner import CameraSeconds
 from ares.annotation import Cost
-from ares.episode import Camera, Episode
+from ares.episode import Camera
 from ares.errors import AresError, MediaError
 from ares.rubric import CaptionSlots, Criterion, Probe, Ruling, Verdict, parse_caption, slot_matches
 
@@ -88,9 +89,9 @@ class ProbeJudge:
         """A cost of nothing but time."""
         return Cost()
 
-    def select_frames(self, episode: Episode) -> CameraSeconds:
-        """Frames over the episode, and its last frames, of every good camera or of the configured one."""
-        return {camera.name: sorted({*task, *last}) for camera, task, last in self._camera_seconds(episode)}
+    def select_frames(self, subject: Subject) -> CameraSeconds:
+        """Frames over the span, and its last frames, of every good camera or of the configured one."""
+        return {camera.name: sorted({*task, *last}) for camera, task, last in self._camera_seconds(subject)}
 
     def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | AresError]:
         """Rulings by one pass of the model over the frames of all cases."""
@@ -128,7 +129,7 @@ class ProbeJudge:
         ]
 
     def _read_frames(self, case: Case) -> _CaseFrames | AresError:
-        camera_seconds = self._camera_seconds(case.work.episode)
+        camera_seconds = self._camera_seconds(case.work.subject)
         if not camera_seconds:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
         frames = case.work.frames
@@ -142,8 +143,8 @@ class ProbeJudge:
         _, task_seconds, last_seconds = camera_seconds[0]
         return _CaseFrames(cameras, tuple(task_seconds), tuple(last_seconds))
 
-    def _camera_seconds(self, episode: Episode) -> list[tuple[Camera, list[float], list[float]]]:
-        """Cameras with seconds over the episode and at its end.
+    def _camera_seconds(self, subject: Subject) -> list[tuple[Camera, list[float], list[float]]]:
+        """Cameras with seconds over the span of a subject and at its end.
 
         All good cameras: another view may show what the captioner's camera does not.
         """
@@ -151,10 +152,10 @@ class ProbeJudge:
         return [
             (
                 camera,
-                evenly_spaced_seconds(camera, task_count),
-                evenly_spaced_seconds(camera, last_count, last_frames=last_count),
+                evenly_spaced_seconds(camera, task_count, subject=subject),
+                evenly_spaced_seconds(camera, last_count, last_frames=last_count, subject=subject),
             )
-            for camera in episode.good_cameras
+            for camera in subject.episode.good_cameras
             if not self._camera or camera.name == self._camera
         ]
 

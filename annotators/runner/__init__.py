@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from annotators.runner.frames import CameraSeconds, Frames
     from annotators.runner.quote import estimate_cost
     from annotators.runner.run import annotate
-    from annotators.runner.task import EpisodeBundle
+    from annotators.runner.subjects import EpisodeBundle
 
 __all__ = ["CameraSeconds", "EpisodeBundle", "Frames", "annotate", "estimate_cost"]
 

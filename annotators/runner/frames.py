@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ares.episode import Episode
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 CameraSeconds = Mapping[str, Sequence[float]]
 
 
+def unite_requests(requests: Iterable[CameraSeconds]) -> dict[str, list[float]]:
+    """The sorted seconds of several requests, by camera."""
+    union: dict[str, set[float]] = {}
+    for request in requests:
+        for camera, seconds in request.items():
+            union.setdefault(camera, set()).update(seconds)
+    return {camera: sorted(seconds) for camera, seconds in union.items() if seconds}
+
+
 class Frames:
     """Decoded frames by camera and second.
 
@@ -26,12 +35,21 @@ class Frames:
 
     def __init__(self, episode: Episode, requests: Sequence[CameraSeconds]) -> None:
         self._episode = episode
-        union: dict[str, set[float]] = {}
-        for request in requests:
-            for camera, seconds in request.items():
-                union.setdefault(camera, set()).update(seconds)
-        self._seconds = {camera: sorted(seconds) for camera, seconds in union.items() if seconds}
+        self._seconds = unite_requests(requests)
         self._decoded: dict[str, dict[float, NDArray[np.uint8]] | MediaError] = {}
+
+    @property
+    def requested(self) -> CameraSeconds:
+        """The seconds that can be read, by camera."""
+        return self._seconds
+
+    def missing(self, request: CameraSeconds) -> CameraSeconds:
+        """The part of a request that cannot be read here."""
+        missing = {
+            camera: sorted(set(seconds) - set(self.requested.get(camera, ())))
+            for camera, seconds in request.items()
+        }
+        return {camera: seconds for camera, seconds in missing.items() if seconds}
 
     def decode(self) -> None:
         """Decode the requested frames; the error of a camera that cannot be decoded is raised later, by `at`."""
@@ -57,3 +75,35 @@ class Frames:
         if isinstance(decoded, MediaError):
             raise decoded
         return np.stack([decoded[second] for second in seconds])
+
+
+class LayeredFrames(Frames):
+    """Frames of which some were requested later than others: those of a segment that the same run has made.
+
+    Args:
+        first: The frames that were requested first.
+        later: The others.
+    """
+
+    def __init__(self, first: Frames, later: Frames) -> None:
+        self._first, self._later = first, later
+
+    @property
+    def requested(self) -> CameraSeconds:
+        """The seconds that can be read, by camera."""
+        first, later = self._first.requested, self._later.requested
+        return {camera: [*first.get(camera, ()), *later.get(camera, ())] for camera in {*first, *later}}
+
+    def decode(self) -> None:
+        """Decode what was requested later; the rest has been decoded."""
+        self._later.decode()
+
+    def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
+        """As `Frames.at`."""
+        import numpy as np
+
+        is_later = set(self._later.requested.get(camera, ()))
+        images = [
+            (self._later if second in is_later else self._first).at(camera, [second])[0] for second in seconds
+        ]
+        return np.stack(images)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from annotators.base import Options
+from annotators.base import Options, Subject
 from annotators.runner.loading import load_tasks
+from annotators.runner.run import read_annotations
 from annotators.runner.task import AnnotatorTask
-from ares.annotation import Cost
+from ares.annotation import Annotation, Cost
 from ares.episode import Episode, Json
 from ares.jobs import LocalEngine
 
@@ -26,7 +27,7 @@ class Quote:
 
     Attributes:
         annotator: Plug-in name.
-        planned: Episodes that match the filter; for `grade` the captions that they have now.
+        planned: Subjects in the episodes that match the filter, as they are now.
         already: Those that this maker has done.
         frames: Frames to decode for the rest.
         cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
@@ -54,31 +55,56 @@ def estimate_cost(stores: Stores, names: Sequence[str], options: Options, where:
     """What `annotators.runner.run.annotate` would do with these arguments. Raises as it does."""
     stores.sync()
     tasks = load_tasks(stores, names, options, None, False, LocalEngine())
-    counts = _count_subjects(stores, tasks, where)
+    described = sorted({name for task in tasks for name in task.after})
+    counts = _count_subjects(stores, tasks, where, described)
     sample = list(islice(stores.tables.episodes.read(where), _SAMPLE_SIZE))
-    return [_quote(task, *task_counts, sample) for task, task_counts in zip(tasks, counts, strict=True)]
+    annotations = read_annotations(stores, sample, described)
+    subjects = [
+        [
+            subject
+            for episode in sample
+            for subject in task.subjects_among(episode, annotations.get(episode.episode_id, ()))
+        ]
+        for task in tasks
+    ]
+    return [
+        _quote(task, *task_counts, task_subjects)
+        for task, task_counts, task_subjects in zip(tasks, counts, subjects, strict=True)
+    ]
 
 
-def _count_subjects(stores: Stores, tasks: Sequence[AnnotatorTask], where: str) -> list[tuple[int, int]]:
+def _count_subjects(
+    stores: Stores, tasks: Sequence[AnnotatorTask], where: str, described: Sequence[str]
+) -> list[tuple[int, int]]:
     """Subjects of the episodes that match a filter, and those of them that are done, for each annotator."""
     counts = [(0, 0)] * len(tasks)
-    needs_captions = any(task.annotator.subject_kind == "caption" for task in tasks)
     for ids in stores.tables.episodes.id_batches(where):
-        caption_ids = stores.annotations.find_annotation_ids(ids, "caption") if needs_captions else []
-        subjects_by_kind = {"episode": ids, "caption": caption_ids}
+        # Only what is described by others has to be read: an episode is its own subject.
+        episodes = stores.tables.episodes.get(sorted(ids)) if described else []
+        annotations = read_annotations(stores, episodes, described)
         for index, task in enumerate(tasks):
-            subjects = subjects_by_kind[task.annotator.subject_kind]
+            subjects = _subject_ids(task, episodes, annotations) if task.after else list(ids)
             done = stores.annotations.find_done_subjects(task.annotator.maker.maker_id, subjects)
             planned, already = counts[index]
             counts[index] = planned + len(subjects), already + len(done)
     return counts
 
 
-def _quote(task: AnnotatorTask, planned: int, already: int, sample: Sequence[Episode]) -> Quote:
+def _subject_ids(
+    task: AnnotatorTask, episodes: Sequence[Episode], annotations: Mapping[str, Sequence[Annotation]]
+) -> list[str]:
+    return [
+        subject.id
+        for episode in episodes
+        for subject in task.subjects_among(episode, annotations.get(episode.episode_id, ()))
+    ]
+
+
+def _quote(task: AnnotatorTask, planned: int, already: int, sample: Sequence[Subject]) -> Quote:
     annotator = task.annotator
     scale = (planned - already) / max(len(sample), 1)
-    frames = sum(len(seconds) for episode in sample for seconds in annotator.select_frames(episode).values())
-    cost = sum((annotator.estimate(episode) for episode in sample), Cost())
+    frames = sum(len(seconds) for subject in sample for seconds in annotator.select_frames(subject).values())
+    cost = sum((annotator.estimate(subject) for subject in sample), Cost())
     return Quote(
         annotator=task.name,
         planned=planned,

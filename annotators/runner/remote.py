@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from annotators.base import Annotator, Factory, Options, Result, Work
-from annotators.runner.frames import Frames
+from annotators.runner.frames import CameraSeconds, Frames
 from ares.errors import AresError, MediaError, ModelError, RequestError
 from ares.jobs import BatchFunction, Engine, WorkerPool
 
@@ -122,6 +122,11 @@ class RemoteFrames(Frames):
     def __init__(self, frames: Frames, fetch: Callable[[], Frames | None]) -> None:
         self._frames, self._fetch = frames, fetch
         self._local: Frames | None = None
+
+    @property
+    def requested(self) -> CameraSeconds:
+        """The seconds that can be read, by camera."""
+        return self._frames.requested
 
     def decode(self) -> None:
         """Fetch the pixels. Raises MediaError."""

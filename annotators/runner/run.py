@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from annotators.base import Options, no_frames
-from annotators.runner.frames import Frames
+from annotators.base import Options, episode_subject, no_frames
+from annotators.runner.frames import CameraSeconds, Frames, LayeredFrames, unite_requests
 from annotators.runner.loading import load_tasks
 from annotators.runner.remote import decoder_pool, failed_frames
-from annotators.runner.task import AnnotatorTask, EpisodeBundle
+from annotators.runner.subjects import EpisodeBundle
+from annotators.runner.task import AnnotatorTask
 from annotators.runner.writer import AnnotationWriter
 from ares.annotation import Annotation
 from ares.doctor import delete_unrecorded_vectors
@@ -45,7 +47,7 @@ def annotate(
 
     Args:
         stores: Where the episodes are and the annotations go.
-        names: Annotators; a later one gets the captions that an earlier one made in the same run.
+        names: Annotators; a later one gets the segments and annotations that an earlier one made in the same run.
         options: Models, layout, rubric.
         where: SQL filter over the episode columns.
         limit: Most episodes to work on; complete episodes do not count.
@@ -88,7 +90,7 @@ def _embed_new_texts(
 ) -> int:
     """Give texts without a vector one, so that they can be searched by meaning; returns the number of new vectors.
 
-    Done for the spaces of the annotators of this run and, as it may have written captions, for spaces that have text
+    Done for the spaces of the annotators of this run and, as it may have written texts, for spaces that have text
     vectors already.
     """
     run_spaces, text_spaces = {task.annotator.space for task in tasks}, set(stores.tables.text_spaces())
@@ -98,7 +100,7 @@ def _embed_new_texts(
             try:
                 new_vectors += embed_texts(stores, space)
             except ModelError as error:
-                print_message(f"new captions cannot be found by meaning in {name}: {error}")
+                print_message(f"new texts cannot be found by meaning in {name}: {error}")
     return new_vectors
 
 
@@ -132,7 +134,7 @@ def _run(
         writer.add(batch)
 
     try:
-        run_pipeline(bundles, [read_stage, *(task.pipeline_stage() for task in tasks)], sink)
+        run_pipeline(bundles, [read_stage, *_stages(tasks, decoders)], sink)
     finally:
         writer.flush()
         progress.close()
@@ -160,19 +162,21 @@ def _incomplete_bundles(
     stores: Stores, tasks: Sequence[AnnotatorTask], where: str, progress: Progress
 ) -> Iterator[EpisodeBundle]:
     """Episodes that at least one annotator has to work on; complete ones are counted and skipped."""
-    needs_captions = any(task.annotator.subject_kind == "caption" for task in tasks)
+    described = sorted({name for task in tasks for name in task.after})
     episodes = stores.tables.episodes.read(where)
     while batch := list(islice(episodes, _PLAN_BATCH_SIZE)):
-        captions = _read_captions(stores, batch) if needs_captions else {}
+        annotations = read_annotations(stores, batch, described)
         bundles = [
-            EpisodeBundle(episode, Frames(episode, ()), captions=captions.get(episode.episode_id, ()))
+            EpisodeBundle(episode, Frames(episode, ()), annotations=annotations.get(episode.episode_id, ()))
             for episode in batch
         ]
         for task in tasks:
             task.load_done_subjects(bundles)
         for bundle in bundles:
-            bundle.frames = _required_frames(bundle, tasks)
-            if any(task.has_missing_subjects(bundle) for task in tasks):
+            bundle.frames = Frames(bundle.episode, _early_requests(bundle, tasks))
+            if any(
+                task.has_missing_subjects(bundle) or _gets_new_subjects(task, tasks, bundle) for task in tasks
+            ):
                 yield bundle
                 continue
             for task in tasks:
@@ -180,19 +184,59 @@ def _incomplete_bundles(
             progress.advance()
 
 
-def _required_frames(bundle: EpisodeBundle, tasks: Sequence[AnnotatorTask]) -> Frames:
-    # An annotator of captions may get new captions from this run.
-    requests = [
-        task.annotator.select_frames(bundle.episode)
-        for task in tasks
-        if task.has_missing_subjects(bundle) or task.annotator.subject_kind == "caption"
-    ]
-    return Frames(bundle.episode, requests)
+def _gets_new_subjects(task: AnnotatorTask, tasks: Sequence[AnnotatorTask], bundle: EpisodeBundle) -> bool:
+    """Whether this run makes subjects of an annotator in an episode."""
+    return any(other.name in task.after and other.has_missing_subjects(bundle) for other in tasks)
 
 
-def _read_captions(stores: Stores, episodes: Sequence[Episode]) -> dict[str, list[Annotation]]:
-    captions: dict[str, list[Annotation]] = {}
+def _early_requests(bundle: EpisodeBundle, tasks: Sequence[AnnotatorTask]) -> list[CameraSeconds]:
+    """Frames that are known to be needed before any annotator has worked."""
+    requests = []
+    for task in tasks:
+        subjects = task.missing_subjects(bundle)
+        if task.annotator.maker.subject_kind == "annotation" and _gets_new_subjects(task, tasks, bundle):
+            # As a rule what an annotator says of an episode spans it.
+            subjects = [*subjects, episode_subject(bundle.episode)]
+        requests += [task.annotator.select_frames(subject) for subject in subjects]
+    return requests
+
+
+def _stages(
+    tasks: Sequence[AnnotatorTask], decoders: WorkerPool[Frames, Frames]
+) -> list[PipelineStage[EpisodeBundle]]:
+    """The annotators in their order, each after the decoding of frames that only then are known to be needed."""
+    stages = []
+    for task in tasks:
+        if task.after and task.annotator.select_frames is not no_frames:
+            late = partial(_decode_late, task=task, decoders=decoders)
+            stages.append(PipelineStage(f"read {task.name}", late, batch_size=_READ_BATCH_SIZE))
+        stages.append(task.pipeline_stage())
+    return stages
+
+
+def _decode_late(
+    batch: list[EpisodeBundle], task: AnnotatorTask, decoders: WorkerPool[Frames, Frames]
+) -> None:
+    """Decode the frames of subjects that this run has made."""
+    late = [(bundle, Frames(bundle.episode, [_missing_frames(bundle, task)])) for bundle in batch]
+    waiting = [(bundle, frames) for bundle, frames in late if frames.requested]
+    decoded = decoders.map([frames for _, frames in waiting]) if waiting else ()
+    for (bundle, frames), result in zip(waiting, decoded, strict=True):
+        later = failed_frames(frames, result) if isinstance(result, AresError) else result
+        bundle.frames = LayeredFrames(bundle.frames, later)
+
+
+def _missing_frames(bundle: EpisodeBundle, task: AnnotatorTask) -> CameraSeconds:
+    requests = [task.annotator.select_frames(subject) for subject in task.missing_subjects(bundle)]
+    return bundle.frames.missing(unite_requests(requests))
+
+
+def read_annotations(
+    stores: Stores, episodes: Sequence[Episode], names: Sequence[str]
+) -> dict[str, list[Annotation]]:
+    """Annotations of some names by episode, in the order of the log; none without a name."""
+    annotations: dict[str, list[Annotation]] = {}
     episode_ids = [episode.episode_id for episode in episodes]
-    for caption in stores.annotations.find_annotations(episode_ids, ["caption"]):
-        captions.setdefault(caption.episode_id, []).append(caption)
-    return captions
+    for annotation in stores.annotations.find_annotations(episode_ids, names) if names else ():
+        annotations.setdefault(annotation.episode_id, []).append(annotation)
+    return annotations

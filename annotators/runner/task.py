@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from annotators.base import Annotator, Result, Work
+from annotators.base import Annotator, Result, Subject, Work
 from annotators.runner.budget import Budget
-from annotators.runner.frames import Frames
+from annotators.runner.subjects import EpisodeBundle, SubjectFinder
 from ares.annotation import Annotation, Cost
-from ares.episode import Episode, Json, Trajectory
+from ares.episode import Episode, Json
 from ares.errors import AresError, ModelError
 from ares.jobs import PipelineStage, Report
 
@@ -19,27 +18,6 @@ if TYPE_CHECKING:
 
 # After so many failures in a row for one reason the rest is not tried: the server is down, not the episode bad.
 _MAX_REPEATED_FAILURES = 50
-
-
-@dataclass(slots=True)
-class EpisodeBundle:
-    """An episode on its way through the annotators of a run, with what was read and made for it.
-
-    Attributes:
-        episode: The episode.
-        frames: Its decoded frames.
-        captions: The captions that it had before the run.
-        trajectory: Its signals, or None when no annotator needs them.
-        results: Results so far, by annotator name.
-        done_subjects: Subjects of it that were done before the run, by annotator name.
-    """
-
-    episode: Episode
-    frames: Frames
-    captions: Sequence[Annotation] = ()
-    trajectory: Trajectory | None = None
-    results: dict[str, list[Result]] = field(default_factory=dict)
-    done_subjects: dict[str, set[str]] = field(default_factory=dict)
 
 
 class AnnotatorTask:
@@ -63,10 +41,11 @@ class AnnotatorTask:
         self._repeated_failure: tuple[str, int] = ("", 0)
         self._stop_reason = ""
         stores.annotations.add_maker(annotator.maker)
+        self._subjects = SubjectFinder(stores, annotator.maker)
 
     def load_done_subjects(self, bundles: Sequence[EpisodeBundle]) -> None:
         """Note in each bundle which of its subjects this maker had done before the run; one query for all bundles."""
-        subjects = {id(bundle): [subject for subject, _ in self._subjects(bundle)] for bundle in bundles}
+        subjects = {id(bundle): [subject.id for subject in self.subjects(bundle)] for bundle in bundles}
         all_subjects = [subject for bundle_subjects in subjects.values() for subject in bundle_subjects]
         done = self._annotations.find_done_subjects(self.annotator.maker.maker_id, all_subjects)
         for bundle in bundles:
@@ -74,12 +53,30 @@ class AnnotatorTask:
 
     def has_missing_subjects(self, bundle: EpisodeBundle) -> bool:
         """Whether an episode has a subject that this annotator has not done."""
-        return any(subject not in bundle.done_subjects[self.name] for subject, _ in self._subjects(bundle))
+        return bool(self.missing_subjects(bundle))
+
+    def subjects(self, bundle: EpisodeBundle) -> list[Subject]:
+        """The subjects of an episode, those that this run has made so far included."""
+        return self._subjects.of_bundle(bundle)
+
+    def missing_subjects(self, bundle: EpisodeBundle) -> list[Subject]:
+        """Those of them that this annotator has not done."""
+        done = bundle.done_subjects[self.name]
+        return [subject for subject in self.subjects(bundle) if subject.id not in done]
 
     def add_existing(self, bundle: EpisodeBundle) -> None:
         """Count an episode for which no annotator has work."""
-        subjects = len(self._subjects(bundle))
+        subjects = len(self.subjects(bundle))
         self.report.add_planned(subjects, already=subjects)
+
+    @property
+    def after(self) -> Sequence[str]:
+        """Names of the annotators whose annotations or segments it describes."""
+        return self._subjects.after
+
+    def subjects_among(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
+        """The subjects of an episode with these annotations."""
+        return self._subjects.among(episode, annotations)
 
     def pipeline_stage(self) -> PipelineStage[EpisodeBundle]:
         """This annotator as a stage of the pipeline."""
@@ -114,35 +111,17 @@ class AnnotatorTask:
             "usd": cost.usd,
         }
 
-    def _subjects(self, bundle: EpisodeBundle) -> list[tuple[str, Annotation | None]]:
-        if self.annotator.subject_kind == "episode":
-            return [(bundle.episode.episode_id, None)]
-        new_captions = [
-            caption for result in bundle.results.get("caption", ()) for caption in result.annotations
-        ]
-        captions = {caption.annotation_id: caption for caption in [*bundle.captions, *new_captions]}
-        return list(captions.items())
-
     def _works(self, bundle: EpisodeBundle) -> list[Work]:
-        subjects = self._subjects(bundle)
-        done = bundle.done_subjects[self.name]
-        missing = [(subject, annotation) for subject, annotation in subjects if subject not in done]
-        self.report.add_planned(len(subjects), already=len(subjects) - len(missing))
+        missing, count = self.missing_subjects(bundle), len(self.subjects(bundle))
+        self.report.add_planned(count, already=count - len(missing))
         return [
-            Work(
-                episode=bundle.episode,
-                subject=subject,
-                subject_annotation=annotation,
-                frames=bundle.frames,
-                trajectory=bundle.trajectory,
-            )
-            for subject, annotation in missing
+            Work(subject=subject, frames=bundle.frames, trajectory=bundle.trajectory) for subject in missing
         ]
 
     def _process(self, works: Sequence[Work]) -> Sequence[Result | AresError]:
         if self._stop_reason:
             return [ModelError("not tried after many failures in a row", self._stop_reason)] * len(works)
-        expected = sum((self.annotator.estimate(work.episode) for work in works), Cost())
+        expected = sum((self.annotator.estimate(work.subject) for work in works), Cost())
         if not self._budget.reserve(expected):
             return [ModelError("the budget is spent", "give a larger --budget to go on")] * len(works)
         results = self.annotator.process(works)
@@ -158,7 +137,7 @@ class AnnotatorTask:
         self._repeated_failure = (result.reason, count + 1 if reason == result.reason else 1)
         if self._repeated_failure[1] >= _MAX_REPEATED_FAILURES:
             self._stop_reason = self._stop_reason or f"{_MAX_REPEATED_FAILURES} times: {result}"
-        self._add_failure(result, work.subject, work.episode.episode_id)
+        self._add_failure(result, work.subject.id, work.episode.episode_id)
 
     def _add_failure(self, error: AresError, subject: str, episode_id: str) -> None:
         self.report.add_failure(error, f"episode {episode_id}")

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from annotators.base import FrameVectors, Result
-from annotators.runner.task import AnnotatorTask, EpisodeBundle
+from annotators.runner.subjects import EpisodeBundle
+from annotators.runner.task import AnnotatorTask
 from ares.annotation import Annotation, Cost, Maker
 from ares.doctor import UNFINISHED_SPACES
 from ares.errors import StoreError

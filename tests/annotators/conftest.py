@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Annotator, Options, Work
+from annotators.base import Annotator, Options, Subject, Work, episode_subject
 from annotators.runner import Frames
 from ares.annotation import Annotation
 from ares.episode import Camera, Episode, MediaRef
@@ -237,14 +237,26 @@ def work_for() -> Callable[..., Work]:
     """Makes a Work with the decoded frames that annotators select, as a run does."""
 
     def make(episode: Episode, annotators: Sequence[Annotator], caption: Annotation | None = None) -> Work:
-        frames = Frames(episode, [annotator.select_frames(episode) for annotator in annotators])
+        subject = subject_of(episode, caption)
+        frames = Frames(episode, [annotator.select_frames(subject) for annotator in annotators])
         frames.decode()
-        subject = caption.annotation_id if caption else episode.episode_id
-        return Work(
-            episode=episode, subject=subject, subject_annotation=caption, frames=frames, trajectory=None
-        )
+        return Work(subject=subject, frames=frames, trajectory=None)
 
     return make
+
+
+def subject_of(episode: Episode, caption: Annotation | None) -> Subject:
+    """A caption as a subject, or the episode itself."""
+    if caption is None:
+        return episode_subject(episode)
+    return Subject(
+        kind="annotation",
+        id=caption.annotation_id,
+        episode=episode,
+        start_seconds=caption.start_seconds,
+        stop_seconds=caption.stop_seconds,
+        annotation=caption,
+    )
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -72,18 +71,17 @@ def _freeze(ws: Workspace) -> None:
     ws.sets.create("good", *select_episodes(ws.stores, where="success"))
 
 
-def _annotator(subject_kind: Any) -> Callable[[Options, Stores], Annotator]:
+def _annotator(name: str) -> Callable[[Options, Stores], Annotator]:
     def factory(options: Options, stores: Stores) -> Annotator:
-        name = "grade" if subject_kind == "caption" else "motion"
         (maker,) = (maker for maker in stores.annotations.makers().values() if maker.annotator == name)
-        return Annotator(maker=maker, process=lambda works: [], subject_kind=subject_kind)
+        return Annotator(maker=maker, process=lambda works: [])
 
     return factory
 
 
-def _quote(subject_kind: str) -> Callable[[Workspace], None]:
+def _quote(name: str) -> Callable[[Workspace], None]:
     def quote_and_run(ws: Workspace) -> None:
-        annotators.add("growth", _annotator(subject_kind))
+        annotators.add("growth", _annotator(name))
         try:
             (estimate,) = estimate_cost(ws.stores, ["growth"], Options(settings=Settings()))
             assert estimate.planned == estimate.already == ws.stores.tables.episodes.count()
@@ -121,8 +119,8 @@ OPERATIONS: dict[str, Callable[[Workspace], object]] = {
     "freeze a set": _freeze,
     "lock a set": lambda ws: ws.sets.write_lock(ws.sets["every"], Path(ws.path) / "every.json"),
     "show a set": _command("set", "show", "every", "--json"),
-    "quote and run over episodes": _quote("episode"),
-    "quote and run over captions": _quote("caption"),
+    "quote and run over episodes": _quote("motion"),
+    "quote and run over captions": _quote("grade"),
     "apply the log": _apply,
     "start and end of an ingestion": _finish_ingestion,
     "doctor": lambda ws: run_checks(ws.stores),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         reset_applied_sequence,
         skip_applied,
     )
-    from ares.store.sync.shown import segment_id, select_shown
+    from ares.store.sync.shown import newest_by_address, segment_id, select_shown
     from ares.store.sync.views import conflict_changes, refresh_conflicts
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "conflict_changes",
     "declared_columns",
     "load_applied_state",
+    "newest_by_address",
     "pin_maker",
     "read_changes",
     "read_pins",

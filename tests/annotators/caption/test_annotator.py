@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options, Result, Work
+from annotators.base import Options, Result, Work, episode_subject
 from annotators.caption import make_caption_annotator
 from annotators.caption.annotator import clean_reply
 from annotators.models import load_vlm
@@ -76,7 +76,7 @@ def test_a_served_captioner_is_never_told_the_instruction(
     assert "3 tiles" in prompt
     assert len(model_server.requests[0]["messages"][-1]["content"]) == 2
     assert annotator.workers > 1
-    assert (annotator.estimate(episode).usd or 0) > 0
+    assert (annotator.estimate(episode_subject(episode)).usd or 0) > 0
 
 
 @pytest.mark.parametrize("reply", ["", "  \n", '""'])
@@ -110,7 +110,7 @@ def test_a_spec_that_cannot_be_read(options: Options, spec: str) -> None:
 
 def test_an_unknown_price_is_no_zero(remote: Options, ws: Workspace, episodes: dict[str, Episode]) -> None:
     unknown = replace(remote, settings=replace(remote.settings, price=None))
-    assert make_caption_annotator(unknown, ws.stores).estimate(episodes["gone"]).usd is None
+    assert make_caption_annotator(unknown, ws.stores).estimate(episode_subject(episodes["gone"])).usd is None
 
 
 def test_a_folder_without_a_model(options: Options, tmp_path: Path, reference_models: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from annotators.base import episode_subject
 from annotators.caption import evenly_spaced_seconds, parse_layout, select_frame_seconds
 from annotators.caption.frame_layout import pick_camera
 from annotators.runner import Frames
@@ -20,7 +21,7 @@ def test_tiles_are_first_middle_and_last_frame_of_the_front_camera(episodes: dic
     from ares.media import all_frames
 
     episode = episodes["drawer-close_000"]
-    seconds = select_frame_seconds(episode, "", 3)
+    seconds = select_frame_seconds(episode_subject(episode), "", 3)
     assert list(seconds) == ["front"]
     frames = Frames(episode, [seconds])
     frames.decode()

@@ -121,7 +121,7 @@ def test_strict_stops_at_the_first_failure_and_keeps_what_was_made(
     calls: list[str] = []
 
     def answer(work: Work) -> Result | AresError:
-        calls.append(work.subject)
+        calls.append(work.subject.id)
         return ModelError("no", "") if len(calls) == 5 else annotate_mark(work)
 
     enter("mark", maker=MARK, process=batched(answer))
@@ -138,7 +138,7 @@ def test_a_dead_server_is_given_up_but_every_episode_is_counted(
     calls: list[str] = []
 
     def answer(work: Work) -> Result | AresError:
-        calls.append(work.subject)
+        calls.append(work.subject.id)
         return ModelError("server cannot be reached", "http://127.0.0.1:9")
 
     enter("mark", maker=MARK, process=batched(answer))
@@ -157,7 +157,7 @@ def test_a_value_that_no_store_can_hold_costs_its_own_episode_only(
     bad_id = min(ws.stores.tables.episodes.ids())
 
     def answer(work: Work) -> Result:
-        value: dict[str, Any] = {"mark": float("nan") if work.subject == bad_id else "fine"}
+        value: dict[str, Any] = {"mark": float("nan") if work.subject.id == bad_id else "fine"}
         return Result(annotations=[new_annotation(work, MARK, value=value)])
 
     enter("mark", maker=MARK, process=batched(answer))
@@ -222,9 +222,9 @@ def test_a_grade_sees_the_caption_of_the_same_run_and_only_ungraded_ones_later(
     ws: Workspace, enter: Callable[..., None]
 ) -> None:
     caption = Maker(
-        annotator="caption", version="1", columns=(Column(name="caption", type="string", meaning=""),)
+        annotator="writer", version="1", columns=(Column(name="caption", type="string", meaning=""),)
     )
-    judge = Maker(annotator="verdict", version="1")
+    judge = Maker(annotator="grader", version="1", subject_kind="annotation", after=("writer",))
 
     def write_caption(work: Work) -> Result:
         value = {"text": "a caption", "caption": "a caption"}
@@ -232,8 +232,8 @@ def test_a_grade_sees_the_caption_of_the_same_run_and_only_ungraded_ones_later(
 
     def grade_caption(work: Work) -> Result:
         assert (
-            isinstance(work.subject_annotation, Annotation)
-            and work.subject_annotation.value["text"] == "a caption"
+            isinstance(work.subject.annotation, Annotation)
+            and work.subject.annotation.value["text"] == "a caption"
         )
         return Result(annotations=[new_annotation(work, judge, value={"ok": True})])
 
@@ -243,9 +243,7 @@ def test_a_grade_sees_the_caption_of_the_same_run_and_only_ungraded_ones_later(
     )
     registry.annotators.add(
         "grader",
-        lambda options, stores: Annotator(
-            maker=judge, process=batched(grade_caption), subject_kind="caption"
-        ),
+        lambda options, stores: Annotator(maker=judge, process=batched(grade_caption)),
     )
     try:
         assert [counts(document) for document in run(ws, "grader")] == [(0, 0, 0, 0)]
@@ -272,7 +270,7 @@ def test_new_captions_are_found_by_meaning_without_embedding_again(
         return HashEncoder(8)
 
     def enter_captions(name: str, text: str) -> None:
-        maker = Maker(annotator="caption", version=name)
+        maker = Maker(annotator="caption", version=name, fills_segments=True)
         process = batched(
             lambda work: Result(annotations=[new_annotation(work, maker, value={"text": text})])
         )
