@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ares.curation import CurationSet
 from ares.episode import Json
 from ares.errors import AresError
+from ares.export import TaskSource
 from ares.registry import exporters
 from ares.store import Stores
 
@@ -50,7 +52,9 @@ def current_job(label: str) -> ExportJob | None:
     return _jobs.get(label)
 
 
-def start_export(stores: Stores, episode_set: CurationSet, format: str, dest: str) -> ExportJob:
+def start_export(
+    stores: Stores, episode_set: CurationSet, format: str, dest: str, task: TaskSource
+) -> ExportJob:
     """Start an export in the background, or return the one of this set that is still running."""
     running = _jobs.get(episode_set.label)
     if running and not running.ended:
@@ -58,14 +62,17 @@ def start_export(stores: Stores, episode_set: CurationSet, format: str, dest: st
     job = ExportJob(dest=dest, total=episode_set.episodes)
     _jobs[episode_set.label] = job
     thread_name = f"export-{episode_set.label}"
-    arguments = (job, stores, episode_set, format)
+    arguments = (job, stores, episode_set, format, task)
     threading.Thread(target=_run, args=arguments, name=thread_name, daemon=True).start()
     return job
 
 
-def _run(job: ExportJob, stores: Stores, episode_set: CurationSet, format: str) -> None:
+def _run(job: ExportJob, stores: Stores, episode_set: CurationSet, format: str, task: TaskSource) -> None:
+    # Exporters of other packages may not know the option.
+    options: dict[str, Any] = {} if task == "instruction" else {"task": task}
     try:
-        job.report = exporters.get(format)(stores, episode_set, Path(job.dest), job.advance).to_json()
+        report = exporters.get(format)(stores, episode_set, Path(job.dest), job.advance, **options)
+        job.report = report.to_json()
     except AresError as error:
         job.error = error
     except BaseException as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ares.episode import Json
 
 if TYPE_CHECKING:
+    from ares.export import ExportReport
     from ares.settings import Settings
     from ares.store import Stores
     from ares.workspace import Workspace
@@ -21,6 +22,8 @@ DEMO_FOLDER = Path(__file__).parent
 # The RLDS sample was recorded at this rate; RLDS does not store it.
 RLDS_RATE_HZ = 10.0
 ANNOTATORS = ("motion", "embed", "caption", "grade")
+# An acceptable caption is true, also where it says that the robot fails; `success` is that the episode succeeded.
+ACCEPTED = "acceptable AND success"
 LABEL = (
     "simulation: reference models that know only these simulated tasks, judged against the simulator's truth"
 )
@@ -35,10 +38,14 @@ class DemoReport:
         episodes: Episodes ingested.
         captions: Captions written.
         acceptable: Captions that passed the rubric; so for not_acceptable, unsure and errors.
+        successes: Acceptable captions of episodes that succeeded; these episodes are the set.
+        failures: Acceptable captions of episodes that failed.
         rejected_by: Number of captions that each criterion rejected.
         unsure_by: Number of captions that each criterion left unsure.
         exported_episodes: Episodes in the exported set.
         export_path: Folder of the export.
+        task_source: What was to be the task of the exported episodes, see `ExportReport`.
+        task_sources: Number of exported episodes by what their task is.
         caption_truth_agreement: Share of captions that equal the simulator's truth (task and outcome).
         grade_truth_agreement: Share of decided grades that agree with whether the caption is true.
         grade_decided: Share of captions that were decided either way; the others are unsure or errors.
@@ -54,10 +61,14 @@ class DemoReport:
     not_acceptable: int
     unsure: int
     errors: int
+    successes: int
+    failures: int
     rejected_by: dict[str, int]
     unsure_by: dict[str, int]
     exported_episodes: int
     export_path: str
+    task_source: str
+    task_sources: dict[str, int]
     caption_truth_agreement: float | None
     grade_truth_agreement: float | None
     grade_decided: float | None
@@ -91,13 +102,16 @@ def run_demo(workspace: Workspace, report_step: Callable[[str], None]) -> DemoRe
     """
     started = time.monotonic()
     failed = _ingest(workspace, report_step) + _annotate(workspace, report_step)
-    report_step("freeze: the set 'accepted' of every episode whose caption is acceptable")
-    path, exported = _export(workspace, report_step)
+    report_step(
+        f"freeze: the set 'accepted' where {ACCEPTED}: the caption is true, and the episode succeeded"
+    )
+    export = _export(workspace, report_step)
     columns = ["episode_id", "instruction", "success", "caption", "acceptable", "grade"]
     rows = workspace.frame(columns).to_pylist()
     grades = Counter(row["grade"] for row in rows)
     captioned = [row for row in rows if row["caption"] is not None]
     decided = [row for row in captioned if row["acceptable"] is not None]
+    outcomes = Counter(row["success"] for row in captioned if row["acceptable"])
     return DemoReport(
         workspace=workspace.path,
         episodes=len(rows),
@@ -106,10 +120,14 @@ def run_demo(workspace: Workspace, report_step: Callable[[str], None]) -> DemoRe
         not_acceptable=grades["not_acceptable"],
         unsure=grades["unsure"],
         errors=grades["error"],
+        successes=outcomes[True],
+        failures=outcomes[False],
         rejected_by=_criterion_counts(workspace.stores, "not_acceptable", "UNMET"),
         unsure_by=_criterion_counts(workspace.stores, "unsure", "UNSURE"),
-        exported_episodes=exported,
-        export_path=path,
+        exported_episodes=export.episodes,
+        export_path=str(export.path),
+        task_source=export.task_source,
+        task_sources=dict(export.task_sources),
         caption_truth_agreement=_fraction([_is_true(row) for row in captioned]),
         grade_truth_agreement=_fraction([row["acceptable"] == _is_true(row) for row in decided]),
         grade_decided=_fraction([row["acceptable"] is not None for row in captioned]),
@@ -142,11 +160,11 @@ def _annotate(workspace: Workspace, report_step: Callable[[str], None]) -> int:
     return sum(int(str(document["failed"])) for document in documents)
 
 
-def _export(workspace: Workspace, report_step: Callable[[str], None]) -> tuple[str, int]:
+def _export(workspace: Workspace, report_step: Callable[[str], None]) -> ExportReport:
     from ares.curation import select_episodes
     from ares.registry import exporters
 
-    ids, recipe = select_episodes(workspace.stores, where="acceptable")
+    ids, recipe = select_episodes(workspace.stores, where=ACCEPTED)
     accepted = workspace.sets.create("accepted", ids, recipe)
     exports = workspace.stores.folder / "exports"
     dest, number = exports / f"accepted-{accepted.version}", 1
@@ -154,8 +172,8 @@ def _export(workspace: Workspace, report_step: Callable[[str], None]) -> tuple[s
         number += 1
         dest = exports / f"accepted-{accepted.version}-{number}"
     report_step(f"export: LeRobot v3.0 to {dest}")
-    report: Any = exporters.get("lerobot")(workspace.stores, accepted, dest, lambda episodes: None)
-    return str(dest), int(report.episodes)
+    report: ExportReport = exporters.get("lerobot")(workspace.stores, accepted, dest, lambda episodes: None)
+    return report
 
 
 def _criterion_counts(stores: Stores, grade: str, verdict: str) -> dict[str, int]:

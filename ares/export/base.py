@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import shutil
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast, get_args
 
+from ares.annotation import Annotation
 from ares.curation import CurationSet
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import RequestError, StoreError
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.store import Stores
+
+# What the task of an episode is: its instruction, or its caption where a grade accepts that.
+TaskSource = Literal["instruction", "caption"]
+TASK_SOURCES: tuple[TaskSource, ...] = get_args(TaskSource)
 
 
 class Exporter(Protocol):
@@ -33,6 +39,7 @@ class Exporter(Protocol):
         progress: Callable[[int], None],
         *,
         strict: bool = False,
+        task: TaskSource = "instruction",
     ) -> ExportReport:
         """Write a set into a new folder.
 
@@ -42,6 +49,7 @@ class Exporter(Protocol):
             destination: A new or empty folder; it appears complete or not at all.
             progress: Called with a number of episodes whenever some are finished.
             strict: Whether an episode that fails ends the export; else it is left out.
+            task: What the task of an episode is, see `episode_tasks`.
 
         Raises:
             RequestError: The destination is not empty, or the format cannot hold the set.
@@ -54,6 +62,9 @@ class Exporter(Protocol):
 BATCH_EPISODES = 128
 # Text for policies conditioned on language, which need one for every episode.
 NO_TASK = "unspecified task"
+# Columns of the episodes table that a task may come from: the caption, and whether it is true (null: not decided).
+TASK_COLUMNS = ("caption", "acceptable")
+_CAPTION, _ACCEPTABLE = TASK_COLUMNS
 _STAGING_MARKER = ".ares-export"
 # Columns of the episodes table that exist without annotators; annotators fill all others.
 _BUILTIN_COLUMNS = frozenset(
@@ -73,6 +84,8 @@ class ExportReport:
         episodes: Episodes written: those of the set, minus `failed`.
         frames: Steps written, over all episodes.
         tasks: Distinct task texts.
+        task_source: What was to be the task of an episode.
+        task_sources: Number of episodes by what their task is: "instruction", "caption", or "none" for NO_TASK.
         path: The folder.
         copied_packets: Video frames copied without decoding, over all cameras.
         encoded_frames: Video frames encoded anew, over all cameras.
@@ -90,6 +103,8 @@ class ExportReport:
     tasks: int
     path: Path
     seconds: float
+    task_source: TaskSource = "instruction"
+    task_sources: Mapping[str, int] = field(default_factory=dict)
     copied_packets: int = 0
     encoded_frames: int = 0
     left_out: tuple[str, ...] = ()
@@ -105,6 +120,8 @@ class ExportReport:
             "episodes": self.episodes,
             "frames": self.frames,
             "tasks": self.tasks,
+            "task_source": self.task_source,
+            "task_sources": dict(self.task_sources),
             "path": str(self.path),
             "copied_packets": self.copied_packets,
             "encoded_frames": self.encoded_frames,
@@ -195,15 +212,69 @@ def episode_batches(stores: Stores, ids: Iterable[str], failures: ExportFailures
         )
 
 
-def task_text(episode: Episode, values: Mapping[str, Json]) -> str:
-    """The task that an episode shows: its instruction, else its caption, else NO_TASK.
+class EpisodeTask(NamedTuple):
+    """The task of an episode: its text, and what it is ("instruction", "caption", or "none" for NO_TASK)."""
+
+    text: str
+    source: str
+
+
+def task_counter() -> Counter[str]:
+    """A counter of episodes by the source of their task, zero for every source."""
+    return Counter(dict.fromkeys((*TASK_SOURCES, "none"), 0))
+
+
+def episode_tasks(
+    episodes: Sequence[Episode],
+    rows: Sequence[Mapping[str, Json]],
+    annotations: Iterable[Annotation],
+    source: TaskSource,
+) -> list[EpisodeTask]:
+    """The task of every episode, in the same order.
+
+    With "instruction" it is the instruction; without one, the caption, unless a grade rejects it. With "caption" it is
+    the caption where a grade accepts it, else the instruction. Without either it is NO_TASK.
 
     Args:
-        episode: The episode.
-        values: Columns that annotators filled, see `annotator_values`.
+        episodes: The episodes.
+        rows: Their TASK_COLUMNS, as far as the workspace has them; other columns are ignored.
+        annotations: Their annotations, in order of the log.
+        source: What is to be the task.
     """
-    caption = values.get("caption")
-    return episode.instruction or (caption if isinstance(caption, str) else "") or NO_TASK
+    by_episode: defaultdict[str, list[Annotation]] = defaultdict(list)
+    for annotation in annotations:
+        by_episode[annotation.episode_id].append(annotation)
+    return [
+        _episode_task(episode.instruction, row, by_episode[episode.episode_id], source)
+        for episode, row in zip(episodes, rows, strict=True)
+    ]
+
+
+def _episode_task(
+    instruction: str, row: Mapping[str, Json], annotations: Sequence[Annotation], source: TaskSource
+) -> EpisodeTask:
+    value = row.get(_CAPTION)
+    caption = value if isinstance(value, str) else ""
+    acceptable = _is_acceptable(caption, row, annotations)
+    if source == "caption":
+        candidates = [("caption", caption if acceptable is True else ""), ("instruction", instruction)]
+    else:
+        candidates = [("instruction", instruction), ("caption", "" if acceptable is False else caption)]
+    return next((EpisodeTask(text, name) for name, text in candidates if text), EpisodeTask(NO_TASK, "none"))
+
+
+def _is_acceptable(caption: str, row: Mapping[str, Json], annotations: Sequence[Annotation]) -> Json:
+    """Whether a caption is acceptable; None when that is not decided.
+
+    The column alone does not say so: after a new caption, it still shows the grade of the caption before.
+    """
+    grades = [annotation for annotation in annotations if _ACCEPTABLE in annotation.value]
+    if not grades:
+        return row.get(_ACCEPTABLE)
+    captions = {annotation.annotation_id: annotation.value.get(_CAPTION) for annotation in annotations}
+    # A grade of something else than an annotation is about the episode, and so about its present caption.
+    values = [grade.value[_ACCEPTABLE] for grade in grades if captions.get(grade.subject, caption) == caption]
+    return values[-1] if values else None
 
 
 def annotator_columns(stores: Stores) -> list[str]:

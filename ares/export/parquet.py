@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -13,13 +14,17 @@ from ares.annotation import Annotation, canonical_json
 from ares.curation import CurationSet, Sets
 from ares.episode import Episode, Signal, Trajectory
 from ares.export.base import (
+    TASK_COLUMNS,
+    EpisodeTask,
     ExportBatch,
     ExportReport,
+    TaskSource,
     all_columns,
     episode_batches,
+    episode_tasks,
     read_rows,
     staging_folder,
-    task_text,
+    task_counter,
 )
 from ares.export.left_out import ExportFailures
 from ares.export.manifest import ExportManifest
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
 
     from ares.store import Stores
 
+# Column of episodes.parquet with the task; a column of an annotator with this name is left out.
+_TASK_COLUMN = "task"
 _COST_COLUMNS = ("calls", "tokens_in", "tokens_out", "usd")
 _ANNOTATION_COLUMNS = (
     "annotation_id",
@@ -50,10 +57,12 @@ def export_parquet(
     progress: Callable[[int], None],
     *,
     strict: bool = False,
+    task: TaskSource = "instruction",
 ) -> ExportReport:
     """Write a set as episodes.parquet, steps.parquet and annotations.parquet.
 
-    Pixels are not copied: the column `cameras` of episodes.parquet refers to the source files.
+    Pixels are not copied: the column `cameras` of episodes.parquet refers to the source files. Its column `task` is the
+    text to train with.
 
     Args:
         stores: Stores of the workspace.
@@ -61,6 +70,7 @@ def export_parquet(
         destination: A new or empty folder; it appears complete or not at all.
         progress: Called with a number of episodes whenever some are finished.
         strict: Whether an episode that fails ends the export; else it is left out.
+        task: What the task of an episode is, see `ares.export.base.episode_tasks`.
 
     Raises:
         RequestError: The destination is not empty.
@@ -71,34 +81,47 @@ def export_parquet(
     with staging_folder(destination) as root, ExportManifest(root, stores, selection, "parquet") as manifest:
         failures, written = ExportFailures(root, strict), _ParquetCounts()
         with ExitStack() as stack:
-            files = _ParquetFiles(stack, root, stores)
-            _write_batches(files, stores, selection, manifest, failures, written, progress)
+            job = _ParquetExport(stores, manifest, _ParquetFiles(stack, root, stores), written, task)
+            for batch in episode_batches(stores, Sets(stores.annotations).ids(selection), failures):
+                if batch.episodes:
+                    _write_batch(job, batch)
+                progress(len(batch.requested_ids))
         failures.check(selection.episodes)
-        counts: dict[str, Any] = {
-            "episodes": manifest.episodes,
-            "frames": written.frames,
-            "tasks": len(written.tasks),
-        }
-        report = ExportReport(
-            set=selection.label,
-            **counts,
-            path=destination,
-            seconds=time.monotonic() - start,
-            left_out=tuple(f"signal {name}" for name in sorted(written.extra_signals)),
-            datasets=({"path": ".", **counts},),
-            failed=len(failures),
-            failures=tuple(failures.tallies()),
-        )
+        report = _report(job, selection, destination, failures, time.monotonic() - start)
         manifest.write(report.counts())
     return report
 
 
+def _report(
+    job: _ParquetExport, selection: CurationSet, destination: Path, failures: ExportFailures, seconds: float
+) -> ExportReport:
+    written = job.written
+    counts: dict[str, Any] = {
+        "episodes": job.manifest.episodes,
+        "frames": written.frames,
+        "tasks": len(written.tasks),
+    }
+    return ExportReport(
+        set=selection.label,
+        **counts,
+        task_source=job.task,
+        task_sources=written.task_sources,
+        path=destination,
+        seconds=seconds,
+        left_out=(*job.files.left_out, *(f"signal {name}" for name in sorted(written.extra_signals))),
+        datasets=({"path": ".", **counts},),
+        failed=len(failures),
+        failures=tuple(failures.tallies()),
+    )
+
+
 @dataclass(slots=True)
 class _ParquetCounts:
-    """Counts of what was written: steps, distinct task texts, and names of signals that have no column."""
+    """Counts of what was written: steps, task texts and where they come from, names of signals without a column."""
 
     frames: int = 0
     tasks: set[str] = field(default_factory=set)
+    task_sources: Counter[str] = field(default_factory=task_counter)
     extra_signals: set[str] = field(default_factory=set)
 
 
@@ -106,51 +129,59 @@ class _ParquetFiles:
     """Writers of the three files, closed with the stack."""
 
     def __init__(self, stack: ExitStack, root: Path, stores: Stores) -> None:
-        self.columns = all_columns(stores)
-        self.episodes = _open_writer(
-            stack, root / "episodes.parquet", stores.tables.episodes.schema(self.columns)
-        )
+        import pyarrow as pa
+
+        columns = all_columns(stores)
+        self.columns = [name for name in columns if name != _TASK_COLUMN]
+        self.left_out = [f"column {name} of an annotator" for name in columns if name == _TASK_COLUMN]
+        schema = stores.tables.episodes.schema(self.columns).append(pa.field(_TASK_COLUMN, pa.string()))
+        self.episodes = _open_writer(stack, root / "episodes.parquet", schema)
         self.steps = _open_writer(stack, root / "steps.parquet", steps_schema())
         self.annotations = _open_writer(stack, root / "annotations.parquet", annotations_schema())
 
 
-def _write_batches(
-    files: _ParquetFiles,
-    stores: Stores,
-    selection: CurationSet,
-    manifest: ExportManifest,
-    failures: ExportFailures,
-    written: _ParquetCounts,
-    progress: Callable[[int], None],
-) -> None:
-    for batch in episode_batches(stores, Sets(stores.annotations).ids(selection), failures):
-        if batch.episodes:
-            annotations = stores.annotations.find_annotations(batch.ids)
-            rows = read_rows(stores, files.columns, batch.ids)
-            files.episodes.write_table(rows)
-            files.steps.write_table(_step_table(batch))
-            files.annotations.write_table(_annotation_table(annotations))
-            manifest.add_makers(annotations)
-            for episode in batch.episodes:
-                manifest.add(episode, ".", manifest.episodes)
-            written.frames += sum(episode.num_steps for episode in batch.episodes)
-            written.tasks |= _task_texts(batch, rows)
-            written.extra_signals |= {
-                name for trajectory in batch.trajectories.values() for name in trajectory.extra
-            }
-        progress(len(batch.requested_ids))
+@dataclass(frozen=True, slots=True)
+class _ParquetExport:
+    """Arguments common to the functions below."""
+
+    stores: Stores
+    manifest: ExportManifest
+    files: _ParquetFiles
+    written: _ParquetCounts
+    task: TaskSource
+
+
+def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
+    annotations = job.stores.annotations.find_annotations(batch.ids)
+    rows = read_rows(job.stores, job.files.columns, batch.ids)
+    columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in rows.column_names]
+    tasks = episode_tasks(batch.episodes, rows.select(columns).to_pylist(), annotations, job.task)
+    job.files.episodes.write_table(_with_tasks(rows, tasks))
+    job.files.steps.write_table(_step_table(batch))
+    job.files.annotations.write_table(_annotation_table(annotations))
+    job.manifest.add_makers(annotations)
+    for episode in batch.episodes:
+        job.manifest.add(episode, ".", job.manifest.episodes)
+    _count(job.written, batch, tasks)
+
+
+def _with_tasks(rows: pa.Table, tasks: Sequence[EpisodeTask]) -> pa.Table:
+    import pyarrow as pa
+
+    return rows.append_column(_TASK_COLUMN, pa.array([task.text for task in tasks], pa.string()))
+
+
+def _count(written: _ParquetCounts, batch: ExportBatch, tasks: Sequence[EpisodeTask]) -> None:
+    written.frames += sum(episode.num_steps for episode in batch.episodes)
+    written.tasks |= {task.text for task in tasks}
+    written.task_sources.update(task.source for task in tasks)
+    written.extra_signals |= {name for trajectory in batch.trajectories.values() for name in trajectory.extra}
 
 
 def _open_writer(stack: ExitStack, path: Path, schema: pa.Schema) -> Any:
     import pyarrow.parquet as pq
 
     return stack.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
-
-
-def _task_texts(batch: ExportBatch, rows: pa.Table) -> set[str]:
-    captions = rows["caption"].to_pylist() if "caption" in rows.column_names else [None] * rows.num_rows
-    pairs = zip(batch.episodes, captions, strict=True)
-    return {task_text(episode, {"caption": caption}) for episode, caption in pairs}
 
 
 def steps_schema() -> pa.Schema:

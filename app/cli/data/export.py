@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from app.cli.common import add_workspace_arguments, open_workspace
 from app.cli.output import answer, tallies
 from ares.episode import Json
-from ares.export import FAILURES_FILE
+from ares.export import FAILURES_FILE, TASK_SOURCES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("set", metavar="SET", help="name of a set, or name@version")
     parser.add_argument("dest", metavar="DEST", help="folder to write; must not be there yet")
     parser.add_argument("--format", required=True, metavar="NAME", help=", ".join(exporters.names()))
+    parser.add_argument(
+        "--task",
+        choices=TASK_SOURCES,
+        default="instruction",
+        help="task of every episode: its instruction (default), or its caption where that is acceptable",
+    )
     parser.add_argument(
         "--strict", action="store_true", help="write nothing when an episode fails, instead of leaving it out"
     )
@@ -34,13 +41,17 @@ def run(args: argparse.Namespace) -> int:
     episode_set = workspace.sets[args.set]
     exporter = exporters.get(args.format)
     progress = Progress(f"export {episode_set.name}", episode_set.episodes, sys.stderr)
-    # Exporters of other packages may not know the option.
-    options = {"strict": True} if args.strict else {}
-    report = exporter(workspace.stores, episode_set, Path(args.dest), progress.advance, **options)
+    report = exporter(workspace.stores, episode_set, Path(args.dest), progress.advance, **_options(args))
     progress.close()
     document = report.to_json()
     answer(args, document, lambda: _text(document))
     return 1 if report.failed else 0
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """Options that are not the default: exporters of other packages may not know them."""
+    strict = {"strict": True} if args.strict else {}
+    return strict if args.task == "instruction" else {**strict, "task": args.task}
 
 
 def _text(document: dict[str, Json]) -> str:

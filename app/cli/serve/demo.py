@@ -45,14 +45,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _blocks(report: DemoReport) -> Iterator[Block]:
+    from app.demo import ACCEPTED
+
     rows = [
         ("episodes", report.episodes),
         ("captions", report.captions),
-        ("accepted", report.acceptable),
+        ("acceptable", f"{report.acceptable} captions graded as true: {_outcomes(report)}"),
         ("rejected", f"{report.not_acceptable}  {_criteria(report.rejected_by)}"),
         ("unsure", f"{report.unsure}  {_criteria(report.unsure_by)}"),
         ("errors", report.errors),
-        ("exported", f"{report.exported_episodes} episodes to {report.export_path}"),
+        ("exported", f"{report.exported_episodes} episodes ({ACCEPTED}) to {report.export_path}"),
+        ("tasks", f"{_task_sources(report.task_sources)}  (--task {report.task_source})"),
         ("workspace", report.workspace),
         ("seconds", report.seconds),
     ]
@@ -62,6 +65,14 @@ def _blocks(report: DemoReport) -> Iterator[Block]:
         ("grades that agree with that", f"{_percent(report.grade_truth_agreement)} of the {decided} decided"),
     ]
     yield from (OutputTable(rows), "", f"{report.label}:", OutputTable(shares))
+
+
+def _outcomes(report: DemoReport) -> str:
+    return f"{report.successes} of episodes that succeeded, {report.failures} of episodes that failed"
+
+
+def _task_sources(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
 def _criteria(counts: dict[str, int]) -> str:

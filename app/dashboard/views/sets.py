@@ -16,9 +16,11 @@ from app.dashboard.escape import escape_markdown
 from app.dashboard.export_job import ExportJob, current_job, start_export
 from ares.curation import CurationSet
 from ares.errors import AresError
+from ares.export import TASK_SOURCES, TaskSource
 from ares.registry import exporters
 
 _MAX_CARDS = 24
+_TASK_HELP = "The instruction; or the caption where it is acceptable, and the instruction elsewhere."
 
 
 def render() -> None:
@@ -79,6 +81,7 @@ def _draw_set(episode_set: CurationSet) -> None:
 def _draw_export(episode_set: CurationSet) -> None:
     st.markdown("**Export**")
     format = str(st.selectbox("Format", exporters.names(), key="sets.format"))
+    task: TaskSource = st.selectbox("Task of every episode", TASK_SOURCES, key="sets.task", help=_TASK_HELP)
     workspace = cached_reads.workspace()
     stores = workspace.stores
     parent = Path.cwd() if stores.is_remote else stores.folder.parent
@@ -90,9 +93,10 @@ def _draw_export(episode_set: CurationSet) -> None:
     job = current_job(episode_set.label)
     disabled = not dest or bool(job and not job.ended)
     if st.button("Export", type="primary", key="sets.export", disabled=disabled):
-        job = start_export(stores, episode_set, format, dest)
+        job = start_export(stores, episode_set, format, dest, task)
     st.caption("The same on the command line:")
     command = ["ares", "export", episode_set.label, dest or "DEST", "--format", format]
+    command += [] if task == "instruction" else ["--task", task]
     line = shlex.join([*command, "--workspace", workspace.path])
     st.code(line, language="bash", wrap_lines=True)
     if job:

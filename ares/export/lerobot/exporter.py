@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING
 from ares.curation import CurationSet, Sets
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError
-from ares.export.base import ExportReport, annotator_values, episode_batches, staging_folder
+from ares.export.base import (
+    EpisodeTask,
+    ExportReport,
+    TaskSource,
+    annotator_values,
+    episode_batches,
+    episode_tasks,
+    staging_folder,
+    task_counter,
+)
 from ares.export.left_out import ExportFailures
 from ares.export.lerobot.plan import NO_GROUP, DatasetGroup, LeRobotPlan, plan_datasets
 from ares.export.lerobot.video import PreparedVideo, prepare_video
@@ -38,6 +47,7 @@ class _PendingEpisode:
 
     episode: Episode
     trajectory: Trajectory
+    task: EpisodeTask
     values: dict[str, Json]
     videos: dict[str, Future[PreparedVideo]]
 
@@ -51,6 +61,7 @@ class _LeRobotExport:
     root: Path
     manifest: ExportManifest
     failures: ExportFailures
+    task: TaskSource
     progress: Callable[[int], None]
 
     def episode_ids(self) -> Iterator[str]:
@@ -65,6 +76,7 @@ def export_lerobot(
     progress: Callable[[int], None],
     *,
     strict: bool = False,
+    task: TaskSource = "instruction",
 ) -> ExportReport:
     """Write a set as LeRobot v3.0.
 
@@ -77,6 +89,7 @@ def export_lerobot(
         destination: A new or empty folder; it appears complete or not at all.
         progress: Called with a number of episodes whenever some are finished.
         strict: Whether an episode that fails ends the export; else it is left out.
+        task: What the task of an episode is, see `ares.export.base.episode_tasks`.
 
     Raises:
         RequestError: The destination is not empty, or a rate is not a whole number, which LeRobot needs.
@@ -89,7 +102,7 @@ def export_lerobot(
         plan = plan_datasets(stores, selection, failures)
         progress(plan.group_numbers.count(NO_GROUP))
         with ExportManifest(root, stores, selection, "lerobot v3.0") as manifest:
-            job = _LeRobotExport(stores, selection, root, manifest, failures, progress)
+            job = _LeRobotExport(stores, selection, root, manifest, failures, task, progress)
             writers = [_write_dataset(job, plan, number) for number in range(len(plan.groups))]
             failures.check(selection.episodes)
             shutil.rmtree(root / _SCRATCH_FOLDER, ignore_errors=True)
@@ -102,13 +115,17 @@ def _report(
     job: _LeRobotExport, destination: Path, plan: LeRobotPlan, writers: list[LeRobotWriter], seconds: float
 ) -> ExportReport:
     reencoded: Counter[str] = Counter()
+    task_sources = task_counter()
     for writer in writers:
         reencoded.update(writer.reencoded)
+        task_sources.update(writer.task_sources)
     return ExportReport(
         set=job.selection.label,
         episodes=sum(writer.episodes for writer in writers),
         frames=sum(writer.frames for writer in writers),
         tasks=len({task for writer in writers for task in writer.tasks}),
+        task_source=job.task,
+        task_sources=task_sources,
         path=destination,
         seconds=seconds,
         copied_packets=sum(writer.copied_packets for writer in writers),
@@ -147,7 +164,7 @@ def _write_episode(job: _LeRobotExport, writer: LeRobotWriter, pending: _Pending
     videos = _collect_videos(pending, job.failures)
     if videos is not None and not job.failures.fatal:
         job.manifest.add(pending.episode, folder, writer.episodes)
-        writer.add(pending.episode, pending.trajectory, pending.values, videos)
+        writer.add(pending.episode, pending.trajectory, pending.task, pending.values, videos)
     for video in (videos or {}).values():
         video.close()
     job.progress(1)
@@ -159,9 +176,11 @@ def _start_episodes(
     """Yield the episodes of a group after submitting the preparation of their videos to the pool."""
     scratch = job.root / _SCRATCH_FOLDER
     for batch in episode_batches(job.stores, ids, job.failures):
-        job.manifest.add_makers(job.stores.annotations.find_annotations(batch.ids))
+        annotations = job.stores.annotations.find_annotations(batch.ids)
+        job.manifest.add_makers(annotations)
         rows = annotator_values(job.stores, batch.ids)
-        for episode, values in zip(batch.episodes, rows, strict=True):
+        tasks = episode_tasks(batch.episodes, rows, annotations, job.task)
+        for episode, values, task in zip(batch.episodes, rows, tasks, strict=True):
             videos = {
                 name: pool.submit(
                     prepare_video,
@@ -172,7 +191,7 @@ def _start_episodes(
                 )
                 for position, name in enumerate(group.cameras)
             }
-            yield _PendingEpisode(episode, batch.trajectories[episode.episode_id], values, videos)
+            yield _PendingEpisode(episode, batch.trajectories[episode.episode_id], task, values, videos)
 
 
 def _prefetch(items: Iterator[_PendingEpisode], count: int) -> Iterator[_PendingEpisode]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Json, Trajectory
-from ares.export.base import annotator_columns, task_text
+from ares.export.base import EpisodeTask, annotator_columns, task_counter
 from ares.export.lerobot.metadata import (
     RollingParquetWriter,
     data_features,
@@ -78,6 +78,7 @@ class LeRobotWriter:
         self._running_stats: dict[str, RunningStats] = {}
         self._episode_rows: list[dict[str, Any]] = []
         self.tasks: dict[str, int] = {}
+        self.task_sources = task_counter()
         self.episodes = 0
         self.frames = 0
         self.reencoded: Counter[str] = Counter()
@@ -96,6 +97,7 @@ class LeRobotWriter:
         self,
         episode: Episode,
         trajectory: Trajectory,
+        task: EpisodeTask,
         values: Mapping[str, Json],
         videos: Mapping[str, PreparedVideo],
     ) -> None:
@@ -104,11 +106,12 @@ class LeRobotWriter:
         Args:
             episode: The episode.
             trajectory: Its signals.
+            task: Its task.
             values: Columns that annotators filled.
             videos: By name, the videos of the group's cameras.
         """
-        task = task_text(episode, values)
-        columns = self._columns(episode, trajectory, self.tasks.setdefault(task, len(self.tasks)))
+        task_index = self.tasks.setdefault(task.text, len(self.tasks))
+        columns = self._columns(episode, trajectory, task_index)
         stats = column_stats(columns)
         stats |= {camera_key(name): video.stats for name, video in videos.items()}
         table = data_table(self._data_schema, columns)
@@ -116,7 +119,7 @@ class LeRobotWriter:
         self._data.write(table)
         row = {
             "episode_index": self.episodes,
-            "tasks": [task],
+            "tasks": [task.text],
             "length": episode.num_steps,
             **dict(zip(DATA_FILE_COLUMNS, file_number, strict=True)),
             **dict(zip(ROW_RANGE_COLUMNS, (self.frames, self.frames + episode.num_steps), strict=True)),
@@ -126,6 +129,7 @@ class LeRobotWriter:
         }
         for name, feature_stats in stats.items():
             self._running_stats.setdefault(name, RunningStats()).add(feature_stats)
+        self.task_sources[task.source] += 1
         self.episodes += 1
         self.frames += episode.num_steps
         self._episode_rows.append(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.dashboard import cached_reads
+from app.dashboard.export_job import current_job
+from ares.episode import Json
 from ares.workspace import Workspace
 
 
@@ -119,6 +122,37 @@ def test_a_set_without_a_plain_name_is_refused_in_one_box(displayed: Workspace) 
     next(button for button in app.button if button.label == "Make the set").click().run()
     assert len(app.error) == 1
     assert "plain name" in app.error[0].value
+
+
+def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
+    displayed: Workspace, tmp_path: Path
+) -> None:
+    ids = sorted(displayed.stores.tables.episodes.ids("grade IS NOT NULL"))
+    label = displayed.sets.create("tasks", ids, {}).label
+    for task, sources in (
+        ("instruction", {"instruction": 12, "caption": 0, "none": 0}),
+        ("caption", {"instruction": 8, "caption": 4, "none": 0}),
+    ):
+        app = _draw("sets", {"set": label})
+        assert app.selectbox(key="sets.task").value == "instruction"
+        app.selectbox(key="sets.format").set_value("parquet").run()
+        app.selectbox(key="sets.task").set_value(task).run()
+        assert ("--task caption" in app.code[0].value) == (task == "caption")
+        app.text_input(key=f"sets.dest.{label}.parquet").set_value(str(tmp_path / task)).run()
+        app.button(key="sets.export").click().run()
+        report = _wait_for_export(label)
+        assert (report["task_source"], report["task_sources"]) == (task, sources)
+
+
+def _wait_for_export(label: str) -> dict[str, Json]:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        job = current_job(label)
+        assert job is not None and job.error is None
+        if job.report is not None:
+            return job.report
+        time.sleep(0.05)
+    pytest.fail("the export does not end")
 
 
 def test_status_counts_episodes_and_annotations(displayed: Workspace) -> None:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+
+from app.cli.serve.demo import _blocks
+from app.demo import DemoReport
+from ares import open as open_workspace
+from ares.curation import select_episodes
+from ares.export.lerobot import export_lerobot
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +51,60 @@ def test_numbers_are_labelled_as_simulation(demo: dict[str, Any]) -> None:
     assert 0.5 < demo["grade_truth_agreement"] <= 1
 
 
-def test_the_export_holds_the_accepted_episodes(demo: dict[str, Any]) -> None:
-    assert demo["exported_episodes"] == demo["acceptable"]
+def test_a_true_caption_and_a_success_are_told_apart(demo: dict[str, Any]) -> None:
+    """The captions of half the sample say that the robot fails; true as they are, they are no successes."""
+    assert demo["successes"] + demo["failures"] == demo["acceptable"]
+    assert demo["failures"] > 0
+    assert demo["exported_episodes"] == demo["successes"]
+
+
+def test_the_set_has_no_failure_in_it(demo: dict[str, Any]) -> None:
+    rows = exported_rows(Path(demo["export_path"]))
+    assert len(rows) == demo["successes"]
+    assert {(row["ares/success"], row["ares/acceptable"]) for row in rows} == {(True, True)}
+    assert not [row["ares/caption"] for row in rows if "fail" in row["ares/caption"]]
+    assert [row["tasks"] for row in rows] == [[row["ares/instruction"]] for row in rows]
+    assert demo["task_source"] == "instruction"
+    assert demo["task_sources"] == {"instruction": len(rows), "caption": 0, "none": 0}
+
+
+@pytest.mark.parametrize("where", ["acceptable AND success", "acceptable"])
+def test_with_task_caption_the_tasks_are_what_the_captions_say(
+    where: str, demo: dict[str, Any], tmp_path: Path
+) -> None:
+    with closing(open_workspace(demo["workspace"])) as workspace:
+        ids, recipe = select_episodes(workspace.stores, where=where)
+        selection = workspace.sets.create("tasks", ids, recipe)
+        report = export_lerobot(
+            workspace.stores, selection, tmp_path / "out", lambda count: None, task="caption"
+        )
+    rows = exported_rows(tmp_path / "out")
+    assert [row["tasks"] for row in rows] == [[row["ares/caption"]] for row in rows]
+    assert report.task_sources == {"instruction": 0, "caption": len(rows), "none": 0}
+    failures = [row for row in rows if not row["ares/success"]]
+    assert len(failures) == (demo["failures"] if where == "acceptable" else 0)
+    assert all(row["tasks"][0].startswith("fail to ") for row in failures)
+
+
+def test_the_report_for_people_tells_them_apart_too(demo: dict[str, Any]) -> None:
+    names = {field.name for field in fields(DemoReport)}
+    report = DemoReport(**{name: value for name, value in demo.items() if name in names})
+    text = "\n".join(str(block) for block in _blocks(report))
+    assert "12 of episodes that succeeded, 11 of episodes that failed" in text
+    assert "12 episodes (acceptable AND success)" in text
+    assert "12 instruction, 0 caption, 0 none  (--task instruction)" in text
+
+
+def exported_rows(folder: Path) -> list[dict[str, Any]]:
+    """Episodes of every LeRobot dataset of an export."""
+    files = sorted(folder.rglob("meta/episodes/*/*.parquet"))
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+def test_the_export_is_complete(demo: dict[str, Any]) -> None:
     infos = list(Path(demo["export_path"]).rglob("meta/info.json"))
     documents = [json.loads(info.read_text()) for info in infos]
-    assert sum(document["total_episodes"] for document in documents) == demo["acceptable"]
+    assert sum(document["total_episodes"] for document in documents) == demo["exported_episodes"]
     assert {document["codebase_version"] for document in documents} == {"v3.0"}
     for info, document in zip(infos, documents, strict=True):
         files = (info.parent.parent / "data").rglob("*.parquet")

@@ -1,0 +1,109 @@
+"""`ares export --task`: the task of every episode, what the report says of it, and exporters that do not know it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from app.cli.main import main
+from ares.curation import CurationSet
+from ares.export import ExportReport
+from ares.registry import exporters
+from ares.store import Stores
+from ares.workspace import Workspace
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def graded_set(workspace: Workspace) -> CurationSet:
+    """Twelve episodes with captions, of which four are graded acceptable, four not acceptable, four unsure."""
+    return workspace.sets.create(
+        "graded", sorted(workspace.stores.tables.episodes.ids("grade IS NOT NULL")), {}
+    )
+
+
+@pytest.fixture
+def plain_exporter() -> Iterator[list[CurationSet]]:
+    """An exporter "plain" of another package, which knows no options; the sets that it was called with."""
+    calls: list[CurationSet] = []
+
+    def export_plain(
+        stores: Stores, selection: CurationSet, destination: Path, progress: Callable[[int], None]
+    ) -> ExportReport:
+        calls.append(selection)
+        return ExportReport(set=selection.label, episodes=0, frames=0, tasks=0, path=destination, seconds=0.0)
+
+    exporters.add("plain", export_plain)
+    yield calls
+    exporters.remove("plain")
+
+
+def export(workspace: Workspace, dest: Path, *options: str) -> int:
+    return main(["export", "graded", str(dest), "-w", workspace.path, *options])
+
+
+def tasks(folder: Path) -> dict[str, str]:
+    """Task of each episode by its id, as a LeRobot dataset says."""
+    rows = pq.read_table(folder / "meta" / "episodes").to_pylist()
+    return {row["ares/episode_id"]: row["tasks"][0] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("options", "sources"),
+    [
+        ((), {"instruction": 12, "caption": 0, "none": 0}),
+        (("--task", "instruction"), {"instruction": 12, "caption": 0, "none": 0}),
+        (("--task", "caption"), {"instruction": 8, "caption": 4, "none": 0}),
+    ],
+)
+def test_the_report_says_what_the_tasks_are(
+    options: tuple[str, ...],
+    sources: dict[str, int],
+    workspace: Workspace,
+    graded_set: CurationSet,
+    tmp_path: Path,
+    capsys: Capture,
+) -> None:
+    assert export(workspace, tmp_path / "json", "--format", "lerobot", "--json", *options) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert document["task_source"] == (options[-1] if options else "instruction")
+    assert document["task_sources"] == sources
+    assert export(workspace, tmp_path / "text", "--format", "parquet", *options) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"task_source: {document['task_source']}" in lines and f"task_sources: {sources}" in lines
+
+
+def test_task_caption_writes_acceptable_captions_and_instructions_elsewhere(
+    workspace: Workspace, graded_set: CurationSet, tmp_path: Path
+) -> None:
+    assert export(workspace, tmp_path / "out", "--format", "lerobot", "--task", "caption") == 0
+    rows = workspace.frame(["episode_id", "instruction", "caption", "grade"]).to_pylist()
+    expected = {
+        row["episode_id"]: row["caption"] if row["grade"] == "acceptable" else row["instruction"]
+        for row in rows
+        if row["grade"]
+    }
+    assert tasks(tmp_path / "out") == expected
+    assert any(row["caption"] != row["instruction"] for row in rows if row["grade"] == "acceptable")
+
+
+def test_another_task_is_refused(
+    workspace: Workspace, graded_set: CurationSet, tmp_path: Path, capsys: Capture
+) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        export(workspace, tmp_path / "out", "--format", "lerobot", "--task", "title")
+    assert exit_info.value.code == 2 and "instruction" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_exporter_that_knows_no_options_is_called_without_them(
+    workspace: Workspace, graded_set: CurationSet, plain_exporter: list[CurationSet], tmp_path: Path
+) -> None:
+    assert export(workspace, tmp_path / "out", "--format", "plain", "--task", "instruction") == 0
+    assert [selection.name for selection in plain_exporter] == ["graded"]

@@ -1,0 +1,195 @@
+"""Tasks of an export: what `task` asks for in every state that a caption can be in, read back from the files."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+
+from ares.annotation import Annotation, Column, Maker
+from ares.curation import CurationSet
+from ares.episode import Record
+from ares.export import TaskSource
+from ares.registry import exporters
+from ares.workspace import Workspace
+
+COLUMNS = {
+    "caption": Column(name="caption", type="string", meaning="what is seen"),
+    "grade": Column(name="acceptable", type="bool", meaning="whether the caption is true"),
+}
+# A maker annotates a subject once, so further captions and grades of an episode have other makers.
+MAKERS = {
+    (name, version): Maker(annotator=name, version=str(version), columns=(column,))
+    for name, column in COLUMNS.items()
+    for version in range(4)
+}
+
+
+class History(NamedTuple):
+    """Captions and grades of an episode, in order of the log, and whether its last caption may be a task.
+
+    A text is a caption; True, False and None are grades of the caption before them.
+    """
+
+    events: tuple[str | bool | None, ...]
+    may_replace: bool
+    may_stand_in: bool
+
+
+HISTORIES = {
+    "none": History((), may_replace=False, may_stand_in=False),
+    "not graded": History(("fail to lift",), may_replace=False, may_stand_in=True),
+    "acceptable": History(("fail to lift", True), may_replace=True, may_stand_in=True),
+    "not acceptable": History(("fail to lift", False), may_replace=False, may_stand_in=False),
+    "not decided": History(("fail to lift", None), may_replace=False, may_stand_in=True),
+    "a new caption": History(("lift", True, "fail to lift"), may_replace=False, may_stand_in=True),
+    "the same caption again": History(("lift", True, "lift"), may_replace=True, may_stand_in=True),
+    "a new caption, rejected": History(("lift", True, "drop", False), may_replace=False, may_stand_in=False),
+    "accepted at last": History(("lift", False, True), may_replace=True, may_stand_in=True),
+    "rejected at last": History(("lift", True, False), may_replace=False, may_stand_in=False),
+}
+INSTRUCTIONS = ("pick up the ball", "")
+CASES = list(product(INSTRUCTIONS, HISTORIES.values()))
+
+
+def episode_id(number: int) -> str:
+    return f"{number:016x}"
+
+
+def annotations_of(number: int, history: History) -> list[Annotation]:
+    annotations: list[Annotation] = []
+    caption = ""
+    for order, event in enumerate(history.events):
+        is_caption = isinstance(event, str)
+        name = "caption" if is_caption else "grade"
+        value: dict[str, Any] = {"text": event, "caption": event} if is_caption else {"acceptable": event}
+        annotation = Annotation(
+            episode_id=episode_id(number),
+            name=name,
+            value=value,
+            maker_id=MAKERS[name, order].maker_id,
+            subject=episode_id(number) if is_caption else caption,
+            start_seconds=0.0,
+            stop_seconds=5.35,
+            created="2026-01-01T00:00:00+00:00",
+        )
+        caption = annotation.annotation_id if is_caption else caption
+        annotations.append(annotation)
+    return annotations
+
+
+def expected_task(instruction: str, history: History, source: TaskSource) -> tuple[str, str]:
+    """Text and source of a task, from the table above."""
+    captions = [event for event in history.events if isinstance(event, str)]
+    if source == "caption" and history.may_replace:
+        return captions[-1], "caption"
+    if instruction:
+        return instruction, "instruction"
+    if source == "instruction" and history.may_stand_in:
+        return captions[-1], "caption"
+    return "unspecified task", "none"
+
+
+@pytest.fixture
+def cases(
+    empty_workspace: Workspace, make_record: Callable[..., Record], make_set: Callable[..., CurationSet]
+) -> tuple[Workspace, CurationSet]:
+    """A workspace with an episode for every case."""
+    records = [make_record(number, instruction=instruction) for number, (instruction, _) in enumerate(CASES)]
+    selection = make_set(empty_workspace, records)
+    store = empty_workspace.stores.annotations
+    for maker in MAKERS.values():
+        store.add_maker(maker)
+    for number, (_, history) in enumerate(CASES):
+        store.append(annotations_of(number, history))
+    empty_workspace.sync()
+    return empty_workspace, selection
+
+
+def tasks_in_lerobot(folder: Path) -> list[str]:
+    """Tasks by episode, from the task numbers of the steps; the episodes file says the same."""
+    texts = pq.read_table(folder / "meta" / "tasks.parquet").to_pydict()["__index_level_0__"]
+    steps = [row for file in sorted((folder / "data").rglob("*.parquet")) for row in read(file)]
+    episodes = [row for file in sorted((folder / "meta/episodes").rglob("*.parquet")) for row in read(file)]
+    numbers = [{row["task_index"] for row in steps if row["episode_index"] == n} for n in range(len(CASES))]
+    tasks = [texts[number] for (number,) in numbers]
+    assert [row["ares/episode_id"] for row in episodes] == [episode_id(n) for n in range(len(CASES))]
+    assert [row["tasks"] for row in episodes] == [[task] for task in tasks]
+    assert sorted(set(tasks)) == sorted(texts)
+    return tasks
+
+
+def tasks_in_parquet(folder: Path) -> list[str]:
+    rows = read(folder / "episodes.parquet")
+    assert [row["episode_id"] for row in rows] == [episode_id(n) for n in range(len(CASES))]
+    return [row["task"] for row in rows]
+
+
+def read(file: Path) -> Sequence[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("source", ["instruction", "caption"])
+@pytest.mark.parametrize(
+    ("format", "read_tasks"), [("lerobot", tasks_in_lerobot), ("parquet", tasks_in_parquet)]
+)
+def test_a_task_is_what_was_asked_for_and_every_episode_is_counted(
+    format: str,
+    read_tasks: Callable[[Path], list[str]],
+    source: TaskSource,
+    cases: tuple[Workspace, CurationSet],
+    tmp_path: Path,
+) -> None:
+    workspace, selection = cases
+    dest = tmp_path / "out"
+    report = exporters.get(format)(workspace.stores, selection, dest, lambda count: None, task=source)
+    expected = [expected_task(instruction, history, source) for instruction, history in CASES]
+    assert read_tasks(dest) == [text for text, _ in expected]
+    counts = Counter(name for _, name in expected)
+    assert report.task_sources == {name: counts[name] for name in ("instruction", "caption", "none")}
+    assert sum(report.task_sources.values()) == report.episodes == len(CASES)
+    assert report.tasks == len({text for text, _ in expected})
+    manifest = json.loads((dest / "manifest.json").read_text())
+    for document in (report.to_json(), manifest["counts"]):
+        assert document["task_source"] == source
+        assert document["task_sources"] == dict(report.task_sources)
+
+
+@pytest.mark.parametrize("format", exporters.names())
+def test_without_captions_every_task_is_the_instruction(
+    format: str, sample_workspace: Workspace, tmp_path: Path
+) -> None:
+    selection = sample_workspace.sets["all"]
+    reports = [
+        exporters.get(format)(
+            sample_workspace.stores, selection, tmp_path / name, lambda count: None, **options
+        )
+        for name, options in (("default", {}), ("caption", {"task": "caption"}))
+    ]
+    assert [report.task_source for report in reports] == ["instruction", "caption"]
+    for report in reports:
+        assert report.task_sources == {"instruction": 24, "caption": 0, "none": 0}
+
+
+def test_a_column_of_an_annotator_gives_way_to_the_task(
+    empty_workspace: Workspace,
+    make_record: Callable[..., Record],
+    make_set: Callable[..., CurationSet],
+    tmp_path: Path,
+) -> None:
+    import pyarrow as pa
+
+    selection = make_set(empty_workspace, [make_record(0)])
+    empty_workspace.stores.tables.episodes.set_values(
+        pa.table({"episode_id": [episode_id(0)], "task": ["an annotator's"]})
+    )
+    report = exporters.get("parquet")(empty_workspace.stores, selection, tmp_path / "out", lambda count: None)
+    assert report.left_out == ("column task of an annotator",)
+    assert [row["task"] for row in read(tmp_path / "out" / "episodes.parquet")] == ["do thing 0"]
