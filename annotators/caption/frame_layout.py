@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator
 
 from annotators.runner import CameraSeconds
 from ares.episode import Camera, Episode
@@ -57,6 +59,14 @@ def parse_layout(text: str) -> FrameLayout:
     raise RequestError(
         f"no layout {text!r}", f"there are: tiles, collage, frames:N with N from 1 to {_MAX_FRAMES}"
     )
+
+
+def _check_layout(text: str) -> str:
+    return parse_layout(text).name
+
+
+# A layout in the options of an annotator, checked by `parse_layout`.
+LayoutName = Annotated[str, AfterValidator(_check_layout)]
 
 
 def pick_camera(episode: Episode, name: str) -> Camera | None:
