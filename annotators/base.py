@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from annotators.options import OwnOptions, parse_options
 from ares.annotation import Annotation, Cost, Maker, SubjectKind
 from ares.episode import Episode, Trajectory
 from ares.errors import AresError
@@ -23,24 +24,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of an annotation run, for all annotators; each reads those that concern it.
+    """Options of an annotation run; what only some annotators have, they declare with `takes_options`.
 
     Attributes:
         settings: The environment's models, keys and prices.
         model: Model spec for this run, or "" for the setting's.
-        camera: Camera name to use, or "" for the best one.
-        layout: How frames are arranged for a VLM: "tiles" (three images: start, middle, end), "collage"
-            (these three in one image), "frames:N" (N images evenly spaced).
-        rubric: Rubric name or YAML file for `grade`.
         device: torch device, or "" for a GPU when there is one.
+        values: Values of annotators' own options: "layout" for all annotators that have it, "caption.layout" for
+            one of them. A factory gets those of its annotator, by field.
     """
 
     settings: Settings
     model: str = ""
-    camera: str = ""
-    layout: str = "tiles"
-    rubric: str = "caption"
     device: str = ""
+    values: Mapping[str, Json] = field(default_factory=dict)
+
+    def of(self, model: type[OwnOptions]) -> OwnOptions:
+        """The own options of the annotator that a factory makes. Raises RequestError for a wrong value."""
+        return parse_options(model, self.values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

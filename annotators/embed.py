@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import Field
+
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
 from annotators.models import NamedEncoder, absolute_spec, encoder_name, load_named_encoder
+from annotators.options import AnnotatorOptions, takes_options
 from annotators.runner import CameraSeconds
 from ares.annotation import Maker
 from ares.episode import Camera, Episode, Json
@@ -26,8 +29,16 @@ _MIN_FRAMES, _MAX_FRAMES = 4, 240
 _BATCH_SIZE = 8
 
 
+class EmbedOptions(AnnotatorOptions):
+    """Options of embedding."""
+
+    camera: str = Field(default="", description="camera to embed (default: every good one)")
+
+
+@takes_options(EmbedOptions)
 def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
     """An annotator that fills the vector table of one embedding space. Raises ModelError without its model."""
+    own = options.of(EmbedOptions)
     spec = absolute_spec(options.model or options.settings.embed_model)
     encoder = load_named_encoder(spec, options.device)
     _register_space(stores, encoder, spec)
@@ -35,13 +46,13 @@ def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
         "rate_hz": _RATE_HZ,
         "fewest": _MIN_FRAMES,
         "most": _MAX_FRAMES,
-        "camera": options.camera,
+        **own.maker_settings(),
     }
     maker = Maker(annotator="embed", version=_VERSION, model=encoder.name, settings=settings, kind="model")
     return Annotator(
         maker=maker,
-        process=lambda works: _process(works, encoder, maker, options.camera),
-        select_frames=lambda subject: sample_seconds(subject.episode, options.camera),
+        process=lambda works: _process(works, encoder, maker, own.camera),
+        select_frames=lambda subject: sample_seconds(subject.episode, own.camera),
         batch_size=_BATCH_SIZE,
         space=encoder.name,
     )

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from annotators.caption.annotator import make_caption_annotator
     from annotators.caption.frame_layout import (
         FrameLayout,
+        LayoutName,
         evenly_spaced_seconds,
         parse_layout,
         select_frame_seconds,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FrameLayout",
+    "LayoutName",
     "evenly_spaced_seconds",
     "make_caption_annotator",
     "parse_layout",

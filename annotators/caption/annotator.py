@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from annotators.base import Annotator, Options, Result, Work, new_annotation
-from annotators.caption.frame_layout import FrameLayout, parse_layout, select_frame_seconds
+from annotators.caption.frame_layout import FrameLayout, LayoutName, parse_layout, select_frame_seconds
 from annotators.models import Vlm, VlmReply, VlmRequest, load_vlm, price_usd
+from annotators.options import AnnotatorOptions, takes_options
 from annotators.prompts import read_prompt
 from ares.annotation import Column, Cost, Maker, short_hash
 from ares.episode import Json
@@ -34,6 +37,15 @@ _COLUMNS = (
 )
 
 
+class CaptionOptions(AnnotatorOptions):
+    """Options of the captioner."""
+
+    layout: LayoutName = Field(
+        default="tiles", description="frames that the captioner gets: tiles, collage or frames:N"
+    )
+    camera: str = Field(default="", description="camera that the captioner gets (default: the best view)")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captioner:
     """A model with the settings of captioning.
@@ -51,6 +63,7 @@ class Captioner:
     camera: str
 
 
+@takes_options(CaptionOptions)
 def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
     """An annotator that captions whole episodes; the model never gets the instruction.
 
@@ -58,26 +71,24 @@ def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
         RequestError: The layout or the model spec cannot be read.
         ModelError: The model cannot be loaded.
     """
-    layout = parse_layout(options.layout)
+    own = options.of(CaptionOptions)
+    layout = parse_layout(own.layout)
     spec = options.model or options.settings.caption_model
     vlm = load_vlm(spec, options, _MAX_NEW_TOKENS)
-    captioner = Captioner(
-        vlm=vlm, maker=_maker(vlm, layout, options.camera), layout=layout, camera=options.camera
-    )
+    captioner = Captioner(vlm=vlm, maker=_maker(vlm, own), layout=layout, camera=own.camera)
     return Annotator(
         maker=captioner.maker,
         process=lambda works: _process(works, captioner),
-        select_frames=lambda subject: select_frame_seconds(subject, options.camera, layout.count),
+        select_frames=lambda subject: select_frame_seconds(subject, own.camera, layout.count),
         batch_size=vlm.batch_size,
         workers=vlm.workers,
         estimate=lambda subject: _estimate(layout, spec, options.settings.price),
     )
 
 
-def _maker(vlm: Vlm, layout: FrameLayout, camera: str) -> Maker:
+def _maker(vlm: Vlm, own: CaptionOptions) -> Maker:
     settings: dict[str, Json] = {
-        "layout": layout.name,
-        "camera": camera,
+        **own.maker_settings(),
         "max_new_tokens": _MAX_NEW_TOKENS,
         "temperature": 0,
         "family": vlm.family,

@@ -6,7 +6,9 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator
 
 from annotators.base import Subject
 from annotators.runner import CameraSeconds
@@ -61,6 +63,14 @@ def parse_layout(text: str) -> FrameLayout:
     raise RequestError(
         f"no layout {text!r}", f"there are: tiles, collage, frames:N with N from 1 to {_MAX_FRAMES}"
     )
+
+
+def _check_layout(text: str) -> str:
+    return parse_layout(text).name
+
+
+# A layout in the options of an annotator, checked by `parse_layout`.
+LayoutName = Annotated[str, AfterValidator(_check_layout)]
 
 
 def pick_camera(episode: Episode, name: str) -> Camera | None:

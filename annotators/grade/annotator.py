@@ -9,11 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from annotators.base import Annotator, Options, Result, Work, new_annotation
-from annotators.caption import parse_layout
+from annotators.caption import LayoutName, parse_layout
 from annotators.grade.judge import Case, Judge, Judgement
 from annotators.grade.shipped_rubrics import load_rubric
 from annotators.models import model_family
+from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Annotation, Column, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -57,6 +60,20 @@ COLUMNS = (
 )
 
 
+class GradeOptions(AnnotatorOptions):
+    """Options of grading."""
+
+    rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
+    layout: LayoutName = Field(
+        default="tiles",
+        description="frames that a judge gets, other than a clip judge: tiles, collage or frames:N",
+    )
+    camera: str = Field(
+        default="",
+        description="camera that the judge gets (default: the best view; a clip judge gets every good one)",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
     """A rubric and a judge, and the maker of their grades."""
@@ -66,6 +83,7 @@ class Grader:
     maker: Maker
 
 
+@takes_options(GradeOptions)
 def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
     """An annotator that grades captions by a rubric.
 
@@ -73,8 +91,9 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         RequestError: The rubric or the judge's spec cannot be read, or all captioners are of the judge's model family.
         ModelError: The judge cannot be loaded.
     """
-    rubric = load_rubric(options.rubric)
-    judge = _load_judge(options, stores, rubric)
+    own = options.of(GradeOptions)
+    rubric = load_rubric(own.rubric)
+    judge = _load_judge(options, own, stores, rubric)
     captioners = _captioners(stores)
     if captioners and all(_is_same_family(judge, maker) for maker in captioners.values()):
         raise _same_family_error(judge, next(iter(captioners.values())))
@@ -85,12 +104,8 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
         # The vocabulary of probes is no part of this: one new instruction would make a million grades stale.
         # Each grade keeps what was observed and the confidence, so the doubtful ones can be selected.
-        settings={
-            "rubric": rubric.id,
-            "camera": options.camera,
-            "layout": options.layout,
-            "family": judge.family,
-        },
+        # A rubric file is known by its content, not by its path: its hash is part of `prompt_hash`.
+        settings={**own.maker_settings(), "rubric": rubric.id, "family": judge.family},
         columns=COLUMNS,
         kind="model",
         subject_kind="annotation",
@@ -108,7 +123,7 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
     )
 
 
-def _load_judge(options: Options, stores: Stores, rubric: Rubric) -> Judge:
+def _load_judge(options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
     spec = options.model or options.settings.judge_model
     if spec.startswith(_CLIP_PREFIX):
         from annotators.grade.probe_judge import ProbeJudge
@@ -116,13 +131,13 @@ def _load_judge(options: Options, stores: Stores, rubric: Rubric) -> Judge:
         from annotators.models import load_clip
 
         encoder = load_clip(spec.removeprefix(_CLIP_PREFIX), options.device)
-        return ProbeJudge(encoder, rubric.probe, lambda: gather_phrases(stores), options.camera)
+        return ProbeJudge(encoder, rubric.probe, lambda: gather_phrases(stores), own.camera)
     from annotators.grade.claim_judge import MAX_NEW_TOKENS, ClaimJudge
     from annotators.models import load_vlm
 
-    layout = parse_layout(options.layout)
+    layout = parse_layout(own.layout)
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS)
-    return ClaimJudge(vlm, layout, options.camera, options.settings, spec.startswith("openai:"))
+    return ClaimJudge(vlm, layout, own.camera, options.settings, spec.startswith("openai:"))
 
 
 def _process(works: Sequence[Work], grader: Grader, stores: Stores) -> list[Result | AresError]:

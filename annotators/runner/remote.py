@@ -32,7 +32,7 @@ def annotator_on_engine(
     Args:
         engine: Runs the calls.
         factory: Makes the annotator, here and again on every worker.
-        options: Models, layout, rubric.
+        options: Models, device, and values of the annotator's own options; they travel to the workers.
         stores: Stores of the workspace.
         gpu_fraction: Share of a GPU that one worker may take.
     """

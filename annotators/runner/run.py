@@ -48,7 +48,7 @@ def annotate(
     Args:
         stores: Where the episodes are and the annotations go.
         names: Annotators; a later one gets the segments and annotations that an earlier one made in the same run.
-        options: Models, layout, rubric.
+        options: Models, device, and values of the annotators' own options.
         where: SQL filter over the episode columns.
         limit: Most episodes to work on; complete episodes do not count.
         budget_usd: Hard stop, in US dollars over all annotators.
@@ -62,7 +62,8 @@ def annotate(
         tokens_out, usd, seconds.
 
     Raises:
-        RequestError: An annotator is unknown, the filter cannot be read, or there is a budget without a price.
+        RequestError: An annotator or an option is unknown, a value of an option is wrong, the filter cannot be read, or
+            there is a budget without a price.
         ModelError: A model cannot be loaded or its server not reached; nothing was annotated.
     """
     started_at = time.monotonic()

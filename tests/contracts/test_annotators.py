@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic.fields import FieldInfo
 
 from annotators.base import Annotator, Options
+from annotators.options import options_model
 from annotators.runner import annotate
+from ares.episode import Json
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -22,6 +26,8 @@ pytestmark = [
 
 # What an annotator needs to find before it can work.
 AFTER = {"grade": ("caption",), "map": ("embed",)}
+# A second value of an option, where its field has no `examples`.
+OTHER_VALUES: dict[str, Json] = {"layout": "collage", "camera": "wrist", "rubric": "other-rubric.yaml"}
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +62,43 @@ def test_the_same_options_make_the_same_maker(name: str, options: Options, works
     assert isinstance(first, Annotator)
     assert first.maker.maker_id == second.maker.maker_id
     assert first.maker.annotator == name
+
+
+def test_every_option_has_a_default_and_a_description(name: str) -> None:
+    fields = options_model(annotators.get(name)).model_fields
+    assert not [field for field, info in fields.items() if info.is_required() or not info.description]
+
+
+def test_every_option_that_can_change_a_value_is_part_of_the_maker(
+    name: str, options: Options, workspace: Workspace, in_folder_of_rubric: None
+) -> None:
+    factory = annotators.get(name)
+    model, usual = options_model(factory), factory(options, workspace.stores).maker
+    assert not model.not_in_maker - model.model_fields.keys()
+    for field in model.model_fields.keys() - model.not_in_maker:
+        assert field in usual.settings
+        for value in other_values(field, model.model_fields[field]):
+            changed = factory(replace(options, values={field: value}), workspace.stores).maker
+            assert changed.maker_id != usual.maker_id, f"{field} = {value!r} makes the same maker"
+
+
+@pytest.fixture
+def in_folder_of_rubric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder holds the shipped rubric with one threshold changed."""
+    import yaml
+
+    from annotators.grade import load_rubric
+
+    document = load_rubric("caption").model_dump(mode="json")
+    document["probe"]["met"] = 0.9
+    (tmp_path / "other-rubric.yaml").write_text(yaml.safe_dump(document))
+    monkeypatch.chdir(tmp_path)
+
+
+def other_values(field: str, info: FieldInfo) -> list[Json]:
+    """Values of an option other than its default, as far as they are known."""
+    candidates = [*(info.examples or ()), *([OTHER_VALUES[field]] if field in OTHER_VALUES else [])]
+    return [value for value in candidates if value != info.default]
 
 
 def test_declared_columns_are_filters_with_a_meaning(

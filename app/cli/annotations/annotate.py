@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 
+from app.cli.annotations.option_flags import add_option_flags
 from app.cli.common import add_workspace_arguments, episode_count, open_workspace
 from app.cli.output import Block, OutputTable, answer, tallies
 from ares.episode import Json
@@ -35,16 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", default="", metavar="SPEC", help="model for the annotator, when one is named"
     )
-    parser.add_argument("--camera", default="", metavar="NAME", help="camera to use (default: the best view)")
-    parser.add_argument(
-        "--layout",
-        default="tiles",
-        metavar="L",
-        help="frames shown to a captioner: tiles, collage or frames:N",
-    )
-    parser.add_argument(
-        "--rubric", default="caption", metavar="R", help="rubric of grade: a shipped name or a YAML file"
-    )
     parser.add_argument(
         "--device", default="", metavar="D", help="torch device (default: a GPU when there is one)"
     )
@@ -59,13 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="local (default), or ray: work on the cluster of $RAY_ADDRESS, or on this machine's own",
     )
     add_workspace_arguments(parser)
+    add_option_flags(parser, dest="option_values")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the annotators. Returns 1 when a subject failed.
 
     Raises:
-        RequestError: --model is given for several annotators.
+        RequestError: --model is given for several annotators, or an option that none of them has.
     """
     from annotators.base import Options
     from annotators.runner import annotate, estimate_cost
@@ -80,10 +72,8 @@ def run(args: argparse.Namespace) -> int:
     options = Options(
         settings=workspace.settings,
         model=args.model,
-        camera=args.camera,
-        layout=args.layout,
-        rubric=args.rubric,
         device=args.device,
+        values=args.option_values,
     )
     if args.dry_run:
         quotes = [

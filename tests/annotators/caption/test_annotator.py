@@ -48,7 +48,7 @@ def test_the_maker_names_weights_prompt_and_layout(options: Options, ws: Workspa
     assert tiles.model.startswith("reference-captioner@")
     assert tiles.prompt_hash
     assert (
-        make_caption_annotator(replace(options, layout="frames:3"), ws.stores).maker.maker_id
+        make_caption_annotator(replace(options, values={"layout": "frames:3"}), ws.stores).maker.maker_id
         != tiles.maker_id
     )
     assert make_caption_annotator(options, ws.stores).maker.maker_id == tiles.maker_id
@@ -64,7 +64,7 @@ def test_a_served_captioner_is_never_told_the_instruction(
     remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, model_server: Any
 ) -> None:
     model_server.says(' "Close the drawer." \n')
-    annotator = make_caption_annotator(replace(remote, layout="collage"), ws.stores)
+    annotator = make_caption_annotator(replace(remote, values={"layout": "collage"}), ws.stores)
     episode = episodes["drawer-close_000"]
     (result,) = annotator.process([work_for(episode, [annotator])])
     assert _text(result) == "Close the drawer."

@@ -200,8 +200,10 @@ def test_the_maker_follows_rubric_and_judge(options: Options, ws: Workspace, tmp
     (tmp_path / "strict.yaml").write_text(yaml.safe_dump(document))
     usual = make_grade_annotator(options, ws.stores).maker
     assert make_grade_annotator(options, ws.stores).maker.maker_id == usual.maker_id
-    strict = make_grade_annotator(replace(options, rubric=str(tmp_path / "strict.yaml")), ws.stores).maker
+    strict = make_grade_annotator(
+        replace(options, values={"rubric": str(tmp_path / "strict.yaml")}), ws.stores
+    ).maker
     assert strict.maker_id != usual.maker_id
     assert {column.name for column in usual.columns} == {"acceptable", "grade", "grade_score"}
     with pytest.raises(RequestError, match="no rubric 'nonesuch'"):
-        make_grade_annotator(replace(options, rubric="nonesuch"), ws.stores)
+        make_grade_annotator(replace(options, values={"rubric": "nonesuch"}), ws.stores)

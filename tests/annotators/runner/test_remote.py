@@ -7,19 +7,22 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import Field
 
 from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.options import AnnotatorOptions, takes_options
 from annotators.runner import annotate
 from app.cli.main import main
 from ares import registry
 from ares.annotation import Cost, Maker
+from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.jobs import Engine
 from ares.settings import Settings
@@ -132,8 +135,14 @@ def dies_once(marker: Path, work: Work) -> Result:
     return annotate_process_id(work)
 
 
-def run(ws: Workspace, engine: Engine | None, *names: str, **arguments: Any) -> list[dict[str, Any]]:
-    options = Options(settings=ws.settings, device="cpu")
+def run(
+    ws: Workspace,
+    engine: Engine | None,
+    *names: str,
+    values: Mapping[str, Json] | None = None,
+    **arguments: Any,
+) -> list[dict[str, Any]]:
+    options = Options(settings=ws.settings, device="cpu", values=values or {})
     return annotate(ws.stores, names, options, quiet=True, engine=engine, **arguments)
 
 
@@ -189,6 +198,36 @@ def test_a_worker_with_another_model_is_refused(
     with pytest.raises(RequestError, match="another model than this machine"):
         run(workspaces[1], engine, "fragile")
     assert workspaces[1].stores.annotations.count_episodes().get("fragile", 0) == 0
+
+
+class WordOptions(AnnotatorOptions):
+    """Options of an annotator that answers with a word."""
+
+    word: str = Field(default="low", description="the answer")
+
+
+def test_a_worker_gets_the_options_of_its_annotator(
+    workspaces: tuple[Workspace, Workspace], engine: Engine, enter: Callable[[Factory], None]
+) -> None:
+    @takes_options(WordOptions)
+    def factory(options: Options, stores: Stores) -> Annotator:
+        word = options.of(WordOptions).word
+        maker = Maker(annotator="fragile", version="1", settings={"word": word})
+        return Annotator(
+            maker=maker,
+            process=lambda works: [
+                Result(annotations=[new_annotation(work, maker, {"word": word, "pid": os.getpid()})])
+                for work in works
+            ],
+        )
+
+    enter(factory)
+    ws = workspaces[1]
+    run(ws, engine, "fragile", values={"fragile.word": "high"})
+    annotations = ws.stores.annotations.find_annotations(sorted(ws.stores.tables.episodes.ids()), ["fragile"])
+    answers = [annotation.value for annotation in annotations]
+    assert {answer["word"] for answer in answers} == {"high"}
+    assert os.getpid() not in {answer["pid"] for answer in answers}
 
 
 def test_the_command_prints_one_document_and_nothing_else(
