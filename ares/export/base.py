@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast, get_args
 
-from ares.annotation import Annotation
 from ares.curation import CurationSet
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import RequestError, StoreError
@@ -225,10 +224,7 @@ def task_counter() -> Counter[str]:
 
 
 def episode_tasks(
-    episodes: Sequence[Episode],
-    rows: Sequence[Mapping[str, Json]],
-    annotations: Iterable[Annotation],
-    source: TaskSource,
+    episodes: Sequence[Episode], rows: Sequence[Mapping[str, Json]], source: TaskSource
 ) -> list[EpisodeTask]:
     """The task of every episode, in the same order.
 
@@ -238,43 +234,21 @@ def episode_tasks(
     Args:
         episodes: The episodes.
         rows: Their TASK_COLUMNS, as far as the workspace has them; other columns are ignored.
-        annotations: Their annotations, in order of the log.
         source: What is to be the task.
     """
-    by_episode: defaultdict[str, list[Annotation]] = defaultdict(list)
-    for annotation in annotations:
-        by_episode[annotation.episode_id].append(annotation)
     return [
-        _episode_task(episode.instruction, row, by_episode[episode.episode_id], source)
-        for episode, row in zip(episodes, rows, strict=True)
+        _episode_task(episode.instruction, row, source) for episode, row in zip(episodes, rows, strict=True)
     ]
 
 
-def _episode_task(
-    instruction: str, row: Mapping[str, Json], annotations: Sequence[Annotation], source: TaskSource
-) -> EpisodeTask:
-    value = row.get(_CAPTION)
+def _episode_task(instruction: str, row: Mapping[str, Json], source: TaskSource) -> EpisodeTask:
+    value, acceptable = row.get(_CAPTION), row.get(_ACCEPTABLE)
     caption = value if isinstance(value, str) else ""
-    acceptable = _is_acceptable(caption, row, annotations)
     if source == "caption":
         candidates = [("caption", caption if acceptable is True else ""), ("instruction", instruction)]
     else:
         candidates = [("instruction", instruction), ("caption", "" if acceptable is False else caption)]
     return next((EpisodeTask(text, name) for name, text in candidates if text), EpisodeTask(NO_TASK, "none"))
-
-
-def _is_acceptable(caption: str, row: Mapping[str, Json], annotations: Sequence[Annotation]) -> Json:
-    """Whether a caption is acceptable; None when that is not decided.
-
-    The column alone does not say so: after a new caption, it still shows the grade of the caption before.
-    """
-    grades = [annotation for annotation in annotations if _ACCEPTABLE in annotation.value]
-    if not grades:
-        return row.get(_ACCEPTABLE)
-    captions = {annotation.annotation_id: annotation.value.get(_CAPTION) for annotation in annotations}
-    # A grade of something else than an annotation is about the episode, and so about its present caption.
-    values = [grade.value[_ACCEPTABLE] for grade in grades if captions.get(grade.subject, caption) == caption]
-    return values[-1] if values else None
 
 
 def annotator_columns(stores: Stores) -> list[str]:

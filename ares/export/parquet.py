@@ -155,7 +155,7 @@ def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
     annotations = job.stores.annotations.find_annotations(batch.ids)
     rows = read_rows(job.stores, job.files.columns, batch.ids)
     columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in rows.column_names]
-    tasks = episode_tasks(batch.episodes, rows.select(columns).to_pylist(), annotations, job.task)
+    tasks = episode_tasks(batch.episodes, rows.select(columns).to_pylist(), job.task)
     job.files.episodes.write_table(_with_tasks(rows, tasks))
     job.files.steps.write_table(_step_table(batch))
     job.files.annotations.write_table(_annotation_table(annotations))

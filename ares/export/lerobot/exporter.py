@@ -179,7 +179,7 @@ def _start_episodes(
         annotations = job.stores.annotations.find_annotations(batch.ids)
         job.manifest.add_makers(annotations)
         rows = annotator_values(job.stores, batch.ids)
-        tasks = episode_tasks(batch.episodes, rows, annotations, job.task)
+        tasks = episode_tasks(batch.episodes, rows, job.task)
         for episode, values, task in zip(batch.episodes, rows, tasks, strict=True):
             videos = {
                 name: pool.submit(
