@@ -23,9 +23,13 @@ COLUMNS = {
     "caption": Column(name="caption", type="string", meaning="what is seen"),
     "grade": Column(name="acceptable", type="bool", meaning="whether the caption is true"),
 }
+SUBJECTS: dict[str, dict[str, Any]] = {
+    "caption": {"fills_segments": True},
+    "grade": {"subject_kind": "annotation", "after": ("caption",)},
+}
 # A maker annotates a subject once, so further captions and grades of an episode have other makers.
 MAKERS = {
-    (name, version): Maker(annotator=name, version=str(version), columns=(column,))
+    (name, version): Maker(annotator=name, version=str(version), columns=(column,), **SUBJECTS[name])
     for name, column in COLUMNS.items()
     for version in range(4)
 }
@@ -49,7 +53,7 @@ HISTORIES = {
     "not acceptable": History(("fail to lift", False), may_replace=False, may_stand_in=False),
     "not decided": History(("fail to lift", None), may_replace=False, may_stand_in=True),
     "a new caption": History(("lift", True, "fail to lift"), may_replace=False, may_stand_in=True),
-    "the same caption again": History(("lift", True, "lift"), may_replace=True, may_stand_in=True),
+    "the same caption again": History(("lift", True, "lift"), may_replace=False, may_stand_in=True),
     "a new caption, rejected": History(("lift", True, "drop", False), may_replace=False, may_stand_in=False),
     "accepted at last": History(("lift", False, True), may_replace=True, may_stand_in=True),
     "rejected at last": History(("lift", True, False), may_replace=False, may_stand_in=False),
