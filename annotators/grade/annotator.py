@@ -6,7 +6,7 @@ The judge must be of another model family than the captioner.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -17,11 +17,12 @@ from annotators.grade.judge import Case, Judge, Judgement
 from annotators.grade.shipped_rubrics import load_rubric
 from annotators.models import model_family
 from annotators.options import AnnotatorOptions, takes_options
-from ares.annotation import Annotation, Column, Cost, Maker, short_hash
+from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.rubric import (
     CHECKS,
+    GRADE_COLUMNS,
     CaptionSlots,
     CheckInput,
     Criterion,
@@ -33,31 +34,13 @@ from ares.rubric import (
     parse_caption,
     parser_hash,
 )
+from ares.store.sync import segment_id
 
 if TYPE_CHECKING:
     from ares.store import Stores
 
 _VERSION = "1"
 _CLIP_PREFIX = "clip:"
-COLUMNS = (
-    Column(
-        name="acceptable",
-        type="bool",
-        meaning="Whether the caption is true; empty if undecided, or graded by an older judge or rubric.",
-        needs_current_maker=True,
-    ),
-    Column(
-        name="grade",
-        type="string",
-        meaning="What the rubric makes of the caption.",
-        choices=("acceptable", "not_acceptable", "unsure", "error"),
-    ),
-    Column(
-        name="grade_score",
-        type="float64",
-        meaning="Weighted share of criteria met, 0 to 1; for ranking only.",
-    ),
-)
 
 
 class GradeOptions(AnnotatorOptions):
@@ -102,11 +85,15 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         version=_VERSION,
         model=judge.name,
         prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
-        # The vocabulary of probes is no part of this: one new instruction would make a million grades stale.
-        # Each grade keeps what was observed and the confidence, so the doubtful ones can be selected.
+        # The menu of a blind judge is part of it: a phrase that was not on offer could not be chosen.
         # A rubric file is known by its content, not by its path: its hash is part of `prompt_hash`.
-        settings={**own.maker_settings(), "rubric": rubric.id, "family": judge.family},
-        columns=COLUMNS,
+        settings={
+            **own.maker_settings(),
+            "rubric": rubric.id,
+            "family": judge.family,
+            **_menu_setting(judge),
+        },
+        columns=GRADE_COLUMNS,
         kind="model",
         subject_kind="annotation",
         after=("caption",),
@@ -123,15 +110,19 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
     )
 
 
+def _menu_setting(judge: Judge) -> dict[str, Json]:
+    return {"menu": judge.menu_hash} if judge.menu_hash else {}
+
+
 def _load_judge(options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
     spec = options.model or options.settings.judge_model
     if spec.startswith(_CLIP_PREFIX):
         from annotators.grade.probe_judge import ProbeJudge
-        from annotators.grade.vocabulary import gather_phrases
+        from annotators.grade.vocabulary import read_menu
         from annotators.models import load_clip
 
         encoder = load_clip(spec.removeprefix(_CLIP_PREFIX), options.device)
-        return ProbeJudge(encoder, rubric.probe, lambda: gather_phrases(stores), own.camera)
+        return ProbeJudge(encoder, rubric.probe, read_menu(stores), own.camera)
     from annotators.grade.claim_judge import MAX_NEW_TOKENS, ClaimJudge
     from annotators.models import load_vlm
 
@@ -252,7 +243,15 @@ def _result(prepared: _PreparedCaption, judgement: Judgement, grader: Grader) ->
     cameras = list(grader.judge.select_frames(work.subject))
     camera = cameras[0] if len(cameras) == 1 else ""
     annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=judgement.cost)
-    return Result(annotations=[annotation])
+    return Result(annotations=[annotation, *_observations(work, judgement, grader)])
+
+
+def _observations(work: Work, judgement: Judgement, grader: Grader) -> list[Annotation]:
+    """What the judge saw before it knew the caption: a fact of the segment, which captions of it share."""
+    if judgement.observation is None:
+        return []
+    graded = new_annotation(work, grader.maker, judgement.observation)
+    return [replace(graded, name="observation", subject=segment_id(graded), subject_kind="segment")]
 
 
 def _captioners(stores: Stores) -> dict[str, Maker]:

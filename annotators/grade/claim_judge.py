@@ -47,6 +47,9 @@ class ClaimJudge:
         remote: Whether its calls cost money.
     """
 
+    # It reads captions; nothing is on offer.
+    menu_hash = ""
+
     def __init__(self, vlm: Vlm, layout: FrameLayout, camera: str, settings: Settings, remote: bool) -> None:
         self._vlm, self._layout, self._camera = vlm, layout, camera
         self._price = settings.price

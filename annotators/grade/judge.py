@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from annotators.base import Subject, Work
 from annotators.models import ModelProperties
 from annotators.runner import CameraSeconds
 from ares.annotation import Cost
+from ares.episode import Json
 from ares.errors import AresError
 from ares.rubric import CaptionSlots, Criterion, Ruling
 
@@ -33,10 +34,17 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One ruling per open criterion, and their cost."""
+    """What a judge makes of a case.
+
+    Attributes:
+        rulings: One per open criterion.
+        cost: What they cost.
+        observation: What the judge saw before it knew the caption, or None when it always knows it.
+    """
 
     rulings: Sequence[Ruling]
     cost: Cost
+    observation: Mapping[str, Json] | None = None
 
 
 class Judge(ModelProperties, Protocol):
@@ -45,6 +53,10 @@ class Judge(ModelProperties, Protocol):
     @property
     def prompt_hash(self) -> str:
         """Hash of its prompts, or "" where the rubric holds them all."""
+
+    @property
+    def menu_hash(self) -> str:
+        """Hash of the phrases that it may choose from, or "" for a judge without a menu."""
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """Frames that it needs of the span of a caption."""

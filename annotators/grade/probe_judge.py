@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -14,8 +14,8 @@ from annotators.caption import evenly_spaced_seconds
 from annotators.grade.judge import Case, Judgement
 from annotators.grade.vocabulary import MIN_PHRASES
 from annotators.runner import CameraSeconds
-from ares.annotation import Cost
-from ares.episode import Camera
+from ares.annotation import Cost, short_hash
+from ares.episode import Camera, Json
 from ares.errors import AresError, MediaError
 from ares.rubric import CaptionSlots, Criterion, Probe, Ruling, Verdict, parse_caption, slot_matches
 
@@ -69,7 +69,7 @@ class ProbeJudge:
     Args:
         encoder: The model.
         probe: Templates and thresholds.
-        gather: Returns the phrases of the menu; called once, for the first case.
+        phrases: The phrases of the menu.
         camera: Camera name, or "" for every good one.
     """
 
@@ -77,10 +77,9 @@ class ProbeJudge:
     workers = 1
     prompt_hash = ""
 
-    def __init__(
-        self, encoder: ClipEncoder, probe: Probe, gather: Callable[[], list[str]], camera: str
-    ) -> None:
-        self._encoder, self._probe, self._gather, self._camera = encoder, probe, gather, camera
+    def __init__(self, encoder: ClipEncoder, probe: Probe, phrases: Sequence[str], camera: str) -> None:
+        self._encoder, self._probe, self._phrases, self._camera = encoder, probe, list(phrases), camera
+        self.menu_hash = short_hash(list[Json](phrases))
         self.name = f"clip:{encoder.name}"
         self.family = self.name
         self._outcome_vectors: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
@@ -98,14 +97,13 @@ class ProbeJudge:
         return [
             frames
             if isinstance(frames, AresError)
-            else Judgement(rulings=self._rule(case, frames), cost=Cost())
+            else Judgement(rulings=self._rule(case, frames), cost=Cost(), observation=self._observe(frames))
             for case, frames in zip(cases, self._encode_cases(cases), strict=True)
         ]
 
     @cached_property
     def _vocabulary(self) -> tuple[list[str], NDArray[np.float32]]:
-        phrases = self._gather()
-        return phrases, self._encode_phrases(self._probe.task, phrases)
+        return self._phrases, self._encode_phrases(self._probe.task, self._phrases)
 
     def _encode_cases(self, cases: Sequence[Case]) -> list[_CaseFrames | AresError]:
         """The frames of cases as vectors, by one call of the encoder."""
@@ -160,7 +158,7 @@ class ProbeJudge:
         ]
 
     def _rule(self, case: Case, frames: _CaseFrames) -> list[Ruling]:
-        menu = self._menu(case.slots, frames)
+        menu = self._menu_with(case.slots.phrase, frames)
         return [
             self._rule_outcome(criterion, case.slots, menu, frames)
             if criterion.slot == "outcome"
@@ -168,13 +166,33 @@ class ProbeJudge:
             for criterion in case.criteria
         ]
 
-    def _menu(self, slots: CaptionSlots, frames: _CaseFrames) -> _PhraseMenu:
+    def _observe(self, frames: _CaseFrames) -> dict[str, Json] | None:
+        """The action and the outcome that the frames show, chosen from the menu without the caption."""
+        if not self._phrases:
+            return None
+        menu = self._rank_phrases(*self._vocabulary, frames)
+        return {
+            "action": menu.top,
+            "belief": round(float(menu.beliefs.max()), 4),
+            "success_belief": round(self._success_belief(menu.top, frames), 4),
+            "phrases": len(menu.phrases),
+        }
+
+    def _menu_with(self, phrase: str, frames: _CaseFrames) -> _PhraseMenu:
         import numpy as np
 
         phrases, texts = self._vocabulary
-        if slots.phrase not in phrases:
-            phrases = [*phrases, slots.phrase]
-            texts = np.concatenate([texts, self._encode_phrases(self._probe.task, [slots.phrase])])
+        if phrase not in phrases:
+            phrases = [*phrases, phrase]
+            texts = np.concatenate([texts, self._encode_phrases(self._probe.task, [phrase])])
+        return self._rank_phrases(phrases, texts, frames)
+
+    def _rank_phrases(
+        self, phrases: Sequence[str], texts: NDArray[np.float32], frames: _CaseFrames
+    ) -> _PhraseMenu:
+        """The best fitting of N phrases, with vectors (N, D), and the belief in each."""
+        import numpy as np
+
         cosines = np.mean([(camera.task @ texts.T).mean(axis=0) for camera in frames.cameras], axis=0)
         scores = cosines.astype(np.float64) * self._probe.task_sharpness
         best = np.sort(np.argsort(-scores, kind="stable")[:_MENU_SIZE])

@@ -63,7 +63,7 @@ def estimate_cost(stores: Stores, names: Sequence[str], options: Options, where:
         [
             subject
             for episode in sample
-            for subject in task.subjects_among(episode, annotations.get(episode.episode_id, ()))
+            for subject in task.subjects_in(episode, annotations.get(episode.episode_id, ()))
         ]
         for task in tasks
     ]
@@ -96,7 +96,7 @@ def _subject_ids(
     return [
         subject.id
         for episode in episodes
-        for subject in task.subjects_among(episode, annotations.get(episode.episode_id, ()))
+        for subject in task.subjects_in(episode, annotations.get(episode.episode_id, ()))
     ]
 
 

@@ -73,9 +73,9 @@ class SubjectFinder:
             for result in bundle.results.get(name, ())
             for annotation in result.annotations
         ]
-        return self.among(bundle.episode, [*bundle.annotations, *new])
+        return self.in_episode(bundle.episode, [*bundle.annotations, *new])
 
-    def among(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
+    def in_episode(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
         """The subjects among the annotations of an episode, in the order of the log."""
         if not self.after:
             return [episode_subject(episode)]

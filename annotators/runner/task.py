@@ -74,9 +74,9 @@ class AnnotatorTask:
         """Names of the annotators whose annotations or segments it describes."""
         return self._subjects.after
 
-    def subjects_among(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
+    def subjects_in(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
         """The subjects of an episode with these annotations."""
-        return self._subjects.among(episode, annotations)
+        return self._subjects.in_episode(episode, annotations)
 
     def pipeline_stage(self) -> PipelineStage[EpisodeBundle]:
         """This annotator as a stage of the pipeline."""

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from ares.rubric.hard_checks import CHECKS, CheckInput
     from ares.rubric.rubric import Criterion, Probe, Rubric, read_rubric
     from ares.rubric.slot_match import is_stated, slot_matches
-    from ares.rubric.verdict import Ruling, Verdict, aggregate, correct_grade, grade_values
+    from ares.rubric.verdict import GRADE_COLUMNS, Ruling, Verdict, aggregate, correct_grade, grade_values
 
 __all__ = [
     "CHECKS",
+    "GRADE_COLUMNS",
     "CaptionSlots",
     "CheckInput",
     "Criterion",

@@ -7,12 +7,34 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
+from ares.annotation import Column
+
 if TYPE_CHECKING:
     from ares.episode import Json
 
 Category = Literal["essential", "important", "optional", "pitfall"]
 GradeName = Literal["acceptable", "not_acceptable", "unsure", "error"]
 
+# What an annotation with rulings on a caption adds to the episode whose caption it is.
+GRADE_COLUMNS = (
+    Column(
+        name="acceptable",
+        type="bool",
+        meaning="Whether the caption is true; empty if undecided, or graded by an older judge or rubric.",
+        needs_current_maker=True,
+    ),
+    Column(
+        name="grade",
+        type="string",
+        meaning="What the rubric makes of the caption.",
+        choices=("acceptable", "not_acceptable", "unsure", "error"),
+    ),
+    Column(
+        name="grade_score",
+        type="float64",
+        meaning="Weighted share of criteria met, 0 to 1; for ranking only.",
+    ),
+)
 # Weights of Rubrics as Rewards (arXiv 2507.17746); pitfalls are phrased so that MET is good.
 WEIGHTS: dict[Category, float] = {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": 0.9}
 GATES: tuple[Category, ...] = ("essential", "pitfall")

@@ -8,7 +8,8 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.store.manifest import workspace_exists
-    from ares.store.stores import Stores, open_stores
+    from ares.store.opening import open_stores
+    from ares.store.stores import Stores
     from ares.store.sync import (
         LogChanges,
         applied_sequence,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ares.annotation import Annotation, Column, Maker
+from ares.rubric import GRADE_COLUMNS
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 
@@ -30,9 +31,17 @@ def _annotation(episode_id: str, name: str, maker: Maker, subject: str, **value:
 
 def _annotate(opened: Workspace) -> None:
     caption_column = Column(name="caption", type="string", meaning="what a captioner saw")
-    grade_column = Column(name="grade", type="string", meaning="what the rubric makes of it")
-    captioner = Maker(annotator="caption", version="1", model="hand", columns=(caption_column,))
-    judge = Maker(annotator="grade", version="1", model="hand", columns=(grade_column,))
+    captioner = Maker(
+        annotator="caption", version="1", model="hand", columns=(caption_column,), fills_segments=True
+    )
+    judge = Maker(
+        annotator="grade",
+        version="1",
+        model="hand",
+        columns=GRADE_COLUMNS,
+        subject_kind="annotation",
+        after=("caption",),
+    )
     for maker in (captioner, judge):
         opened.stores.annotations.add_maker(maker)
     grades = ("acceptable", "not_acceptable", "unsure")

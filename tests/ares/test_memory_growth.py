@@ -47,8 +47,8 @@ def small_batches() -> Iterator[None]:
             "ares.doctor.relocate._CHUNK",
         ):
             patched.setattr(constant, _BATCH_SIZE)
-        patched.setattr("ares.store.sync._READ_BATCH", 4 * _BATCH_SIZE)
-        patched.setattr("ares.store.sync._WRITE_BATCH", 16 * _BATCH_SIZE)
+        patched.setattr("ares.store.sync.apply._READ_BATCH", 4 * _BATCH_SIZE)
+        patched.setattr("ares.store.sync.apply._WRITE_BATCH", 16 * _BATCH_SIZE)
         patched.setattr("ares.store.annotations.serialization._PAGE_BYTES", 16 * _BATCH_SIZE)
         yield
 

@@ -16,7 +16,7 @@ from ares.store.sync.pins import read_pins
 from ares.store.sync.progress import load_applied_state, save_applied_state
 from ares.store.sync.views import (
     annotators_with_stale_values,
-    mark_stale,
+    empty_stale_values,
     refresh_conflicts,
     wrongly_stale_episodes,
 )
@@ -155,7 +155,7 @@ class _ApplyJob:
         """Bring the columns up to date that compare makers, and mark the log as applied up to its end."""
         if self.state.views_sequence < end:
             for name in annotators_with_stale_values(self.catalog):
-                mark_stale(self._tables, self.catalog, name)
+                empty_stale_values(self._tables, self.catalog, name)
                 restored = sorted(wrongly_stale_episodes(self._tables, self.catalog, name))
                 self._resolve(restored, self.catalog.groups[name])
             refresh_conflicts(self._tables, self.catalog)

@@ -62,11 +62,11 @@ def select_shown(
     shown: dict[str, list[Annotation]] = {}
     for name in catalog.in_order(names):
         own = [annotation for annotation in newest if catalog.makers[annotation.maker_id].annotator == name]
-        shown[name] = _of_one_maker(own, catalog, name, _shown_subjects(catalog, shown, name))
+        shown[name] = _by_shown_maker(own, catalog, name, _shown_subjects(catalog, shown, name))
     return shown
 
 
-def _of_one_maker(
+def _by_shown_maker(
     annotations: Sequence[Annotation],
     catalog: MakerCatalog,
     name: str,
@@ -76,12 +76,12 @@ def _of_one_maker(
     by_subject: dict[str, list[Annotation]] = {}
     for annotation in candidates:
         by_subject.setdefault(annotation.subject, []).append(annotation)
-    chosen = {subject: catalog.choose(name, members) for subject, members in by_subject.items()}
+    maker_ids = {subject: catalog.choose(name, members) for subject, members in by_subject.items()}
     # People rule on single criteria: no ruling replaces that of another person.
     return [
         annotation
         for annotation in candidates
-        if annotation.part or annotation.maker_id == chosen[annotation.subject]
+        if annotation.part or annotation.maker_id == maker_ids[annotation.subject]
     ]
 
 

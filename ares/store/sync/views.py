@@ -29,7 +29,7 @@ def annotators_with_stale_values(catalog: MakerCatalog) -> list[str]:
     return sorted(names & catalog.several_makers())
 
 
-def mark_stale(tables: Tables, catalog: MakerCatalog, name: str) -> None:
+def empty_stale_values(tables: Tables, catalog: MakerCatalog, name: str) -> None:
     """Mark the values of one annotator that are by another maker than the current one, and empty their columns."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -293,9 +293,7 @@ def test_new_captions_are_found_by_meaning_without_embedding_again(
         spaces._load.cache_clear()
         enter_captions("writer2", "it stands")
         annotate(ws.stores, ["writer2"], Options(settings=ws.settings))
-        assert (
-            "new captions cannot be found by meaning in eight: the model is gone" in capsys.readouterr().err
-        )
+        assert "new texts cannot be found by meaning in eight: the model is gone" in capsys.readouterr().err
         assert ws.stores.tables.texts("eight").state().rows == text_count + 1
     finally:
         registry.encoders.remove("eight")

@@ -124,7 +124,7 @@ ANNOTATE_POINTS = [
     # Annotations that the index has not applied.
     ("ares.store.annotations.sqlite", "SqliteAnnotationStore.append", "after", 2),
     ("ares.store.annotations.sqlite", "SqliteAnnotationStore.append", "before", 2),
-    ("ares.store.sync", "apply_log", "after", 2),
+    ("ares.store.sync.apply", "apply_log", "after", 2),
 ]
 
 

@@ -1,0 +1,131 @@
+"""Stores what a person says of an annotation; `Stores.sync` then shows it in place of what a model said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ares.annotation import Annotation, Cost, Maker
+from ares.errors import RequestError
+from ares.rubric import GRADE_COLUMNS, Rubric, Ruling, Verdict
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.store import Stores
+
+_VERSION = "1"
+
+
+def add_ruling(
+    stores: Stores,
+    annotation: Annotation,
+    rubric: Rubric,
+    criterion: str,
+    verdict: Verdict,
+    person: str,
+    reason: str = "",
+) -> Annotation:
+    """Store a person's ruling on one criterion of a caption; it replaces the judge's, and an earlier one of the person.
+
+    Args:
+        stores: Stores of the workspace.
+        annotation: The caption.
+        rubric: The rubric that has the criterion.
+        criterion: Id of the criterion ("VERB").
+        verdict: The verdict.
+        person: Name of the person.
+        reason: Why, in the person's words.
+
+    Returns:
+        The annotation that holds the ruling.
+
+    Raises:
+        RequestError: The rubric has no such criterion, or the person has no name.
+        StoreError: It cannot be stored.
+    """
+    categories = dict(rubric.categories)
+    if criterion not in categories:
+        raise RequestError(f"no criterion {criterion!r}", f"rubric {rubric.id} has {', '.join(categories)}")
+    annotator = stores.annotations.makers()[annotation.maker_id].annotator
+    maker = Maker(
+        annotator="ruling",
+        version=_VERSION,
+        settings=_person_settings(person),
+        # The word of a person is never stale.
+        columns=tuple(replace(column, needs_current_maker=False) for column in GRADE_COLUMNS),
+        kind="person",
+        subject_kind="annotation",
+        after=(annotator,),
+    )
+    ruling = Ruling(criterion=criterion, verdict=verdict, source="person", judge=person, reason=reason)
+    value: dict[str, Json] = {
+        "rulings": [{**ruling.to_json(), "category": categories[criterion]}],
+        "rubric": rubric.id,
+        "rubric_hash": rubric.hash,
+    }
+    return _store(
+        stores,
+        maker,
+        replace(
+            annotation,
+            subject=annotation.annotation_id,
+            subject_kind="annotation",
+            value=value,
+            part=criterion,
+        ),
+    )
+
+
+def add_correction(
+    stores: Stores, annotation: Annotation, value: Mapping[str, Json], person: str
+) -> Annotation:
+    """Store what a person says in place of an annotation; it is shown until the person says something else.
+
+    Args:
+        stores: Stores of the workspace.
+        annotation: What was said.
+        value: What is to be said: the value of an annotation of the same annotator.
+        person: Name of the person.
+
+    Returns:
+        The annotation that holds the correction.
+
+    Raises:
+        RequestError: The person has no name.
+        StoreError: It cannot be stored.
+    """
+    original = stores.annotations.makers()[annotation.maker_id]
+    maker = replace(
+        original,
+        version=_VERSION,
+        model="",
+        prompt_hash="",
+        settings=_person_settings(person),
+        kind="person",
+    )
+    return _store(stores, maker, replace(annotation, value=value, ordinal=0))
+
+
+def _person_settings(person: str) -> dict[str, Json]:
+    if not person.strip():
+        raise RequestError("a person needs a name", "the log says who said what")
+    return {"person": person.strip()}
+
+
+def _store(stores: Stores, maker: Maker, draft: Annotation) -> Annotation:
+    annotation = replace(
+        draft,
+        name=maker.annotator,
+        maker_id=maker.maker_id,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        frames=(),
+        cost=Cost(),
+        # A person may say the same again after having said something else.
+        revision=time.time_ns(),
+    )
+    stores.annotations.add_maker(maker)
+    stores.annotations.append([annotation])
+    return annotation

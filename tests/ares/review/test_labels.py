@@ -1,0 +1,149 @@
+"""What people say stands above what models say, criterion by criterion, and they may change their mind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotators.grade import load_rubric
+from ares.annotation import Annotation, Column, Maker
+from ares.errors import RequestError
+from ares.review import add_correction, add_ruling
+from ares.rubric import GRADE_COLUMNS, Rubric, Verdict, grade_values
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+
+CAPTIONER = Maker(
+    annotator="caption",
+    version="1",
+    model="m",
+    columns=(Column(name="caption", type="string", meaning="Caption."),),
+    kind="model",
+    fills_segments=True,
+)
+JUDGE = Maker(
+    annotator="grade",
+    version="1",
+    model="j",
+    columns=GRADE_COLUMNS,
+    kind="model",
+    subject_kind="annotation",
+    after=("caption",),
+)
+
+
+@pytest.fixture(scope="module")
+def rubric() -> Rubric:
+    return load_rubric("caption")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+    opened = open_workspace(str(tmp_path / "ws"), Settings())
+    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=2, quiet=True)
+    for maker in (CAPTIONER, JUDGE):
+        opened.stores.annotations.add_maker(maker)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def caption(workspace: Workspace) -> Annotation:
+    """A caption without a grade."""
+    episode_id = min(workspace.stores.tables.episodes.ids())
+    value = {"text": "lift the lid", "caption": "lift the lid"}
+    annotation = _annotation(CAPTIONER, episode_id, episode_id, value)
+    workspace.stores.annotations.append([annotation])
+    return annotation
+
+
+@pytest.fixture
+def judged(workspace: Workspace, caption: Annotation, rubric: Rubric) -> Annotation:
+    """The same caption after a judge has accepted it."""
+    rulings: list[dict[str, Any]] = [
+        {"criterion": name, "verdict": "MET", "category": category} for name, category in rubric.categories
+    ]
+    grade = _annotation(JUDGE, caption.episode_id, caption.annotation_id, grade_values(rulings))
+    workspace.stores.annotations.append([grade])
+    return caption
+
+
+def _annotation(maker: Maker, episode_id: str, subject: str, value: dict[str, Any]) -> Annotation:
+    return Annotation(
+        episode_id=episode_id,
+        name=maker.annotator,
+        value=value,
+        maker_id=maker.maker_id,
+        subject=subject,
+        start_seconds=0.0,
+        stop_seconds=5.0,
+        created="2026-01-01T00:00:00+00:00",
+    )
+
+
+@pytest.fixture
+def row(workspace: Workspace, caption: Annotation) -> Callable[[], dict[str, Any]]:
+    """The columns of the episode, after what was said has been applied."""
+
+    def read() -> dict[str, Any]:
+        workspace.sync()
+        columns = ["caption", "grade", "acceptable", "grade_score"]
+        rows: list[dict[str, Any]] = workspace.frame(
+            columns, where=f"episode_id = '{caption.episode_id}'"
+        ).to_pylist()
+        return rows[0]
+
+    return read
+
+
+def test_a_ruling_of_a_person_changes_the_grade_and_back(
+    workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
+) -> None:
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
+    add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.UNMET, "Ada", "it pushes")
+    assert (row()["grade"], row()["acceptable"]) == ("not_acceptable", False)
+    assert row()["grade_score"] < 1.0
+    add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.MET, "Ada")
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
+    add_ruling(workspace.stores, judged, rubric, "OBJECT", Verdict.UNSURE, "Ben")
+    assert (row()["grade"], row()["acceptable"]) == ("unsure", None)
+
+
+def test_people_can_refuse_what_no_judge_has_seen_but_not_accept_it(
+    workspace: Workspace, caption: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
+) -> None:
+    add_ruling(workspace.stores, caption, rubric, "VERB", Verdict.MET, "Ada")
+    assert (row()["grade"], row()["acceptable"]) == ("unsure", None)
+    add_ruling(workspace.stores, caption, rubric, "OBJECT", Verdict.UNMET, "Ada")
+    assert (row()["grade"], row()["acceptable"]) == ("not_acceptable", False)
+
+
+def test_a_corrected_caption_is_shown_ungraded_whatever_a_model_says_later(
+    workspace: Workspace, judged: Annotation, row: Callable[[], dict[str, Any]]
+) -> None:
+    new = {"text": "push the lid", "caption": "push the lid"}
+    add_correction(workspace.stores, judged, new, "Ada")
+    assert (row()["caption"], row()["grade"], row()["acceptable"]) == ("push the lid", None, None)
+    other = Maker(annotator="caption", version="2", model="n", columns=CAPTIONER.columns, fills_segments=True)
+    workspace.stores.annotations.add_maker(other)
+    later = _annotation(
+        other, judged.episode_id, judged.episode_id, {"text": "drop it", "caption": "drop it"}
+    )
+    workspace.stores.annotations.append([later])
+    assert row()["caption"] == "push the lid"
+    again = {"text": "press the lid", "caption": "press the lid"}
+    add_correction(workspace.stores, judged, again, "Ada")
+    assert row()["caption"] == "press the lid"
+
+
+def test_a_wrong_criterion_and_a_person_without_a_name_are_refused(
+    workspace: Workspace, caption: Annotation, rubric: Rubric
+) -> None:
+    with pytest.raises(RequestError, match=r"no criterion 'NOPE'.*VERB"):
+        add_ruling(workspace.stores, caption, rubric, "NOPE", Verdict.MET, "Ada")
+    with pytest.raises(RequestError, match="a person needs a name"):
+        add_ruling(workspace.stores, caption, rubric, "VERB", Verdict.MET, "  ")
