@@ -250,7 +250,9 @@ def _observations(work: Work, judgement: Judgement, grader: Grader) -> list[Anno
     """What the judge saw before it knew the caption: a fact of the segment, which captions of it share."""
     if judgement.observation is None:
         return []
-    graded = new_annotation(work, grader.maker, judgement.observation)
+    requested = grader.judge.select_frames(work.subject).values()
+    seconds = sorted({second for camera_seconds in requested for second in camera_seconds})
+    graded = new_annotation(work, grader.maker, judgement.observation, frames=seconds)
     return [replace(graded, name="observation", subject=segment_id(graded), subject_kind="segment")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import StoreError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 # Annotations per read of the log, and per write to the tables: each write goes through the ids of a whole table.
 _READ_BATCH, _WRITE_BATCH = 10_000, 50_000
 # Episodes whose columns are computed anew at once, and whose old segments are looked up.
-_RESOLVE_BATCH, _LOOKUP_BATCH = 10_000, 5_000
+_RESOLVE_BATCH, _LOOKUP_BATCH = 50_000, 5_000
 
 
 def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
@@ -139,13 +140,12 @@ class _ApplyJob:
         groups = {self.catalog.groups[name] for name in changed if name in self.catalog.groups}
         self.state.mixed.update(*groups)
         for group in groups:
-            for ids in self._tables.episodes.id_batches():
-                self._resolve(sorted(ids), group)
+            self._resolve(chain.from_iterable(self._tables.episodes.id_batches()), group)
         if changed:
             self.state.pins = dict(pins)
             save_applied_state(self._tables, self.state)
 
-    def _resolve(self, episode_ids: Sequence[str], group: Collection[str]) -> None:
+    def _resolve(self, episode_ids: Iterable[str], group: Collection[str]) -> None:
         for ids in batched(episode_ids, _RESOLVE_BATCH):
             changes = self._collector.new_changes(self.state.sequence)
             self._collector.resolve(ids, group, changes)
@@ -156,7 +156,7 @@ class _ApplyJob:
         if self.state.views_sequence < end:
             for name in annotators_with_stale_values(self.catalog):
                 empty_stale_values(self._tables, self.catalog, name)
-                restored = sorted(wrongly_stale_episodes(self._tables, self.catalog, name))
+                restored = wrongly_stale_episodes(self._tables, self.catalog, name)
                 self._resolve(restored, self.catalog.groups[name])
             refresh_conflicts(self._tables, self.catalog)
         if self.state.views_sequence < end or self.state.sequence < end:

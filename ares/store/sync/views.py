@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ares.store.filters import batched
 from ares.store.lance import arrow_type
 from ares.store.sync.makers import (
     CONFLICT,
@@ -32,19 +33,22 @@ def annotators_with_stale_values(catalog: MakerCatalog) -> list[str]:
 def empty_stale_values(tables: Tables, catalog: MakerCatalog, name: str) -> None:
     """Mark the values of one annotator that are by another maker than the current one, and empty their columns."""
     import pyarrow as pa
+
+    columns = {column.name: column for maker in catalog.of([name]) for column in maker.columns}
+    emptied = [column for column in columns.values() if column.needs_current_maker]
+    for ids in batched(_unmarked_stale_episodes(tables, catalog, name), _WRITE_ROWS):
+        nulls = {column.name: pa.nulls(len(ids), arrow_type(column.episode_type)) for column in emptied}
+        stale = pa.array([True] * len(ids))
+        tables.episodes.set_values(pa.table({"episode_id": list(ids), stale_column(name): stale, **nulls}))
+
+
+def _unmarked_stale_episodes(tables: Tables, catalog: MakerCatalog, name: str) -> Iterator[str]:
     import pyarrow.compute as pc
 
-    fields = {column.name: column for maker in catalog.of([name]) for column in maker.columns}
-    emptied = [column for column in fields.values() if column.needs_current_maker]
     for batch in tables.episodes.scan(["episode_id", maker_column(name), stale_column(name)]):
         is_old = pc.invert(_is_current(batch[maker_column(name)], catalog, name))
-        ids = batch["episode_id"].filter(
-            pc.and_(is_old, pc.invert(batch[stale_column(name)].fill_null(False)))
-        )
-        columns = {column.name: pa.nulls(len(ids), arrow_type(column.episode_type)) for column in emptied}
-        if len(ids):
-            stale = pa.array([True] * len(ids))
-            tables.episodes.set_values(pa.table({"episode_id": ids, stale_column(name): stale, **columns}))
+        is_unmarked = pc.invert(batch[stale_column(name)].fill_null(False))
+        yield from batch["episode_id"].filter(pc.and_(is_old, is_unmarked)).to_pylist()
 
 
 def wrongly_stale_episodes(tables: Tables, catalog: MakerCatalog, name: str) -> Iterator[str]:
