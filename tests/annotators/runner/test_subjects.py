@@ -1,0 +1,215 @@
+"""Annotators of segments, votes and captions of any annotator: what they get, in one run and in several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotators.base import Annotator, Options, Result, Subject, Work, new_annotation
+from annotators.runner import CameraSeconds, annotate, estimate_cost
+from ares import media, registry
+from ares.annotation import Annotation, Column, Maker
+from ares.errors import AresError, MediaError, RequestError
+from ares.settings import settings_from_environment
+from ares.store.sync import pin_maker
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+
+SETTINGS = settings_from_environment({})
+HALVES = Maker(
+    annotator="halves",
+    version="1",
+    columns=(Column(name="labels", type="string", meaning="Labels.", rollup="list"),),
+    fills_segments=True,
+)
+THIRDS = Maker(annotator="halves", version="2", columns=HALVES.columns, fills_segments=True)
+JUDGE = Maker(
+    annotator="judge",
+    version="1",
+    columns=(
+        Column(name="segment_ok", type="bool", meaning="Whether it went well.", rollup="all"),
+        Column(name="first_second", type="float64", meaning="Where it starts.", rollup="min"),
+    ),
+    subject_kind="segment",
+    after=("halves",),
+)
+READER = Maker(
+    annotator="reader",
+    version="1",
+    columns=(Column(name="words", type="int64", meaning="Words of the caption."),),
+    subject_kind="annotation",
+    after=("halves",),
+)
+
+
+@pytest.fixture
+def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+    opened = open_workspace(str(tmp_path / "workspace"), SETTINGS)
+    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=3, quiet=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(autouse=True)
+def annotators_of_the_test() -> Iterator[None]:
+    added = {
+        "halves": Annotator(maker=HALVES, process=split_into(2, HALVES)),
+        "thirds": Annotator(maker=THIRDS, process=split_into(3, THIRDS)),
+        "judge": Annotator(maker=JUDGE, process=judge, select_frames=ends),
+        "reader": Annotator(maker=READER, process=count_words),
+    }
+    for name, annotator in added.items():
+        registry.annotators.add(name, lambda options, stores, made=annotator: made)
+    yield
+    for name in added:
+        registry.annotators.remove(name)
+
+
+def split_into(parts: int, maker: Maker) -> Callable[[Sequence[Work]], list[Result | AresError]]:
+    def split(work: Work) -> Result:
+        length = work.episode.duration_seconds / parts
+        return Result(
+            annotations=[
+                new_annotation(
+                    work,
+                    maker,
+                    {"text": f"part {number} of {parts}", "labels": f"part {number}"},
+                    span=(number * length, (number + 1) * length),
+                )
+                for number in range(parts)
+            ]
+        )
+
+    return lambda works: [split(work) for work in works]
+
+
+def ends(subject: Subject) -> CameraSeconds:
+    """The first second of a span, and the one before its end."""
+    return {"front": [subject.start_seconds, subject.stop_seconds - 0.25]}
+
+
+def judge(works: Sequence[Work]) -> list[Result | AresError]:
+    return [_judge(work) for work in works]
+
+
+def _judge(work: Work) -> Result | AresError:
+    seconds = list(ends(work.subject)["front"])
+    try:
+        images = work.frames.at("front", seconds)
+    except MediaError as error:
+        return error
+    assert len(images) == 2
+    value = {"segment_ok": work.subject.start_seconds == 0.0, "first_second": work.subject.start_seconds}
+    return Result(annotations=[new_annotation(work, JUDGE, value, camera="front", frames=seconds)])
+
+
+def count_words(works: Sequence[Work]) -> list[Result | AresError]:
+    return [
+        Result(annotations=[new_annotation(work, READER, {"words": len(str(_text(work)).split())})])
+        for work in works
+    ]
+
+
+def _text(work: Work) -> object:
+    assert isinstance(work.subject.annotation, Annotation)
+    return work.subject.annotation.value["text"]
+
+
+@pytest.fixture
+def decodings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
+    """Each frame that is decoded: camera file and second."""
+    decoded: list[tuple[str, float]] = []
+    original = media.frames_at
+
+    def frames_at(ref: Any, seconds: Sequence[float]) -> Any:
+        decoded.extend((ref.uri, second) for second in seconds)
+        return original(ref, seconds)
+
+    monkeypatch.setattr(media, "frames_at", frames_at)
+    return decoded
+
+
+def run(ws: Workspace, *names: str) -> list[tuple[int, int, int, int]]:
+    documents = annotate(ws.stores, names, Options(settings=ws.settings), quiet=True)
+    keys = ("planned", "kept", "already", "failed")
+    return [tuple(int(str(document[key])) for key in keys) for document in documents]  # type: ignore[misc]
+
+
+def column(ws: Workspace, name: str) -> list[Any]:
+    return list(ws.frame([name])[name].to_pylist())
+
+
+def test_a_judge_of_segments_sees_the_frames_of_each_segment_of_the_same_run(
+    ws: Workspace, decodings: list[tuple[str, float]]
+) -> None:
+    assert run(ws, "halves", "judge") == [(3, 3, 0, 0), (6, 6, 0, 0)]
+    assert len(decodings) == len(set(decodings)) == 12
+    ids = sorted(ws.stores.tables.episodes.ids())
+    for annotation in ws.stores.annotations.find_annotations(ids, ["judge"]):
+        assert annotation.subject_kind == "segment"
+        start, stop = annotation.start_seconds, annotation.stop_seconds
+        assert annotation.frames == pytest.approx((start, stop - 0.25))
+    assert column(ws, "segment_ok") == [False] * 3
+    assert column(ws, "first_second") == [0.0] * 3
+    assert column(ws, "labels") == [["part 0", "part 1"]] * 3
+    assert ws.stores.tables.segments.count("segment_ok") == 3
+    assert run(ws, "halves", "judge") == [(3, 0, 3, 0), (6, 0, 6, 0)]
+
+
+def test_two_runs_are_as_one(ws: Workspace) -> None:
+    assert run(ws, "judge") == [(0, 0, 0, 0)]
+    assert run(ws, "halves") == [(3, 3, 0, 0)]
+    (quote,) = estimate_cost(ws.stores, ["judge"], Options(settings=SETTINGS))
+    assert (quote.planned, quote.already, quote.frames) == (6, 0, 12)
+    assert run(ws, "judge") == [(6, 6, 0, 0)]
+    (quote,) = estimate_cost(ws.stores, ["judge"], Options(settings=SETTINGS))
+    assert (quote.planned, quote.already, quote.frames) == (6, 6, 0)
+
+
+def test_another_segmenter_replaces_the_segments_and_the_values_of_the_old_ones(ws: Workspace) -> None:
+    run(ws, "halves", "judge")
+    run(ws, "thirds")
+    assert column(ws, "labels") == [["part 0", "part 1", "part 2"]] * 3
+    assert column(ws, "segment_ok") == [None] * 3
+    assert ws.stores.tables.segments.count() == 9
+    assert run(ws, "judge") == [(9, 9, 0, 0)]
+    assert column(ws, "first_second") == [0.0] * 3
+    pin_maker(ws.stores.annotations, "halves", HALVES.maker_id)
+    ws.sync()
+    assert column(ws, "labels") == [["part 0", "part 1"]] * 3
+    assert ws.stores.tables.segments.count() == 6
+    assert ws.stores.tables.segments.count("segment_ok IS NOT NULL") == 6
+    assert run(ws, "judge") == [(6, 0, 6, 0)]
+
+
+def test_an_annotation_of_an_annotation_fills_its_segment_and_no_column_of_the_episode(ws: Workspace) -> None:
+    """The segments have no value of the episode, so what is said of them is none either."""
+    assert run(ws, "halves", "reader") == [(3, 3, 0, 0), (6, 6, 0, 0)]
+    assert ws.stores.tables.segments.count("words = 4") == 6
+    assert column(ws, "words") == [None] * 3
+
+
+def test_a_video_that_cannot_be_read_fails_its_segments_alone(ws: Workspace, tmp_path: Path) -> None:
+    import shutil
+
+    folder = tmp_path / "videos"
+    shutil.copytree(Path(next(ws.episodes()).cameras[0].media.uri).parent, folder)
+    other = open_workspace(str(tmp_path / "other"), SETTINGS)
+    ingest_paths(other.stores, [str(folder)], limit=2, quiet=True)
+    broken = next(other.episodes())
+    Path(broken.camera("front").media.uri).unlink()
+    assert run(other, "halves", "judge") == [(2, 2, 0, 0), (4, 2, 0, 2)]
+    other.close()
+
+
+def test_an_annotator_that_names_no_segments_is_refused(ws: Workspace) -> None:
+    maker = Maker(annotator="lost", version="1", subject_kind="segment")
+    registry.annotators.add("lost", lambda options, stores: Annotator(maker=maker, process=judge))
+    try:
+        with pytest.raises(RequestError, match="'lost' cannot be run over episodes"):
+            run(ws, "lost")
+    finally:
+        registry.annotators.remove("lost")
