@@ -121,7 +121,8 @@ class Cost:
 
 def make_segment_id(episode_id: str, start_seconds: float, stop_seconds: float) -> str:
     """Return the id of a segment, 16 hex digits: a segment is an episode and a span, whoever names it."""
-    return short_hash(["segment", episode_id, float(start_seconds), float(stop_seconds)])
+    text = f"segment {episode_id} {float(start_seconds)!r} {float(stop_seconds)!r}"
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

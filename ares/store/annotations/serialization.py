@@ -17,6 +17,8 @@ MAX_BYTES = 15 * 2**20
 _JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 # Python parses at most about a thousand levels, fewer where its own stack is already deep.
 MAX_DEPTH = 200
+# Fields of the JSON of every annotation, and those that only few have.
+_COMMON_FIELDS, _UNCOMMON = 6, ("part", "ordinal", "revision")
 # Documents per page: failures are small and many, blocks of a set are large.
 _PAGE_DOCUMENTS, _PAGE_BYTES = 1_000, 2**20
 
@@ -168,6 +170,8 @@ def annotation_from_text(text: str, *, episode_id: str, name: str, maker_id: str
     body = json.loads(text)
     calls, tokens_in, tokens_out, usd = body["cost"]
     start, stop = body["span"]
+    kind: SubjectKind = body.get("kind") or _usual_kind(subject, episode_id)
+    uncommon = {name: body[name] for name in _UNCOMMON if name in body} if len(body) > _COMMON_FIELDS else {}
     return Annotation(
         episode_id=episode_id,
         name=name,
@@ -180,10 +184,8 @@ def annotation_from_text(text: str, *, episode_id: str, name: str, maker_id: str
         camera=body["camera"],
         frames=tuple(body["frames"]),
         cost=Cost(calls=calls, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd),
-        subject_kind=body.get("kind", ""),
-        part=body.get("part", ""),
-        ordinal=body.get("ordinal", 0),
-        revision=body.get("revision", 0),
+        subject_kind=kind,
+        **uncommon,
     )
 
 

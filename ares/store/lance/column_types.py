@@ -43,9 +43,9 @@ def type_mismatch(value: Json, column_type: str, column: str, choices: Sequence[
     if fits and column_type == "timestamp":
         fits = _parse_time(value) is not None
     if not fits:
-        return f"{column} is {column_type}, but got {value!r}"
+        return f"column {column!r} is {column_type}, but got {value!r}"
     unknown = choices and any(item not in choices for item in _items(value))
-    return f"{column} is one of {', '.join(choices)}, but got {value!r}" if unknown else ""
+    return f"column {column!r} is one of {', '.join(choices)}, but got {value!r}" if unknown else ""
 
 
 def to_arrow_value(value: Json, column_type: str) -> Any:

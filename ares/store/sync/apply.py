@@ -183,17 +183,15 @@ def _repeated(batch: Sequence[LogEntry], catalog: MakerCatalog) -> Iterator[Any]
 
 def write_changes(tables: Tables, changes: LogChanges) -> None:
     """Write changes to the episodes and segments tables. Raises StoreError."""
-    for names, rows in _rows_by_columns("episode_id", changes.episode_values).items():
-        schema = _schema(("episode_id", *names), {"episode_id": "string", **changes.column_types})
-        tables.episodes.set_values(_to_table(rows, schema))
+    for rows in _tables_by_columns("episode_id", changes.episode_values, changes.column_types):
+        tables.episodes.set_values(rows)
     if changes.resolved:
         _delete_old_segments(tables, changes)
-    own_types = {field.name: str(field.type).replace("double", "float64") for field in segment_schema()}
-    types = {**changes.segment_types, **own_types}
-    for names, rows in _rows_by_columns("annotation_id", changes.segment_rows).items():
-        tables.segments.upsert(_to_table(rows, _schema(("annotation_id", *names), types)))
-    for names, rows in _rows_by_columns("annotation_id", changes.segment_values).items():
-        tables.segments.set_values(_to_table(rows, _schema(("annotation_id", *names), types)))
+    types = {**changes.segment_types, **tables.segments.columns()}
+    for rows in _tables_by_columns("annotation_id", changes.segment_rows, types):
+        tables.segments.upsert(rows)
+    for rows in _tables_by_columns("annotation_id", changes.segment_values, types):
+        tables.segments.set_values(rows)
 
 
 def _delete_old_segments(tables: Tables, changes: LogChanges) -> None:
@@ -210,24 +208,19 @@ def _delete_old_segments(tables: Tables, changes: LogChanges) -> None:
         )
 
 
-def _rows_by_columns(
-    key: str, rows: Mapping[str, Mapping[str, Any]]
-) -> dict[tuple[str, ...], list[dict[str, Any]]]:
-    """Group rows by the columns that they set; the keys are the sorted column names without that of the key."""
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for key_value, row in rows.items():
-        names = tuple(sorted(row.keys() - {key}))
-        groups.setdefault(names, []).append({**row, key: key_value})
-    return {names: group for names, group in groups.items() if names}
-
-
-def _schema(names: Sequence[str], types: Mapping[str, str]) -> pa.Schema:
+def _tables_by_columns(
+    key: str, rows: Mapping[str, Mapping[str, Any]], types: Mapping[str, str]
+) -> Iterator[pa.Table]:
+    """A table for each set of columns that some rows set; without columns there is nothing to write."""
     import pyarrow as pa
 
-    return pa.schema([(name, arrow_type(types[name])) for name in names])
-
-
-def _to_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.Table.from_pylist(list(rows), schema=schema)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for row_key, row in rows.items():
+        groups.setdefault(tuple(sorted(row)), []).append(row_key)
+    for names, keys in groups.items():
+        columns = {
+            name: pa.array([rows[row_key][name] for row_key in keys], arrow_type(types[name]))
+            for name in names
+        }
+        if columns:
+            yield pa.table({key: pa.array(keys, pa.string()), **columns})

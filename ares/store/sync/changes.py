@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Maker
 from ares.store.filters import batched
 from ares.store.lance import to_arrow_value
-from ares.store.sync.makers import MakerCatalog, maker_column, needs_current, on_segments, stale_column
+from ares.store.sync.makers import MakerCatalog, maker_column, needs_current, stale_column
 from ares.store.sync.shown import EpisodeValues, resolve_episode, segment_id
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ class ChangeCollector:
             by_episode = _by_episode(self._annotations.find_annotations(ids, maker_ids=maker_ids))
             for episode_id in ids:
                 values = resolve_episode(by_episode.get(episode_id, ()), self.catalog, group)
-                row = self._episode_columns.fit(values.columns, f"episode {episode_id}", changes.errors)
+                label = partial("episode {}".format, episode_id)
+                row = self._episode_columns.fit(values.columns, label, changes.errors)
                 changes.episode_values.setdefault(episode_id, {}).update(empty | row)
                 changes.resolved[episode_id] = {*changes.resolved.get(episode_id, ()), *group}
                 self._add_segments(values, empty_segment, changes)
@@ -125,7 +127,7 @@ class ChangeCollector:
     def _add_segments(self, values: EpisodeValues, empty: Row, changes: LogChanges) -> None:
         for segment in values.segments:
             own = values.segment_columns.get(segment.annotation_id, {})
-            row = self._segment_columns.fit(own, describe(segment), changes.errors)
+            row = self._segment_columns.fit(own, partial(describe, segment), changes.errors)
             self._add_segment(segment, empty | row, changes)
 
     def _add(self, annotation: Annotation, maker: Maker, changes: LogChanges) -> None:
@@ -136,27 +138,26 @@ class ChangeCollector:
         if maker.annotator in self._mixed:
             self._pending.setdefault(self.catalog.groups[maker.annotator], set()).add(annotation.episode_id)
             return
-        label = describe(annotation)
+        label = partial(describe, annotation)
         values = self._episode_columns.fit(annotation.value, label, changes.errors, maker.columns)
+        if maker.fills_segments:
+            self._add_segment(annotation, {}, changes)
+        elif maker.subject_kind == "annotation":
+            changes.segment_values.setdefault(annotation.subject, {}).update(values)
         if needs_current(maker):
             name = maker.annotator
             values |= {stale_column(name): False, maker_column(name): maker.maker_id}
         if values:
             changes.episode_values.setdefault(annotation.episode_id, {}).update(values)
-        if maker.fills_segments:
-            self._add_segment(annotation, {}, changes)
-        elif maker.subject_kind == "annotation":
-            # Values that do not fit have been told of the episode already.
-            row = self._segment_columns.fit(annotation.value, label, [], on_segments(maker))
-            changes.segment_values.setdefault(annotation.subject, {}).update(row)
 
     def _add_segment(self, annotation: Annotation, values: Row, changes: LogChanges) -> None:
         text = annotation.value.get("text")
         if text is not None and not isinstance(text, str):
             changes.errors.append(f"'text' is string, but got {text!r} in {describe(annotation)}")
             return
-        changes.segment_rows[annotation.annotation_id] = {
-            "annotation_id": annotation.annotation_id,
+        annotation_id = annotation.annotation_id
+        changes.segment_rows[annotation_id] = {
+            "annotation_id": annotation_id,
             "episode_id": annotation.episode_id,
             "annotator": annotation.name,
             "segment_id": segment_id(annotation),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Column, Maker
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 Row = dict[str, Any]
+_Rule = tuple[str, str, tuple[str, ...], str]
 
 
 class ColumnTypes:
@@ -31,6 +32,7 @@ class ColumnTypes:
         self._source_columns = set(source_columns)
         self.types: dict[str, str] = dict(existing)
         self._columns: dict[str, Column] = {}
+        self._rules_by_columns: dict[int, tuple[object, list[_Rule]]] = {}
 
     def declare(self, columns: Iterable[Column]) -> None:
         """Take note of the columns of makers."""
@@ -41,35 +43,49 @@ class ColumnTypes:
     def fit(
         self,
         values: Mapping[str, Json],
-        label: str,
+        label: Callable[[], str],
         errors: list[str],
-        columns: Iterable[Column] | None = None,
+        columns: tuple[Column, ...] | None = None,
     ) -> Row:
         """The values that fit their columns, as Arrow takes them; messages about the others go to `errors`.
 
         Args:
             values: Value by column name; other keys are ignored.
-            label: What the values are of, for messages.
+            label: Returns what the values are of, for messages.
             errors: Messages are added to it.
             columns: The columns as their maker declares them, or None for all that are declared.
         """
         row: Row = {}
-        for column in self._columns.values() if columns is None else columns:
-            if column.name in values:
-                error = self._mismatch(column, values[column.name])
+        for name, type_name, choices, refusal in self._rules(columns):
+            if name in values:
+                value = values[name]
+                error = refusal or type_mismatch(value, type_name, name, choices)
                 if error:
-                    errors.append(f"{error} in {label}")
+                    errors.append(f"{error} in {label()}")
                 else:
-                    row[column.name] = to_arrow_value(values[column.name], self.types[column.name])
+                    row[name] = to_arrow_value(value, type_name)
         return row
 
-    def _mismatch(self, column: Column, value: Json) -> str:
+    def _rules(self, columns: tuple[Column, ...] | None) -> list[_Rule]:
+        """Name, type and choices of columns, and why no value of them can be taken, or ""."""
+        # Columns of a maker are one tuple: looking it up by identity costs less than comparing its columns.
+        key = id(columns)
+        if key not in self._rules_by_columns:
+            declared = self._columns.values() if columns is None else columns
+            rules = [
+                (column.name, self.types[column.name], column.choices, self._refusal(column))
+                for column in declared
+            ]
+            self._rules_by_columns[key] = (columns, rules)
+        return self._rules_by_columns[key][1]
+
+    def _refusal(self, column: Column) -> str:
         if column.name in self._source_columns:
             return f"{column.name!r} is a column of the source"
         type_name = self.types[column.name]
         if type_name != column.episode_type:
             return f"column {column.name!r} is {type_name}, but its maker declares {column.episode_type}"
-        return type_mismatch(value, type_name, f"column {column.name!r}", column.choices)
+        return ""
 
 
 def episode_column_types(

@@ -80,15 +80,22 @@ class MakerCatalog:
 
     def mixes(self, annotation: Annotation) -> bool:
         """Whether an annotation is of a kind that makes its group mixed by itself."""
-        maker = self.makers[annotation.maker_id]
         return bool(
             annotation.part
             or annotation.ordinal
             or annotation.revision
-            or maker.kind in _RANKS
+            or annotation.maker_id in self._mixing_makers
+        )
+
+    @cached_property
+    def _mixing_makers(self) -> set[str]:
+        return {
+            maker_id
+            for maker_id, maker in self.makers.items()
+            if maker.kind in _RANKS
             or maker.subject_kind == "segment"
             or any(column.rollup for column in maker.columns)
-        )
+        }
 
     def several_makers(self) -> set[str]:
         """Annotators of which several makers have annotations."""
