@@ -11,8 +11,7 @@ import pytest
 from ares.annotation import Annotation, Column, Maker
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-
-MARKUP = "<img src=x onerror=\"document.title='broken in'\"> ![p](http://example.invalid/p.png) **lift**"
+from tests.app.contested_makers import MARKUP, annotate_with_several_makers
 
 
 def _annotation(episode_id: str, name: str, maker: Maker, subject: str, **value: object) -> Annotation:
@@ -31,8 +30,18 @@ def _annotation(episode_id: str, name: str, maker: Maker, subject: str, **value:
 def _annotate(opened: Workspace) -> None:
     caption_column = Column(name="caption", type="string", meaning="what a captioner saw")
     grade_column = Column(name="grade", type="string", meaning="what the rubric makes of it")
-    captioner = Maker(annotator="caption", version="1", model="hand", columns=(caption_column,))
-    judge = Maker(annotator="grade", version="1", model="hand", columns=(grade_column,))
+    acceptable_column = Column(name="acceptable", type="bool", meaning="whether the caption is true")
+    captioner = Maker(
+        annotator="caption", version="1", model="hand", columns=(caption_column,), fills_segments=True
+    )
+    judge = Maker(
+        annotator="grade",
+        version="1",
+        model="hand",
+        columns=(grade_column, acceptable_column),
+        subject_kind="annotation",
+        after=("caption",),
+    )
     for maker in (captioner, judge):
         opened.stores.annotations.add_maker(maker)
     grades = ("acceptable", "not_acceptable", "unsure")
@@ -49,7 +58,7 @@ def _annotate(opened: Workspace) -> None:
             judge,
             caption.annotation_id,
             grade=grades[number % 3],
-            acceptable=number % 3 == 0,
+            acceptable={0: True, 1: False}.get(number % 3),
             score=1.0,
             rulings=rulings,
         )
@@ -87,6 +96,18 @@ def _add_episode_with_markup(opened: Workspace) -> None:
     opened.stores.tables.episodes.add(
         [Record(episode=episode, trajectory=opened.trajectory(first.episode_id))]
     )
+
+
+@pytest.fixture
+def contested(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+    """Four episodes: two captioners and two judges, and segments of a guest, all in `tests.app.contested_makers`."""
+    from ingest.pipeline import ingest_paths
+
+    opened = open_workspace(str(tmp_path / "contested"), Settings())
+    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=4, quiet=True)
+    annotate_with_several_makers(opened)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
