@@ -32,12 +32,13 @@ class EpisodeAnnotations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EpisodeLog:
-    """The annotations of one episode, in the order of the log, and which of them the tables show."""
+    """The annotations of one episode, in the order of the log, which the tables show, and grades of segments by id."""
 
     episode: Episode
     annotations: Sequence[Annotation]
     catalog: MakerCatalog
     shown: set[str]
+    grades: Mapping[str, str]
 
     def maker(self, annotation: Annotation) -> Maker | None:
         """The maker of an annotation, or None for an unknown one."""
@@ -61,8 +62,16 @@ class _EpisodeLog:
         return sorted(newest_first, key=lambda annotation: not self.is_shown(annotation))
 
 
-def read_annotations(stores: Stores, episode: Episode) -> EpisodeAnnotations:
-    """Read every annotation of an episode."""
+def read_annotations(
+    stores: Stores, episode: Episode, segments: Sequence[Mapping[str, Any]]
+) -> EpisodeAnnotations:
+    """Read every annotation of an episode.
+
+    Args:
+        stores: Stores of the workspace.
+        episode: The episode.
+        segments: Its segments, see `read_segments`; in their grades people have corrected the judge.
+    """
     annotations = stores.annotations.find_annotations([episode.episode_id])
     catalog = maker_catalog(stores)
     log = _EpisodeLog(
@@ -70,6 +79,7 @@ def read_annotations(stores: Stores, episode: Episode) -> EpisodeAnnotations:
         annotations=annotations,
         catalog=catalog,
         shown=shown_annotation_ids(annotations, catalog),
+        grades={segment["id"]: dict(segment["values"]).get("grade", "") for segment in segments},
     )
     captions = [_caption(log, annotation) for annotation in log.sorted(_captions(log))]
     return EpisodeAnnotations(
@@ -100,10 +110,11 @@ def _covers_episode(annotation: Annotation, episode: Episode) -> bool:
 
 def _caption(log: _EpisodeLog, caption: Annotation) -> dict[str, Json]:
     grades = [_grade(log, annotation) for annotation in log.about(caption.annotation_id)]
+    newest = next((grade["grade"] for grade in grades if grade["grade"]), "ungraded")
     span = f"{caption.start_seconds:.2f} to {caption.stop_seconds:.2f} s"
     return {
         "text": str(caption.value["text"]),
-        "grade": next((grade["grade"] for grade in grades if grade["grade"]), "ungraded"),
+        "grade": log.grades.get(caption.annotation_id) or newest,
         "made": f"{span}, {_provenance(log, caption)}",
         "shown": log.is_shown(caption),
         "grades": list[Json](grades),

@@ -26,6 +26,7 @@ def _segment(row: Mapping[str, Any], own_columns: set[str]) -> dict[str, Json]:
         if name not in own_columns and value not in (None, [])
     ]
     return {
+        "id": row["annotation_id"],
         "start": row["start_seconds"],
         "stop": row["stop_seconds"],
         "annotator": row["annotator"],

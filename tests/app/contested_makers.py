@@ -109,7 +109,7 @@ def annotate_with_several_makers(opened: Workspace) -> None:
     caption = make_caption(first, CAPTIONER, text, success=not first.success)
     log.append([caption, make_grade(first, JUDGE, caption, "MET"), *_segments(first)])
     older, newer = make_caption(second, CAPTIONER, "open it"), make_caption(second, OTHER_CAPTIONER, MARKUP)
-    grades = [make_grade(second, JUDGE, newer, "MET"), make_grade(second, NEWER_JUDGE, newer, "UNMET")]
+    grades = [make_grade(second, JUDGE, newer, "UNMET"), make_grade(second, NEWER_JUDGE, newer, "MET")]
     log.append([older, newer, make_grade(second, JUDGE, older, "MET"), *grades])
     log.append([_ruling_of_a_person(second, newer)])
     opened.sync()

@@ -55,8 +55,8 @@ def render() -> None:
         return
     workspace = cached_reads.workspace()
     episode = workspace.episode(episode_id)
-    annotations = read_annotations(workspace.stores, episode)
     segments = read_segments(workspace.stores, episode)
+    annotations = read_annotations(workspace.stores, episode, segments)
     _draw_headline(view, episode)
     draw_player(
         _player_data(episode, annotations.evidence, timeline_spans(segments, episode)),

@@ -269,6 +269,9 @@ def test_a_page_marks_what_fills_columns_and_folds_the_rest(
     shown = contested_page.locator(".caption.shown")
     shown.wait_for()
     assert shown.locator(".text").all_inner_texts() == [markup]
+    # A person has refused what the newer judge accepted.
+    assert shown.locator(".head .badge").inner_text() == "not acceptable"
+    assert "acceptable" in shown.locator(".grade .badge.good").all_inner_texts()
     made = " ".join(shown.locator(".grade .made").all_inner_texts())
     assert f"by a person Ada {markup}" in made
     assert "not shown in columns" in made
