@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Maker
-from ares.curation import Sets
+from ares.curation import Sets, maker_catalog
 from ares.episode import Camera, Json
 from ares.jobs import FAILURES
 from ares.search import SPACE_PREFIX
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     import lance
 
     from ares.store import Stores
+    from ares.store.sync import MakerCatalog
     from ares.store.vectors import VectorTableState
 
 
 def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
     """Return an episode with its cameras and annotations. Raises RequestError for an unknown id."""
     episode = stores.tables.episodes.get_episode(episode_id)
-    makers = stores.annotations.makers()
+    catalog = maker_catalog(stores)
     annotations = stores.annotations.find_annotations([episode_id])
     return {
         "episode_id": episode.episode_id,
@@ -47,9 +48,7 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         "state_names": list(episode.state_names),
         "action_names": list(episode.action_names),
         "metadata": dict(episode.metadata),
-        "annotations": [
-            describe_annotation(annotation, makers.get(annotation.maker_id)) for annotation in annotations
-        ],
+        "annotations": describe_annotations(annotations, catalog),
     }
 
 
@@ -65,13 +64,42 @@ def _camera(camera: Camera) -> Json:
     }
 
 
-def describe_annotation(annotation: Annotation, maker: Maker | None) -> dict[str, Json]:
-    """Return an annotation with its maker."""
+def describe_annotations(annotations: Sequence[Annotation], catalog: MakerCatalog) -> list[Json]:
+    """Return all annotations of one episode with their makers, and whether each fills columns or segments.
+
+    Args:
+        annotations: The annotations, in the order of the log.
+        catalog: The makers.
+    """
+    shown = shown_annotation_ids(annotations, catalog)
+    return [
+        _describe_annotation(
+            annotation, catalog.makers.get(annotation.maker_id), annotation.annotation_id in shown
+        )
+        for annotation in annotations
+    ]
+
+
+def shown_annotation_ids(annotations: Sequence[Annotation], catalog: MakerCatalog) -> set[str]:
+    """Return which annotations of one episode, in the order of the log, the tables show."""
+    from ares.store.sync import select_shown
+
+    names = {maker.annotator for maker in catalog.makers.values()}
+    shown = select_shown(annotations, catalog, names)
+    return {annotation.annotation_id for members in shown.values() for annotation in members}
+
+
+def _describe_annotation(annotation: Annotation, maker: Maker | None, shown: bool) -> dict[str, Json]:
     return {
         "annotation_id": annotation.annotation_id,
         "name": annotation.name,
         "value": dict(annotation.value),
         "subject": annotation.subject,
+        "subject_kind": annotation.subject_kind,
+        "part": annotation.part,
+        "ordinal": annotation.ordinal,
+        "revision": annotation.revision,
+        "shown": shown,
         "start_seconds": annotation.start_seconds,
         "stop_seconds": annotation.stop_seconds,
         "camera": annotation.camera,
@@ -79,6 +107,7 @@ def describe_annotation(annotation: Annotation, maker: Maker | None) -> dict[str
         "created": annotation.created,
         "maker_id": annotation.maker_id,
         "annotator": maker.annotator if maker else None,
+        "kind": maker.kind if maker else None,
         "version": maker.version if maker else None,
         "model": maker.model if maker else None,
         "prompt_hash": maker.prompt_hash if maker else None,
@@ -96,6 +125,7 @@ def describe_workspace(stores: Stores) -> dict[str, Json]:
         "episodes": total,
         "datasets": _datasets(stores),
         "annotations": _annotations(stores, total),
+        "makers": describe_makers(stores),
         "ingest_failures": _failures(stores).get("ingest", 0),
         "sets": {name: sets[name].episodes for name in sets},
         "tables": _tables(stores),
@@ -120,6 +150,31 @@ def _annotations(stores: Stores, total: int) -> dict[str, Json]:
             "failed": failures.get(name, 0),
         }
         for name in names
+    }
+
+
+def describe_makers(stores: Stores) -> dict[str, Json]:
+    """Return by annotator its makers: how many annotations they have, and which of them is current or pinned."""
+    catalog = maker_catalog(stores)
+    counts = stores.annotations.count_annotations(list(catalog.makers))
+    names = sorted({maker.annotator for maker in catalog.makers.values()})
+    return {
+        name: [_maker(maker, catalog, counts.get(maker.maker_id, 0)) for maker in catalog.of([name])]
+        for name in names
+    }
+
+
+def _maker(maker: Maker, catalog: MakerCatalog, annotations: int) -> Json:
+    return {
+        "maker_id": maker.maker_id,
+        "kind": maker.kind,
+        "version": maker.version,
+        "model": maker.model,
+        "prompt_hash": maker.prompt_hash,
+        "settings": dict(maker.settings),
+        "annotations": annotations,
+        "current": catalog.current(maker.annotator) == maker.maker_id,
+        "pinned": catalog.pins.get(maker.annotator) == maker.maker_id,
     }
 
 

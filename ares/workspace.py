@@ -87,6 +87,22 @@ class Workspace:
         query: Query = Query(text=text, **options)  # type: ignore[arg-type]
         return search(self.stores, query)
 
+    def use(self, **makers: str) -> dict[str, str]:
+        """Choose the makers whose values fill the columns, such as `use(caption="42b1", grade="newest")`.
+
+        Args:
+            makers: By annotator a maker_id, the unique start of one, or "newest" for the newest of each episode.
+
+        Returns:
+            The maker_id, or "newest", by annotator.
+
+        Raises:
+            RequestError: An annotator or a maker does not exist, or several begin so; then nothing is changed.
+        """
+        from ares.curation import use_makers
+
+        return use_makers(self.stores, makers)
+
     def sync(self) -> int:
         """Apply the annotations that the tables lack. Returns the number of annotations applied."""
         return self.stores.sync()

@@ -31,6 +31,7 @@ COMMANDS = {
     "search": CommandEntry("app.cli.curation.search", "find moments by text, image or episode"),
     "show": CommandEntry("app.cli.curation.show", "everything known of one episode"),
     "set": CommandEntry("app.cli.curation.set", "make, list, show and compare frozen sets"),
+    "use": CommandEntry("app.cli.curation.use", "choose the makers whose values fill the columns"),
     "export": CommandEntry("app.cli.data.export", "write a set as a training dataset"),
     "rubric": CommandEntry("app.cli.annotations.rubric", "show and check rubrics"),
     "status": CommandEntry("app.cli.workspace.status", "what the workspace holds"),

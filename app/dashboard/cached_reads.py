@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from app.dashboard.cards import STALE
 from ares.errors import RequestError
 from ares.search import Hit
 from ares.search.facets import Facet
+from ares.store.sync import CONFLICT, DISAGREEMENT
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ _MAX_AGE_SECONDS = 20
 _WITHOUT_FACET = frozenset(
     ("episode_id", "key", "source", "content_hash", "duplicate_of", "instruction", "instructions", "caption")
 )
+# Columns that a card shows, beside those that end in "_stale".
+_CARD_COLUMNS = ("caption", "grade", CONFLICT, DISAGREEMENT)
 # The workspace of the process; empty until `use_workspace`.
 _current: list[Workspace] = []
 
@@ -138,13 +142,18 @@ def read_points(where: str, columns: Sequence[str], limit: int, total: int) -> l
 
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=256, show_spinner=False)
 def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the columns `caption` and `grade` of some episodes, by episode id."""
+    """Return captions, grades, and the columns that compare makers, of some episodes by episode id."""
     if not ids:
         return {}
-    columns = [name for name in ("caption", "grade") if name in filter_columns()]
+    columns = [name for name in filter_columns() if name in _CARD_COLUMNS or _is_stale_column(name)]
     id_list = ", ".join(f"'{episode_id}'" for episode_id in ids)
     rows = workspace().frame(["episode_id", *columns], f"episode_id IN ({id_list})")
     return {str(row["episode_id"]): row for row in rows.to_pylist()}
+
+
+def _is_stale_column(name: str) -> bool:
+    """Whether a column says that a value is by an older maker; beside it is that of the maker."""
+    return name.endswith(STALE) and f"{name.removesuffix(STALE)}_maker" in filter_columns()
 
 
 def list_sets() -> list[CurationSet]:

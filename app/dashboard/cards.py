@@ -9,6 +9,10 @@ from urllib.parse import urlencode
 from app.server import poster_url, video_url
 from ares.episode import Camera, Episode, Json
 from ares.search import Hit
+from ares.store.sync import CONFLICT, DISAGREEMENT
+
+# Ending of the columns that say that a value is by an older maker.
+STALE = "_stale"
 
 
 def build_cards(
@@ -22,7 +26,7 @@ def build_cards(
 
     Args:
         episodes: Episodes in the order shown.
-        captions: Columns `caption` and `grade`, by episode id.
+        captions: Columns of `cached_reads.read_captions`, by episode id.
         hits: Hits of a search, by episode id; poster and preview start at the hit's second.
         params: Query parameters of the view, added to every link.
         first: Position of the first card in the whole list.
@@ -44,6 +48,24 @@ def grade_label(values: Mapping[str, Any]) -> str:
     if values.get("grade"):
         return str(values["grade"])
     return "ungraded" if values.get("caption") else "no_caption"
+
+
+def notices(values: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What a reader must know of the columns of an episode: contradictions, values of older makers, disagreement.
+
+    Args:
+        values: The columns `conflict`, `disagreement` and those that end in `_stale`.
+
+    Returns:
+        Texts with their tone: "bad" or "open".
+    """
+    stale = [name.removesuffix(STALE) for name, value in values.items() if name.endswith(STALE) and value]
+    differing = ", ".join(values.get(DISAGREEMENT) or ())
+    return [
+        *([{"tone": "bad", "text": str(values[CONFLICT])}] if values.get(CONFLICT) else []),
+        *({"tone": "open", "text": f"{name} by an older maker"} for name in stale),
+        *([{"tone": "open", "text": f"makers differ: {differing}"}] if differing else []),
+    ]
 
 
 def outcome_label(episode: Episode) -> str:
@@ -76,6 +98,7 @@ def _card(
         "caption": values.get("caption") or "",
         "grade": grade_label(values),
         "success": outcome_label(episode),
+        "notices": list[Json](notices(values)),
         "facts": list(card_facts(episode)),
         "assumed": episode.rate_source == "assumed",
         "length": f"{episode.duration_seconds:.1f} s",

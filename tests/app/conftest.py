@@ -12,8 +12,7 @@ from ares.annotation import Annotation, Column, Maker
 from ares.rubric import GRADE_COLUMNS
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-
-MARKUP = "<img src=x onerror=\"document.title='broken in'\"> ![p](http://example.invalid/p.png) **lift**"
+from tests.app.contested_makers import MARKUP, annotate_with_several_makers
 
 
 def _annotation(episode_id: str, name: str, maker: Maker, subject: str, **value: object) -> Annotation:
@@ -58,7 +57,7 @@ def _annotate(opened: Workspace) -> None:
             judge,
             caption.annotation_id,
             grade=grades[number % 3],
-            acceptable=number % 3 == 0,
+            acceptable={0: True, 1: False}.get(number % 3),
             score=1.0,
             rulings=rulings,
         )
@@ -96,6 +95,18 @@ def _add_episode_with_markup(opened: Workspace) -> None:
     opened.stores.tables.episodes.add(
         [Record(episode=episode, trajectory=opened.trajectory(first.episode_id))]
     )
+
+
+@pytest.fixture
+def contested(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+    """Four episodes: two captioners and two judges, and segments of a guest, all in `tests.app.contested_makers`."""
+    from ingest.pipeline import ingest_paths
+
+    opened = open_workspace(str(tmp_path / "contested"), Settings())
+    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=4, quiet=True)
+    annotate_with_several_makers(opened)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

@@ -199,6 +199,15 @@ def test_counts_are_of_different_episodes(store: AnnotationStore, make_annotatio
     assert store.count_episodes() == {"caption": 2, "grade": 1}
 
 
+def test_counts_by_maker_leave_out_those_without_annotations(
+    store: AnnotationStore, make_annotation: Make
+) -> None:
+    spans = [make_annotation("episode1", start_seconds=float(start), maker_id="a") for start in range(3)]
+    store.append([*spans, make_annotation("episode2", maker_id="b"), make_annotation("e", maker_id="c")])
+    assert store.count_annotations(["a", "b", "nobody", "it's"]) == {"a": 3, "b": 1}
+    assert store.count_annotations([]) == {}
+
+
 def test_makers(store: AnnotationStore) -> None:
     column = Column(name="path_length", type="float64", meaning="Way of the hand.", unit="m")
     maker = Maker(annotator="motion", version="1", settings={"smooth": [1, {"σ": 0.5}]}, columns=(column,))

@@ -60,7 +60,7 @@ def _camera_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
 def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
     return [
         (
-            annotation["name"],
+            annotation["name"] if annotation["shown"] else f"{annotation['name']}, not shown",
             annotation["model"] or "",
             json.dumps(annotation["value"], ensure_ascii=False),
         )

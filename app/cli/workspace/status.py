@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.cli.common import add_workspace_arguments, open_workspace
+from app.cli.makers_table import makers_table
 from app.cli.output import Block, OutputTable, answer, paragraphs
 
 
@@ -31,6 +32,7 @@ def _blocks(document: dict[str, Any]) -> Iterator[Block]:
     tables = (
         OutputTable(list(document["datasets"].items()), ("dataset", "episodes")),
         _counts_table("annotation", document["annotations"], ("done", "missing", "failed")),
+        makers_table(document["makers"]),
         OutputTable(list(document["sets"].items()), ("set", "episodes")),
         _counts_table("table", document["tables"], ("rows", "indexed", "recall", "p50_ms")),
         OutputTable(failures, ("work", "reason", "count", "example")),

@@ -16,6 +16,11 @@ function h(tag, props = {}, ...children) {
   return node;
 }
 
+// A button that moves the player of the page.
+function seekButton(second, label) {
+  return h("button", { class: "second", title: "Show this moment", onclick: () => window.dispatchEvent(new CustomEvent("ares-seek", { detail: second })) }, label);
+}
+
 // One instance per mounted element: a rerun with the same data leaves what plays alone.
 const instances = new WeakMap();
 function mount(component, build) {
@@ -36,6 +41,10 @@ function mount(component, build) {
     if (instance.stop) instance.stop();
     instances.delete(root);
   }, 50);
+}
+
+function noticeBadges(notices) {
+  return notices.map(({ tone, text }) => h("span", { class: `badge ${tone} notice` }, text));
 }
 
 const VERDICTS = {

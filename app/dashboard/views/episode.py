@@ -9,13 +9,15 @@ import streamlit as st
 
 from app.dashboard import cached_reads, pages
 from app.dashboard.caption_view import EpisodeAnnotations, read_annotations
-from app.dashboard.cards import build_cards, episode_params, grade_label, outcome_label
+from app.dashboard.cards import build_cards, episode_params, grade_label, notices, outcome_label
 from app.dashboard.charts import signal_plots
 from app.dashboard.components.grid import draw_grid
 from app.dashboard.components.player import draw_player
 from app.dashboard.components.rulings import draw_pairs, draw_rulings
+from app.dashboard.components.segments import draw_segments
 from app.dashboard.escape import escape_markdown
 from app.dashboard.results import find_neighbour
+from app.dashboard.segment_view import read_segments, timeline_spans
 from app.dashboard.view_state import ViewState, view_from_params, view_to_params
 from app.server import poster_url, video_url
 from ares.episode import Episode, Json
@@ -53,10 +55,11 @@ def render() -> None:
         return
     workspace = cached_reads.workspace()
     episode = workspace.episode(episode_id)
-    annotations = read_annotations(workspace.stores, episode)
+    segments = read_segments(workspace.stores, episode)
+    annotations = read_annotations(workspace.stores, episode, segments)
     _draw_headline(view, episode)
     draw_player(
-        _player_data(episode, annotations.evidence),
+        _player_data(episode, annotations.evidence, timeline_spans(segments, episode)),
         key=f"episode.player.{episode_id}",
         on_step=lambda step: _open_neighbour(view, step),
         on_frame_search=lambda frame: pages.open_page("browse", {"image": [f"{episode_id}/{frame}"]}),
@@ -64,6 +67,7 @@ def render() -> None:
     left_column, right_column = st.columns([3, 2], gap="large")
     with left_column:
         _draw_captions(annotations)
+        _draw_segments(segments)
     with right_column:
         _draw_identity(episode)
     _draw_annotations(annotations)
@@ -82,13 +86,15 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
                 on_click=_open_neighbour, args=(view, step),
             )  # fmt: skip
         st.markdown(f"#### {escape_markdown(episode.instruction or episode.key)}", width="content")
-        captions = cached_reads.read_captions([episode.episode_id])
-        grade = grade_label(captions.get(episode.episode_id, {}))
+        columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
+        grade = grade_label(columns)
         text, color = _GRADE_BADGES.get(grade, (grade, "gray"))
         st.badge(text, color=color)  # type: ignore[arg-type]
         outcome = outcome_label(episode)
         if outcome:
             st.badge(outcome, color="green" if outcome == "success" else "red")
+        for notice in notices(columns):
+            st.badge(escape_markdown(notice["text"]), color="red" if notice["tone"] == "bad" else "orange")
 
 
 def _position() -> int | None:
@@ -108,7 +114,7 @@ def _open_neighbour(view: ViewState, step: int) -> None:
     st.query_params.from_dict(params)
 
 
-def _player_data(episode: Episode, evidence: list[Json]) -> dict[str, Json]:
+def _player_data(episode: Episode, evidence: list[Json], spans: list[Json]) -> dict[str, Json]:
     try:
         start = min(max(float(st.query_params.get("t", "0")), 0.0), episode.duration_seconds)
     except ValueError:
@@ -131,6 +137,7 @@ def _player_data(episode: Episode, evidence: list[Json]) -> dict[str, Json]:
         "cameras": cameras,
         "signals": signal_plots(cached_reads.workspace().trajectory(episode.episode_id)),
         "marks": evidence,
+        "spans": spans,
     }
 
 
@@ -140,6 +147,12 @@ def _draw_captions(annotations: EpisodeAnnotations) -> None:
         draw_rulings(annotations.captions, key="episode.rulings")
     else:
         st.caption("No caption yet: run `ares annotate caption grade`.")
+
+
+def _draw_segments(segments: list[dict[str, Json]]) -> None:
+    if segments:
+        st.subheader("Segments")
+        draw_segments(segments, key="episode.segments")
 
 
 def _draw_identity(episode: Episode) -> None:
@@ -176,7 +189,18 @@ def _draw_annotations(annotations: EpisodeAnnotations) -> None:
             {**annotation, "value": json.dumps(annotation["value"], ensure_ascii=False)}
             for annotation in annotations.annotations
         ]
-        order = ["name", "value", "annotator", "model", "version", "camera", "created", "usd", "maker_id"]
+        order = [
+            "name",
+            "shown",
+            "value",
+            "annotator",
+            "model",
+            "version",
+            "camera",
+            "created",
+            "usd",
+            "maker_id",
+        ]
         st.dataframe(rows, column_order=order, hide_index=True, key="episode.annotations")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import streamlit as st
@@ -57,13 +58,31 @@ def _draw_jobs(document: Mapping[str, Any], stores: Stores) -> None:
     st.subheader("Annotations")
     annotations = [{"annotation": name, **counts} for name, counts in document["annotations"].items()]
     _draw_table(annotations, "none yet")
+    st.subheader("Makers")
+    makers = [
+        {"makers of": name, "settings": json.dumps(maker.pop("settings")), **maker}
+        for name, members in document["makers"].items()
+        for maker in members
+    ]
+    order = [
+        "makers of",
+        "maker_id",
+        "kind",
+        "model",
+        "annotations",
+        "current",
+        "pinned",
+        "version",
+        "settings",
+    ]
+    _draw_table(makers, "none yet", order)
     st.subheader("Failures by reason")
     _draw_table(cast("list[dict[str, Any]]", failures_by_reason(stores)), "nothing has failed")
 
 
-def _draw_table(rows: list[dict[str, Any]], placeholder: str) -> None:
+def _draw_table(rows: list[dict[str, Any]], placeholder: str, order: Sequence[str] | None = None) -> None:
     if rows:
-        st.dataframe(rows, hide_index=True)
+        st.dataframe(rows, column_order=order, hide_index=True)
     else:
         st.caption(placeholder)
 

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from ares.search.facets.counts import FACET_TYPES, EncodedColumns
 from ares.search.facets.encodings import FacetCounts
+from ares.store.sync import declared_columns
 
 if TYPE_CHECKING:
     from ares.annotation import Column
@@ -76,9 +77,7 @@ def compute_facets(stores: Stores, where: str = "", columns: Sequence[str] = ())
     encoded = _encoded_columns(stores.tables.episodes)
     types = _facet_types(encoded.episodes, columns)
     counts = encoded.count(where, types)
-    declared = {
-        column.name: column for maker in stores.annotations.makers().values() for column in maker.columns
-    }
+    declared = {column.name: column for column in declared_columns(stores.annotations.makers().values())}
     return [
         _to_facet(name, types[name], counts[name], encoded.edges(name), declared.get(name)) for name in types
     ]

@@ -8,6 +8,7 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.store.annotations.log import AnnotationStore, LogEntry
+    from ares.store.annotations.memory import MemoryAnnotationStore
     from ares.store.annotations.mongo import MongoAnnotationStore
     from ares.store.annotations.serialization import AnnotationRow, UnstorableError, annotation_to_row
     from ares.store.annotations.sqlite import SqliteAnnotationStore
@@ -16,6 +17,7 @@ __all__ = [
     "AnnotationRow",
     "AnnotationStore",
     "LogEntry",
+    "MemoryAnnotationStore",
     "MongoAnnotationStore",
     "SqliteAnnotationStore",
     "UnstorableError",

@@ -75,6 +75,9 @@ class AnnotationStore(Protocol):
     def count_episodes(self) -> dict[str, int]:
         """Return the number of different episodes per annotation name."""
 
+    def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
+        """Return the number of annotations by maker_id; a maker without annotations is left out."""
+
     def add_maker(self, maker: Maker) -> None:
         """Store a maker under its maker_id."""
 

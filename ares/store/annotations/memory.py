@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ares.annotation import Annotation, Maker
@@ -98,6 +99,12 @@ class MemoryAnnotationStore:
             for row in self._rows:
                 episode_ids.setdefault(row.name, set()).add(row.episode_id)
         return {name: len(ids) for name, ids in sorted(episode_ids.items())}
+
+    def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
+        """Return the number of annotations by maker_id; a maker without annotations is left out."""
+        with self._lock:
+            counts = Counter(row.maker_id for row in self._rows)
+        return {maker_id: counts[maker_id] for maker_id in maker_ids if counts[maker_id]}
 
     def add_maker(self, maker: Maker) -> None:
         """Store a maker under its maker_id."""

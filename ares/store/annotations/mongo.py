@@ -127,6 +127,15 @@ class MongoAnnotationStore:
         groups = self._run(lambda: list(self._annotations.aggregate(pipeline, allowDiskUse=True)))
         return {group["_id"]: group["episodes"] for group in groups}
 
+    def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
+        """Return the number of annotations by maker_id; a maker without annotations is left out."""
+        pipeline: list[Document] = [
+            {"$match": {"maker_id": {"$in": list(maker_ids)}}},
+            {"$group": {"_id": "$maker_id", "annotations": {"$sum": 1}}},
+        ]
+        groups = self._run(lambda: list(self._annotations.aggregate(pipeline)))
+        return {group["_id"]: group["annotations"] for group in groups}
+
     def add_maker(self, maker: Maker) -> None:
         """Store a maker under its maker_id."""
         document = {"_id": maker.maker_id, "body": serialization.maker_to_text(maker)}

@@ -133,6 +133,14 @@ class SqliteAnnotationStore:
             self._rows("SELECT name, COUNT(DISTINCT episode_id) FROM facts GROUP BY name ORDER BY name")
         )
 
+    def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
+        """Return the number of annotations by maker_id; a maker without annotations is left out."""
+        query = (
+            "SELECT maker_id, COUNT(*) FROM facts WHERE maker_id IN (SELECT value FROM json_each(?))"
+            " GROUP BY maker_id"
+        )
+        return dict(self._rows(query, (serialization.encode_json(list(maker_ids)),)))
+
     def add_maker(self, maker: Maker) -> None:
         """Store a maker under its maker_id."""
         with self._transaction() as connection:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,8 +31,9 @@ _SERVE = (
 )
 
 
-@pytest.fixture(scope="module")
-def address(workspace: Workspace) -> Iterator[str]:
+@contextmanager
+def _serve(workspace: Workspace) -> Iterator[str]:
+    """Serve a workspace in a process of its own; the address of the dashboard."""
     server = subprocess.Popen(
         [sys.executable, "-c", _SERVE, workspace.path], stderr=subprocess.PIPE, text=True, bufsize=1
     )
@@ -42,6 +44,18 @@ def address(workspace: Workspace) -> Iterator[str]:
     finally:
         server.terminate()
         server.communicate(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def address(workspace: Workspace) -> Iterator[str]:
+    with _serve(workspace) as address:
+        yield address
+
+
+@pytest.fixture
+def contested_address(contested: Workspace) -> Iterator[str]:
+    with _serve(contested) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +70,31 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
+    with _open_tab(browser, address) as tab:
+        yield tab
+
+
+@pytest.fixture
+def contested_page(browser: Browser, contested_address: str) -> Iterator[Page]:
+    with _open_tab(browser, contested_address) as tab:
+        yield tab
+
+
+@contextmanager
+def _open_tab(browser: Browser, address: str) -> Iterator[Page]:
+    """A tab that must load nothing from elsewhere, and raise no error."""
     tab = browser.new_page(viewport={"width": 1400, "height": 900})
     tab.set_default_timeout(20_000)
     foreign: list[str] = []
+    errors: list[str] = []
     tab.on(
         "request", lambda request: foreign.append(request.url) if not _is_own(request.url, address) else None
     )
+    tab.on("pageerror", lambda error: errors.append(str(error)))
     yield tab
     tab.close()
     assert foreign == []
+    assert errors == []
 
 
 def _is_own(url: str, address: str) -> bool:
@@ -201,6 +231,66 @@ def test_markup_in_data_stays_text(page: Page, address: str, workspace: Workspac
         page.goto(f"{address}/episode?episode={episode_id}")
         page.locator(".player").wait_for()
         page.get_by_text("onerror").first.wait_for()
-        assert episode_id in page.locator("dl dd").all_inner_texts()
+        page.locator("dl dd", has_text=episode_id).wait_for()
         assert page.locator("img[src=x]").count() == 0
         assert "broken in" not in page.title()
+
+
+def test_the_page_shows_contradictions_old_grades_and_segments_of_any_annotator(
+    contested_page: Page, contested_address: str, contested: Workspace
+) -> None:
+    tables = contested.stores.tables.episodes
+    (conflicting,) = tables.ids("conflict IS NOT NULL")
+    contested_page.goto(contested_address)
+    card = contested_page.locator(f".card[data-episode='{conflicting}']")
+    card.wait_for()
+    assert card.locator(".notice").all_inner_texts() == [
+        "source: success, caption: failure",
+        "grade by an older maker",
+    ]
+    card.click()
+    contested_page.locator(".player").wait_for()
+    contested_page.get_by_text("source: success, caption: failure").first.wait_for()
+    contested_page.locator(".grade .note", has_text="by an older maker").wait_for()
+    rows = contested_page.locator("tr.segment")
+    assert rows.locator("[data-cell=annotator]").all_inner_texts() == ["caption", "skills", "skills"]
+    assert "skill_done: yes" in rows.nth(1).inner_text()
+    assert contested_page.locator(".timeline .span").count() == 2
+    rows.nth(2).locator("button").click()
+    _wait_time(contested_page, "Math.abs(t - 1.5) < 0.1")
+
+
+def test_a_page_marks_what_fills_columns_and_folds_the_rest(
+    contested_page: Page, contested_address: str, contested: Workspace, markup: str
+) -> None:
+    tables = contested.stores.tables.episodes
+    (differing,) = tables.ids("array_has(disagreement, 'grade')")
+    contested_page.goto(f"{contested_address}/episode?episode={differing}")
+    shown = contested_page.locator(".caption.shown")
+    shown.wait_for()
+    assert shown.locator(".text").all_inner_texts() == [markup]
+    # A person has refused what the newer judge accepted.
+    assert shown.locator(".head .badge").inner_text() == "not acceptable"
+    assert "acceptable" in shown.locator(".grade .badge.good").all_inner_texts()
+    made = " ".join(shown.locator(".grade .made").all_inner_texts())
+    assert f"by a person Ada {markup}" in made
+    assert "not shown in columns" in made
+    contested_page.get_by_text("makers differ: acceptable, caption, grade").wait_for()
+    older = contested_page.locator(".others .text")
+    assert not older.is_visible()
+    contested_page.locator(".others summary").click()
+    assert older.inner_text() == "open it"
+
+
+def test_markup_of_makers_stays_text(
+    contested_page: Page, contested_address: str, contested: Workspace, markup: str
+) -> None:
+    for episode_id in contested.stores.tables.episodes.ids("caption IS NOT NULL"):
+        contested_page.goto(f"{contested_address}/episode?episode={episode_id}")
+        contested_page.locator("tr.segment").first.wait_for()
+        contested_page.get_by_text("onerror").first.wait_for()
+        assert contested_page.locator("img[src=x]").count() == 0
+        assert "broken in" not in contested_page.title()
+    contested_page.goto(f"{contested_address}/status")
+    contested_page.get_by_role("heading", name="Makers").wait_for()
+    assert contested_page.locator("img[src=x]").count() == 0

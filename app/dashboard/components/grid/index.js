@@ -5,10 +5,12 @@ function preview(media, card) {
   let timer = null, video = null;
   const bar = h("div", { class: "bar" });
   const start = () => {
-    video = h("video", { muted: true, playsInline: true, loop: true, preload: "auto", src: card.video });
-    video.addEventListener("loadedmetadata", () => { video.currentTime = Math.max(0, card.seconds - LEAD_SECONDS); video.play().catch(() => {}); }, { once: true });
-    video.addEventListener("playing", () => video.classList.add("ready"));
-    video.addEventListener("timeupdate", () => { bar.style.width = `${(video.currentTime / video.duration) * 100}%`; });
+    // Its events may still come after the pointer has left.
+    const playing = h("video", { muted: true, playsInline: true, loop: true, preload: "auto", src: card.video });
+    playing.addEventListener("loadedmetadata", () => { playing.currentTime = Math.max(0, card.seconds - LEAD_SECONDS); playing.play().catch(() => {}); }, { once: true });
+    playing.addEventListener("playing", () => playing.classList.add("ready"));
+    playing.addEventListener("timeupdate", () => { bar.style.width = `${(playing.currentTime / playing.duration) * 100}%`; });
+    video = playing;
     media.append(video, bar);
   };
   const stop = () => {
@@ -32,7 +34,7 @@ function buildCard(card, send, stops) {
     h("div", { class: "body" },
       h("div", { class: "title" }, card.title),
       card.caption && h("div", { class: "caption" }, card.caption),
-      h("div", { class: "row" }, verdictBadge(card.grade), card.success && h("span", { class: `badge ${card.success === "success" ? "good" : "bad"} outline` }, card.success)),
+      h("div", { class: "row" }, verdictBadge(card.grade), card.success && h("span", { class: `badge ${card.success === "success" ? "good" : "bad"} outline` }, card.success), noticeBadges(card.notices)),
       h("div", { class: "meta" }, card.facts.join(" · "), card.assumed && h("span", { class: "assumed", title: "The source does not store its rate; this one is assumed" }, "assumed"))));
   link.addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;

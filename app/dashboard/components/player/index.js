@@ -29,7 +29,9 @@ function buildCamera(camera, clock, send) {
 function buildTimeline(data, clock, onHover) {
   const fill = h("div", { class: "fill" }), knob = h("div", { class: "knob" });
   const marks = data.marks.map((mark) => h("div", { class: "mark", title: `${mark.seconds.toFixed(2)} s: ${mark.label}`, style: `left:${(mark.seconds / data.duration) * 100}%` }));
-  const bar = h("div", { class: "timeline", role: "slider", tabIndex: 0, "aria-label": "time", "aria-valuemin": 0, "aria-valuemax": data.duration }, h("div", { class: "rail" }, fill), marks, knob);
+  const share = (seconds) => Math.max(0, Math.min(100, (seconds / data.duration) * 100));
+  const spans = data.spans.map((span) => h("div", { class: "span", title: `${span.start.toFixed(2)} to ${span.stop.toFixed(2)} s: ${span.label}`, style: `left:${share(span.start)}%;width:${share(span.stop) - share(span.start)}%` }));
+  const bar = h("div", { class: "timeline", role: "slider", tabIndex: 0, "aria-label": "time", "aria-valuemin": 0, "aria-valuemax": data.duration }, h("div", { class: "rail" }, fill), spans, marks, knob);
   const timeAt = (event) => { const box = bar.getBoundingClientRect(); return Math.max(0, Math.min(1, (event.clientX - box.left) / box.width)) * data.duration; };
   bar.addEventListener("pointerdown", (event) => { bar.setPointerCapture(event.pointerId); clock.seek(timeAt(event)); });
   bar.addEventListener("pointermove", (event) => { event.buttons & 1 ? clock.seek(timeAt(event)) : onHover(timeAt(event)); });

@@ -28,6 +28,7 @@ def _call_every_method(store: AnnotationStore, make_annotation: Make) -> None:
     store.find_annotations(["00005", "00007"])
     store.find_annotations(["00005", "00007"], ["name1"])
     store.count_episodes()
+    store.count_annotations([make_annotation("").maker_id])
     store.add_maker(Maker(annotator="a", version="1"))
     store.makers()
     store.put_documents("sets", {f"{number:05}": number for number in range(2000)})

@@ -1,0 +1,200 @@
+"""`ares use`: two captioners and two judges side by side, one of them pinned; `ares status` and `ares show` say so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.cli.main import main
+from app.dashboard import cached_reads
+from ares.episode import Episode
+from ares.errors import RequestError
+from ares.search.facets import compute_facets
+from ares.workspace import Workspace
+from tests.app.contested_makers import (
+    CAPTIONER,
+    JUDGE,
+    MARKUP,
+    NEWER_JUDGE,
+    OTHER_CAPTIONER,
+    make_caption,
+    make_grade,
+)
+
+Capture = pytest.CaptureFixture[str]
+
+
+def ares(workspace: Workspace, capsys: Capture, *words: str) -> Any:
+    """The document that a command prints with --json."""
+    assert main([*words, "-w", workspace.path, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def second_episode(workspace: Workspace) -> Episode:
+    """The episode on which two captioners and two judges differ."""
+    (episode,) = workspace.episodes("array_has(disagreement, 'grade')")
+    return episode
+
+
+def columns(workspace: Workspace, episode: Episode) -> tuple[Any, ...]:
+    names = ["caption", "grade", "acceptable", "grade_maker", "grade_stale"]
+    (row,) = workspace.frame(names, f"episode_id = '{episode.episode_id}'").to_pylist()
+    return tuple(row[name] for name in names)
+
+
+def test_the_newest_makers_fill_the_columns_until_others_are_pinned(
+    contested: Workspace, capsys: Capture
+) -> None:
+    episode = second_episode(contested)
+    newest = (MARKUP, "not_acceptable", False, NEWER_JUDGE.maker_id, False)
+    assert columns(contested, episode) == newest
+    choices = (f"caption={CAPTIONER.maker_id}", f"grade={JUDGE.maker_id[:6]}")
+    makers = ares(contested, capsys, "use", *choices)["makers"]
+    pinned = {maker["maker_id"] for members in makers.values() for maker in members if maker["pinned"]}
+    assert pinned == {CAPTIONER.maker_id, JUDGE.maker_id}
+    assert columns(contested, episode) == ("open it", "acceptable", True, JUDGE.maker_id, False)
+    # The newer judge did not grade the caption that is shown: no grade of another caption takes its place.
+    contested.use(grade="newest")
+    assert columns(contested, episode)[:3] == ("open it", "acceptable", None)
+    contested.use(grade=NEWER_JUDGE.maker_id)
+    assert columns(contested, episode) == ("open it", None, None, None, None)
+    contested.use(caption="newest", grade="newest")
+    assert columns(contested, episode) == newest
+
+
+def test_without_a_choice_the_makers_are_shown_and_what_tells_them_apart(
+    contested: Workspace, capsys: Capture
+) -> None:
+    assert main(["use", f"caption={CAPTIONER.maker_id}", "-w", contested.path]) == 0
+    capsys.readouterr()
+    assert main(["use", "-w", contested.path]) == 0
+    rows = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
+    assert "pinned" in rows[CAPTIONER.maker_id]
+    assert rows[OTHER_CAPTIONER.maker_id].endswith("layout=collage")
+    assert "newest" not in rows[OTHER_CAPTIONER.maker_id]
+    assert rows[NEWER_JUDGE.maker_id].endswith("newest  version=2")
+    assert main(["status", "-w", contested.path]) == 0
+    assert rows[CAPTIONER.maker_id] in capsys.readouterr().out
+
+
+def test_status_counts_the_annotations_of_each_maker(contested: Workspace, capsys: Capture) -> None:
+    makers = ares(contested, capsys, "status")["makers"]
+    counts = {maker["maker_id"]: maker["annotations"] for maker in makers["caption"] + makers["grade"]}
+    assert counts == {
+        CAPTIONER.maker_id: 2,
+        OTHER_CAPTIONER.maker_id: 1,
+        JUDGE.maker_id: 3,
+        NEWER_JUDGE.maker_id: 1,
+    }
+    assert [maker["maker_id"] for maker in makers["grade"] if maker["current"]] == [NEWER_JUDGE.maker_id]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("caption=ffff", CAPTIONER.maker_id),
+        ("caption=", CAPTIONER.maker_id),
+        ("colour=newest", "caption, grade"),
+        ("caption", "caption=newest"),
+        ("grade=newest", "once per annotator"),
+    ],
+)
+def test_a_wrong_choice_is_one_line_and_changes_nothing(
+    contested: Workspace, capsys: Capture, wrong: str, right: str
+) -> None:
+    before = columns(contested, second_episode(contested))
+    assert main(["use", f"grade={JUDGE.maker_id}", wrong, "-w", contested.path]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert right in error
+    assert columns(contested, second_episode(contested)) == before
+    with pytest.raises(RequestError):
+        contested.use(grade=JUDGE.maker_id, caption="nobody")
+    makers = ares(contested, capsys, "use")["makers"]
+    assert not any(maker["pinned"] for members in makers.values() for maker in members)
+
+
+def test_show_says_which_annotations_fill_the_columns(contested: Workspace, capsys: Capture) -> None:
+    episode = second_episode(contested)
+    document = ares(contested, capsys, "show", episode.episode_id)
+    annotations = document["annotations"]
+    shown = {(row["name"], row["maker_id"]) for row in annotations if row["shown"]}
+    assert ("caption", OTHER_CAPTIONER.maker_id) in shown
+    assert ("caption", CAPTIONER.maker_id) not in shown
+    (ruling,) = [row for row in annotations if row["part"]]
+    assert (ruling["part"], ruling["kind"], ruling["subject_kind"]) == ("VERB", "person", "annotation")
+    assert main(["show", episode.episode_id, "-w", contested.path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("caption, not shown") for line in lines) == 1
+    assert sum(line.startswith("grade, not shown") for line in lines) == 2
+
+
+def test_columns_that_compare_makers_are_facets_with_a_meaning(contested: Workspace) -> None:
+    facets = {facet.column: facet for facet in compute_facets(contested.stores)}
+    names = ("conflict", "disagreement", "grade_stale", "grade_maker")
+    assert all(facets[name].meaning for name in names)
+    assert facets["conflict"].counts == (("source: success, caption: failure", 1),)
+    assert dict(facets["disagreement"].counts) == {"acceptable": 1, "caption": 1, "grade": 1}
+
+
+@pytest.mark.parametrize("way", ["command line", "page", "export"])
+def test_a_caption_by_another_layout_is_not_acceptable_until_it_is_graded(
+    contested: Workspace, capsys: Capture, tmp_path: Path, way: str
+) -> None:
+    third = sorted(contested.episodes(), key=lambda episode: episode.key)[2]
+    grades = [
+        _grade_shown(contested, capsys, third, tmp_path / str(step), way)
+        for step in _caption_again(contested, third)
+    ]
+    assert grades == ["acceptable", "ungraded", "acceptable"]
+
+
+def _caption_again(workspace: Workspace, episode: Episode) -> Iterator[int]:
+    """Caption and grade an episode; caption it by another layout; grade that too. Yields after each step."""
+    log, layout = workspace.stores.annotations, replace(CAPTIONER, settings={"layout": "frames:6"})
+    log.add_maker(layout)
+    first, again = make_caption(episode, CAPTIONER, "push it"), make_caption(episode, layout, "push it")
+    steps = (
+        [first, make_grade(episode, NEWER_JUDGE, first, "MET")],
+        [again],
+        [make_grade(episode, NEWER_JUDGE, again, "MET")],
+    )
+    for step, members in enumerate(steps):
+        log.append(members)
+        workspace.sync()
+        yield step
+
+
+def _grade_shown(workspace: Workspace, capsys: Capture, episode: Episode, dest: Path, way: str) -> str:
+    """The grade of the episode as a command, its page, or an export says; `acceptable` selects it exactly if it is."""
+    if way == "command line":
+        where = f"episode_id = '{episode.episode_id}' AND acceptable"
+        hits = ares(workspace, capsys, "search", "push it", "--by", "captions", "--where", where)
+        return "acceptable" if hits else "ungraded"
+    if way == "page":
+        cached_reads.use_workspace(workspace)
+        app = AppTest.from_string(
+            "from app.dashboard.pages import page_function; page_function('episode')()", default_timeout=30
+        )
+        app.query_params["episode"] = episode.episode_id
+        badges = "\n".join(element.value for element in app.run().markdown)
+        return (
+            "acceptable"
+            if "caption acceptable" in badges
+            else "ungraded"
+            if "caption ungraded" in badges
+            else ""
+        )
+    name = f"step{dest.name}"
+    workspace.sets.create(name, [episode.episode_id], {})
+    ares(workspace, capsys, "export", name, str(dest), "--format", "parquet")
+    (row,) = pq.read_table(dest / "episodes.parquet").to_pylist()
+    assert row["acceptable"] == (True if row["grade"] else None)
+    return row["grade"] or "ungraded"
