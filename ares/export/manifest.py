@@ -92,8 +92,9 @@ class ExportManifest:
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
             **(left_out if counts["failed"] else {}),
             "makers": {id: _maker_document(maker) for id, maker in used_makers.items()},
+            # A judge by a rubric names it in its settings.
             "rubrics": {
-                id: maker.prompt_hash for id, maker in used_makers.items() if maker.annotator == "grade"
+                id: maker.prompt_hash for id, maker in used_makers.items() if "rubric" in maker.settings
             },
         }
         text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)

@@ -1,4 +1,4 @@
-"""Export of a set as plain Parquet files of episodes, steps and annotations, for analysis without ARES."""
+"""Export of a set as Parquet files of episodes, steps, segments and annotations, for analysis without ARES."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from ares.export.base import (
     episode_batches,
     episode_tasks,
     read_rows,
+    read_segments,
+    segments_schema,
     staging_folder,
     task_counter,
 )
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 # Column of episodes.parquet with the task; a column of an annotator with this name is left out.
 _TASK_COLUMN = "task"
 _COST_COLUMNS = ("calls", "tokens_in", "tokens_out", "usd")
+# Behind all others, in whose order readers may trust.
+_SUBJECT_COLUMNS = ("subject_kind", "part", "ordinal", "revision")
 _ANNOTATION_COLUMNS = (
     "annotation_id",
     "episode_id",
@@ -59,10 +63,10 @@ def export_parquet(
     strict: bool = False,
     task: TaskSource = "instruction",
 ) -> ExportReport:
-    """Write a set as episodes.parquet, steps.parquet and annotations.parquet.
+    """Write a set as episodes.parquet, steps.parquet, segments.parquet and annotations.parquet.
 
     Pixels are not copied: the column `cameras` of episodes.parquet refers to the source files. Its column `task` is the
-    text to train with.
+    text to train with. segments.parquet has the segments that are shown, annotations.parquet every annotation.
 
     Args:
         stores: Stores of the workspace.
@@ -126,7 +130,7 @@ class _ParquetCounts:
 
 
 class _ParquetFiles:
-    """Writers of the three files, closed with the stack."""
+    """Writers of the four files, closed with the stack."""
 
     def __init__(self, stack: ExitStack, root: Path, stores: Stores) -> None:
         import pyarrow as pa
@@ -137,6 +141,8 @@ class _ParquetFiles:
         schema = stores.tables.episodes.schema(self.columns).append(pa.field(_TASK_COLUMN, pa.string()))
         self.episodes = _open_writer(stack, root / "episodes.parquet", schema)
         self.steps = _open_writer(stack, root / "steps.parquet", steps_schema())
+        self.segment_schema = segments_schema(stores)
+        self.segments = _open_writer(stack, root / "segments.parquet", self.segment_schema)
         self.annotations = _open_writer(stack, root / "annotations.parquet", annotations_schema())
 
 
@@ -158,6 +164,7 @@ def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
     tasks = episode_tasks(batch.episodes, rows.select(columns).to_pylist(), job.task)
     job.files.episodes.write_table(_with_tasks(rows, tasks))
     job.files.steps.write_table(_step_table(batch))
+    job.files.segments.write_table(read_segments(job.stores, job.files.segment_schema, batch.ids))
     job.files.annotations.write_table(_annotation_table(annotations))
     job.manifest.add_makers(annotations)
     for episode in batch.episodes:
@@ -239,6 +246,8 @@ def annotations_schema() -> pa.Schema:
     column_types |= {"start_seconds": pa.float64(), "stop_seconds": pa.float64()}
     column_types |= {"value": pa.string(), "frames": pa.list_(pa.float64())}
     column_types |= dict.fromkeys(_COST_COLUMNS, pa.int64()) | {"usd": pa.float64()}
+    column_types |= dict.fromkeys(_SUBJECT_COLUMNS, pa.string())
+    column_types |= {"ordinal": pa.int64(), "revision": pa.int64()}
     return pa.schema(list(column_types.items()))
 
 
@@ -246,7 +255,7 @@ def _annotation_table(annotations: Sequence[Annotation]) -> pa.Table:
     import pyarrow as pa
 
     rows = [
-        {name: getattr(annotation, name) for name in _ANNOTATION_COLUMNS}
+        {name: getattr(annotation, name) for name in (*_ANNOTATION_COLUMNS, *_SUBJECT_COLUMNS)}
         | {"value": canonical_json(dict(annotation.value)), "frames": list(annotation.frames)}
         | {name: getattr(annotation.cost, name) for name in _COST_COLUMNS}
         for annotation in annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from ares.store.lance import (
 )
 
 if TYPE_CHECKING:
+    import lance
     from lancedb.table import Table
 
     from ares.store.lance import SegmentTable
@@ -30,6 +31,8 @@ _TEXT_COLUMNS = {"episodes": "instruction", "segments": "text"}
 _SPACE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # Below this many rows a scan is as fast as an index of ids.
 _MIN_INDEXED_ROWS = 10_000
+# Rows that are looked at to tell whether a text column has few values, and how often each value must be among them.
+_SAMPLE_ROWS, _ROWS_PER_VALUE = 1_000, 10
 
 
 class Tables:
@@ -126,7 +129,7 @@ class Tables:
                 table = self.connection.open_table(name)
                 if table is None:
                     raise StoreError(f"table {name} does not exist")
-                _create_scalar_indexes(table, name)
+                _create_scalar_indexes(table, self.connection.newest_version(name), name)
                 compact(self.connection.newest_version(name))
 
     def refresh_indexes(self, report: Callable[[str], None], flat_rows: int | None = None) -> None:
@@ -173,7 +176,7 @@ def _refresh_index(
         report(f"no index of {label} reaches the target recall: its search stays exact, and slow")
 
 
-def _create_scalar_indexes(table: Table, name: str) -> None:
+def _create_scalar_indexes(table: Table, dataset: lance.LanceDataset, name: str) -> None:
     """Create the indexes of the columns that most filters use.
 
     At a million episodes they take a count from 20 ms to 1 ms. Numbers, bools and lists have none: counting them
@@ -181,11 +184,28 @@ def _create_scalar_indexes(table: Table, name: str) -> None:
     """
     from lancedb.index import Bitmap, BTree
 
+    if dataset.count_rows() < _MIN_INDEXED_ROWS:
+        return
+    indexed = {column for index in table.list_indices() for column in index.columns}
     configs: dict[str, Bitmap | BTree] = {"episode_id": BTree()}
     if name == "episodes":
-        configs |= {"dataset": Bitmap(), "grade": Bitmap()}
-    indexed = {column for index in table.list_indices() for column in index.columns}
-    missing = [column for column in configs if column in table.schema.names and column not in indexed]
-    if missing and table.count_rows() >= _MIN_INDEXED_ROWS:
-        for column in missing:
+        configs |= {column: Bitmap() for column in ("dataset", *_categorical_columns(dataset, indexed))}
+    for column in configs:
+        if column in dataset.schema.names and column not in indexed:
             table.create_index(column, config=configs[column])
+
+
+def _categorical_columns(dataset: lance.LanceDataset, indexed: Collection[str]) -> list[str]:
+    """Text columns of annotators that have few values, such as grades, judged by a sample of the rows."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    known = {*indexed, *episode_schema().names}
+    texts = [field.name for field in dataset.schema if field.name not in known and field.type == pa.string()]
+    if not texts:
+        return []
+    rows = np.linspace(0, dataset.count_rows() - 1, _SAMPLE_ROWS, dtype=np.int64)
+    sample = dataset.take(np.unique(rows).tolist(), columns=texts)
+    counts = {name: pc.value_counts(sample[name].drop_null()).field("counts").to_pylist() for name in texts}
+    return [name for name in texts if counts[name] and np.mean(counts[name]) >= _ROWS_PER_VALUE]

@@ -22,6 +22,7 @@ MAKER = Maker(
     version="1",
     model="judge",
     prompt_hash="abc",
+    settings={"rubric": "caption"},
     columns=(Column(name="acceptable", type="bool", meaning="whether it is"),),
 )
 
@@ -104,3 +105,72 @@ def test_a_lost_episode_leaves_no_folder(
     report = export_parquet(empty_workspace.stores, selection, tmp_path / "out", lambda count: None)
     assert (report.episodes, report.failed) == (1, 1)
     assert "feedfeedfeedfeed" in (tmp_path / "out" / "manifest.failed.jsonl").read_text()
+
+
+SEGMENTER = Maker(
+    annotator="phase",
+    version="1",
+    columns=(Column(name="phases", type="string", meaning="Phase of every segment.", rollup="list"),),
+    fills_segments=True,
+)
+SEGMENT_COLUMNS = ["annotation_id", "episode_id", "annotator", "segment_id", "start_seconds", "stop_seconds"]
+SEGMENT_COLUMNS += ["camera", "text", "maker_id", "phases"]
+
+
+def phase(episode_id: str, start_seconds: float, label: str, revision: int = 0) -> Annotation:
+    return Annotation(
+        episode_id=episode_id,
+        name="phase",
+        value={"text": f"{label} it", "phases": label},
+        maker_id=SEGMENTER.maker_id,
+        subject=episode_id,
+        start_seconds=start_seconds,
+        stop_seconds=start_seconds + 1,
+        created="2026-01-01T00:00:00+00:00",
+        revision=revision,
+    )
+
+
+def test_segments_come_in_the_order_of_the_set_and_of_time(
+    empty_workspace: Workspace,
+    make_record: Callable[..., Record],
+    make_set: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    ids = [f"{number:016x}" for number in range(3)]
+    make_set(empty_workspace, [make_record(number) for number in range(3)])
+    empty_workspace.stores.annotations.add_maker(SEGMENTER)
+    shown = [phase(ids[2], 2.0, "close"), phase(ids[2], 0.5, "open", revision=7), phase(ids[0], 0.0, "lift")]
+    empty_workspace.stores.annotations.append(
+        [phase(ids[1], 0.0, "turn"), phase(ids[2], 0.5, "shut"), *shown]
+    )
+    empty_workspace.sync()
+    selection = empty_workspace.sets.create("two", [ids[2], ids[0]], {})
+    export_parquet(empty_workspace.stores, selection, tmp_path / "out", lambda count: None)
+    segments = pq.read_table(tmp_path / "out" / "segments.parquet")
+    assert segments.column_names == SEGMENT_COLUMNS
+    rows = [
+        (row["episode_id"], row["start_seconds"], row["text"], row["phases"]) for row in segments.to_pylist()
+    ]
+    by_id = {
+        ids[0]: [(ids[0], 0.0, "lift it", "lift")],
+        ids[2]: [(ids[2], 0.5, "open it", "open"), (ids[2], 2.0, "close it", "close")],
+    }
+    assert rows == [row for id in empty_workspace.sets.ids(selection) for row in by_id[id]]
+    annotations = pq.read_table(tmp_path / "out" / "annotations.parquet")
+    assert annotations.column_names[-4:] == ["subject_kind", "part", "ordinal", "revision"]
+    assert sorted(row["revision"] for row in annotations.to_pylist()) == [0, 0, 0, 7]
+    assert {(row["subject_kind"], row["part"]) for row in annotations.to_pylist()} == {("episode", "")}
+
+
+def test_without_segments_there_is_a_file_with_their_columns(
+    empty_workspace: Workspace,
+    make_record: Callable[..., Record],
+    make_set: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    selection = make_set(empty_workspace, [make_record(0)])
+    empty_workspace.stores.annotations.add_maker(SEGMENTER)
+    export_parquet(empty_workspace.stores, selection, tmp_path / "out", lambda count: None)
+    segments = pq.read_table(tmp_path / "out" / "segments.parquet")
+    assert (segments.num_rows, segments.column_names) == (0, SEGMENT_COLUMNS)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import lancedb
+import pyarrow as pa
 import pytest
 from filelock import FileLock
 
@@ -110,3 +111,20 @@ def test_a_page_never_sees_an_episode_without_its_signals(
     reader.join()
     assert missing == []
     assert len(seen) == 61
+
+
+def test_a_text_of_an_annotator_with_few_values_gets_an_index(
+    filled: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ares.store.database._MIN_INDEXED_ROWS", 1)
+    ids = sorted(filled.episodes.ids())
+    verdicts = ["good" if number % 2 else None for number in range(len(ids))]
+    filled.episodes.set_values(
+        pa.table({"episode_id": ids, "verdict": verdicts, "remark": [f"{id} is fine" for id in ids]})
+    )
+    filled.optimize()
+    table = filled.connection.open_table("episodes")
+    assert table is not None
+    indexed = {column for index in table.list_indices() for column in index.columns}
+    assert {"dataset", "verdict"} <= indexed and not {"remark", "robot", "key"} & indexed
+    assert filled.episodes.count("verdict = 'good'") == 15

@@ -1,0 +1,66 @@
+"""Installs the guest package into a folder of its own, and runs the `ares` command with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GUEST = Path(__file__).resolve().parent / "segments"
+
+# Runs `ares` with arguments in a process of its own; returns the document that it prints with --json.
+Ares = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def guest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The guest, built as a wheel and installed without a network; it is on the path of no process yet."""
+    folder = tmp_path_factory.mktemp("guest")
+    # A build leaves files beside its sources.
+    shutil.copytree(
+        GUEST, folder / "source", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+    )
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
+    options = ["--no-deps", "--no-build-isolation", "--target", str(folder / "site")]
+    subprocess.run([*pip, *options, str(folder / "source")], check=True)
+    return folder / "site"
+
+
+@pytest.fixture(scope="session")
+def run_ares(guest_folder: Path) -> Ares:
+    """Runs `ares` as a user does who has installed the guest."""
+
+    def run(*arguments: str, workspace: Path, status: int = 0) -> Any:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("ARES_")}
+        environ |= {"PYTHONPATH": str(guest_folder), "ARES_WORKSPACE": str(workspace)}
+        command = [sys.executable, "-m", "app.cli.main", *arguments, "--json"]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True)
+        assert done.returncode == status, f"{arguments}: {done.stdout}{done.stderr}"
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def ingested(tmp_path_factory: pytest.TempPathFactory, run_ares: Ares, demo_samples: Path) -> Path:
+    """A workspace with both samples, 24 episodes; not to be written to."""
+    path = tmp_path_factory.mktemp("ingested") / "ws"
+    run_ares(
+        "ingest", str(demo_samples / "rlds"), str(demo_samples / "video"), "--rate", "10", workspace=path
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def annotated(tmp_path_factory: pytest.TempPathFactory, run_ares: Ares, ingested: Path) -> Path:
+    """The same with segments, and a judgement of each, both of one run; not to be written to."""
+    path = shutil.copytree(ingested, tmp_path_factory.mktemp("annotated") / "ws")
+    run_ares("annotate", "segment", "success", workspace=path)
+    return path

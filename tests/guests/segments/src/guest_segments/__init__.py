@@ -1,0 +1,1 @@
+"""A guest of ARES: an annotator that finds segments, and one that judges each of them. Both are test doubles."""

@@ -1,0 +1,75 @@
+"""No annotator is known by name in `ares` or in the runner: what a guest brings is treated as ours is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from ares.registry import annotators
+from tests.house.imports import ROOT, SOURCES, file_name
+
+READ = [
+    path
+    for path in SOURCES
+    if path.is_relative_to(ROOT / "ares") or path.is_relative_to(ROOT / "annotators" / "runner")
+]
+# Strings that are also the name of an annotator, by file, with the reason.
+NAMED = {
+    # Columns that are printed and published under these names, whoever fills them.
+    "ares/search/engine.py": {"caption", "grade"},
+    "ares/export/base.py": {"caption"},
+    # A key of the document that a verdict becomes.
+    "ares/rubric/verdict.py": {"grade"},
+    # Workspaces of layout 1 do not say what their makers describe.
+    "ares/store/migrations.py": {"caption", "grade"},
+}
+# Strings that the name of something else is compared with: container formats of videos, and fields of a table.
+COMPARED = {
+    "ares/doctor/relocate.py": {"uri"},
+    "ares/media/readers/video_file.py": {"avi"},
+    "ares/media/video/orientation.py": {"matroska", "mp4"},
+    "ares/media/video/trim.py": {"avi"},
+}
+
+
+def texts(node: ast.AST) -> Iterator[str]:
+    """Every string in a piece of code."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+
+
+def compared_texts(tree: ast.AST) -> Iterator[str]:
+    """Strings that an attribute `annotator` or `name` is compared with."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(isinstance(side, ast.Attribute) and side.attr in ("annotator", "name") for side in sides):
+                yield from (text for side in sides for text in texts(side))
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def test_no_string_is_the_name_of_an_annotator() -> None:
+    names = set(annotators.names())
+    named = {file_name(path): names.intersection(texts(parse(path))) for path in READ}
+    assert {path: strings for path, strings in named.items() if strings} == NAMED
+
+
+def test_the_name_of_an_annotator_is_compared_with_no_string() -> None:
+    compared = {file_name(path): set(compared_texts(parse(path))) for path in READ}
+    assert {path: strings for path, strings in compared.items() if strings} == COMPARED
+
+
+def test_a_comparison_is_found_in_every_form() -> None:
+    for source in (
+        "maker.annotator == 'grade'",
+        "'grade' != annotation.name",
+        "x if annotation.name in ('grade', 'caption') else y",
+        "[row for row in rows if row.annotator in {'grade'}]",
+    ):
+        assert "grade" in set(compared_texts(ast.parse(source)))
+    assert not set(compared_texts(ast.parse("maker.annotator == annotation.name and kind == 'grade'")))
