@@ -104,6 +104,19 @@ def test_json_that_is_shown_is_json(page: str, block: str) -> None:
     json.loads(block)
 
 
+def test_the_annotators_that_are_shown_are_those_of_the_guest() -> None:
+    guest = ROOT / "tests" / "guests" / "segments"
+    sources = [path.read_text() for path in (*guest.rglob("*.py"), guest / "pyproject.toml")]
+    shown = [
+        block
+        for language in ("python", "toml")
+        for page, block in _blocks(language)
+        if page == "docs/write-an-annotator.md"
+    ]
+    assert len(shown) == 5
+    assert not [block for block in shown if not any(block in source for source in sources)]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
