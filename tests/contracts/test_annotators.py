@@ -24,8 +24,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:n_jobs value:UserWarning"),
 ]
 
-# What an annotator needs to find before it can work.
-AFTER = {"grade": ("caption",), "map": ("embed",)}
+# Vectors that an annotator needs before it can be made; what it describes, its maker says.
+VECTORS_OF = {"map": ("embed",)}
 # A second value of an option, where its field has no `examples`.
 OTHER_VALUES: dict[str, Json] = {"layout": "collage", "camera": "wrist", "rubric": "other-rubric.yaml"}
 
@@ -52,9 +52,17 @@ def options(reference_settings: Settings) -> Options:
 @pytest.fixture(scope="module", params=annotators.names())
 def name(request: pytest.FixtureRequest, workspace: Workspace, options: Options) -> str:
     """An annotator, after those whose output it needs."""
-    for needed in AFTER.get(request.param, ()):
-        annotate(workspace.stores, [needed], options, quiet=True)
+    run_before(request.param, options, workspace)
     return str(request.param)
+
+
+def run_before(name: str, options: Options, workspace: Workspace) -> None:
+    """Run the annotators whose vectors, annotations or segments an annotator needs."""
+    for source in VECTORS_OF.get(name, ()):
+        annotate(workspace.stores, [source], options, quiet=True)
+    for source in annotators.get(name)(options, workspace.stores).maker.after:
+        run_before(source, options, workspace)
+        annotate(workspace.stores, [source], options, quiet=True)
 
 
 def test_the_same_options_make_the_same_maker(name: str, options: Options, workspace: Workspace) -> None:
