@@ -182,7 +182,9 @@ def new_annotation(
     camera: str = "",
     frames: Sequence[float] = (),
     cost: Cost | None = None,
+    part: str = "",
     ordinal: int = 0,
+    revision: int = 0,
 ) -> Annotation:
     """An annotation of a work's subject.
 
@@ -194,7 +196,9 @@ def new_annotation(
         camera: Camera that it was made from, or "".
         frames: Seconds of the frames that the maker was given.
         cost: What it cost.
+        part: Part of the subject, or "".
         ordinal: Number of the candidate or vote, where one maker gives several of one subject.
+        revision: 0, or a growing number where the maker may change its mind.
     """
     start, stop = span or (work.subject.start_seconds, work.subject.stop_seconds)
     return Annotation(
@@ -210,5 +214,7 @@ def new_annotation(
         frames=tuple(frames),
         cost=cost or Cost(),
         subject_kind=work.subject.kind,
+        part=part,
         ordinal=ordinal,
+        revision=revision,
     )

@@ -70,6 +70,8 @@ def annotate(
     with stores.write_lock(f"ares annotate {' '.join(names)}"), engine_or_local(engine) as engine:
         stores.sync()
         tasks = load_tasks(stores, names, options, budget_usd, strict, engine)
+        for task in tasks:
+            stores.annotations.add_maker(task.annotator.maker)
         decoders = decoder_pool(engine, readers)
         delete_unrecorded_vectors(stores)
         total = limit if limit is not None else stores.tables.episodes.count(where)

@@ -40,7 +40,6 @@ class AnnotatorTask:
         self._strict = strict
         self._repeated_failure: tuple[str, int] = ("", 0)
         self._stop_reason = ""
-        stores.annotations.add_maker(annotator.maker)
         self._subjects = SubjectFinder(stores, annotator.maker)
 
     def load_done_subjects(self, bundles: Sequence[EpisodeBundle]) -> None:

@@ -72,7 +72,8 @@ _STAGING_MARKER = ".ares-export"
 _BUILTIN_COLUMNS = frozenset(
     {"episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash", "instruction",
      "instructions", "robot", "num_steps", "rate_hz", "rate_source", "duration_seconds", "num_cameras", "cameras",
-     "success", "success_source", "state_names", "action_names", "metadata", "duplicate_of", "ingested"}
+     "success", "success_source", "state_names", "action_names", "metadata", "duplicate_of", "ingested",
+     "source_stamp", "camera_stamps"}
 )  # fmt: skip
 _UNFILTERED_COLUMNS = ("cameras", "metadata")
 

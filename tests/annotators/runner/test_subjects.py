@@ -159,6 +159,11 @@ def test_a_judge_of_segments_sees_the_frames_of_each_segment_of_the_same_run(
     assert run(ws, "halves", "judge") == [(3, 0, 3, 0), (6, 0, 6, 0)]
 
 
+def test_a_quote_stores_no_maker(ws: Workspace) -> None:
+    estimate_cost(ws.stores, ["halves", "judge"], Options(settings=SETTINGS))
+    assert not {"halves", "judge"} & {maker.annotator for maker in ws.stores.annotations.makers().values()}
+
+
 def test_two_runs_are_as_one(ws: Workspace) -> None:
     assert run(ws, "judge") == [(0, 0, 0, 0)]
     assert run(ws, "halves") == [(3, 3, 0, 0)]
