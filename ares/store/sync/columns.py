@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Column, Maker
@@ -30,35 +30,33 @@ class ColumnTypes:
     def __init__(self, existing: Mapping[str, str], source_columns: Collection[str]) -> None:
         self._source_columns = set(source_columns)
         self.types: dict[str, str] = dict(existing)
-        self._columns: dict[str, Column] = {}
 
     def declare(self, columns: Iterable[Column]) -> None:
         """Take note of the columns of makers."""
         for column in columns:
-            self._columns.setdefault(column.name, column)
             self.types.setdefault(column.name, column.episode_type)
 
     def fit(
         self,
         values: Mapping[str, Json],
-        label: str,
+        label: Callable[[], str],
         errors: list[str],
-        columns: Iterable[Column] | None = None,
+        columns: Iterable[Column],
     ) -> Row:
         """The values that fit their columns, as Arrow takes them; messages about the others go to `errors`.
 
         Args:
             values: Value by column name; other keys are ignored.
-            label: What the values are of, for messages.
+            label: Returns what the values are of, for messages.
             errors: Messages are added to it.
-            columns: The columns as their maker declares them, or None for all that are declared.
+            columns: The columns as their maker declares them.
         """
         row: Row = {}
-        for column in self._columns.values() if columns is None else columns:
+        for column in columns:
             if column.name in values:
                 error = self._mismatch(column, values[column.name])
                 if error:
-                    errors.append(f"{error} in {label}")
+                    errors.append(f"{error} in {label()}")
                 else:
                     row[column.name] = to_arrow_value(values[column.name], self.types[column.name])
         return row
@@ -69,7 +67,9 @@ class ColumnTypes:
         type_name = self.types[column.name]
         if type_name != column.episode_type:
             return f"column {column.name!r} is {type_name}, but its maker declares {column.episode_type}"
-        return type_mismatch(value, type_name, f"column {column.name!r}", column.choices)
+        # Formatted only when it is needed: values that do not fit are few.
+        message = type_mismatch(value, type_name, "", column.choices)
+        return f"column {column.name!r}{message}" if message else ""
 
 
 def episode_column_types(
@@ -86,10 +86,5 @@ def segment_column_types(
 ) -> ColumnTypes:
     """The columns of the segments table."""
     types = ColumnTypes(existing, own_columns)
-    types.declare(
-        # On a segment a column has the type of its values, and not that of their rollup.
-        Column(name=column.name, type=column.type, meaning=column.meaning, choices=column.choices)
-        for maker in makers
-        for column in on_segments(maker)
-    )
+    types.declare(column for maker in makers for column in on_segments(maker))
     return types
