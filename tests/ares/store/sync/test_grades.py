@@ -23,7 +23,7 @@ _folders = count()
 
 
 @settings(
-    max_examples=8,
+    max_examples=15,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -18,9 +18,9 @@ from ares.store import Stores, open_stores, reset_applied_sequence
 from ares.store.annotations.memory import MemoryAnnotationStore
 from ares.store.database import Tables
 from ares.store.lance import episode_schema
-from ares.store.sync import apply, apply_log, changes, progress
+from ares.store.sync import apply, apply_log, changes, pin_maker, progress
 from tests.ares.store.sync.histories import Step, Writer, histories, play, without_empty
-from tests.ares.store.sync.makers import MAKERS
+from tests.ares.store.sync.makers import MAKERS, OUTCOMES
 from tests.ares.store.sync.oracle import Oracle, Row
 from tests.ares.store.sync.tables_in_memory import StateInMemory, TablesInMemory
 
@@ -82,6 +82,22 @@ def test_the_tables_show_what_the_rules_say(
     compare_with_rules(log, pins, memory_tables.episodes.rows, memory_tables.segments.rows, _EPISODES)
 
 
+def test_a_pin_is_followed_where_the_log_has_nothing_new() -> None:
+    """The outcome of the pinned maker replaces the other, and `conflict` with it."""
+    store, memory_tables = MemoryAnnotationStore(), TablesInMemory(_EPISODES)
+    tables, writer = cast("Tables", memory_tables), Writer(list(_EPISODES), store)
+    for label, value in (("outcome 1", 1), ("outcome 2", 0)):
+        writer.annotate(Step("annotate", label, episode=0, subject=0, span=0, variant=0, value=value))
+    writer.flush()
+    apply_log(tables, store)
+    assert memory_tables.episodes.rows["a"].get("conflict") is None
+    pins = {"outcome": pin_maker(store, "outcome", OUTCOMES[0].maker_id)}
+    apply_log(tables, store)
+    assert memory_tables.episodes.rows["a"]["conflict"] == "source: success, outcome: failure"
+    log = [annotation for _, annotation in store.read()]
+    compare_with_rules(log, pins, memory_tables.episodes.rows, memory_tables.segments.rows, _EPISODES)
+
+
 def compare_with_rules(
     log: list[Annotation],
     pins: dict[str, str],
@@ -131,7 +147,7 @@ def test_a_workspace_shows_it_too_and_the_doctor_is_content(
     successes = outcomes(stores.tables)
 
     def rebuild(drop_segments: bool) -> None:
-        if drop_segments:
+        if drop_segments and "segments" in stores.tables.connection.table_names():
             stores.tables.connection.drop_table("segments")
             del stores.tables  # it is opened anew
         reset_applied_sequence(stores.tables)
