@@ -61,8 +61,11 @@ class Column:
 
     @property
     def episode_type(self) -> ColumnType:
-        """The type of the column in the episodes table; a list of texts for `rollup` "list"."""
-        return "list<string>" if self.rollup == "list" else self.type
+        """The type of the column in the episodes table, where values of segments may be rolled up."""
+        if self.rollup == "list":
+            return "list<string>"
+        # The mean of whole numbers is seldom whole.
+        return "float64" if self.rollup == "mean" else self.type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,13 +119,14 @@ def grade_values(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         grade, acceptable, score, grade_score, counts, and the rulings themselves.
 
     Raises:
-        ValueError: A criterion has several rulings, or a verdict or category is unknown.
+        ValueError: A criterion has several rulings, or a ruling lacks its criterion, verdict or category, or has an
+            unknown one.
     """
     categories: list[tuple[str, Category]] = [
-        (str(ruling["criterion"]), _category(ruling["category"])) for ruling in rulings
+        (_field(ruling, "criterion"), _category(_field(ruling, "category"))) for ruling in rulings
     ]
     verdicts = [
-        Ruling(criterion=name, verdict=Verdict(str(ruling["verdict"])), source="hard")
+        Ruling(criterion=name, verdict=Verdict(_field(ruling, "verdict")), source="hard")
         for (name, _), ruling in zip(categories, rulings, strict=True)
     ]
     grade = aggregate(categories, verdicts)
@@ -148,19 +149,24 @@ def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, 
         corrections: Rulings of people, the newest last; they need criterion, verdict and category.
 
     Raises:
-        ValueError: A verdict or category is unknown.
+        ValueError: A ruling lacks its criterion, verdict or category, or has an unknown one.
     """
     judged = value.get("rulings")
-    rulings = judged if isinstance(judged, list) else []
-    by_criterion = {str(ruling["criterion"]): dict(ruling) for ruling in rulings if isinstance(ruling, dict)}
-    is_judged = bool(by_criterion)
-    for ruling in corrections:
-        name = str(ruling["criterion"])
+    rulings = [ruling for ruling in judged if isinstance(ruling, dict)] if isinstance(judged, list) else []
+    by_criterion: dict[str, dict[str, Json]] = {}
+    for ruling in (*rulings, *corrections):
+        name = _field(ruling, "criterion")
         by_criterion[name] = {**by_criterion.get(name, {}), **ruling}
     corrected = grade_values(list(by_criterion.values()))
-    if not is_judged and corrected["grade"] == "acceptable":
+    if not rulings and corrected["grade"] == "acceptable":
         corrected |= {"grade": "unsure", "acceptable": None}
     return corrected
+
+
+def _field(ruling: Mapping[str, Json], name: str) -> str:
+    if name not in ruling:
+        raise ValueError(f"a ruling has no {name}, but {', '.join(ruling) or 'nothing'}")
+    return str(ruling[name])
 
 
 def _category(name: object) -> Category:

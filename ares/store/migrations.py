@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import StoreError
+from ares.io import describe_os_error
 from ares.store.manifest import FORMAT, read_format, write_format
 from ares.store.sync import applied_sequence, reset_applied_sequence
 
@@ -30,13 +31,23 @@ def migrate(stores: Stores) -> None:
     Raises:
         StoreError: The workspace cannot be written.
     """
-    with stores.write_lock("migration"):
-        # Another process may have done it while this one waited.
-        for layout in range(read_format(stores.path), FORMAT):
-            name, step = _STEPS[layout]
-            print(f"migrating {stores.path} to layout {layout + 1}: {name}", file=sys.stderr)
-            step(stores)
-            write_format(stores.path, layout + 1)
+    try:
+        with stores.write_lock("migration"):
+            _take_steps(stores)
+    except OSError as error:
+        raise StoreError(
+            "a workspace of an older layout is migrated where it can be written, and cannot be written here",
+            f"{stores.path}: {describe_os_error(error)}",
+        ) from None
+
+
+def _take_steps(stores: Stores) -> None:
+    # Another process may have done it while this one waited.
+    for layout in range(read_format(stores.path), FORMAT):
+        name, step = _STEPS[layout]
+        print(f"migrating {stores.path} to layout {layout + 1}: {name}", file=sys.stderr)
+        step(stores)
+        write_format(stores.path, layout + 1)
 
 
 def _add_subjects(stores: Stores) -> None:

@@ -6,12 +6,13 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ares.annotation import Annotation, Column, Cost, Maker
+from ares.annotation import Annotation, Column, Cost, Maker, SubjectKind
 from ares.store.annotations import AnnotationStore, serialization
 
 Make = Callable[..., Annotation]
@@ -37,6 +38,10 @@ _annotations = st.builds(
     camera=_texts,
     frames=st.lists(_numbers, max_size=4).map(tuple),
     cost=st.builds(Cost, calls=st.integers(0, 9), tokens_in=st.integers(0, 10**12), usd=st.none() | _numbers),
+    subject_kind=st.sampled_from(get_args(SubjectKind)),
+    part=_texts,
+    ordinal=st.integers(0, 10),
+    revision=st.integers(0, 2**63),
 )
 
 

@@ -26,7 +26,7 @@ class MemoryAnnotationStore:
         self._rows: list[serialization.AnnotationRow] = []  # the sequence number is the position + 1
         self._annotation_ids: set[str] = set()
         self._positions: dict[str, list[int]] = {}  # by episode_id
-        self._done: set[tuple[str, str]] = set()  # maker_id, subject
+        self._done: Counter[tuple[str, str]] = Counter()  # annotations by maker_id and subject
         self._makers: dict[str, str] = {}
         self._documents: dict[str, dict[str, str]] = {}  # by collection and key
 
@@ -52,7 +52,7 @@ class MemoryAnnotationStore:
     def _append_row(self, row: serialization.AnnotationRow) -> None:
         self._annotation_ids.add(row.annotation_id)
         self._positions.setdefault(row.episode_id, []).append(len(self._rows))
-        self._done.add((row.maker_id, row.subject))
+        self._done[row.maker_id, row.subject] += 1
         self._rows.append(row)
 
     def read(self, after: int = 0, limit: int = 10_000) -> list[LogEntry]:
@@ -68,6 +68,10 @@ class MemoryAnnotationStore:
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
         """Return those of the subjects that this maker has annotated."""
         return {subject for subject in subjects if (maker_id, subject) in self._done}
+
+    def find_repeated_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
+        """Return those of the subjects of which this maker has several annotations."""
+        return {subject for subject in subjects if self._done[maker_id, subject] > 1}
 
     def find_annotation_ids(self, episode_ids: Sequence[str], name: str) -> list[str]:
         """Return the annotation_id of each annotation of that name of these episodes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,13 @@ class MongoAnnotationStore:
         """Return those of the subjects that this maker has annotated."""
         documents = self._find_any({"maker_id": maker_id}, "subject", subjects, {"_id": 0, "subject": 1})
         return {document["subject"] for document in documents}
+
+    def find_repeated_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
+        """Return those of the subjects of which this maker has several annotations."""
+        distinct = list(dict.fromkeys(subjects))
+        documents = self._find_any({"maker_id": maker_id}, "subject", distinct, {"_id": 0, "subject": 1})
+        counts = Counter(document["subject"] for document in documents)
+        return {subject for subject, count in counts.items() if count > 1}
 
     def find_annotation_ids(self, episode_ids: Sequence[str], name: str) -> list[str]:
         """Return the annotation_id of each annotation of that name of these episodes."""

@@ -103,6 +103,14 @@ class SqliteAnnotationStore:
         query = "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
         return {row[0] for row in self._rows(query, (maker_id, serialization.encode_json(list(subjects))))}
 
+    def find_repeated_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
+        """Return those of the subjects of which this maker has several annotations."""
+        query = (
+            "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
+            " GROUP BY subject HAVING COUNT(*) > 1"
+        )
+        return {row[0] for row in self._rows(query, (maker_id, serialization.encode_json(list(subjects))))}
+
     def find_annotation_ids(self, episode_ids: Sequence[str], name: str) -> list[str]:
         """Return the annotation_id of each annotation of that name of these episodes."""
         query = (

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from ares.annotation import Annotation
 from ares.errors import StoreError
 from ares.store.annotations import AnnotationStore, LogEntry
 from ares.store.filters import batched, ids_filter
@@ -117,10 +118,23 @@ class _ApplyJob:
         sequences = self.state.maker_sequences
         for sequence, annotation in batch:
             sequences[annotation.maker_id] = max(sequence, sequences.get(annotation.maker_id, 0))
-        catalog = self.catalog
-        names = catalog.several_makers() | catalog.pins.keys()
-        names |= {catalog.makers[annotation.maker_id].annotator for annotation in _repeated(batch, catalog)}
-        self.state.mixed.update(*(catalog.groups.get(name, {name}) for name in names))
+        catalog, mixed = self.catalog, self.state.mixed
+        # New makers may have joined the group of a mixed annotator.
+        self._mix(mixed | catalog.several_makers() | catalog.pins.keys())
+        projected = [annotation for _, annotation in batch if catalog.is_projected(annotation)]
+        self._mix(
+            catalog.makers[annotation.maker_id].annotator
+            for annotation in projected
+            if catalog.mixes(annotation)
+        )
+        for maker_id, subjects in _possibly_repeated(projected, catalog, mixed).items():
+            if self._annotations.find_repeated_subjects(maker_id, sorted(subjects)):
+                self._mix([catalog.makers[maker_id].annotator])
+
+    def _mix(self, names: Iterable[str]) -> None:
+        """Let the groups of some annotators be mixed."""
+        groups = self.catalog.groups
+        self.state.mixed.update(*(groups.get(name, {name}) for name in set(names)))
 
     def apply(self, changes: LogChanges) -> int:
         """Write changes to the tables and save the state. Returns the number of annotations."""
@@ -142,6 +156,8 @@ class _ApplyJob:
         for group in groups:
             self._resolve(chain.from_iterable(self._tables.episodes.id_batches()), group)
         if changed:
+            # The columns that compare makers follow from these, also when the log has nothing new.
+            self.state.views_sequence = 0
             self.state.pins = dict(pins)
             save_applied_state(self._tables, self.state)
 
@@ -164,21 +180,24 @@ class _ApplyJob:
             save_applied_state(self._tables, self.state)
 
 
-def _repeated(batch: Sequence[LogEntry], catalog: MakerCatalog) -> Iterator[Any]:
-    """Annotations that cannot be applied one by one: see `MakerCatalog.mixes`, and several of one maker and episode."""
-    described = {name for maker in catalog.makers.values() for name in maker.after}
-    seen: set[tuple[str, str]] = set()
-    for _, annotation in batch:
-        maker = catalog.makers.get(annotation.maker_id)
-        if maker is None or maker.subject_kind != annotation.subject_kind:
-            continue
-        if catalog.mixes(annotation):
-            yield annotation
-        elif maker.annotator in described:
-            key = (annotation.maker_id, annotation.episode_id)
-            if key in seen:
-                yield annotation
-            seen.add(key)
+def _possibly_repeated(
+    annotations: Iterable[Annotation], catalog: MakerCatalog, mixed: Collection[str]
+) -> dict[str, set[str]]:
+    """Episodes by maker of which it matters whether the maker has annotated them several times.
+
+    What describes one of its annotations is then shown with the last of them alone. Mixed groups know that already.
+    """
+    subjects: dict[str, set[str]] = {}
+    watched: dict[str, list[str]] = {}
+    for maker_id, maker in catalog.makers.items():
+        if maker.annotator not in mixed:
+            is_described = maker.annotator in catalog.described and maker.subject_kind == "episode"
+            watched[maker_id] = [upstream.maker_id for upstream in catalog.upstream(maker)]
+            watched[maker_id] += [maker_id] if is_described else []
+    for annotation in annotations:
+        for maker_id in watched.get(annotation.maker_id, ()):
+            subjects.setdefault(maker_id, set()).add(annotation.episode_id)
+    return subjects
 
 
 def write_changes(tables: Tables, changes: LogChanges) -> None:
@@ -197,12 +216,12 @@ def write_changes(tables: Tables, changes: LogChanges) -> None:
 def _delete_old_segments(tables: Tables, changes: LogChanges) -> None:
     """Delete the segments of resolved episodes that are no longer shown."""
     for ids in batched(changes.resolved, _LOOKUP_BATCH):
-        rows = tables.segments.scan(["annotation_id", "episode_id", "annotator"], ids_filter(ids)).to_pylist()
+        rows = tables.segments.scan(["annotation_id", "episode_id", "maker_id"], ids_filter(ids)).to_pylist()
         tables.segments.delete(
             [
                 row["annotation_id"]
                 for row in rows
-                if row["annotator"] in changes.resolved[row["episode_id"]]
+                if row["maker_id"] in changes.resolved[row["episode_id"]]
                 and row["annotation_id"] not in changes.segment_rows
             ]
         )
@@ -215,8 +234,12 @@ def _tables_by_columns(
     import pyarrow as pa
 
     groups: dict[tuple[str, ...], list[str]] = {}
+    # Most rows set the same columns in the same order.
+    sorted_names: dict[tuple[str, ...], tuple[str, ...]] = {}
     for row_key, row in rows.items():
-        groups.setdefault(tuple(sorted(row)), []).append(row_key)
+        names = sorted_names.setdefault(columns := tuple(row), ()) or tuple(sorted(columns))
+        sorted_names[columns] = names
+        groups.setdefault(names, []).append(row_key)
     for names, keys in groups.items():
         columns = {
             name: pa.array([rows[row_key][name] for row_key in keys], arrow_type(types[name]))

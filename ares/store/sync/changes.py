@@ -11,8 +11,21 @@ from typing import TYPE_CHECKING, Any
 from ares.annotation import Annotation, Maker
 from ares.store.filters import batched
 from ares.store.lance import to_arrow_value
-from ares.store.sync.makers import MakerCatalog, maker_column, needs_current, stale_column
-from ares.store.sync.shown import EpisodeValues, resolve_episode, segment_id
+from ares.store.sync.makers import (
+    DISAGREEMENT,
+    MakerCatalog,
+    maker_column,
+    needs_current,
+    on_segments,
+    stale_column,
+)
+from ares.store.sync.shown import (
+    EpisodeValues,
+    describe,
+    find_disagreements,
+    resolve_episode,
+    segment_id,
+)
 
 if TYPE_CHECKING:
     from ares.store.annotations import AnnotationStore
@@ -32,7 +45,7 @@ class LogChanges:
         episode_values: Episode columns by episode.
         segment_rows: Segment rows by annotation_id.
         segment_values: Further columns of segment rows by the annotation_id of the segment.
-        resolved: Annotators by episode whose segments are all in `segment_rows`: any other row of theirs is old.
+        resolved: Makers by episode whose segments are all in `segment_rows`: any other row of theirs is old.
         errors: Messages about values that cannot be applied.
         unknown_makers: The label of one annotation by each maker_id that was never stored.
         frame_counts: Number of embedded frames by space and episode, as the annotations say.
@@ -45,7 +58,7 @@ class LogChanges:
     episode_values: dict[str, Row] = field(default_factory=dict)
     segment_rows: dict[str, Row] = field(default_factory=dict)
     segment_values: dict[str, Row] = field(default_factory=dict)
-    resolved: dict[str, Collection[str]] = field(default_factory=dict)
+    resolved: dict[str, set[str]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     unknown_makers: dict[str, str] = field(default_factory=dict)
     frame_counts: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -78,6 +91,8 @@ class ChangeCollector:
         self._annotations = annotations
         self._episode_columns, self._segment_columns = episode_columns, segment_columns
         self._mixed = mixed
+        self._current_only = {key for key, maker in catalog.makers.items() if needs_current(maker)}
+        self._on_segments = {key: on_segments(maker) for key, maker in catalog.makers.items()}
         self._pending: dict[frozenset[str], set[str]] = {}  # episodes to resolve, by group
 
     def new_changes(self, last_sequence: int) -> LogChanges:
@@ -111,23 +126,43 @@ class ChangeCollector:
 
     def resolve(self, episode_ids: Sequence[str], group: Collection[str], changes: LogChanges) -> None:
         """Add what all annotations of a group say of some episodes, and which columns have no value."""
-        maker_ids = [maker.maker_id for maker in self.catalog.of(group)]
+        compared = self._compared_groups()
+        names = {*group, *compared}
         empty = dict.fromkeys(self.catalog.episode_columns(group))
         empty_segment = dict.fromkeys(self.catalog.segment_columns(group))
+        maker_ids = {maker.maker_id for maker in self.catalog.of(group)}
+        read_makers = [maker.maker_id for maker in self.catalog.of(names)]
         for ids in batched(episode_ids, _EPISODES_PER_READ):
-            by_episode = _by_episode(self._annotations.find_annotations(ids, maker_ids=maker_ids))
+            by_episode = _by_episode(self._annotations.find_annotations(ids, maker_ids=read_makers))
             for episode_id in ids:
-                values = resolve_episode(by_episode.get(episode_id, ()), self.catalog, group)
-                label = partial("episode {}".format, episode_id)
-                row = self._episode_columns.fit(values.columns, label, changes.errors)
-                changes.episode_values.setdefault(episode_id, {}).update(empty | row)
-                changes.resolved[episode_id] = {*changes.resolved.get(episode_id, ()), *group}
-                self._add_segments(values, empty_segment, changes)
+                annotations = by_episode.get(episode_id, [])
+                own = [annotation for annotation in annotations if annotation.maker_id in maker_ids]
+                values = resolve_episode(
+                    own, self.catalog, group, self._episode_columns, self._segment_columns
+                )
+                row = changes.episode_values.setdefault(episode_id, {})
+                row.update(empty | values.columns)
+                if compared:
+                    row[DISAGREEMENT] = find_disagreements(annotations, self.catalog, names) or None
+                changes.errors += values.errors
+                changes.resolved.setdefault(episode_id, set()).update(maker_ids)
+                self._replace_segments(own, values, empty_segment, changes)
 
-    def _add_segments(self, values: EpisodeValues, empty: Row, changes: LogChanges) -> None:
+    def _compared_groups(self) -> set[str]:
+        """Annotators of the groups in which makers may differ: the column of all differences needs them together."""
+        groups = (self.catalog.groups[name] for name in self.catalog.several_makers())
+        return {name for group in groups for name in group}
+
+    def _replace_segments(
+        self, annotations: Sequence[Annotation], values: EpisodeValues, empty: Row, changes: LogChanges
+    ) -> None:
+        """Let changes have the shown segments of an episode, and nothing else of its annotations."""
+        for annotation in annotations:
+            # They were added before the group became mixed.
+            changes.segment_rows.pop(annotation.annotation_id, None)
+            changes.segment_values.pop(annotation.annotation_id, None)
         for segment in values.segments:
-            own = values.segment_columns.get(segment.annotation_id, {})
-            row = self._segment_columns.fit(own, partial(describe, segment), changes.errors)
+            row = values.segment_columns.get(segment.annotation_id, {})
             self._add_segment(segment, empty | row, changes)
 
     def _add(self, annotation: Annotation, maker: Maker, changes: LogChanges) -> None:
@@ -140,15 +175,19 @@ class ChangeCollector:
             return
         label = partial(describe, annotation)
         values = self._episode_columns.fit(annotation.value, label, changes.errors, maker.columns)
+        if annotation.maker_id in self._current_only:
+            name = maker.annotator
+            values |= {stale_column(name): False, maker_column(name): annotation.maker_id}
+        if values:
+            changes.episode_values.setdefault(annotation.episode_id, {}).update(values)
         if maker.fills_segments:
             self._add_segment(annotation, {}, changes)
         elif maker.subject_kind == "annotation":
-            changes.segment_values.setdefault(annotation.subject, {}).update(values)
-        if needs_current(maker):
-            name = maker.annotator
-            values |= {stale_column(name): False, maker_column(name): maker.maker_id}
-        if values:
-            changes.episode_values.setdefault(annotation.episode_id, {}).update(values)
+            # Values that do not fit have been told of the episode already.
+            row = self._segment_columns.fit(
+                annotation.value, label, [], self._on_segments[annotation.maker_id]
+            )
+            changes.segment_values.setdefault(annotation.subject, {}).update(row)
 
     def _add_segment(self, annotation: Annotation, values: Row, changes: LogChanges) -> None:
         text = annotation.value.get("text")
@@ -168,11 +207,6 @@ class ChangeCollector:
             "maker_id": annotation.maker_id,
             **values,
         }
-
-
-def describe(annotation: Annotation) -> str:
-    """An annotation, for messages."""
-    return f"annotation {annotation.annotation_id} ({annotation.name} of episode {annotation.episode_id})"
 
 
 def _by_episode(annotations: list[Annotation]) -> dict[str, list[Annotation]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ class MakerCatalog:
 
     Annotators form a group when one describes the annotations or segments of another, or both fill one column. In a
     *mixed* group the columns of an episode depend on several of its annotations, which are then read together: there
-    are several makers, a person, candidates, revisions, segments, or a pinned maker.
+    are several makers, a person, candidates, revisions, segments, a pinned maker, several annotations of a maker that
+    others describe, or annotations that describe such ones.
 
     Args:
         makers: Maker by maker_id.
@@ -78,6 +80,10 @@ class MakerCatalog:
         maker = self.makers.get(annotation.maker_id)
         return maker is not None and maker.subject_kind == annotation.subject_kind
 
+    def is_ruling(self, annotation: Annotation) -> bool:
+        """Whether an annotation is the ruling of a person on one criterion."""
+        return bool(annotation.part) and self.makers[annotation.maker_id].kind == "person"
+
     def mixes(self, annotation: Annotation) -> bool:
         """Whether an annotation is of a kind that makes its group mixed by itself."""
         return bool(
@@ -85,17 +91,45 @@ class MakerCatalog:
             or annotation.ordinal
             or annotation.revision
             or annotation.maker_id in self._mixing_makers
+            or self._lacks_columns(annotation)
         )
+
+    def _lacks_columns(self, annotation: Annotation) -> bool:
+        """Whether an annotation fills no columns, so that what describes it does not fill those of the episode."""
+        columns = self._lead_columns.get(annotation.maker_id)
+        return columns is not None and columns.isdisjoint(annotation.value)
 
     @cached_property
     def _mixing_makers(self) -> set[str]:
         return {
-            maker_id
-            for maker_id, maker in self.makers.items()
+            maker.maker_id
+            for maker in self.makers.values()
             if maker.kind in _RANKS
             or maker.subject_kind == "segment"
             or any(column.rollup for column in maker.columns)
+            or any(
+                upstream.subject_kind != "episode" or not _lead_columns(upstream)
+                for upstream in self.upstream(maker)
+            )
         }
+
+    @cached_property
+    def _lead_columns(self) -> dict[str, set[str]]:
+        """The columns by maker that say whether a grade of an annotation is a grade of its episode."""
+        return {
+            maker.maker_id: _lead_columns(maker)
+            for maker in self.makers.values()
+            if (maker.fills_segments or maker.annotator in self.described) and _lead_columns(maker)
+        }
+
+    def upstream(self, maker: Maker) -> list[Maker]:
+        """The makers whose annotations or segments a maker describes."""
+        return self.of(maker.after) if maker.subject_kind != "episode" else []
+
+    @cached_property
+    def described(self) -> set[str]:
+        """Annotators whose annotations or segments others describe."""
+        return {name for maker in self.makers.values() for name in maker.after}
 
     def several_makers(self) -> set[str]:
         """Annotators of which several makers have annotations."""
@@ -146,10 +180,15 @@ class MakerCatalog:
 
 
 def on_segments(maker: Maker) -> list[Column]:
-    """The columns that a maker fills in the segments table."""
+    """The columns that a maker fills in the segments table, where they have the type of single values."""
     if maker.subject_kind in ("segment", "annotation"):
-        return list(maker.columns)
-    return [column for column in maker.columns if column.rollup] if maker.fills_segments else []
+        return [replace(column, rollup="") if column.rollup else column for column in maker.columns]
+    rollups = [column for column in maker.columns if column.rollup] if maker.fills_segments else []
+    return [replace(column, rollup="") for column in rollups]
+
+
+def _lead_columns(maker: Maker) -> set[str]:
+    return {column.name for column in maker.columns if not column.rollup}
 
 
 def stale_column(annotator: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Column, Maker, make_segment_id
 from ares.episode import Json
 from ares.rubric import correct_grade
+from ares.store.lance import type_mismatch
 from ares.store.sync.makers import (
-    DISAGREEMENT,
     MakerCatalog,
     maker_column,
     needs_current,
@@ -17,8 +19,11 @@ from ares.store.sync.makers import (
     stale_column,
 )
 
+if TYPE_CHECKING:
+    from ares.store.sync.columns import ColumnTypes
+
 # Values by column name.
-Values = dict[str, Json]
+Values = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +31,16 @@ class EpisodeValues:
     """What the shown annotations of an episode say.
 
     Attributes:
-        columns: Values of episode columns; a column without a value is left out.
+        columns: Values of episode columns as Arrow takes them; a column without a value is left out.
         segments: The annotations that are segments.
-        segment_columns: Values of segment columns by annotation_id of the segment.
+        segment_columns: The same of segment columns, by annotation_id of the segment.
+        errors: Messages about values that cannot be shown.
     """
 
     columns: Values = field(default_factory=dict)
     segments: list[Annotation] = field(default_factory=list)
     segment_columns: dict[str, Values] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
 
 
 def newest_by_address(annotations: Iterable[Annotation]) -> list[Annotation]:
@@ -58,30 +65,39 @@ def select_shown(
         catalog: The makers.
         names: The annotators; with each all those that it comes after.
     """
+    return _select(annotations, catalog, names)[1]
+
+
+def _select(
+    annotations: Sequence[Annotation], catalog: MakerCatalog, names: Collection[str]
+) -> tuple[dict[str, list[Annotation]], dict[str, list[Annotation]]]:
+    """The annotations of shown subjects by annotator, of all makers and of those that are shown."""
     newest = [annotation for annotation in newest_by_address(annotations) if catalog.is_projected(annotation)]
+    candidates: dict[str, list[Annotation]] = {}
     shown: dict[str, list[Annotation]] = {}
     for name in catalog.in_order(names):
-        own = [annotation for annotation in newest if catalog.makers[annotation.maker_id].annotator == name]
-        shown[name] = _by_shown_maker(own, catalog, name, _shown_subjects(catalog, shown, name))
-    return shown
+        is_subject_shown = _shown_subjects(catalog, shown, name)
+        candidates[name] = [
+            annotation
+            for annotation in newest
+            if catalog.makers[annotation.maker_id].annotator == name and not annotation.ordinal
+            if is_subject_shown(annotation)
+        ]
+        shown[name] = _of_shown_maker(candidates[name], catalog, name)
+    return candidates, shown
 
 
-def _by_shown_maker(
-    annotations: Sequence[Annotation],
-    catalog: MakerCatalog,
-    name: str,
-    is_shown: Callable[[Annotation], bool],
-) -> list[Annotation]:
-    candidates = [annotation for annotation in annotations if not annotation.ordinal and is_shown(annotation)]
+def _of_shown_maker(candidates: Sequence[Annotation], catalog: MakerCatalog, name: str) -> list[Annotation]:
     by_subject: dict[str, list[Annotation]] = {}
     for annotation in candidates:
-        by_subject.setdefault(annotation.subject, []).append(annotation)
-    maker_ids = {subject: catalog.choose(name, members) for subject, members in by_subject.items()}
-    # People rule on single criteria: no ruling replaces that of another person.
+        if not catalog.is_ruling(annotation):
+            by_subject.setdefault(annotation.subject, []).append(annotation)
+    shown_makers = {subject: catalog.choose(name, members) for subject, members in by_subject.items()}
+    # A ruling of a person is about one criterion: it replaces neither the judge's grade nor another ruling.
     return [
         annotation
         for annotation in candidates
-        if annotation.part or annotation.maker_id == maker_ids[annotation.subject]
+        if catalog.is_ruling(annotation) or annotation.maker_id == shown_makers[annotation.subject]
     ]
 
 
@@ -106,7 +122,11 @@ def segment_id(annotation: Annotation) -> str:
 
 
 def resolve_episode(
-    annotations: Sequence[Annotation], catalog: MakerCatalog, names: Collection[str]
+    annotations: Sequence[Annotation],
+    catalog: MakerCatalog,
+    names: Collection[str],
+    episode_columns: ColumnTypes,
+    segment_columns: ColumnTypes,
 ) -> EpisodeValues:
     """What the shown annotations of some annotators say of one episode.
 
@@ -114,20 +134,29 @@ def resolve_episode(
         annotations: All annotations of the episode by these annotators, in the order of the log.
         catalog: The makers.
         names: A group of annotators.
+        episode_columns: Columns of the episodes table, which values must fit.
+        segment_columns: Columns of the segments table.
     """
     shown = select_shown(annotations, catalog, names)
     result = EpisodeValues(segments=_segments(shown, catalog))
     lead = _leading_annotations(shown, catalog)
-    for annotation, value in _with_corrections(_in_log_order(shown, annotations)):
-        maker = catalog.makers[annotation.maker_id]
-        _add_segment_values(result, maker, annotation, value)
+    for annotation, value in _with_corrections(_in_log_order(shown, annotations), catalog, result.errors):
+        maker, label = catalog.makers[annotation.maker_id], partial(describe, annotation)
+        _add_segment_values(result, maker, annotation, value, segment_columns)
         if annotation.subject_kind == "episode" or annotation.subject in lead:
-            result.columns.update(_episode_values(maker, catalog, value))
-    result.columns.update(_rolled_up(shown, catalog))
-    different = _disagreements(annotations, shown, catalog)
-    if different:
-        result.columns[DISAGREEMENT] = list[Json](different)
+            columns = [column for column in maker.columns if not column.rollup]
+            fitting = episode_columns.fit(value, label, result.errors, columns)
+            result.columns.update(_episode_values(maker, catalog, fitting))
+    for column, rolled_up in _rolled_up(shown, catalog):
+        label = partial("episode {}".format, annotations[0].episode_id)
+        result.columns.update(episode_columns.fit({column.name: rolled_up}, label, result.errors, [column]))
+    result.columns.update(_stale_rollups(shown, catalog))
     return result
+
+
+def describe(annotation: Annotation) -> str:
+    """An annotation, for messages."""
+    return f"annotation {annotation.annotation_id} ({annotation.name} of episode {annotation.episode_id})"
 
 
 def _segments(shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog) -> list[Annotation]:
@@ -147,7 +176,7 @@ def _in_log_order(
 
 
 def _with_corrections(
-    annotations: Sequence[Annotation],
+    annotations: Sequence[Annotation], catalog: MakerCatalog, errors: list[str]
 ) -> Iterator[tuple[Annotation, Mapping[str, Json]]]:
     """Annotations with their values, in which the rulings of people take the place of a judge's.
 
@@ -155,53 +184,82 @@ def _with_corrections(
     """
     corrections: dict[str, list[Annotation]] = {}
     for annotation in annotations:
-        if annotation.part:
+        if catalog.is_ruling(annotation) and _rulings(annotation.value):
             corrections.setdefault(annotation.subject, []).append(annotation)
+    judged: set[str] = set()
     for annotation in annotations:
-        if not annotation.part:
-            own = corrections.pop(annotation.subject, []) if _rulings(annotation.value) else []
-            corrected = correct_grade(annotation.value, _rulings_of(own)) if own else {}
-            yield annotation, {**annotation.value, **corrected}
-    for own in corrections.values():
-        yield own[-1], correct_grade({}, _rulings_of(own))
+        if not catalog.is_ruling(annotation):
+            is_judged = annotation.subject in corrections and bool(_rulings(annotation.value))
+            judged.update([annotation.subject] if is_judged else ())
+            yield (
+                annotation,
+                _corrected(annotation, corrections[annotation.subject] if is_judged else (), errors),
+            )
+    for subject, own in corrections.items():
+        if subject not in judged:
+            yield own[-1], _corrected(replace(own[-1], value={}), own, errors)
 
 
-def _rulings_of(annotations: Sequence[Annotation]) -> list[dict[str, Json]]:
-    return [ruling for annotation in annotations for ruling in _rulings(annotation.value)]
+def _corrected(
+    annotation: Annotation, corrections: Sequence[Annotation], errors: list[str]
+) -> Mapping[str, Json]:
+    """The value of an annotation with the rulings of people; those that cannot be read are left out."""
+    value: dict[str, Json] = dict(annotation.value)
+    readable: list[dict[str, Json]] = []
+    for correction in corrections:
+        rulings = [*readable, *_rulings(correction.value)]
+        try:
+            value = {**annotation.value, **correct_grade(annotation.value, rulings)}
+        except ValueError as error:
+            errors.append(f"{error} in {describe(correction)}")
+        else:
+            readable = rulings
+    return value
 
 
 def _leading_annotations(shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog) -> set[str]:
     """Ids of the annotations that fill the columns of the episode: what describes them does so too."""
     leading: dict[str, str] = {}
+    # Annotators come after those that they describe.
     for name, members in shown.items():
+        before = set(leading.values())
         for annotation in members:
-            maker = catalog.makers[annotation.maker_id]
-            names = {column.name for column in maker.columns if not column.rollup}
-            if annotation.subject_kind == "episode" and names & annotation.value.keys():
+            names = {
+                column.name for column in catalog.makers[annotation.maker_id].columns if not column.rollup
+            }
+            fills_episode = annotation.subject_kind == "episode" or annotation.subject in before
+            if fills_episode and names & annotation.value.keys():
                 leading[name] = annotation.annotation_id
     return set(leading.values())
 
 
-def _episode_values(maker: Maker, catalog: MakerCatalog, values: Mapping[str, Json]) -> Values:
+def _episode_values(maker: Maker, catalog: MakerCatalog, values: Values) -> Values:
+    """Values of the columns of a maker, of which some are empty unless it is the current one."""
+    if not needs_current(maker):
+        return values
     is_stale = catalog.is_stale(maker)
-    own = {
-        column.name: None if column.needs_current_maker and is_stale else values[column.name]
-        for column in maker.columns
-        if column.name in values and not column.rollup
-    }
-    if needs_current(maker):
-        own |= {stale_column(maker.annotator): is_stale, maker_column(maker.annotator): maker.maker_id}
-    return own
+    emptied = {column.name for column in maker.columns if column.needs_current_maker and is_stale}
+    own = {name: None if name in emptied else value for name, value in values.items()}
+    return own | {stale_column(maker.annotator): is_stale, maker_column(maker.annotator): maker.maker_id}
 
 
 def _add_segment_values(
-    result: EpisodeValues, maker: Maker, annotation: Annotation, values: Mapping[str, Json]
+    result: EpisodeValues,
+    maker: Maker,
+    annotation: Annotation,
+    values: Mapping[str, Json],
+    types: ColumnTypes,
 ) -> None:
     """Add the values of an annotation to every segment that it is or describes."""
-    own = {column.name: values[column.name] for column in on_segments(maker) if column.name in values}
-    for segment in result.segments if own else ():
-        if annotation.subject in (segment.annotation_id, segment_id(segment)) or annotation is segment:
-            result.segment_columns.setdefault(segment.annotation_id, {}).update(own)
+    columns = on_segments(maker)
+    segments = [
+        segment
+        for segment in (result.segments if columns else ())
+        if annotation.subject in (segment.annotation_id, segment_id(segment)) or annotation is segment
+    ]
+    row = types.fit(values, partial(describe, annotation), result.errors, columns) if segments else {}
+    for segment in segments:
+        result.segment_columns.setdefault(segment.annotation_id, {}).update(row)
 
 
 def _rulings(value: Mapping[str, Json]) -> list[dict[str, Json]]:
@@ -209,17 +267,45 @@ def _rulings(value: Mapping[str, Json]) -> list[dict[str, Json]]:
     return [ruling for ruling in rulings if isinstance(ruling, dict)] if isinstance(rulings, list) else []
 
 
-def _rolled_up(shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog) -> Values:
-    """Values of an episode that follow from those of its segments, in order of time."""
+def _rolled_up(
+    shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog
+) -> Iterator[tuple[Column, Json]]:
+    """Columns of an episode with the values that follow from its segments, in order of time."""
     values: dict[str, tuple[Column, list[Json]]] = {}
     for annotation in sorted(
         (annotation for members in shown.values() for annotation in members),
         key=lambda annotation: (annotation.start_seconds, annotation.stop_seconds),
     ):
         for column in catalog.makers[annotation.maker_id].columns:
-            if column.rollup and annotation.value.get(column.name) is not None:
-                values.setdefault(column.name, (column, []))[1].append(annotation.value[column.name])
-    return {name: _ROLLUPS[column.rollup](items) for name, (column, items) in values.items()}
+            value = annotation.value.get(column.name)
+            if (
+                column.rollup
+                and value is not None
+                and not type_mismatch(value, column.type, "", column.choices)
+            ):
+                values.setdefault(column.name, (column, []))[1].append(value)
+    for column, items in values.values():
+        yield column, _ROLLUPS[column.rollup](items)
+
+
+def _stale_rollups(shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog) -> Values:
+    """Columns that say which values of segments are stale; a roll-up of a stale value is empty."""
+    values: Values = {}
+    for name, members in shown.items():
+        makers = {
+            annotation.maker_id: columns
+            for annotation in members
+            if (columns := _current_rollups(catalog.makers[annotation.maker_id]) & annotation.value.keys())
+        }
+        stale = [maker_id for maker_id in makers if catalog.is_stale(catalog.makers[maker_id])]
+        if makers:
+            values |= {stale_column(name): bool(stale), maker_column(name): (stale or list(makers))[-1]}
+        values |= dict.fromkeys(column for maker_id in stale for column in makers[maker_id])
+    return values
+
+
+def _current_rollups(maker: Maker) -> set[str]:
+    return {column.name for column in maker.columns if column.rollup and column.needs_current_maker}
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -237,19 +323,23 @@ _ROLLUPS: Mapping[str, Callable[[list[Json]], Json]] = {
 }
 
 
-def _disagreements(
-    annotations: Sequence[Annotation], shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog
+def find_disagreements(
+    annotations: Sequence[Annotation], catalog: MakerCatalog, names: Collection[str]
 ) -> list[str]:
     """Columns for which the makers of one annotator differ on a shown subject; measured numbers are not compared."""
-    subjects = {annotation.subject for members in shown.values() for annotation in members}
-    values: dict[tuple[str, str], dict[str, Json]] = {}
-    for annotation in newest_by_address(annotations):
-        if catalog.is_projected(annotation) and annotation.subject in subjects and not annotation.ordinal:
-            for column in catalog.makers[annotation.maker_id].columns:
-                if column.name in annotation.value and column.type != "float64" and not annotation.part:
-                    key = (f"{annotation.subject}/{annotation.start_seconds}", column.name)
+    candidates, _ = _select(annotations, catalog, names)
+    different: set[str] = set()
+    for members in candidates.values():
+        values: dict[tuple[str, float, str], dict[str, Json]] = {}
+        for annotation in members:
+            for column in (
+                () if catalog.is_ruling(annotation) else catalog.makers[annotation.maker_id].columns
+            ):
+                if column.name in annotation.value and column.type != "float64":
+                    key = (annotation.subject, annotation.start_seconds, column.name)
                     values.setdefault(key, {})[annotation.maker_id] = annotation.value[column.name]
-    return sorted({name for (_, name), by_maker in values.items() if _differ(list(by_maker.values()))})
+        different |= {name for (_, _, name), by_maker in values.items() if _differ(list(by_maker.values()))}
+    return sorted(different)
 
 
 def _differ(values: Sequence[Json]) -> bool:

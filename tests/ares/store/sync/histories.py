@@ -1,0 +1,251 @@
+"""Random histories of a workspace: annotations of many makers, pins, rebuilds, and the log applied at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ares.annotation import Annotation, Maker, make_segment_id
+from ares.errors import StoreError
+from ares.store.annotations import AnnotationStore
+from ares.store.sync import pin_maker
+from tests.ares.store.sync.makers import (
+    CAPTIONERS,
+    CONSENSUS,
+    CORRECTOR,
+    JUDGES,
+    MAKERS,
+    RULERS,
+    SEGMENTERS,
+)
+from tests.ares.store.sync.oracle import grade_of
+
+Row = dict[str, Any]
+_CATEGORIES = {"VERB": "essential", "STYLE": "important", "COLOUR": "pitfall"}
+_SPANS = ((0.0, 2.0), (0.0, 3.0), (3.0, 6.0), (6.0, 9.0), (4.0, 5.0))
+# Of everything else; no segment has the span of a caption.
+_WHOLE_SPANS = ((0.0, 10.0), (1.0, 10.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a history.
+
+    Attributes:
+        kind: "annotate", or what else happens to the workspace.
+        label: Annotator and version of the maker that annotates or is pinned.
+        episode: Number of the episode.
+        subject: Chooses among the annotations or segments that can be described.
+        span: Number of the span.
+        variant: Chooses a camera, a candidate or a revision.
+        value: Chooses the value.
+    """
+
+    kind: str
+    label: str
+    episode: int
+    subject: int
+    span: int
+    variant: int
+    value: int
+
+    @property
+    def maker(self) -> Maker:
+        """The maker that annotates or is pinned."""
+        return _BY_LABEL[self.label]
+
+
+def _label(maker: Maker) -> str:
+    return f"{maker.annotator} {maker.version}"
+
+
+_BY_LABEL = {_label(maker): maker for maker in MAKERS}
+_WHOLE = (*CAPTIONERS, CORRECTOR, CONSENSUS, *JUDGES, *RULERS)
+_KINDS = ["annotate"] * 14 + ["apply"] * 2 + ["pin", "unpin", "rebuild", "drop segments"]
+
+
+def steps_of(makers: Sequence[Maker]) -> st.SearchStrategy[Step]:
+    """Steps of some makers; one that is named several times comes more often."""
+    return st.builds(
+        Step,
+        kind=st.sampled_from(_KINDS),
+        label=st.sampled_from([_label(maker) for maker in makers]),
+        episode=st.integers(0, 2),
+        subject=st.integers(0, 3),
+        span=st.integers(0, 4),
+        variant=st.integers(0, 9),
+        value=st.integers(0, 11),
+    )
+
+
+# Captions and grades more often: they have most rules.
+histories = st.lists(steps_of((*_WHOLE, *MAKERS)), min_size=4, max_size=40)
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes the annotations of a history to a log.
+
+    Args:
+        episode_ids: The episodes.
+        store: The log.
+    """
+
+    episode_ids: list[str]
+    store: AnnotationStore
+    written: list[Annotation] = field(default_factory=list)
+    pending: list[Annotation] = field(default_factory=list)
+
+    def annotate(self, step: Step) -> None:
+        """Note the annotation of a step, which `flush` writes, if it has a subject."""
+        annotation = self._annotation(step)
+        if annotation is not None:
+            self.written.append(annotation)
+            self.pending.append(annotation)
+
+    def flush(self) -> None:
+        """Append what is pending; its makers are new to the log where they have not annotated before."""
+        makers = {maker.maker_id: maker for maker in MAKERS}
+        for maker_id in {annotation.maker_id for annotation in self.pending} - self.store.makers().keys():
+            self.store.add_maker(makers[maker_id])
+        self.store.append(self.pending)
+        self.pending = []
+
+    def _annotation(self, step: Step) -> Annotation | None:
+        episode_id, maker = self.episode_ids[step.episode], step.maker
+        start, stop = _SPANS[step.span] if maker in SEGMENTERS else _WHOLE_SPANS[step.variant == 9]
+        plain = Annotation(
+            episode_id=episode_id,
+            name=maker.annotator,
+            value=_value(step),
+            maker_id=maker.maker_id,
+            subject=episode_id,
+            start_seconds=start,
+            stop_seconds=stop,
+            camera="wrist" if step.variant == 8 else "",
+            created="2026-11-21T00:00:00+00:00",
+            ordinal=1 if step.variant == 7 and maker not in RULERS else 0,
+            # Also a revision of nothing; the newest in the log counts, not the largest.
+            revision=1000 - len(self.written) if step.variant in (4, 5, 6) else 0,
+            part=list(_CATEGORIES)[step.value % 3] if maker in RULERS else "",
+        )
+        return self._of_subject(plain, step)
+
+    def _of_subject(self, annotation: Annotation, step: Step) -> Annotation | None:
+        if step.maker.subject_kind == "episode":
+            return annotation
+        upstream = step.maker.after[0]
+        subjects = [
+            other
+            for other in self.written
+            if other.name == upstream and other.episode_id == annotation.episode_id
+        ]
+        if not subjects:
+            return None
+        subject = subjects[-1 - step.subject % len(subjects)]
+        if step.maker.subject_kind == "annotation":
+            return replace(annotation, subject=subject.annotation_id, subject_kind="annotation")
+        span = (subject.start_seconds, subject.stop_seconds)
+        segment = make_segment_id(annotation.episode_id, *span)
+        return replace(
+            annotation, subject=segment, subject_kind="segment", start_seconds=span[0], stop_seconds=span[1]
+        )
+
+
+def _value(step: Step) -> Row:
+    number, annotator = step.value, step.maker.annotator
+    if annotator == "caption":
+        text = f"caption {number % 3}"
+        return {"text": text, "caption": text} if number else {"text": text}
+    if annotator == "grade":
+        return _grade_value(step)
+    if annotator == "subtask":
+        return {"text": f"step {number}", "steps": (f"step {number % 4}", None, 7)[number % 5 // 3]}
+    if annotator == "label":
+        slips = (0, 1, 2, None, "many")[number % 5]
+        return {"done": number % 3 > 0, "slips": slips, "speed": number, "note": f"note {number % 2}"}
+    if annotator == "outcome":
+        return {"succeeded": (True, False, None)[number % 3]}
+    events = ({"events": number}, {}, {"events": "wrong"}, {"events": None})[number % 4]
+    return {**events, **({"phase": ("reach", "place", "lift")[number % 3]} if number > 5 else {})}
+
+
+def _grade_value(step: Step) -> Row:
+    if step.maker in RULERS:
+        name = list(_CATEGORIES)[step.value % 3]
+        verdict = ("MET", "UNMET", "MET", "UNSURE")[step.value // 3]
+        ruling = {"criterion": name, "verdict": verdict, "category": _CATEGORIES[name]}
+        return {"rulings": [] if step.variant == 6 else [ruling]}
+    if step.value == 11:
+        return {"grade": "error", "acceptable": None}  # the judge gave no ruling
+    verdicts = (
+        "MET",
+        ("MET", "UNMET", "UNSURE", "NA")[step.value % 4],
+        ("MET", "MET", "ERROR")[step.value % 3],
+    )
+    rulings = [
+        {"criterion": name, "verdict": verdict, "category": category}
+        for (name, category), verdict in zip(_CATEGORIES.items(), verdicts, strict=True)
+    ]
+    return grade_of(rulings)
+
+
+def play(
+    history: list[Step], writer: Writer, apply: Callable[[], Any], rebuild: Callable[[bool], None]
+) -> dict[str, str]:
+    """Play a history and apply all of its log. Returns the pins.
+
+    Args:
+        history: The steps.
+        writer: Writes the log.
+        apply: Applies the log to the tables.
+        rebuild: Lets the tables be derived anew, with or without their segments.
+    """
+    pins: dict[str, str] = {}
+    for step in history:
+        if step.kind == "annotate":
+            writer.annotate(step)
+            continue
+        writer.flush()
+        if step.kind in ("pin", "unpin"):
+            _pin(step, writer.store, pins)
+        elif step.kind != "apply":
+            rebuild(step.kind == "drop segments")
+        if step.kind == "apply":
+            apply_quietly(apply)
+    writer.flush()
+    apply_quietly(apply)
+    return pins
+
+
+def apply_quietly(apply: Callable[[], Any]) -> None:
+    """Apply a log that has values of wrong types."""
+    with suppress(StoreError):
+        apply()
+
+
+def _pin(step: Step, store: AnnotationStore, pins: dict[str, str]) -> None:
+    annotator = step.maker.annotator
+    if annotator not in {maker.annotator for maker in store.makers().values()}:
+        return
+    if step.kind == "unpin":
+        pin_maker(store, annotator, "newest")
+        pins.pop(annotator, None)
+    elif step.maker.maker_id in store.makers():
+        pins[annotator] = pin_maker(store, annotator, step.maker.maker_id)
+
+
+def without_empty(rows: Iterator[Row], hidden: set[str]) -> list[Row]:
+    """Rows without their empty columns, and without some others; conflicts as sets of what is said."""
+    comparable = [
+        {name: value for name, value in row.items() if value is not None and name not in hidden}
+        for row in rows
+    ]
+    for row in comparable:
+        if "conflict" in row:
+            row["conflict"] = set(row["conflict"].split(", "))
+    return comparable

@@ -1,0 +1,174 @@
+"""Whatever happens to a log, and whenever it is applied, the tables end as the rules say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from ares.annotation import Annotation
+from ares.doctor import run_checks
+from ares.episode import Record
+from ares.settings import settings_from_environment
+from ares.store import Stores, open_stores, reset_applied_sequence
+from ares.store.annotations.memory import MemoryAnnotationStore
+from ares.store.database import Tables
+from ares.store.lance import episode_schema
+from ares.store.sync import apply, apply_log, changes, pin_maker, progress
+from tests.ares.store.sync.histories import Step, Writer, histories, play, without_empty
+from tests.ares.store.sync.makers import MAKERS, OUTCOMES
+from tests.ares.store.sync.oracle import Oracle, Row
+from tests.ares.store.sync.tables_in_memory import StateInMemory, TablesInMemory
+
+_EPISODES: dict[str, bool | None] = {"a": True, "b": False, "c": None}
+_MAKERS = {maker.maker_id: maker for maker in MAKERS}
+_SOURCE = {"episode_id", "success"}
+_SIZES = st.sampled_from([(10_000, 50_000, 2_000), (3, 5, 1), (1, 1, 2), (4, 1000, 2)])
+
+
+@pytest.fixture(autouse=True)
+def state_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps the state of tables in memory with them; that of others is in a Lance table as ever."""
+    lance_state = progress._StateTable
+
+    def open_state(tables: Any) -> Any:
+        return StateInMemory(tables) if isinstance(tables, TablesInMemory) else lance_state(tables)
+
+    monkeypatch.setattr(progress, "_StateTable", open_state)
+
+
+@pytest.fixture
+def set_sizes(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[int, int, int]], None]:
+    """Sets how much of the log is read and written at once."""
+
+    def set_all(sizes: tuple[int, int, int]) -> None:
+        monkeypatch.setattr(apply, "_READ_BATCH", sizes[0])
+        monkeypatch.setattr(apply, "_WRITE_BATCH", sizes[1])
+        monkeypatch.setattr(changes, "_EPISODES_PER_READ", sizes[2])
+        monkeypatch.setattr(apply, "_RESOLVE_BATCH", sizes[2])
+        monkeypatch.setattr(apply, "_LOOKUP_BATCH", sizes[2])
+
+    return set_all
+
+
+_RANDOM = settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@_RANDOM
+@given(history=histories, sizes=_SIZES)
+def test_the_tables_show_what_the_rules_say(
+    set_sizes: Callable[[tuple[int, int, int]], None], history: list[Step], sizes: tuple[int, int, int]
+) -> None:
+    set_sizes(sizes)
+    store = MemoryAnnotationStore()
+    tables = cast("Tables", memory_tables := TablesInMemory(_EPISODES))
+    writer = Writer(list(_EPISODES), store)
+
+    def rebuild(drop_segments: bool) -> None:
+        if drop_segments:
+            memory_tables.segments.rows.clear()
+        reset_applied_sequence(tables)
+
+    pins = play(history, writer, lambda: apply_log(tables, store), rebuild)
+    log = [annotation for _, annotation in store.read()]
+    compare_with_rules(log, pins, memory_tables.episodes.rows, memory_tables.segments.rows, _EPISODES)
+
+
+def test_a_pin_is_followed_where_the_log_has_nothing_new() -> None:
+    """The outcome of the pinned maker replaces the other, and `conflict` with it."""
+    store, memory_tables = MemoryAnnotationStore(), TablesInMemory(_EPISODES)
+    tables, writer = cast("Tables", memory_tables), Writer(list(_EPISODES), store)
+    for label, value in (("outcome 1", 1), ("outcome 2", 0)):
+        writer.annotate(Step("annotate", label, episode=0, subject=0, span=0, variant=0, value=value))
+    writer.flush()
+    apply_log(tables, store)
+    assert memory_tables.episodes.rows["a"].get("conflict") is None
+    pins = {"outcome": pin_maker(store, "outcome", OUTCOMES[0].maker_id)}
+    apply_log(tables, store)
+    assert memory_tables.episodes.rows["a"]["conflict"] == "source: success, outcome: failure"
+    log = [annotation for _, annotation in store.read()]
+    compare_with_rules(log, pins, memory_tables.episodes.rows, memory_tables.segments.rows, _EPISODES)
+
+
+def compare_with_rules(
+    log: list[Annotation],
+    pins: dict[str, str],
+    episodes: dict[str, Row],
+    segments: dict[str, Row],
+    successes: dict[str, bool | None],
+) -> None:
+    """Compare the rows of tables with what the rules say of a log."""
+    oracle = Oracle(log, _MAKERS, pins, successes)
+    shown_episodes = dict(zip(episodes, without_empty(iter(episodes.values()), _SOURCE), strict=True))
+    expected = oracle.episodes()
+    for key, row in expected.items():
+        if shown_episodes[key].get("label_maker") in row.get("label_maker", ()):
+            shown_episodes[key]["label_maker"] = row["label_maker"]
+    assert shown_episodes == expected
+    shown_segments = without_empty(iter(segments.values()), set())
+    assert {row["annotation_id"]: row for row in shown_segments} == oracle.segments()
+
+
+@pytest.fixture
+def open_workspace(tmp_path: Path, make_record: Callable[..., Record]) -> Iterator[Callable[[], Stores]]:
+    """Opens a new workspace with three episodes."""
+    opened: list[Stores] = []
+
+    def open_new() -> Stores:
+        stores = open_stores(str(tmp_path / str(len(opened))), settings_from_environment({}))
+        opened.append(stores)
+        stores.tables.episodes.add([make_record(number) for number in range(3)])
+        return stores
+
+    yield open_new
+    for stores in opened:
+        stores.close()
+
+
+@settings(_RANDOM, max_examples=8, phases=[Phase.explicit, Phase.generate])
+@given(history=histories, sizes=_SIZES)
+def test_a_workspace_shows_it_too_and_the_doctor_is_content(
+    open_workspace: Callable[[], Stores],
+    set_sizes: Callable[[tuple[int, int, int]], None],
+    history: list[Step],
+    sizes: tuple[int, int, int],
+) -> None:
+    """With SQLite and Lance."""
+    set_sizes(sizes)
+    stores = open_workspace()
+    successes = outcomes(stores.tables)
+
+    def rebuild(drop_segments: bool) -> None:
+        if drop_segments and "segments" in stores.tables.connection.table_names():
+            stores.tables.connection.drop_table("segments")
+            del stores.tables  # it is opened anew
+        reset_applied_sequence(stores.tables)
+
+    pins = play(history, Writer(list(successes), stores.annotations), stores.sync, rebuild)
+    log = [annotation for _, annotation in stores.annotations.read()]
+    compare_with_rules(log, pins, *rows_of(stores.tables), successes)
+    assert [finding for finding in run_checks(stores) if "source file" not in finding.check] == []
+
+
+def outcomes(tables: Tables) -> dict[str, bool | None]:
+    """The outcome by episode, as the source says."""
+    return {row["episode_id"]: row["success"] for row in _rows(tables, ["episode_id", "success"])}
+
+
+def _rows(tables: Tables, names: list[str]) -> list[Row]:
+    return [row for batch in tables.episodes.scan(names) for row in batch.to_pylist()]
+
+
+def rows_of(tables: Tables) -> tuple[dict[str, Row], dict[str, Row]]:
+    """Columns of annotators by episode, and rows of segments by annotation_id."""
+    names = set(tables.episodes.columns()) - set(episode_schema().names)
+    episodes = {row["episode_id"]: row for row in _rows(tables, ["episode_id", *sorted(names)])}
+    return episodes, {row["annotation_id"]: row for row in tables.segments.read().to_pylist()}

@@ -1,0 +1,195 @@
+"""A workspace of an older layout is migrated when it is opened, also after a migration that was killed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from app.cli.main import main
+from ares.doctor import run_checks
+from ares.settings import settings_from_environment
+from ares.store import open_stores
+from ares.store.annotations import MongoAnnotationStore, SqliteAnnotationStore
+
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "workspace_v1.tar.xz"
+# Keys of makers and columns that layout 1 did not have.
+_NEW_MAKER_KEYS = ("kind", "subject_kind", "after", "fills_segments")
+_NEW_COLUMN_KEYS = ("rollup", "needs_current_maker", "is_outcome")
+
+# Opens a workspace, and kills itself just before or after the Nth call of a function.
+KILLER = """
+import importlib, os, signal, sys
+from ares.settings import settings_from_environment
+import ares.store.sync.apply, ares.store.migrations
+ares.store.sync.apply._READ_BATCH, ares.store.sync.apply._WRITE_BATCH = 40, 40
+path, module, name, after, calls_until_death = *sys.argv[1:4], sys.argv[4] == "after", int(sys.argv[5])
+owner = importlib.import_module(module)
+*parents, leaf = name.split(".")
+for parent in parents:
+    owner = getattr(owner, parent)
+real, calls = getattr(owner, leaf), [0]
+def dying(*arguments, **options):
+    calls[0] += 1
+    if calls[0] == calls_until_death and not after:
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = real(*arguments, **options)
+    if calls[0] == calls_until_death:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+setattr(owner, leaf, dying)
+from ares.store import open_stores
+open_stores(path, settings_from_environment({}))
+"""
+OPENER = """
+import sys
+from ares.settings import settings_from_environment
+from ares.store import open_stores
+open_stores(sys.argv[1], settings_from_environment({})).close()
+"""
+MIGRATIONS = "ares.store.migrations"
+KILL_POINTS = [
+    ("ares.store.annotations.sqlite", "SqliteAnnotationStore.add_maker", "after", 2),
+    ("ares.store.connection", "LanceConnection.drop_table", "before", 1),
+    ("ares.store.connection", "LanceConnection.drop_table", "after", 1),
+    (MIGRATIONS, "reset_applied_sequence", "after", 1),
+    ("ares.store.sync.apply", "write_changes", "after", 1),
+    ("ares.store.sync.apply", "save_applied_state", "before", 2),
+    ("ares.store.sync.apply", "refresh_conflicts", "before", 1),
+    (MIGRATIONS, "write_format", "before", 1),
+    ("pathlib", "Path.replace", "before", 1),
+    (MIGRATIONS, "write_format", "after", 1),
+]
+
+
+@pytest.fixture
+def old_workspace(tmp_path: Path) -> Path:
+    """A workspace of layout 1."""
+    return _unpack(tmp_path)
+
+
+def _unpack(folder: Path) -> Path:
+    with tarfile.open(FIXTURE) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "workspace"
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a workspace holds after a migration that nothing disturbed."""
+    return content(_unpack(tmp_path_factory.mktemp("complete")))
+
+
+def content(path: Path, environment: dict[str, str] | None = None) -> dict[str, Any]:
+    """Everything that a migration writes, and what the doctor says of it."""
+    stores = open_stores(str(path), settings_from_environment(environment or {}))
+    columns = sorted(set(stores.tables.episodes.columns()) - {"ingested"})
+    batches = stores.tables.episodes.scan(columns, order_by="episode_id")
+    held = {
+        "format": json.loads((path / "workspace.json").read_text())["format"],
+        "rows": [row for batch in batches for row in batch.to_pylist()],
+        "segments": stores.tables.segments.read().to_pylist(),
+        "makers": stores.annotations.makers(),
+        "findings": [finding for finding in run_checks(stores) if "source file" not in finding.check],
+    }
+    stores.close()
+    return held
+
+
+def test_an_old_workspace_is_migrated(migrated: dict[str, Any]) -> None:
+    assert migrated["format"] == 2 and migrated["findings"] == []
+    assert any(row["acceptable"] for row in migrated["rows"])
+    assert all(row["segment_id"] for row in migrated["segments"])
+
+
+@pytest.mark.parametrize("kill_point", KILL_POINTS)
+def test_a_killed_migration_is_taken_up(
+    kill_point: tuple[str, str, str, int], old_workspace: Path, migrated: dict[str, Any]
+) -> None:
+    command = [sys.executable, "-c", KILLER, str(old_workspace), *map(str, kill_point)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    assert content(old_workspace) == migrated
+
+
+def test_two_processes_migrate_at_once(old_workspace: Path, migrated: dict[str, Any]) -> None:
+    command = [sys.executable, "-c", OPENER, str(old_workspace)]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    messages = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], messages
+    assert sum(message.count("migrating") for message in messages) == 1
+    assert content(old_workspace) == migrated
+
+
+def test_mongodb_of_layout_1(
+    old_workspace: Path, migrated: dict[str, Any], mongo_uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = json.loads((old_workspace / "workspace.json").read_text())
+    manifest |= {"workspace_id": uuid.uuid4().hex, "annotations": "mongo"}
+    log = SqliteAnnotationStore(old_workspace / "annotations.sqlite")
+    store = MongoAnnotationStore(mongo_uri, manifest["workspace_id"])
+    store.append([annotation for _, annotation in log.read()])
+    for name in ("sets", "failures", "jobs", "spaces"):
+        store.put_documents(name, dict(log.find_documents(name)))
+    for maker_id, body in log._rows("SELECT maker_id, body FROM makers"):
+        store._makers.insert_one({"_id": maker_id, "body": _as_layout_1(body)})
+    for opened in (log, store):
+        opened.close()
+    (old_workspace / "annotations.sqlite").unlink()
+    (old_workspace / "workspace.json").write_text(json.dumps(manifest))
+    held = content(old_workspace, {"ARES_MONGO_URI": mongo_uri})
+    with MongoClient[dict[str, Any]](mongo_uri) as client:
+        client.drop_database(f"ares_{manifest['workspace_id'][:12]}")
+    for name in ("format", "rows", "segments", "makers"):
+        assert held[name] == migrated[name], name
+    assert "migrating" in capsys.readouterr().err
+
+
+def _as_layout_1(body: str) -> str:
+    maker = json.loads(body)
+    assert not set(_NEW_MAKER_KEYS) & maker.keys()
+    assert not any(set(_NEW_COLUMN_KEYS) & column.keys() for column in maker["columns"])
+    return body
+
+
+def test_a_newer_layout_is_refused(old_workspace: Path) -> None:
+    manifest = json.loads((old_workspace / "workspace.json").read_text())
+    (old_workspace / "workspace.json").write_text(json.dumps(manifest | {"format": 3}))
+    process = _status(old_workspace)
+    assert process.returncode != 0
+    assert process.stderr.strip().count("\n") == 0
+    assert "the workspace has format 3" in process.stderr
+
+
+def _status(path: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "app.cli.main", "status", "-w", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_workspace_that_cannot_be_written_is_reported(
+    old_workspace: Path, monkeypatch: pytest.MonkeyPatch, number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever runs the tests may write everywhere, so that the system refuses it here by itself."""
+    open_file = os.open
+
+    def refuse(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
+        if str(path).startswith(str(old_workspace)) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(number, os.strerror(number), str(path))
+        return open_file(path, flags, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert main(["status", "-w", str(old_workspace)]) != 0
+    message = capsys.readouterr().err.strip()
+    assert "cannot be written here" in message and os.strerror(number) in message
+    assert message.count("\n") == 0
