@@ -15,6 +15,8 @@ from ares.errors import StoreError
 MAX_BYTES = 15 * 2**20
 # Created once: creating an encoder takes as long as encoding a small value.
 _JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+# Reads what it wrote, which has no spaces around it: `json.loads` looks for them at both ends.
+_DECODER = json.JSONDecoder()
 # Python parses at most about a thousand levels, fewer where its own stack is already deep.
 MAX_DEPTH = 200
 # Fields of the JSON of every annotation, and those that only few have.
@@ -167,7 +169,7 @@ def _usual_kind(subject: str, episode_id: str) -> SubjectKind:
 
 def annotation_from_text(text: str, *, episode_id: str, name: str, maker_id: str, subject: str) -> Annotation:
     """Return the annotation of a JSON text of `annotation_to_text` and its columns."""
-    body = json.loads(text)
+    body, _ = _DECODER.raw_decode(text)
     calls, tokens_in, tokens_out, usd = body["cost"]
     start, stop = body["span"]
     kind: SubjectKind = body.get("kind") or _usual_kind(subject, episode_id)

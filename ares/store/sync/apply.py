@@ -237,9 +237,10 @@ def _tables_by_columns(
     # Most rows set the same columns in the same order.
     sorted_names: dict[tuple[str, ...], tuple[str, ...]] = {}
     for row_key, row in rows.items():
-        names = sorted_names.setdefault(columns := tuple(row), ()) or tuple(sorted(columns))
-        sorted_names[columns] = names
-        groups.setdefault(names, []).append(row_key)
+        order = tuple(row)
+        if order not in sorted_names:
+            sorted_names[order] = tuple(sorted(order))
+        groups.setdefault(sorted_names[order], []).append(row_key)
     for names, keys in groups.items():
         columns = {
             name: pa.array([rows[row_key][name] for row_key in keys], arrow_type(types[name]))
