@@ -18,9 +18,8 @@ from ares.store.sync.pins import read_pins
 from ares.store.sync.progress import load_applied_state, save_applied_state
 from ares.store.sync.views import (
     annotators_with_stale_values,
-    empty_stale_values,
     refresh_conflicts,
-    wrongly_stale_episodes,
+    wrongly_marked_episodes,
 )
 
 if TYPE_CHECKING:
@@ -171,9 +170,8 @@ class _ApplyJob:
         """Bring the columns up to date that compare makers, and mark the log as applied up to its end."""
         if self.state.views_sequence < end:
             for name in annotators_with_stale_values(self.catalog):
-                empty_stale_values(self._tables, self.catalog, name)
-                restored = wrongly_stale_episodes(self._tables, self.catalog, name)
-                self._resolve(restored, self.catalog.groups[name])
+                wrong = wrongly_marked_episodes(self._tables, self.catalog, name)
+                self._resolve(wrong, self.catalog.groups[name])
             refresh_conflicts(self._tables, self.catalog)
         if self.state.views_sequence < end or self.state.sequence < end:
             self.state.views_sequence = self.state.sequence = end

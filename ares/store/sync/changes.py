@@ -16,7 +16,6 @@ from ares.store.sync.makers import (
     MakerCatalog,
     maker_column,
     needs_current,
-    on_segments,
     stale_column,
 )
 from ares.store.sync.shown import (
@@ -92,7 +91,6 @@ class ChangeCollector:
         self._episode_columns, self._segment_columns = episode_columns, segment_columns
         self._mixed = mixed
         self._current_only = {key for key, maker in catalog.makers.items() if needs_current(maker)}
-        self._on_segments = {key: on_segments(maker) for key, maker in catalog.makers.items()}
         self._pending: dict[frozenset[str], set[str]] = {}  # episodes to resolve, by group
 
     def new_changes(self, last_sequence: int) -> LogChanges:
@@ -183,11 +181,8 @@ class ChangeCollector:
         if maker.fills_segments:
             self._add_segment(annotation, {}, changes)
         elif maker.subject_kind == "annotation":
-            # Values that do not fit have been told of the episode already.
-            row = self._segment_columns.fit(
-                annotation.value, label, [], self._on_segments[annotation.maker_id]
-            )
-            changes.segment_values.setdefault(annotation.subject, {}).update(row)
+            # Its columns are the same on the episode and on the segment: none is a roll-up on this path.
+            changes.segment_values.setdefault(annotation.subject, {}).update(values)
 
     def _add_segment(self, annotation: Annotation, values: Row, changes: LogChanges) -> None:
         text = annotation.value.get("text")

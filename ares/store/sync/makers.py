@@ -182,7 +182,8 @@ class MakerCatalog:
 def on_segments(maker: Maker) -> list[Column]:
     """The columns that a maker fills in the segments table, where they have the type of single values."""
     if maker.subject_kind in ("segment", "annotation"):
-        return [replace(column, rollup="") if column.rollup else column for column in maker.columns]
+        single = [replace(column, rollup="") if column.rollup else column for column in maker.columns]
+        return [*single, *_currency_columns(maker)]
     rollups = [column for column in maker.columns if column.rollup] if maker.fills_segments else []
     return [replace(column, rollup="") for column in rollups]
 
@@ -225,9 +226,16 @@ def declared_columns(makers: Iterable[Maker]) -> list[Column]:
 
 def _on_episodes(maker: Maker) -> list[Column]:
     columns = [column for column in maker.columns if column.rollup or maker.subject_kind != "segment"]
-    if needs_current(maker):
-        name = maker.annotator
-        stale = f"Whether the {name} is by another maker than the current one."
-        columns.append(Column(name=stale_column(name), type="bool", meaning=stale))
-        columns.append(Column(name=maker_column(name), type="string", meaning=f"Maker of the {name}."))
-    return columns
+    return [*columns, *_currency_columns(maker)]
+
+
+def _currency_columns(maker: Maker) -> list[Column]:
+    """The columns that say whether the values of a maker are current."""
+    if not needs_current(maker):
+        return []
+    name = maker.annotator
+    meaning = f"Whether the {name} is by another maker than the current one."
+    return [
+        Column(name=stale_column(name), type="bool", meaning=meaning),
+        Column(name=maker_column(name), type="string", meaning=f"Maker of the {name}."),
+    ]

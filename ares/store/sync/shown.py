@@ -142,11 +142,12 @@ def resolve_episode(
     lead = _leading_annotations(shown, catalog)
     for annotation, value in _with_corrections(_in_log_order(shown, annotations), catalog, result.errors):
         maker, label = catalog.makers[annotation.maker_id], partial(describe, annotation)
-        _add_segment_values(result, maker, annotation, value, segment_columns)
+        segment_values = segment_columns.fit(value, label, result.errors, on_segments(maker))
+        _add_segment_values(result, annotation, _current_values(maker, catalog, segment_values))
         if annotation.subject_kind == "episode" or annotation.subject in lead:
             columns = [column for column in maker.columns if not column.rollup]
             fitting = episode_columns.fit(value, label, result.errors, columns)
-            result.columns.update(_episode_values(maker, catalog, fitting))
+            result.columns.update(_current_values(maker, catalog, fitting))
     for column, rolled_up in _rolled_up(shown, catalog):
         label = partial("episode {}".format, annotations[0].episode_id)
         result.columns.update(episode_columns.fit({column.name: rolled_up}, label, result.errors, [column]))
@@ -233,7 +234,7 @@ def _leading_annotations(shown: Mapping[str, Sequence[Annotation]], catalog: Mak
     return set(leading.values())
 
 
-def _episode_values(maker: Maker, catalog: MakerCatalog, values: Values) -> Values:
+def _current_values(maker: Maker, catalog: MakerCatalog, values: Values) -> Values:
     """Values of the columns of a maker, of which some are empty unless it is the current one."""
     if not needs_current(maker):
         return values
@@ -243,23 +244,11 @@ def _episode_values(maker: Maker, catalog: MakerCatalog, values: Values) -> Valu
     return own | {stale_column(maker.annotator): is_stale, maker_column(maker.annotator): maker.maker_id}
 
 
-def _add_segment_values(
-    result: EpisodeValues,
-    maker: Maker,
-    annotation: Annotation,
-    values: Mapping[str, Json],
-    types: ColumnTypes,
-) -> None:
+def _add_segment_values(result: EpisodeValues, annotation: Annotation, values: Values) -> None:
     """Add the values of an annotation to every segment that it is or describes."""
-    columns = on_segments(maker)
-    segments = [
-        segment
-        for segment in (result.segments if columns else ())
-        if annotation.subject in (segment.annotation_id, segment_id(segment)) or annotation is segment
-    ]
-    row = types.fit(values, partial(describe, annotation), result.errors, columns) if segments else {}
-    for segment in segments:
-        result.segment_columns.setdefault(segment.annotation_id, {}).update(row)
+    for segment in result.segments:
+        if annotation.subject in (segment.annotation_id, segment_id(segment)) or annotation is segment:
+            result.segment_columns.setdefault(segment.annotation_id, {}).update(values)
 
 
 def _rulings(value: Mapping[str, Json]) -> list[dict[str, Json]]:
@@ -271,21 +260,50 @@ def _rolled_up(
     shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog
 ) -> Iterator[tuple[Column, Json]]:
     """Columns of an episode with the values that follow from its segments, in order of time."""
-    values: dict[str, tuple[Column, list[Json]]] = {}
-    for annotation in sorted(
-        (annotation for members in shown.values() for annotation in members),
-        key=lambda annotation: (annotation.start_seconds, annotation.stop_seconds),
-    ):
-        for column in catalog.makers[annotation.maker_id].columns:
-            value = annotation.value.get(column.name)
-            if (
-                column.rollup
-                and value is not None
-                and not type_mismatch(value, column.type, "", column.choices)
-            ):
-                values.setdefault(column.name, (column, []))[1].append(value)
-    for column, items in values.values():
-        yield column, _ROLLUPS[column.rollup](items)
+    for name, members in shown.items():
+        columns = {
+            column.name: column
+            for annotation in members
+            for column in catalog.makers[annotation.maker_id].columns
+            if column.rollup
+        }
+        in_time = sorted(members, key=lambda annotation: (annotation.start_seconds, annotation.stop_seconds))
+        subjects = _described_subjects(shown, catalog, name)
+        for column in columns.values():
+            values = [(annotation.subject, _fitting_value(annotation, column)) for annotation in in_time]
+            stated = [(subject, value) for subject, value in values if value is not None]
+            is_complete = subjects <= {subject for subject, _ in stated}
+            rolled_up = _roll_up(column, [value for _, value in stated], is_complete)
+            if rolled_up is not None:
+                yield column, rolled_up
+
+
+def _fitting_value(annotation: Annotation, column: Column) -> Json:
+    value = annotation.value.get(column.name)
+    return None if type_mismatch(value, column.type, column.name, column.choices) else value
+
+
+def _described_subjects(
+    shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog, name: str
+) -> set[str]:
+    """The shown segments or annotations that an annotator of them describes, or has yet to describe."""
+    subjects: set[str] = set()
+    for maker in catalog.of([name]):
+        upstream = [annotation for other in maker.after for annotation in shown.get(other, ())]
+        if maker.subject_kind == "segment":
+            subjects.update(map(segment_id, upstream))
+        elif maker.subject_kind == "annotation":
+            subjects.update(annotation.annotation_id for annotation in upstream)
+    return subjects
+
+
+def _roll_up(column: Column, values: list[Json], is_complete: bool) -> Json:
+    """The value of an episode; None while a value is missing, unless the others decide it."""
+    if is_complete:
+        return _ROLLUPS[column.rollup](values) if values else None
+    if column.rollup == "all" and False in values:
+        return False
+    return True if column.rollup == "any" and True in values else None
 
 
 def _stale_rollups(shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog) -> Values:

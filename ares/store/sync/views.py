@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ares.store.filters import batched
-from ares.store.lance import arrow_type
 from ares.store.sync.makers import (
     CONFLICT,
     MakerCatalog,
@@ -30,44 +28,33 @@ def annotators_with_stale_values(catalog: MakerCatalog) -> list[str]:
     return sorted(names & catalog.several_makers())
 
 
-def empty_stale_values(tables: Tables, catalog: MakerCatalog, name: str) -> None:
-    """Mark the values of one annotator that are by another maker than the current one, and empty their columns."""
-    import pyarrow as pa
+def wrongly_marked_episodes(tables: Tables, catalog: MakerCatalog, name: str) -> list[str]:
+    """Episodes with a value of one annotator whose `stale` column is not what the current maker makes it."""
+    columns = ["episode_id", maker_column(name), stale_column(name)]
+    wrong: dict[str, None] = {}
+    for batch in tables.episodes.scan(columns):
+        wrong |= _wrongly_marked(batch, catalog, name)
+    if set(columns) <= tables.segments.columns().keys():
+        for batch in tables.segments.scan(columns).to_batches():
+            wrong |= _wrongly_marked(batch, catalog, name)
+    return list(wrong)
 
-    columns = {column.name: column for maker in catalog.of([name]) for column in maker.columns}
-    emptied = [column for column in columns.values() if column.needs_current_maker]
-    for ids in batched(_unmarked_stale_episodes(tables, catalog, name), _WRITE_ROWS):
-        nulls = {column.name: pa.nulls(len(ids), arrow_type(column.episode_type)) for column in emptied}
-        stale = pa.array([True] * len(ids))
-        tables.episodes.set_values(pa.table({"episode_id": list(ids), stale_column(name): stale, **nulls}))
 
-
-def _unmarked_stale_episodes(tables: Tables, catalog: MakerCatalog, name: str) -> Iterator[str]:
+def _wrongly_marked(batch: pa.RecordBatch, catalog: MakerCatalog, name: str) -> dict[str, None]:
     import pyarrow.compute as pc
 
-    for batch in tables.episodes.scan(["episode_id", maker_column(name), stale_column(name)]):
-        is_old = pc.invert(_is_current(batch[maker_column(name)], catalog, name))
-        is_unmarked = pc.invert(batch[stale_column(name)].fill_null(False))
-        yield from batch["episode_id"].filter(pc.and_(is_old, is_unmarked)).to_pylist()
-
-
-def wrongly_stale_episodes(tables: Tables, catalog: MakerCatalog, name: str) -> Iterator[str]:
-    """Episodes whose value of one annotator is marked as stale, but is by the current maker again."""
-    import pyarrow.compute as pc
-
-    for batch in tables.episodes.scan(["episode_id", maker_column(name), stale_column(name)]):
-        makers, stale = batch[maker_column(name)], batch[stale_column(name)].fill_null(False)
-        is_current = pc.and_(makers.is_valid(), _is_current(makers, catalog, name))
-        yield from batch["episode_id"].filter(pc.and_(is_current, stale)).to_pylist()
+    makers, stale = batch[maker_column(name)], batch[stale_column(name)].fill_null(False)
+    is_wrong = pc.equal(_is_current(makers, catalog, name), stale)
+    return dict.fromkeys(batch["episode_id"].filter(pc.and_(makers.is_valid(), is_wrong)).to_pylist())
 
 
 def _is_current(makers: pa.Array, catalog: MakerCatalog, name: str) -> pa.Array:
-    """Which values of (N,) maker ids are current; true where there is no value."""
+    """Which values of (N,) maker ids are current."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     current = [maker.maker_id for maker in catalog.of([name]) if not catalog.is_stale(maker)]
-    return pc.or_(makers.is_null(), pc.is_in(makers, value_set=pa.array(current, pa.string())))
+    return pc.is_in(makers, value_set=pa.array(current, pa.string()))
 
 
 def refresh_conflicts(tables: Tables, catalog: MakerCatalog) -> None:

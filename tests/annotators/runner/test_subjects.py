@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ares import media, registry
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import AresError, MediaError, RequestError
 from ares.settings import settings_from_environment
-from ares.store.sync import pin_maker
+from ares.store.sync import pin_maker, segment_id
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
 
@@ -188,6 +189,29 @@ def test_another_segmenter_replaces_the_segments_and_the_values_of_the_old_ones(
     assert ws.stores.tables.segments.count() == 6
     assert ws.stores.tables.segments.count("segment_ok IS NOT NULL") == 6
     assert run(ws, "judge") == [(6, 0, 6, 0)]
+
+
+def test_a_roll_up_over_some_of_the_segments_is_empty_unless_they_decide_it(ws: Workspace) -> None:
+    run(ws, "halves")
+    ids = sorted(ws.stores.tables.episodes.ids())
+    segments = ws.stores.annotations.find_annotations(ids[:2], ["halves"])
+    ws.stores.annotations.add_maker(JUDGE)
+    for segment, is_ok in ((segments[0], True), (segments[2], False)):
+        judged = replace(
+            segment,
+            name="judge",
+            maker_id=JUDGE.maker_id,
+            subject=segment_id(segment),
+            subject_kind="segment",
+            value={"segment_ok": is_ok, "first_second": 0.0},
+        )
+        ws.stores.annotations.append([judged])
+    ws.sync()
+    rows = {
+        row["episode_id"]: row for row in ws.frame(["episode_id", "segment_ok", "first_second"]).to_pylist()
+    }
+    assert [rows[episode_id]["segment_ok"] for episode_id in ids] == [None, False, None]
+    assert [rows[episode_id]["first_second"] for episode_id in ids] == [None] * 3
 
 
 def test_an_annotation_of_an_annotation_fills_its_segment_and_no_column_of_the_episode(ws: Workspace) -> None:

@@ -141,7 +141,7 @@ class Oracle:
             if item[1].subject in subjects:
                 self._fill(row, item, value)
         for name in ("subtask", "label"):
-            self._roll_up(row, name, shown[name])
+            self._roll_up(row, name, shown[name], {_segment_of(item[1]) for item in shown["subtask"]})
         row["disagreement"] = self._disagreement(candidates)
         row["conflict"] = self._conflict(episode_id, row)
         return row
@@ -156,13 +156,17 @@ class Oracle:
             row[f"{maker.annotator}_stale"] = self._is_stale(item)
             row[f"{maker.annotator}_maker"] = maker.maker_id
 
-    def _roll_up(self, row: Row, name: str, items: Sequence[Item]) -> None:
+    def _roll_up(self, row: Row, name: str, items: Sequence[Item], segments: set[str]) -> None:
         in_time = sorted(items, key=lambda item: (item[1].start_seconds, item[1].stop_seconds, item[0]))
         for column in next(maker for maker in self._makers.values() if maker.annotator == name).columns:
             of_column = [item for item in in_time if column.name in item[1].value and column.rollup]
             values = [item[1].value[column.name] for item in of_column]
             fitting = [value for value in values if value is not None and _fits(value, column)]
             row[column.name] = _rolled_up(column.rollup, fitting) if fitting else None
+            described = {item[1].subject for item in of_column if _states(item[1].value[column.name], column)}
+            if name == "label" and not segments <= described:
+                # Not every segment is described: only a failure of some decides that not all are done.
+                row[column.name] = False if column.rollup == "all" and False in fitting else None
             if column.needs_current_maker and of_column:
                 stale = [item for item in sorted(of_column) if self._is_stale(item)]
                 row[f"{name}_stale"] = bool(stale)
@@ -203,7 +207,12 @@ class Oracle:
                 if is_own or item[1].subject in names:
                     for column in self._maker(item).columns:
                         if column.name in value and _fits(value[column.name], column):
-                            row[column.name] = value[column.name]
+                            is_empty = column.needs_current_maker and self._is_stale(item)
+                            row[column.name] = None if is_empty else value[column.name]
+                    if any(column.needs_current_maker for column in self._maker(item).columns):
+                        name = self._maker(item).annotator
+                        row[f"{name}_stale"] = self._is_stale(item)
+                        row[f"{name}_maker"] = item[1].maker_id
             rows.append(row)
         return rows
 
@@ -224,6 +233,10 @@ def _segment_row(annotation: Annotation) -> Row:
 
 def _segment_of(annotation: Annotation) -> str:
     return make_segment_id(annotation.episode_id, annotation.start_seconds, annotation.stop_seconds)
+
+
+def _states(value: Any, column: Column) -> bool:
+    return value is not None and _fits(value, column)
 
 
 def _fits(value: Any, column: Column) -> bool:
