@@ -18,8 +18,8 @@ from ares.store.sync.pins import read_pins
 from ares.store.sync.progress import load_applied_state, save_applied_state
 from ares.store.sync.views import (
     annotators_with_stale_values,
+    episodes_to_refresh,
     refresh_conflicts,
-    wrongly_marked_episodes,
 )
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class _ApplyJob:
         """Bring the columns up to date that compare makers, and mark the log as applied up to its end."""
         if self.state.views_sequence < end:
             for name in annotators_with_stale_values(self.catalog):
-                wrong = wrongly_marked_episodes(self._tables, self.catalog, name)
+                wrong = episodes_to_refresh(self._tables, self.catalog, name)
                 self._resolve(wrong, self.catalog.groups[name])
             refresh_conflicts(self._tables, self.catalog)
         if self.state.views_sequence < end or self.state.sequence < end:

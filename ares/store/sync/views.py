@@ -28,19 +28,19 @@ def annotators_with_stale_values(catalog: MakerCatalog) -> list[str]:
     return sorted(names & catalog.several_makers())
 
 
-def wrongly_marked_episodes(tables: Tables, catalog: MakerCatalog, name: str) -> list[str]:
+def episodes_to_refresh(tables: Tables, catalog: MakerCatalog, name: str) -> list[str]:
     """Episodes with a value of one annotator whose `stale` column is not what the current maker makes it."""
     columns = ["episode_id", maker_column(name), stale_column(name)]
     wrong: dict[str, None] = {}
     for batch in tables.episodes.scan(columns):
-        wrong |= _wrongly_marked(batch, catalog, name)
+        wrong |= _rows_to_refresh(batch, catalog, name)
     if set(columns) <= tables.segments.columns().keys():
         for batch in tables.segments.scan(columns).to_batches():
-            wrong |= _wrongly_marked(batch, catalog, name)
+            wrong |= _rows_to_refresh(batch, catalog, name)
     return list(wrong)
 
 
-def _wrongly_marked(batch: pa.RecordBatch, catalog: MakerCatalog, name: str) -> dict[str, None]:
+def _rows_to_refresh(batch: pa.RecordBatch, catalog: MakerCatalog, name: str) -> dict[str, None]:
     import pyarrow.compute as pc
 
     makers, stale = batch[maker_column(name)], batch[stale_column(name)].fill_null(False)

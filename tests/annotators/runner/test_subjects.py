@@ -194,9 +194,9 @@ def test_another_segmenter_replaces_the_segments_and_the_values_of_the_old_ones(
 def test_a_roll_up_over_some_of_the_segments_is_empty_unless_they_decide_it(ws: Workspace) -> None:
     run(ws, "halves")
     ids = sorted(ws.stores.tables.episodes.ids())
-    segments = ws.stores.annotations.find_annotations(ids[:2], ["halves"])
+    segments = [ws.stores.annotations.find_annotations([episode_id], ["halves"])[0] for episode_id in ids[:2]]
     ws.stores.annotations.add_maker(JUDGE)
-    for segment, is_ok in ((segments[0], True), (segments[2], False)):
+    for segment, is_ok in ((segments[0], True), (segments[1], False)):
         judged = replace(
             segment,
             name="judge",
