@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ares.store.annotations import MemoryAnnotationStore
-from ares.store.sync import MakerCatalog, load_applied_state, pin_maker, read_pins
+from ares.store.sync import MakerCatalog, load_applied_state, pin_makers, read_pins
 
 if TYPE_CHECKING:
     from ares.store import Stores
-    from ares.store.annotations import AnnotationStore
 
 
 def maker_catalog(stores: Stores) -> MakerCatalog:
@@ -34,19 +32,6 @@ def use_makers(stores: Stores, makers: Mapping[str, str]) -> dict[str, str]:
         RequestError: An annotator or a maker does not exist, or several begin so; then nothing is changed.
     """
     with stores.write_lock("the choice of makers"):
-        _pin_makers(_copy_of_makers(stores.annotations), makers)
-        pinned = _pin_makers(stores.annotations, makers)
+        pinned = pin_makers(stores.annotations, makers)
         stores.sync()
     return pinned
-
-
-def _copy_of_makers(annotations: AnnotationStore) -> AnnotationStore:
-    """A log in memory with the same makers: a choice is checked on it before the workspace is changed."""
-    copy = MemoryAnnotationStore()
-    for maker in annotations.makers().values():
-        copy.add_maker(maker)
-    return copy
-
-
-def _pin_makers(annotations: AnnotationStore, makers: Mapping[str, str]) -> dict[str, str]:
-    return {annotator: pin_maker(annotations, annotator, maker) for annotator, maker in makers.items()}

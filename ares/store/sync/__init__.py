@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ares.store.sync.apply import apply_log, read_changes
     from ares.store.sync.changes import LogChanges
     from ares.store.sync.makers import CONFLICT, DISAGREEMENT, MakerCatalog, declared_columns
-    from ares.store.sync.pins import PINS, pin_maker, read_pins
+    from ares.store.sync.pins import PINS, pin_makers, read_pins
     from ares.store.sync.progress import (
         applied_sequence,
         load_applied_state,
@@ -32,7 +32,7 @@ __all__ = [
     "declared_columns",
     "load_applied_state",
     "newest_by_address",
-    "pin_maker",
+    "pin_makers",
     "read_changes",
     "read_pins",
     "refresh_conflicts",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from ares.episode import Json
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
@@ -19,43 +21,41 @@ def read_pins(annotations: AnnotationStore) -> dict[str, str]:
     return {name: str(maker_id) for name, maker_id in annotations.find_documents(PINS)}
 
 
-def pin_maker(annotations: AnnotationStore, annotator: str, maker: str) -> str:
-    """Pin a maker, so that its annotations alone fill the columns of its annotator; `Stores.sync` applies it.
+def pin_makers(annotations: AnnotationStore, choices: Mapping[str, str]) -> dict[str, str]:
+    """Pin makers, so that their annotations alone fill the columns of their annotators; `Stores.sync` applies it.
 
     Args:
         annotations: The log.
-        annotator: Name of the annotator ("caption").
-        maker: A maker_id, the unique start of one, or "newest" to unpin.
+        choices: By annotator a maker_id, the unique start of one, or "newest" to unpin.
 
     Returns:
-        The maker_id, or "newest".
+        The maker_id, or "newest", by annotator.
 
     Raises:
-        RequestError: No maker, or several, of this annotator begin so.
+        RequestError: No maker, or several, of an annotator begin so; then nothing is pinned.
     """
-    makers = {
-        maker_id: value for maker_id, value in annotations.makers().items() if value.annotator == annotator
-    }
-    if not makers:
-        names = sorted({value.annotator for value in annotations.makers().values()})
+    makers = annotations.makers().values()
+    maker_ids = {name: _find_maker_id(makers, name, choice) for name, choice in choices.items()}
+    annotations.drop_documents(PINS, [name for name, maker_id in maker_ids.items() if maker_id == NEWEST])
+    pins = {name: maker_id for name, maker_id in maker_ids.items() if maker_id != NEWEST}
+    annotations.put_documents(PINS, dict[str, Json](pins))
+    return maker_ids
+
+
+def _find_maker_id(makers: Iterable[Maker], annotator: str, choice: str) -> str:
+    own = [maker for maker in makers if maker.annotator == annotator]
+    if not own:
+        names = sorted({maker.annotator for maker in makers})
         raise RequestError(
             f"no annotator {annotator!r} has worked here", f"there are: {', '.join(names) or 'none'}"
         )
-    if maker == NEWEST:
-        annotations.drop_documents(PINS, [annotator])
-        return NEWEST
-    (maker_id,) = [key for key in makers if key.startswith(maker)] if _is_unique(maker, makers) else [""]
-    if not maker_id:
+    matches = [maker.maker_id for maker in own if choice and maker.maker_id.startswith(choice)]
+    if choice != NEWEST and len(matches) != 1:
         raise RequestError(
-            f"no single maker {maker!r} of {annotator}",
-            f"there are: {'; '.join(_label(value) for value in makers.values())}; or give {NEWEST!r}",
+            f"no single maker {choice!r} of {annotator}",
+            f"there are: {'; '.join(map(_label, own))}; or give {NEWEST!r}",
         )
-    annotations.put_documents(PINS, {annotator: maker_id})
-    return maker_id
-
-
-def _is_unique(prefix: str, makers: dict[str, Maker]) -> bool:
-    return bool(prefix) and sum(key.startswith(prefix) for key in makers) == 1
+    return NEWEST if choice == NEWEST else matches[0]
 
 
 def _label(maker: Maker) -> str:

@@ -15,7 +15,7 @@ from ares import media, registry
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import AresError, MediaError, RequestError
 from ares.settings import settings_from_environment
-from ares.store.sync import pin_maker, segment_id
+from ares.store.sync import pin_makers, segment_id
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
 
@@ -183,7 +183,7 @@ def test_another_segmenter_replaces_the_segments_and_the_values_of_the_old_ones(
     assert ws.stores.tables.segments.count() == 9
     assert run(ws, "judge") == [(9, 9, 0, 0)]
     assert column(ws, "first_second") == [0.0] * 3
-    pin_maker(ws.stores.annotations, "halves", HALVES.maker_id)
+    pin_makers(ws.stores.annotations, {"halves": HALVES.maker_id})
     ws.sync()
     assert column(ws, "labels") == [["part 0", "part 1"]] * 3
     assert ws.stores.tables.segments.count() == 6

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ares.annotation import Annotation, Maker, make_segment_id
 from ares.errors import StoreError
 from ares.store.annotations import AnnotationStore
-from ares.store.sync import pin_maker
+from ares.store.sync import pin_makers
 from tests.ares.store.sync.makers import (
     CAPTIONERS,
     CONSENSUS,
@@ -233,10 +233,10 @@ def _pin(step: Step, store: AnnotationStore, pins: dict[str, str]) -> None:
     if annotator not in {maker.annotator for maker in store.makers().values()}:
         return
     if step.kind == "unpin":
-        pin_maker(store, annotator, "newest")
+        pin_makers(store, {annotator: "newest"})
         pins.pop(annotator, None)
     elif step.maker.maker_id in store.makers():
-        pins[annotator] = pin_maker(store, annotator, step.maker.maker_id)
+        pins |= pin_makers(store, {annotator: step.maker.maker_id})
 
 
 def without_empty(rows: Iterator[Row], hidden: set[str]) -> list[Row]:

@@ -18,7 +18,7 @@ from ares.store import Stores, open_stores, reset_applied_sequence
 from ares.store.annotations.memory import MemoryAnnotationStore
 from ares.store.database import Tables
 from ares.store.lance import episode_schema
-from ares.store.sync import apply, apply_log, changes, pin_maker, progress
+from ares.store.sync import apply, apply_log, changes, pin_makers, progress
 from tests.ares.store.sync.histories import Step, Writer, histories, play, without_empty
 from tests.ares.store.sync.makers import MAKERS, OUTCOMES
 from tests.ares.store.sync.oracle import Oracle, Row
@@ -91,7 +91,7 @@ def test_a_pin_is_followed_where_the_log_has_nothing_new() -> None:
     writer.flush()
     apply_log(tables, store)
     assert memory_tables.episodes.rows["a"].get("conflict") is None
-    pins = {"outcome": pin_maker(store, "outcome", OUTCOMES[0].maker_id)}
+    pins = pin_makers(store, {"outcome": OUTCOMES[0].maker_id})
     apply_log(tables, store)
     assert memory_tables.episodes.rows["a"]["conflict"] == "source: success, outcome: failure"
     log = [annotation for _, annotation in store.read()]

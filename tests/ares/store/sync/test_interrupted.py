@@ -8,7 +8,7 @@ import pytest
 
 from ares.store.annotations.memory import MemoryAnnotationStore
 from ares.store.database import Tables
-from ares.store.sync import apply, apply_log, pin_maker, progress
+from ares.store.sync import apply, apply_log, pin_makers, progress
 from tests.ares.store.sync.histories import Step, Writer, apply_quietly
 from tests.ares.store.sync.makers import GUESTS
 from tests.ares.store.sync.tables_in_memory import RowsInMemory, StateInMemory, TablesInMemory
@@ -88,7 +88,7 @@ def _played(cutter: _Cutter, writes: int | None) -> tuple[Any, bool]:
         writer.flush()
         if steps is _BEFORE:
             apply_log(tables, store)
-            pin_maker(store, "guest", GUESTS[0].maker_id)
+            pin_makers(store, {"guest": GUESTS[0].maker_id})
     was_cut = False
     cutter.left = writes
     try:
