@@ -124,6 +124,8 @@ def _write_captions(workload: HybridWorkload, rows: int) -> list[str]:
         columns = {
             "annotation_id": [f"c{number}" for number in range(first, first + count)],
             "episode_id": np.repeat(ids, rows_per_episode),
+            "annotator": ["caption"] * count,
+            "segment_id": [f"s{number}" for number in range(first, first + count)],
             "start_seconds": begin,
             "stop_seconds": begin + 1,
             "camera": ["front"] * count,
