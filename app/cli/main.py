@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     selected = next((argument for argument in arguments if not argument.startswith("-")), "")
     args = build_parser(selected).parse_args(arguments)
     if argv is None and args.command in _WITHOUT_PANDAS:
-        from ares.jobs import without_pandas
+        from ares.process_tuning import without_pandas
 
         without_pandas()
     try:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ares.jobs.failure_log import FAILURES, FailureLog, record_job, utc_now
     from ares.jobs.local import LocalEngine
     from ares.jobs.pipeline import PipelineStage, run_pipeline
-    from ares.jobs.process_tuning import tune_garbage_collector, tuned_garbage_collector, without_pandas
     from ares.jobs.progress import Progress
     from ares.jobs.report import Report
     from ares.jobs.worker_process import available_cores
@@ -34,10 +33,7 @@ __all__ = [
     "open_engine",
     "record_job",
     "run_pipeline",
-    "tune_garbage_collector",
-    "tuned_garbage_collector",
     "utc_now",
-    "without_pandas",
 ]
 
 __getattr__ = lazy_exports(__name__)

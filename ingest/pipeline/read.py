@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ares.io import describe_os_error
-from ares.jobs import WorkerPool, tune_garbage_collector, utc_now, without_pandas
+from ares.jobs import WorkerPool, utc_now
 from ares.media import stamp_record
+from ares.process_tuning import tune_garbage_collector, without_pandas
 from ares.store.annotations import annotation_to_row
 from ares.store.lance import EpisodeBatch, encode_records
 from ingest.checks import CHECKER, CheckFinding, check_record, findings_annotation

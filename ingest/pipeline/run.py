@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
-from ares.jobs import Engine, Report, available_cores, engine_or_local, record_job, tuned_garbage_collector
+from ares.jobs import Engine, Report, available_cores, engine_or_local, record_job
+from ares.process_tuning import tuned_garbage_collector
 from ingest.base import IngestOptions, Source
 from ingest.detect import open_sources
 from ingest.pipeline.check_log import CheckLog, check_unchecked_episodes

@@ -30,7 +30,7 @@ ABOVE = {
 }
 # Floors inside `ares`, lowest first: a module may import from its own floor and those below.
 FLOORS = (
-    {"lazy_exports", "errors"},
+    {"lazy_exports", "errors", "process_tuning"},
     {"settings", "registry"},
     {"episode", "annotation"},
     {"io", "formats", "rubric"},

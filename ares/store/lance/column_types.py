@@ -22,6 +22,10 @@ _PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
+# Types of which every value fits: a whole number may be too large, a time may not be one.
+_PLAIN_TYPES: Mapping[str, type] = {"bool": bool, "float64": float, "string": str}
+
+
 def type_mismatch(value: Json, column_type: str, column: str, choices: Sequence[str] = ()) -> str:
     """Why a value does not fit a column, or "".
 
@@ -31,7 +35,7 @@ def type_mismatch(value: Json, column_type: str, column: str, choices: Sequence[
         column: Name of the column, for the message.
         choices: The allowed texts; empty allows any.
     """
-    if value is None:
+    if value is None or (not choices and type(value) is _PLAIN_TYPES.get(column_type)):
         return ""
     fits = isinstance(value, _PYTHON_TYPES[column_type]) and isinstance(value, bool) == (
         column_type == "bool"

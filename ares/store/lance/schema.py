@@ -298,7 +298,7 @@ def _extra_lists(extras: Sequence[Iterable[tuple[str, Signal]]]) -> pa.ListArray
 def valid_utf8(value: Any) -> Any:
     """A text, or a list of texts, that Arrow can store: a lone surrogate, which JSON allows, becomes "?"."""
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
     return [valid_utf8(text) for text in value] if isinstance(value, list | tuple) else value
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ares.annotation import Annotation, Maker
 from ares.store.filters import batched
 from ares.store.lance import to_arrow_value
+from ares.store.sync.columns import fit_values
 from ares.store.sync.makers import (
     DISAGREEMENT,
     MakerCatalog,
@@ -90,6 +91,12 @@ class ChangeCollector:
         self._annotations = annotations
         self._episode_columns, self._segment_columns = episode_columns, segment_columns
         self._mixed = mixed
+        # Once per maker: a log has few makers and many annotations.
+        self._rules = {
+            maker_id: episode_columns.rules(maker.columns)
+            for maker_id, maker in catalog.makers.items()
+            if maker.subject_kind != "segment"
+        }
         self._current_only = {key for key, maker in catalog.makers.items() if needs_current(maker)}
         self._pending: dict[frozenset[str], set[str]] = {}  # episodes to resolve, by group
 
@@ -172,7 +179,7 @@ class ChangeCollector:
             self._pending.setdefault(self.catalog.groups[maker.annotator], set()).add(annotation.episode_id)
             return
         label = partial(describe, annotation)
-        values = self._episode_columns.fit(annotation.value, label, changes.errors, maker.columns)
+        values = fit_values(annotation.value, label, changes.errors, self._rules[annotation.maker_id])
         if annotation.maker_id in self._current_only:
             name = maker.annotator
             values |= {stale_column(name): False, maker_column(name): annotation.maker_id}

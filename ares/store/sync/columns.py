@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.annotation import Column, Maker
 from ares.episode import Json
@@ -43,7 +43,7 @@ class ColumnTypes:
         errors: list[str],
         columns: Iterable[Column],
     ) -> Row:
-        """The values that fit their columns, as Arrow takes them; messages about the others go to `errors`.
+        """The values that fit their columns; see `fit_values`.
 
         Args:
             values: Value by column name; other keys are ignored.
@@ -51,23 +51,59 @@ class ColumnTypes:
             errors: Messages are added to it.
             columns: The columns as their maker declares them.
         """
-        row: Row = {}
-        for column in columns:
-            if column.name in values:
-                error = self._mismatch(column, values[column.name])
-                if error:
-                    errors.append(f"{error} in {label()}")
-                else:
-                    row[column.name] = to_arrow_value(values[column.name], self.types[column.name])
-        return row
+        return fit_values(values, label, errors, self.rules(columns))
 
-    def _mismatch(self, column: Column, value: Json) -> str:
+    def rules(self, columns: Iterable[Column]) -> list[FitRule]:
+        """What the values of columns have to be."""
+        return [
+            FitRule(
+                name=column.name,
+                type_name=self.types[column.name],
+                choices=column.choices,
+                refusal=self._refusal(column),
+            )
+            for column in columns
+        ]
+
+    def _refusal(self, column: Column) -> str:
         if column.name in self._source_columns:
             return f"{column.name!r} is a column of the source"
         type_name = self.types[column.name]
         if type_name != column.episode_type:
             return f"column {column.name!r} is {type_name}, but its maker declares {column.episode_type}"
-        return type_mismatch(value, type_name, column.name, column.choices)
+        return ""
+
+
+class FitRule(NamedTuple):
+    """What the values of one column have to be.
+
+    Attributes:
+        name: The column.
+        type_name: Its type, see `ares.annotation.ColumnType`.
+        choices: The allowed texts; empty allows any.
+        refusal: Why no value can be taken, or "".
+    """
+
+    name: str
+    type_name: str
+    choices: tuple[str, ...]
+    refusal: str
+
+
+def fit_values(
+    values: Mapping[str, Json], label: Callable[[], str], errors: list[str], rules: Iterable[FitRule]
+) -> Row:
+    """The values that fit their columns, as Arrow takes them; messages about the others go to `errors`."""
+    row: Row = {}
+    for name, type_name, choices, refusal in rules:
+        if name in values:
+            value = values[name]
+            error = refusal or type_mismatch(value, type_name, name, choices)
+            if error:
+                errors.append(f"{error} in {label()}")
+            else:
+                row[name] = to_arrow_value(value, type_name)
+    return row
 
 
 def episode_column_types(

@@ -84,23 +84,9 @@ class MakerCatalog:
         """Whether an annotation is the ruling of a person on one criterion."""
         return bool(annotation.part) and self.makers[annotation.maker_id].kind == "person"
 
-    def mixes(self, annotation: Annotation) -> bool:
-        """Whether an annotation is of a kind that makes its group mixed by itself."""
-        return bool(
-            annotation.part
-            or annotation.ordinal
-            or annotation.revision
-            or annotation.maker_id in self._mixing_makers
-            or self._lacks_columns(annotation)
-        )
-
-    def _lacks_columns(self, annotation: Annotation) -> bool:
-        """Whether an annotation fills no columns, so that what describes it does not fill those of the episode."""
-        columns = self._lead_columns.get(annotation.maker_id)
-        return columns is not None and columns.isdisjoint(annotation.value)
-
     @cached_property
-    def _mixing_makers(self) -> set[str]:
+    def mixing_makers(self) -> set[str]:
+        """Makers of which every annotation makes their group mixed."""
         return {
             maker.maker_id
             for maker in self.makers.values()
@@ -114,7 +100,7 @@ class MakerCatalog:
         }
 
     @cached_property
-    def _lead_columns(self) -> dict[str, set[str]]:
+    def lead_columns(self) -> dict[str, set[str]]:
         """The columns by maker that say whether a grade of an annotation is a grade of its episode."""
         return {
             maker.maker_id: _lead_columns(maker)

@@ -186,7 +186,14 @@ def test_a_crash_at_any_step_is_mended(
         ids[0], value={"text": "open it", "caption": "open it"}, maker_id=_CAPTION.maker_id
     )
     verdict = {"grade": "not_acceptable", "acceptable": False, "score": 0.25}
+    earlier = make_annotation(
+        ids[2], value={"text": "hold it", "caption": "hold it"}, maker_id=_CAPTION.maker_id
+    )
+    sqlite.append([earlier])
+    apply_log(tables, sqlite)
+    # A grade beside its caption is written with it, one of an earlier caption alone.
     sqlite.append([motion(ids[1], path_length=1.0), caption, _graded(make_annotation, caption, verdict)])
+    sqlite.append([_graded(make_annotation, earlier, verdict)])
     owner = progress._StateTable if step == "save" else type(getattr(tables, step.split(".")[0]))
     name = step.split(".")[-1]
     original = getattr(owner, name)
@@ -201,13 +208,13 @@ def test_a_crash_at_any_step_is_mended(
         with pytest.raises(KeyboardInterrupt):
             apply_log(tables, sqlite)
 
-    assert apply_log(tables, sqlite) == 3
+    assert apply_log(tables, sqlite) == 4
     repaired = _all(tables)
     reset_applied_sequence(tables)
-    assert apply_log(tables, sqlite) == 3
+    assert apply_log(tables, sqlite) == 5
     assert _all(tables) == repaired
     assert tables.episodes.count("grade = 'not_acceptable' AND caption = 'open it'") == 1
-    assert tables.segments.count("NOT acceptable AND score = 0.25") == 1
+    assert tables.segments.count("NOT acceptable AND score = 0.25") == 2
     assert tables.episodes.count() == 5
 
 
