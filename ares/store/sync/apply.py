@@ -7,7 +7,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import StoreError
-from ares.process_tuning import tuned_garbage_collector
 from ares.store.annotations import AnnotationStore, LogEntry
 from ares.store.filters import batched, ids_filter
 from ares.store.lance import arrow_type, episode_schema, segment_schema
@@ -47,12 +46,6 @@ def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     Raises:
         StoreError: Some values do not have the declared type; all others have been applied by then.
     """
-    # Hundreds of thousands of annotations in no reference cycle: searching them for some took a third of the time.
-    with tuned_garbage_collector():
-        return _apply_log(tables, annotations)
-
-
-def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     # Numbers of annotations that existed already stay unused: the end of the log may lie behind its last annotation.
     end = annotations.last_sequence()
     catalog = MakerCatalog(annotations.makers())
