@@ -39,7 +39,7 @@ class Options:
     device: str = ""
     values: Mapping[str, Json] = field(default_factory=dict)
 
-    def of(self, model: type[OwnOptions]) -> OwnOptions:
+    def parse(self, model: type[OwnOptions]) -> OwnOptions:
         """The own options of the annotator that a factory makes. Raises RequestError for a wrong value."""
         return parse_options(model, self.values)
 

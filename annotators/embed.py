@@ -38,7 +38,7 @@ class EmbedOptions(AnnotatorOptions):
 @takes_options(EmbedOptions)
 def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
     """An annotator that fills the vector table of one embedding space. Raises ModelError without its model."""
-    own = options.of(EmbedOptions)
+    own = options.parse(EmbedOptions)
     spec = absolute_spec(options.model or options.settings.embed_model)
     encoder = load_named_encoder(spec, options.device)
     _register_space(stores, encoder, spec)

@@ -34,7 +34,7 @@ AnyFactory = TypeVar("AnyFactory", bound=Callable[..., Any])
 
 
 def takes_options(model: type[AnnotatorOptions]) -> Callable[[AnyFactory], AnyFactory]:
-    """Declare the options of the annotator that a factory makes; the factory reads them by `options.of(model)`."""
+    """Declare the options of the annotator that a factory makes; the factory reads them by `options.parse(model)`."""
 
     def declare(factory: AnyFactory) -> AnyFactory:
         setattr(factory, _MODEL_ATTRIBUTE, model)

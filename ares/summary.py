@@ -159,7 +159,7 @@ def describe_makers(stores: Stores) -> dict[str, Json]:
     counts = stores.annotations.count_annotations(list(catalog.makers))
     names = sorted({maker.annotator for maker in catalog.makers.values()})
     return {
-        name: [_maker(maker, catalog, counts.get(maker.maker_id, 0)) for maker in catalog.of([name])]
+        name: [_maker(maker, catalog, counts.get(maker.maker_id, 0)) for maker in catalog.makers_of([name])]
         for name in names
     }
 

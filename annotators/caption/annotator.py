@@ -71,7 +71,7 @@ def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
         RequestError: The layout or the model spec cannot be read.
         ModelError: The model cannot be loaded.
     """
-    own = options.of(CaptionOptions)
+    own = options.parse(CaptionOptions)
     layout = parse_layout(own.layout)
     spec = options.model or options.settings.caption_model
     vlm = load_vlm(spec, options, _MAX_NEW_TOKENS)

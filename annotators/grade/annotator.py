@@ -74,7 +74,7 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         RequestError: The rubric or the judge's spec cannot be read, or all captioners are of the judge's model family.
         ModelError: The judge cannot be loaded.
     """
-    own = options.of(GradeOptions)
+    own = options.parse(GradeOptions)
     rubric = load_rubric(own.rubric)
     judge = _load_judge(options, own, stores, rubric)
     captioners = _captioners(stores)

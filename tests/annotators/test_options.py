@@ -60,14 +60,14 @@ def seen() -> Iterator[Seen]:
 
     @takes_options(SceneOptions)
     def make_scene(options: Options, stores: Stores) -> Annotator:
-        own = options.of(SceneOptions)
+        own = options.parse(SceneOptions)
         seen["scene"] = own
         maker = Maker(annotator="scene", version="1", settings=own.maker_settings())
         return Annotator(maker=maker, process=lambda works: [])
 
     @takes_options(ColourOptions)
     def make_colour(options: Options, stores: Stores) -> Annotator:
-        own = options.of(ColourOptions)
+        own = options.parse(ColourOptions)
         seen["colour"] = own
         return Annotator(maker=Maker(annotator="colour", version="1"), process=lambda works: [])
 
@@ -156,7 +156,7 @@ def test_a_wrong_option_is_named_before_anything_is_loaded(
 
 def test_a_factory_that_is_called_directly_refuses_what_it_does_not_have(options: Options) -> None:
     with pytest.raises(RequestError, match=r"^no option 'layout': there are: frame_count$"):
-        replace(options, values={"layout": "tiles"}).of(ColourOptions)
+        replace(options, values={"layout": "tiles"}).parse(ColourOptions)
 
 
 def test_a_wrong_layout_says_which_there_are(load: Callable[..., None]) -> None:
@@ -171,4 +171,4 @@ def test_an_option_that_cannot_change_values_is_not_part_of_the_maker() -> None:
 
 def test_options_travel_to_workers(options: Options) -> None:
     travelled = pickle.loads(pickle.dumps(replace(options, values={"frame_count": 2})))
-    assert travelled.of(ColourOptions) == ColourOptions(frame_count=2)
+    assert travelled.parse(ColourOptions) == ColourOptions(frame_count=2)

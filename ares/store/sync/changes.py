@@ -135,8 +135,8 @@ class ChangeCollector:
         names = {*group, *compared}
         empty = dict.fromkeys(self.catalog.episode_columns(group))
         empty_segment = dict.fromkeys(self.catalog.segment_columns(group))
-        maker_ids = {maker.maker_id for maker in self.catalog.of(group)}
-        read_makers = [maker.maker_id for maker in self.catalog.of(names)]
+        maker_ids = {maker.maker_id for maker in self.catalog.makers_of(group)}
+        read_makers = [maker.maker_id for maker in self.catalog.makers_of(names)]
         for ids in batched(episode_ids, _EPISODES_PER_READ):
             by_episode = _by_episode(self._annotations.find_annotations(ids, maker_ids=read_makers))
             for episode_id in ids:

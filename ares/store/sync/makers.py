@@ -71,7 +71,7 @@ class MakerCatalog:
             ordered += ready or sorted(after.keys() - set(ordered))
         return ordered
 
-    def of(self, names: Collection[str]) -> list[Maker]:
+    def makers_of(self, names: Collection[str]) -> list[Maker]:
         """The makers of some annotators."""
         return [maker for maker in self.makers.values() if maker.annotator in names]
 
@@ -110,7 +110,7 @@ class MakerCatalog:
 
     def upstream(self, maker: Maker) -> list[Maker]:
         """The makers whose annotations or segments a maker describes."""
-        return self.of(maker.after) if maker.subject_kind != "episode" else []
+        return self.makers_of(maker.after) if maker.subject_kind != "episode" else []
 
     @cached_property
     def described(self) -> set[str]:
@@ -128,7 +128,7 @@ class MakerCatalog:
             return self.pins[annotator]
         candidates = [
             (self.maker_sequences[maker.maker_id], maker.maker_id)
-            for maker in self.of([annotator])
+            for maker in self.makers_of([annotator])
             if maker.kind not in _RANKS and maker.maker_id in self.maker_sequences
         ]
         return max(candidates, default=(0, ""))[1]
@@ -150,12 +150,14 @@ class MakerCatalog:
     def episode_columns(self, names: Collection[str]) -> dict[str, str]:
         """Type by name of the columns that some annotators fill in the episodes table."""
         return {
-            column.name: column.episode_type for maker in self.of(names) for column in _on_episodes(maker)
+            column.name: column.episode_type
+            for maker in self.makers_of(names)
+            for column in _on_episodes(maker)
         }
 
     def segment_columns(self, names: Collection[str]) -> dict[str, str]:
         """Type by name of the columns that some annotators fill in the segments table."""
-        return {column.name: column.type for maker in self.of(names) for column in on_segments(maker)}
+        return {column.name: column.type for maker in self.makers_of(names) for column in on_segments(maker)}
 
     def declared_schema(self) -> pa.Schema:
         """Every column of the episodes table that a maker declares or that follows from it."""

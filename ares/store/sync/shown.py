@@ -105,7 +105,7 @@ def _shown_subjects(
     catalog: MakerCatalog, shown: Mapping[str, Sequence[Annotation]], name: str
 ) -> Callable[[Annotation], bool]:
     """Whether the subject of an annotation is shown."""
-    before = {upstream for maker in catalog.of([name]) for upstream in maker.after}
+    before = {upstream for maker in catalog.makers_of([name]) for upstream in maker.after}
     upstream_annotations = [annotation for upstream in before for annotation in shown.get(upstream, ())]
     ids = {annotation.annotation_id for annotation in upstream_annotations}
     ids |= {segment_id(annotation) for annotation in upstream_annotations}
@@ -288,7 +288,7 @@ def _described_subjects(
 ) -> set[str]:
     """The shown segments or annotations that an annotator of them describes, or has yet to describe."""
     subjects: set[str] = set()
-    for maker in catalog.of([name]):
+    for maker in catalog.makers_of([name]):
         upstream = [annotation for other in maker.after for annotation in shown.get(other, ())]
         if maker.subject_kind == "segment":
             subjects.update(map(segment_id, upstream))

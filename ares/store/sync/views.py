@@ -53,7 +53,7 @@ def _is_current(makers: pa.Array, catalog: MakerCatalog, name: str) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    current = [maker.maker_id for maker in catalog.of([name]) if not catalog.is_stale(maker)]
+    current = [maker.maker_id for maker in catalog.makers_of([name]) if not catalog.is_stale(maker)]
     return pc.is_in(makers, value_set=pa.array(current, pa.string()))
 
 

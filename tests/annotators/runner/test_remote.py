@@ -211,7 +211,7 @@ def test_a_worker_gets_the_options_of_its_annotator(
 ) -> None:
     @takes_options(WordOptions)
     def factory(options: Options, stores: Stores) -> Annotator:
-        word = options.of(WordOptions).word
+        word = options.parse(WordOptions).word
         maker = Maker(annotator="fragile", version="1", settings={"word": word})
         return Annotator(
             maker=maker,

@@ -37,7 +37,7 @@ def guest() -> Iterator[list[GuestOptions]]:
 
     @takes_options(GuestOptions)
     def factory(options: Options, stores: Stores) -> Annotator:
-        received.append(options.of(GuestOptions))
+        received.append(options.parse(GuestOptions))
         return Annotator(maker=Maker(annotator="guest", version="1"), process=lambda works: [])
 
     annotators.add("guest", factory)

@@ -43,7 +43,7 @@ class JudgeOptions(AnnotatorOptions):
 @takes_options(JudgeOptions)
 def make_judge(options: Options, stores: Stores) -> Annotator:
     """An annotator of the segments that the annotator `segment` makes, also of those made in the same run."""
-    own = options.of(JudgeOptions)
+    own = options.parse(JudgeOptions)
     maker = Maker(
         annotator="success",
         version="1",

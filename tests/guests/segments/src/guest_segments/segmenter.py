@@ -43,7 +43,7 @@ class Part(NamedTuple):
 @takes_options(SegmenterOptions)
 def make_segmenter(options: Options, stores: Stores) -> Annotator:
     """An annotator of episodes whose annotations are segments."""
-    own = options.of(SegmenterOptions)
+    own = options.parse(SegmenterOptions)
     maker = Maker(
         annotator="segment",
         version="1",
