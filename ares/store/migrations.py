@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +60,13 @@ def _add_subjects(stores: Stores) -> None:
     if segments is not None and "segment_id" not in segments.schema.names:
         connection.drop_table("segments")
     reset_applied_sequence(stores.tables)
-    # Values that fit no column are told again by the next job.
-    with suppress(StoreError):
+    try:
         stores.sync()
-    if applied_sequence(stores.tables) < stores.annotations.last_sequence():
-        stores.sync()
+    except StoreError as error:
+        # Values that fit no column cost themselves alone: everything else is applied by then.
+        if applied_sequence(stores.tables) < stores.annotations.last_sequence():
+            raise
+        print(f"migrating {stores.path}: {error}", file=sys.stderr)
     if segments is not None:
         stores.tables.optimize()
 

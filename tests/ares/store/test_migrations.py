@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,20 @@ def test_a_killed_migration_is_taken_up(
     process = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert process.returncode == -signal.SIGKILL, process.stderr
     assert content(old_workspace) == migrated
+
+
+def test_a_value_that_fits_no_column_is_told_and_stops_nothing(
+    old_workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = SqliteAnnotationStore(old_workspace / "annotations.sqlite")
+    motion = next(entry.annotation for entry in log.read() if entry.annotation.name == "motion")
+    log.append([replace(motion, value={"path_length": "far"}, start_seconds=0.5)])
+    log.close()
+    stores = open_stores(str(old_workspace), settings_from_environment({}))
+    assert "'path_length' is float64, but got 'far'" in capsys.readouterr().err
+    assert json.loads((old_workspace / "workspace.json").read_text())["format"] == 2
+    assert stores.tables.segments.count() > 0
+    stores.close()
 
 
 def test_two_processes_migrate_at_once(old_workspace: Path, migrated: dict[str, Any]) -> None:
