@@ -2,15 +2,15 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo app test check bench lock clean run-env dev-env
+.PHONY: help demo app test check bench lock clean run-env dev-env app-env
 
 help: ## Say what can be made
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: run-env ## Run the whole job on the sample, then open the dashboard (ARGS="--no-serve --json")
 	@$(BIN)/ares demo $(ARGS)
 
-app: run-env ## Open the dashboard of a workspace (ARGS="-w FOLDER")
+app: app-env ## Open the dashboard of a workspace, without models where there are none (ARGS="-w FOLDER")
 	@$(BIN)/ares app $(ARGS)
 
 test: dev-env ## Run every test (ARGS="-k NAME -x")
@@ -38,3 +38,6 @@ run-env:
 
 dev-env:
 	@scripts/setup.sh dev
+
+app-env:
+	@scripts/setup.sh app

@@ -32,12 +32,14 @@ class Options:
         device: torch device, or "" for a GPU when there is one.
         values: Values of annotators' own options: "layout" for all annotators that have it, "caption.layout" for
             one of them. A factory gets those of its annotator, by field.
+        load_models: False for an estimate: no model is loaded, no server asked, and nothing stored.
     """
 
     settings: Settings
     model: str = ""
     device: str = ""
     values: Mapping[str, Json] = field(default_factory=dict)
+    load_models: bool = True
 
     def parse(self, model: type[OwnOptions]) -> OwnOptions:
         """The own options of the annotator that a factory makes. Raises RequestError for a wrong value."""
@@ -150,7 +152,8 @@ class Annotator:
     Attributes:
         maker: Name, version, model and settings, stored with its annotations. It says what the annotator describes:
             one Work per episode, per segment, or per annotation of the annotators that `maker.after` names.
-        process: Works on a batch; one Result or AresError per Work, in order. Any other exception is a bug.
+        process: Works on a batch; one Result or AresError per Work, in order. After an exception the batch is repeated
+            Work by Work, and only the one that raises has failed.
         select_frames: Seconds per camera that it needs decoded, of one subject and its span; all annotators of a run
             share one decoding.
         needs_signals: Whether it needs the trajectory.
@@ -158,6 +161,7 @@ class Annotator:
         workers: Calls at the same time (several only for remote models).
         space: Name of the embedding space that its vectors belong to, or "" when each vector names its own.
         estimate: Expected cost of one Work.
+        warnings: What a person should know before the run; written at its start and part of its report.
     """
 
     maker: Maker
@@ -168,6 +172,7 @@ class Annotator:
     workers: int = 1
     space: str = ""
     estimate: Callable[[Subject], Cost] = no_cost
+    warnings: Sequence[str] = ()
 
 
 Factory = Callable[[Options, "Stores"], Annotator]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import Field
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
-from annotators.models import NamedEncoder, absolute_spec, encoder_name, load_named_encoder
+from annotators.models import NamedEncoder, absolute_spec, encoder_name, load_encoder_for
 from annotators.options import AnnotatorOptions, takes_options
 from annotators.runner import CameraSeconds
 from ares.annotation import Maker
@@ -40,8 +40,9 @@ def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
     """An annotator that fills the vector table of one embedding space. Raises ModelError without its model."""
     own = options.parse(EmbedOptions)
     spec = absolute_spec(options.model or options.settings.embed_model)
-    encoder = load_named_encoder(spec, options.device)
-    _register_space(stores, encoder, spec)
+    encoder = load_encoder_for(spec, options, stores)
+    if options.load_models:
+        _register_space(stores, encoder, spec)
     settings: dict[str, Json] = {
         "rate_hz": _RATE_HZ,
         "fewest": _MIN_FRAMES,

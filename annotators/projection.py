@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from annotators.base import Annotator, Options, Result, Work, new_annotation
 from ares.annotation import Column, Maker, short_hash
 from ares.episode import Json
-from ares.errors import AresError, ModelError, RequestError
+from ares.errors import AresError, ModelError
+from ares.extras import missing_extra
 from ares.search import choose_space
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def make_map_annotator(options: Options, stores: Stores) -> Annotator:
         RequestError: There are no frame vectors, or umap-learn is not installed.
     """
     space = choose_space(stores)
-    sample = _sample(stores, space.name)
+    sample = _sample(stores, space.name, store=options.load_models)
     settings: dict[str, Json] = {
         "neighbors": _NEIGHBORS,
         "min_dist": _MIN_DIST,
@@ -112,7 +113,7 @@ def fit_map(means: dict[str, NDArray[np.float32]]) -> FittedMap | ModelError:
     return FittedMap(model, list(means))
 
 
-def _sample(stores: Stores, space: str) -> tuple[str, ...]:
+def _sample(stores: Stores, space: str, store: bool) -> tuple[str, ...]:
     """The ids that the map is fitted to; stored, so that the map stays the same while the workspace grows a little."""
     existing, episode_count = (
         stores.annotations.get_document(_MAP_SAMPLES, space),
@@ -122,9 +123,9 @@ def _sample(stores: Stores, space: str) -> tuple[str, ...]:
         return tuple(existing["sample"])
     # Ids are hashes: the smallest are a fair sample, and the same one every time.
     sample = heapq.nsmallest(_SAMPLE_SIZE, chain.from_iterable(stores.tables.episodes.id_batches()))
-    stores.annotations.put_documents(
-        _MAP_SAMPLES, {space: {"episodes": episode_count, "sample": list[Json](sample)}}
-    )
+    if store:
+        document: Json = {"episodes": episode_count, "sample": list[Json](sample)}
+        stores.annotations.put_documents(_MAP_SAMPLES, {space: document})
     return tuple(sample)
 
 
@@ -160,4 +161,4 @@ def _umap_version() -> str:
     try:
         return version("umap-learn")
     except PackageNotFoundError:
-        raise RequestError("a map needs umap-learn", "pip install 'ares-curation[map]'") from None
+        raise missing_extra("umap", "map") from None

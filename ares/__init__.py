@@ -2,41 +2,137 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from ares.arguments import checks_arguments as _checks_arguments
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation
-    from ares.episode import Episode
+    from ares.curation import CurationSet
+    from ares.episode import Episode, Trajectory
+    from ares.errors import AresError
+    from ares.export import ExportReport
+    from ares.jobs import AnnotateEstimate, AnnotateReport, IngestReport
     from ares.search import Hit, Query
-    from ares.workspace import Workspace
+    from ares.status import WorkspaceStatus
+    from ares.workspace import Dashboard, Episodes, SearchResults, StoredEpisode, StoredSet, Workspace
 
 __version__ = "0.1.0"
-__all__ = ["Annotation", "Episode", "Hit", "Query", "Workspace", "__version__", "open"]
+__all__ = [
+    "AnnotateEstimate",
+    "AnnotateReport",
+    "Annotation",
+    "AresError",
+    "CurationSet",
+    "Dashboard",
+    "Episode",
+    "Episodes",
+    "ExportReport",
+    "Hit",
+    "IngestReport",
+    "Query",
+    "SearchResults",
+    "StoredEpisode",
+    "StoredSet",
+    "Trajectory",
+    "Workspace",
+    "WorkspaceStatus",
+    "__version__",
+    "app",
+    "open",
+]
 
 _MODULES = {
+    "AnnotateEstimate": "ares.jobs",
+    "AnnotateReport": "ares.jobs",
     "Annotation": "ares.annotation",
+    "AresError": "ares.errors",
+    "CurationSet": "ares.curation",
+    "Dashboard": "ares.workspace",
     "Episode": "ares.episode",
-    "Hit": "ares.search.query",
-    "Query": "ares.search.query",
+    "Episodes": "ares.workspace",
+    "ExportReport": "ares.export",
+    "Hit": "ares.search",
+    "IngestReport": "ares.jobs",
+    "Query": "ares.search",
+    "SearchResults": "ares.workspace",
+    "StoredEpisode": "ares.workspace",
+    "StoredSet": "ares.workspace",
+    "Trajectory": "ares.episode",
     "Workspace": "ares.workspace",
+    "WorkspaceStatus": "ares.status",
 }
 
 
-def open(path: str | None = None) -> Workspace:
-    """Open the workspace in a folder or at an object-store URI, creating it when it does not exist.
+@_checks_arguments
+def open(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Workspace:
+    """Open the workspace in a folder or at an object-store URI.
+
+        >>> ws = ares.open("curation")
+        >>> ws = ares.open("new", create=True)
+        >>> with ares.open("curation") as ws:
+        ...     print(len(ws.episodes))
 
     Args:
         path: Folder or URI; the default is ARES_WORKSPACE, else ./ares-workspace.
+        create: Create it when the folder is empty or does not exist; else nothing is written.
 
     Raises:
-        RequestError: The folder holds something else, or an object store is to be used without MongoDB.
+        RequestError: There is no workspace, the folder holds something else, or an object store is to be used without
+            MongoDB.
         StoreError: A newer version wrote the workspace, or its location cannot be reached.
     """
     from ares.settings import settings_from_environment
     from ares.workspace import open_workspace
 
     settings = settings_from_environment()
-    return open_workspace(path or settings.workspace, settings)
+    return open_workspace(path or settings.workspace, settings, create=create)
+
+
+@_checks_arguments
+def app(
+    workspace: Workspace,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8501,
+    open_browser: bool = True,
+    export_dirs: Sequence[str] = (),
+    query_seconds: float | None = None,
+    trusted_proxies: Sequence[str] = (),
+) -> Dashboard:
+    """Serve the dashboard of a workspace in the background, until it is closed or the process ends.
+
+    `ares app` serves until interrupted.
+
+        >>> dashboard = ares.app(ares.open("curation"))
+        >>> dashboard.url, dashboard.close()
+
+    Args:
+        workspace: The workspace to show.
+        host: Address to listen on; beyond this machine a password is needed.
+        port: Port to listen on; 0 for any free one.
+        open_browser: Whether to open the browser.
+        export_dirs: Folders below which pages may export; by default those of the settings, else one in the workspace.
+        query_seconds: Time limit of each query of a page; by default that of the settings.
+        trusted_proxies: Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto count.
+
+    Raises:
+        RequestError: The port is in use, the host needs a password, an option cannot be read, or the extra `app` is not
+            installed.
+    """
+    from ares.workspace import app_operation
+
+    return app_operation()(
+        workspace,
+        host=host,
+        port=port,
+        open_browser=open_browser,
+        export_dirs=export_dirs,
+        query_seconds=query_seconds,
+        trusted_proxies=trusted_proxies,
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
-Kind = Literal["mp4", "tfrecord", "hdf5", "mcap", "parquet"]
+Kind = Literal["mp4", "tfrecord", "hdf5", "mcap", "bag", "parquet", "zarr"]
 Channels = Literal["rgb", "bgr"]
+# Topics of a recording: their images have clocks of their own.
+TOPIC_KINDS = frozenset({"mcap", "bag"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +26,14 @@ class MediaRef:
         kind: Container format; one reader in ares/media/readers per kind.
         uri: Absolute path or URL of the file.
         start_seconds: First second of the episode inside the file (a span of a shared mp4), or its first row /
-            rate_hz (parquet); 0.0 otherwise.
+            rate_hz (parquet, zarr); 0.0 otherwise.
         stop_seconds: End of the span in the file, half open; start_seconds + duration for image sequences.
         num_frames: Frames in the span.
         rate_hz: Frames per second of the span.
         byte_offset: First byte of the record (tfrecord payload); 0 otherwise.
         byte_size: Bytes of the record, or of a file copied into the workspace; 0 for a whole source file.
-        key: Stream inside the file: feature key (tfrecord), dataset (hdf5), topic (mcap), column (parquet); "" for mp4.
+        key: Stream inside the file: feature key (tfrecord), dataset (hdf5), topic (mcap, bag), column
+            (parquet), array (zarr); "" for mp4.
         channels: Stored order of the colours; "bgr" where the source swapped red and blue by mistake. Decoded frames
             are always RGB.
         stamp: Fingerprint of the file when it was ingested, see `ares.media.fingerprint`; "" when not known.
@@ -147,12 +151,16 @@ class Episode:
     def camera(self, name: str) -> Camera:
         """Return the camera of that name. Raises RequestError that lists the existing names."""
         from ares.errors import RequestError
+        from ares.registry import did_you_mean
 
         for camera in self.cameras:
             if camera.name == name:
                 return camera
-        names = ", ".join(camera.name for camera in self.cameras)
-        raise RequestError(f"no camera {name!r} in episode {self.episode_id}", f"there are: {names}")
+        names = [camera.name for camera in self.cameras]
+        raise RequestError(
+            f"no camera {name!r} in episode {self.episode_id}",
+            f"{did_you_mean(name, names)}there are: {', '.join(names)}",
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,8 +201,36 @@ class Trajectory:
     reward: NDArray[np.float32] | None = None
     extra: Mapping[str, Signal] = field(default_factory=dict)
 
+    def to_pandas(self) -> pd.DataFrame:
+        """The signals as a pandas DataFrame, a row per step: seconds, reward, state.x, ..., action.x, ..., others.
+
+            >>> episode.trajectory.to_pandas().plot(x="seconds")
+
+        Raises:
+            RequestError: pandas is not installed.
+        """
+        from ares.extras import import_optional
+
+        named = [("state", self.state), ("action", self.action), *self.extra.items()]
+        columns: dict[str, NDArray[Any]] = {"seconds": self.timestamps}
+        if self.reward is not None:
+            columns["reward"] = self.reward
+        for name, signal in ((name, signal) for name, signal in named if signal is not None):
+            for number, dimension in enumerate(signal.names):
+                columns[_column_name(name, dimension, columns)] = signal.values[:, number]
+        return import_optional("pandas").DataFrame(columns)
+
     def __repr__(self) -> str:
         return f"Trajectory(steps={len(self.timestamps)}, state={self.state}, action={self.action})"
+
+
+def _column_name(signal: str, dimension: str, columns: Mapping[str, object]) -> str:
+    """For example "state.x"; a number follows where two dimensions have one name."""
+    name = dimension if dimension.startswith(signal) else f"{signal}.{dimension}"
+    number = 2
+    while name in columns:
+        name, number = f"{signal}.{dimension}.{number}", number + 1
+    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

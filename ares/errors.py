@@ -3,11 +3,15 @@
 AresError            printed as one line on the terminal, or shown as one box on a page
   + RequestError     the request cannot be fulfilled: an unknown name, option or folder, a bad filter
       + FilterError  a filter that cannot be parsed, with the position of the mistake
+      + UnknownEpisode, EpisodeIndexError  an episode that does not exist
+      + QueryTimeout a query of the dashboard took longer than its limit
   + SourceError      source data that cannot be read: a record, a video, a line of metadata
   + MediaError       frames that cannot be decoded: a missing file, a codec, a second past the end
   + ModelError       a model, or its server, failed or answered in an unexpected form
   + StoreError       a store that cannot be reached, or holds something unexpected
       + DiskFull     the disk is full: free some space and run the same command again
+      + ReadOnlyWorkspace  the workspace can be read but not written
+  + PluginError      a plug-in raised an exception, or returned what its interface does not allow
 """
 
 
@@ -60,6 +64,18 @@ class FilterError(RequestError):
         return f"  {printable}\n  {' ' * len(before)}^"
 
 
+class QueryTimeout(RequestError):
+    """A query took longer than its limit, and was ended."""
+
+
+class UnknownEpisode(RequestError, KeyError):
+    """No episode has this id; a KeyError too, as the key of a mapping is."""
+
+
+class EpisodeIndexError(RequestError, IndexError):
+    """A view has no episode of this number; an IndexError too, as the index of a sequence is."""
+
+
 class SourceError(AresError):
     """A source, or one record of it, cannot be read."""
 
@@ -78,3 +94,11 @@ class StoreError(AresError):
 
 class DiskFull(StoreError):
     """The disk is full; writing the next record would fail in the same way."""
+
+
+class ReadOnlyWorkspace(StoreError):
+    """The workspace can be read but not written: its folder or its file system is read-only for this user."""
+
+
+class PluginError(AresError):
+    """A plug-in, ours or of another package, raised an exception or returned what its interface does not allow."""

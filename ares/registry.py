@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import PurePath
 from typing import Any
 
-from ares.errors import RequestError
+from ares.errors import AresError, PluginError, RequestError
+from ares.shadowing import refuse_shadowing
 
 Plugin = Callable[..., Any]
 
@@ -39,12 +44,33 @@ class Registry:
         return sorted({*self._added, *(entry.name for entry in self._entries())})
 
     def get(self, name: str) -> Plugin:
-        """Return the plug-in of that name. Raises RequestError for an unknown or ambiguous name."""
+        """Return the plug-in of that name.
+
+        Raises:
+            RequestError: The name is unknown, or several packages declare it.
+            PluginError: The plug-in cannot be imported.
+        """
         if name in self._added:
             return self._added[name]
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
+
+    def package(self, name: str) -> str:
+        """Name of the package that declares a plug-in; "" for one that `add` added, and for an unknown name."""
+        if name in self._added:
+            return ""
+        entries = (entry for entry in self._entries() if entry.name == name)
+        return next((entry.dist.name for entry in entries if entry.dist), "")
+
+    def fault(self, name: str, error: BaseException) -> PluginError:
+        """The error for an exception that a plug-in raised; its reason names the plug-in and its package."""
+        return plugin_fault(self.label(name), error)
+
+    def label(self, name: str) -> str:
+        """How messages name a plug-in: "annotator 'mine' of my-package"."""
+        package = self.package(name)
+        return f"{self.kind} {name!r}{f' of {package}' if package else ''}"
 
     def _load(self, name: str) -> Plugin:
         entries = [entry for entry in self._entries() if entry.name == name]
@@ -54,22 +80,92 @@ class Registry:
                 ", ".join(entry.value for entry in entries),
             )
         if not entries:
-            raise RequestError(f"no {self.kind} {name!r}", f"there are: {', '.join(self.names())}")
-        plugin: Plugin = entries[0].load()
+            hint = did_you_mean(name, self.names())
+            raise RequestError(f"no {self.kind} {name!r}", f"{hint}there are: {', '.join(self.names())}")
+        return self._import(entries[0])
+
+    def _import(self, entry: EntryPoint) -> Plugin:
+        refuse_shadowing(entry.module.partition(".")[0])
+        try:
+            plugin: Plugin = entry.load()
+        except (AresError, KeyboardInterrupt):
+            raise
+        # A package may raise anything while it is imported, and even end the process.
+        except BaseException as error:
+            raise PluginError(
+                f"{self.label(entry.name)} cannot be imported",
+                f"{describe_exception(error)}; repair or uninstall the package",
+            ) from error
         return plugin
 
     def _entries(self) -> tuple[EntryPoint, ...]:
-        return _installed_entry_points(f"ares.{self.kind}s")
+        return tuple(_installed_entry_points().select(group=f"ares.{self.kind}s"))
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """ "did you mean 'caption'? " for the nearest of some names, or ""."""
+    nearest = get_close_matches(name[:100].lower(), list(names), n=1)
+    return f"did you mean {nearest[0]!r}? " if nearest else ""
+
+
+def plugin_fault(label: str, error: BaseException) -> PluginError:
+    """The error for an exception that a plug-in raised.
+
+    Args:
+        label: `Registry.label` of the plug-in.
+        error: What it raised.
+    """
+    location = _location(error)
+    detail = f"{_first_line(error)}{f' ({location})' if location else ''}".strip()
+    fault = PluginError(f"{label} raised {type(error).__name__}", detail)
+    fault.__cause__ = error
+    return fault
+
+
+@contextmanager
+def plugin_faults(label: str) -> Iterator[None]:
+    """Turn every exception of a call into a plug-in into a PluginError; the errors of ARES are left as they are.
+
+    That includes SystemExit: a plug-in that ends the process is a fault of it. KeyboardInterrupt is left.
+    """
+    try:
+        yield
+    except (AresError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise plugin_fault(label, error) from error
+
+
+def describe_exception(error: BaseException) -> str:
+    """Type and first line of an exception: "ValueError: no such column"."""
+    line = _first_line(error)
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def _first_line(error: BaseException) -> str:
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # an exception of a plug-in may be unable to describe itself
+        return ""
+    return lines[0][:300] if lines else ""
+
+
+def _location(error: BaseException) -> str:
+    """File and line that raised it: "annotator.py:12"."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 @cache
-def _installed_entry_points(group: str) -> tuple[EntryPoint, ...]:
-    # Reading the metadata of all installed packages takes 10 to 20 ms, too long for every search.
-    return tuple(entry_points(group=group))
+def _installed_entry_points() -> Any:
+    # Reading the metadata of all installed packages takes 10 to 20 ms, too long for every kind of every search.
+    return entry_points()
 
 
 ingesters = Registry("ingester")
 annotators = Registry("annotator")
 exporters = Registry("exporter")
 encoders = Registry("encoder")
+text_encoders = Registry("text_encoder")
 rankers = Registry("ranker")
+operations = Registry("operation")

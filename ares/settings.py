@@ -1,12 +1,33 @@
-"""Settings from environment variables: where the workspace is and which models to use."""
+"""Settings from environment variables and a config file: where the workspace is and which models to use."""
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ares.errors import RequestError
+
+_CONFIG_NAME = "ares.toml"
+# The variable of each setting; in the config file it has the name on the left.
+_VARIABLES = {
+    "workspace": "ARES_WORKSPACE",
+    "mongo_uri": "ARES_MONGO_URI",
+    "embed_model": "ARES_EMBED_MODEL",
+    "caption_model": "ARES_CAPTION_MODEL",
+    "judge_model": "ARES_JUDGE_MODEL",
+    "price": "ARES_PRICE",
+    "openai_api_key": "OPENAI_API_KEY",
+    "cache": "ARES_CACHE",
+    "media_cache_gb": "ARES_MEDIA_CACHE_GB",
+    "app_password": "ARES_APP_PASSWORD",
+    "export_dirs": "ARES_EXPORT_DIRS",
+    "query_seconds": "ARES_QUERY_SECONDS",
+    "trusted_proxies": "ARES_TRUSTED_PROXIES",
+}
+_SECRET_FIELDS = {"mongo_uri", "openai_api_key", "app_password"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,45 +47,103 @@ class Settings:
         mongo_uri: Server for annotations, or None for the embedded SQLite file (ARES_MONGO_URI).
         embed_model: open_clip model spec (ARES_EMBED_MODEL).
         caption_model: Captioner spec, `hf:...` or `openai:...` (ARES_CAPTION_MODEL).
-        judge_model: Judge spec, `clip:...`, `hf:...` or `openai:...`, of another family than the captioner
-            (ARES_JUDGE_MODEL).
+        judge_model: Judge spec, `clip:...`, `hf:...` or `openai:...`; its language model is of another family than
+            the captioner's (ARES_JUDGE_MODEL).
         price: Price of the remote models, or None when unknown (ARES_PRICE, "IN,OUT" in USD per million tokens).
         openai_api_key: Key for an OpenAI-compatible server (OPENAI_API_KEY); servers without keys ignore it.
         cache: Folder for the caches of workspaces on object stores (ARES_CACHE).
         media_cache_bytes: Maximum size of the cache of playable videos and thumbnails (ARES_MEDIA_CACHE_GB).
         app_password: Password of the dashboard when it listens beyond loopback (ARES_APP_PASSWORD).
+        export_dirs: Folders below which the dashboard exports, separated as in PATH (ARES_EXPORT_DIRS); by default
+            `exports` in the workspace.
+        query_seconds: Time limit of each query of the dashboard (ARES_QUERY_SECONDS).
+        trusted_proxies: Addresses or networks of reverse proxies before the dashboard (ARES_TRUSTED_PROXIES, separated
+            by commas).
     """
 
     workspace: str = "./ares-workspace"
     mongo_uri: str | None = None
     embed_model: str = "ViT-B-32/laion2b_s34b_b79k"
     caption_model: str = "hf:Qwen/Qwen3-VL-4B-Instruct"
-    judge_model: str = "hf:OpenGVLab/InternVL3-8B-hf"
+    judge_model: str = "hf:google/gemma-4-E4B-it"
     price: Price | None = None
     openai_api_key: str = ""
     cache: str = "~/.cache/ares"
     media_cache_bytes: int = 10 * 2**30
     app_password: str = ""
+    export_dirs: tuple[str, ...] = ()
+    query_seconds: float = 10.0
+    trusted_proxies: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Settings(workspace={self.workspace!r})"  # the other fields may hold a password
 
 
 def settings_from_environment(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings from the environment. Raises RequestError naming the variable that cannot be parsed."""
+    """Read the settings from the environment, and what it leaves open from the config file.
+
+    Args:
+        environ: Variables in place of the environment's; then no config file is read.
+
+    Raises:
+        RequestError: A variable cannot be parsed, or the config file is wrong; the message names it.
+    """
     env = os.environ if environ is None else environ
-    texts = {
-        "workspace": env.get("ARES_WORKSPACE"),
-        "mongo_uri": env.get("ARES_MONGO_URI"),
-        "cache": env.get("ARES_CACHE"),
-        "embed_model": env.get("ARES_EMBED_MODEL"),
-        "caption_model": env.get("ARES_CAPTION_MODEL"),
-        "judge_model": env.get("ARES_JUDGE_MODEL"),
-        "openai_api_key": env.get("OPENAI_API_KEY"),
-        "app_password": env.get("ARES_APP_PASSWORD"),
+    path = config_path() if environ is None else None
+    texts = {**_config_values(path), **_environment_values(env)}
+    parsed = {
+        "price": _price(texts.pop("price", "")),
+        "media_cache_bytes": _cache_bytes(texts.pop("media_cache_gb", "10")),
+        "export_dirs": _split(texts.pop("export_dirs", ""), os.pathsep),
+        "query_seconds": _query_seconds(texts.pop("query_seconds", "10")),
+        "trusted_proxies": _split(texts.pop("trusted_proxies", ""), ","),
     }
-    nonempty = {name: text for name, text in texts.items() if text}
-    return Settings(**nonempty, price=_price(env), media_cache_bytes=_cache_bytes(env))
+    return Settings(**texts, **parsed)  # type: ignore[arg-type]
+
+
+def config_path() -> Path | None:
+    """The config file in use, or None: $ARES_CONFIG, else ./ares.toml, else ares.toml in ~/.config/ares.
+
+    Raises:
+        RequestError: $ARES_CONFIG names a file that does not exist.
+    """
+    explicit = os.environ.get("ARES_CONFIG")
+    if explicit:
+        if not Path(explicit).is_file():
+            raise RequestError("the config file does not exist", f"ARES_CONFIG {explicit!r}")
+        return Path(explicit)
+    user_folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    candidates = (Path(_CONFIG_NAME), Path(user_folder).expanduser() / "ares" / _CONFIG_NAME)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def environment_variables() -> dict[str, str]:
+    """The variables of ARES that are set, by name; secrets are replaced by "***"."""
+    return {
+        variable: "***" if field in _SECRET_FIELDS else os.environ[variable]
+        for field, variable in _VARIABLES.items()
+        if os.environ.get(variable)
+    }
+
+
+def _environment_values(env: Mapping[str, str]) -> dict[str, str]:
+    return {field: env[variable] for field, variable in _VARIABLES.items() if env.get(variable)}
+
+
+def _config_values(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    from ares.config_file import read_config_file
+
+    return read_config_file(path)
+
+
+def user_name() -> str:
+    """Return the name of the user, who is the person behind an action; "unknown" where the system has none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container whose user has no entry
+        return "unknown"
 
 
 def ray_address() -> str:
@@ -73,8 +152,7 @@ def ray_address() -> str:
     return os.environ.get("RAY_ADDRESS") or "local"
 
 
-def _price(env: Mapping[str, str]) -> Price | None:
-    text = env.get("ARES_PRICE")
+def _price(text: str) -> Price | None:
     if not text:
         return None
     try:
@@ -84,8 +162,20 @@ def _price(env: Mapping[str, str]) -> Price | None:
     return Price(usd_per_mtok_in=price_in, usd_per_mtok_out=price_out)
 
 
-def _cache_bytes(env: Mapping[str, str]) -> int:
-    text = env.get("ARES_MEDIA_CACHE_GB", "10")
+def _split(text: str, separator: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(separator) if part.strip())
+
+
+def _query_seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise RequestError(
+            "ARES_QUERY_SECONDS is not a number", f"{text!r}; use seconds such as 10"
+        ) from None
+
+
+def _cache_bytes(text: str) -> int:
     try:
         return int(float(text) * 2**30)
     except ValueError:

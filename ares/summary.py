@@ -1,4 +1,4 @@
-"""The JSON documents of `ares show` and `ares status`: one episode, and a workspace."""
+"""What is known of one episode, as `ares show` prints it, and the counts of a workspace, as `ares status` does."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Maker
-from ares.curation import Sets, maker_catalog
+from ares.curation import Sets, list_tags, maker_catalog, tags_of
 from ares.episode import Camera, Json
 from ares.jobs import FAILURES
 from ares.search import SPACE_PREFIX
+from ares.status import AnnotationCounts, FailureCount, MakerStatus, TableStatus, WorkspaceStatus
 
 if TYPE_CHECKING:
     import lance
@@ -21,11 +22,22 @@ if TYPE_CHECKING:
     from ares.store.vectors import VectorTableState
 
 
+_ID_BATCH = 10_000
+
+
 def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
-    """Return an episode with its cameras and annotations. Raises RequestError for an unknown id."""
-    episode = stores.tables.episodes.get_episode(episode_id)
+    """Return an episode with its cameras and annotations.
+
+    Args:
+        stores: Stores of the workspace.
+        episode_id: Its id, or the unique start of it.
+
+    Raises:
+        RequestError: No episode or several have such an id.
+    """
+    episode = stores.tables.episodes.get_episode(stores.tables.episodes.resolve_id(episode_id))
     catalog = maker_catalog(stores)
-    annotations = stores.annotations.find_annotations([episode_id])
+    annotations = stores.annotations.find_annotations([episode.episode_id])
     return {
         "episode_id": episode.episode_id,
         "format": episode.format,
@@ -48,6 +60,7 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         "state_names": list(episode.state_names),
         "action_names": list(episode.action_names),
         "metadata": dict(episode.metadata),
+        "tags": list[Json](tags_of(stores, episode.episode_id)),
         "annotations": describe_annotations(annotations, catalog),
     }
 
@@ -117,22 +130,26 @@ def _describe_annotation(annotation: Annotation, maker: Maker | None, shown: boo
     }
 
 
-def describe_workspace(stores: Stores) -> dict[str, Json]:
-    """Return the number of episodes, and the state of annotations, sets and tables."""
+def workspace_status(stores: Stores) -> WorkspaceStatus:
+    """Count episodes, annotations, sets, table rows and failures."""
     total, sets = stores.tables.episodes.count(), Sets(stores.annotations)
-    return {
-        "workspace": stores.path,
-        "episodes": total,
-        "datasets": _datasets(stores),
-        "annotations": _annotations(stores, total),
-        "makers": describe_makers(stores),
-        "ingest_failures": _failures(stores).get("ingest", 0),
-        "sets": {name: sets[name].episodes for name in sets},
-        "tables": _tables(stores),
-    }
+    failures = _failures(stores)
+    return WorkspaceStatus(
+        workspace=stores.path,
+        episodes=total,
+        removed=stores.tables.removed.count(),
+        tags={use.tag: use.episodes for use in list_tags(stores)},
+        datasets=_datasets(stores),
+        annotations=_annotations(stores, total, failures),
+        makers=maker_statuses(stores),
+        ingest_failures=failures.get("ingest", 0),
+        sets={name: sets[name].episodes for name in sets},
+        tables=_tables(stores),
+        failures=failures_by_reason(stores),
+    )
 
 
-def _datasets(stores: Stores) -> dict[str, Json]:
+def _datasets(stores: Stores) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for batch in stores.tables.episodes.scan(["dataset"]):
         pairs: Sequence[dict[str, object]] = batch.column("dataset").value_counts().to_pylist()
@@ -140,49 +157,53 @@ def _datasets(stores: Stores) -> dict[str, Json]:
     return dict(sorted(counts.items()))
 
 
-def _annotations(stores: Stores, total: int) -> dict[str, Json]:
-    failures, counts = _failures(stores), stores.annotations.count_episodes()
+def _annotations(stores: Stores, total: int, failures: Mapping[str, int]) -> dict[str, AnnotationCounts]:
+    counts = Counter(stores.annotations.count_episodes())
+    removed = stores.tables.removed.ids()
+    for start in range(0, len(removed), _ID_BATCH):
+        ids = removed.slice(start, _ID_BATCH).to_pylist()
+        counts.subtract(stores.annotations.count_episodes(ids))
     names = sorted({*counts, *failures} - {"ingest"})
     return {
-        name: {
-            "done": counts.get(name, 0),
-            "missing": total - counts.get(name, 0),
-            "failed": failures.get(name, 0),
-        }
+        name: AnnotationCounts(
+            done=counts.get(name, 0), missing=total - counts.get(name, 0), failed=failures.get(name, 0)
+        )
         for name in names
     }
 
 
-def describe_makers(stores: Stores) -> dict[str, Json]:
+def maker_statuses(stores: Stores) -> dict[str, tuple[MakerStatus, ...]]:
     """Return by annotator its makers: how many annotations they have, and which of them is current or pinned."""
     catalog = maker_catalog(stores)
     counts = stores.annotations.count_annotations(list(catalog.makers))
     names = sorted({maker.annotator for maker in catalog.makers.values()})
     return {
-        name: [_maker(maker, catalog, counts.get(maker.maker_id, 0)) for maker in catalog.makers_of([name])]
+        name: tuple(
+            _maker(maker, catalog, counts.get(maker.maker_id, 0)) for maker in catalog.makers_of([name])
+        )
         for name in names
     }
 
 
-def _maker(maker: Maker, catalog: MakerCatalog, annotations: int) -> Json:
-    return {
-        "maker_id": maker.maker_id,
-        "kind": maker.kind,
-        "version": maker.version,
-        "model": maker.model,
-        "prompt_hash": maker.prompt_hash,
-        "settings": dict(maker.settings),
-        "annotations": annotations,
-        "current": catalog.current(maker.annotator) == maker.maker_id,
-        "pinned": catalog.pins.get(maker.annotator) == maker.maker_id,
-    }
+def _maker(maker: Maker, catalog: MakerCatalog, annotations: int) -> MakerStatus:
+    return MakerStatus(
+        maker_id=maker.maker_id,
+        kind=maker.kind,
+        version=maker.version,
+        model=maker.model,
+        prompt_hash=maker.prompt_hash,
+        settings=dict(maker.settings),
+        annotations=annotations,
+        current=catalog.current(maker.annotator) == maker.maker_id,
+        pinned=catalog.pins.get(maker.annotator) == maker.maker_id,
+    )
 
 
 def _failures(stores: Stores) -> Counter[str]:
     return Counter(key.split("/", 1)[0] for key, _ in stores.annotations.find_documents(FAILURES))
 
 
-def failures_by_reason(stores: Stores) -> list[dict[str, Json]]:
+def failures_by_reason(stores: Stores) -> tuple[FailureCount, ...]:
     """Return the logged failures by job and reason, with count and one example each, most frequent first."""
     counts: dict[tuple[str, str], tuple[int, str]] = {}
     for key, document in stores.annotations.find_documents(FAILURES):
@@ -191,13 +212,13 @@ def failures_by_reason(stores: Stores) -> list[dict[str, Json]]:
             count, example = counts.get(group, (0, str(document["detail"])))
             counts[group] = (count + 1, example)
     ordered = sorted(counts.items(), key=lambda item: (-item[1][0], item[0]))
-    return [
-        {"work": work, "reason": reason, "count": count, "example": example}
+    return tuple(
+        FailureCount(work=work, reason=reason, count=count, example=example)
         for (work, reason), (count, example) in ordered
-    ]
+    )
 
 
-def _tables(stores: Stores) -> dict[str, Json]:
+def _tables(stores: Stores) -> dict[str, TableStatus]:
     """Return each table with its indexes and the number of rows that an index covers."""
     tables = {
         "episodes": _describe_table(stores, "episodes", "instruction"),
@@ -216,54 +237,57 @@ def _tables(stores: Stores) -> dict[str, Json]:
     return {**tables, **frames, **texts, **motion}
 
 
-def _merge_motion_spaces(spaces: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
+def _merge_motion_spaces(spaces: Sequence[TableStatus]) -> dict[str, TableStatus]:
     """Merge the motion tables into one entry: there is one table per robot and layout, most of them small."""
     if not spaces:
         return {}
-    latencies = [space["p50_ms"] for space in spaces if space["p50_ms"] is not None]
-    entry: dict[str, Json] = {
-        "rows": sum(space["rows"] for space in spaces),
-        "indexed": sum(space["indexed"] for space in spaces),
-        "recall": min(space["recall"] for space in spaces),
-        "p50_ms": max(latencies, default=None),
-        "spaces": len(spaces),
-    }
-    return {"vectors/motion": entry}
+    latencies = [space.p50_ms for space in spaces if space.p50_ms is not None]
+    merged = TableStatus(
+        rows=sum(space.rows for space in spaces),
+        indexed=sum(space.indexed or 0 for space in spaces),
+        recall=min(space.recall or 0.0 for space in spaces),
+        p50_ms=max(latencies, default=None),
+        details={"spaces": len(spaces)},
+    )
+    return {"vectors/motion": merged}
 
 
-def _describe_table(stores: Stores, name: str, text_column: str) -> dict[str, Json]:
+def _describe_table(stores: Stores, name: str, text_column: str) -> TableStatus:
     """Describe a table; its full-text index on `text_column`, if it has one, is exact."""
     dataset = stores.tables.connection.open_dataset(name)
     indices = [] if dataset is None else _indices(dataset)
-    return {
-        "rows": 0 if dataset is None else int(dataset.count_rows()),
-        "indexed": next((index["rows"] for index in indices if index["columns"] == [text_column]), None),
-        "recall": None,
-        "p50_ms": None,
-        "indices": [dict(index) for index in indices],
-    }
+    return TableStatus(
+        rows=0 if dataset is None else int(dataset.count_rows()),
+        indexed=next((index["rows"] for index in indices if index["columns"] == [text_column]), None),
+        recall=None,
+        p50_ms=None,
+        details={"indices": [dict(index) for index in indices]},
+    )
 
 
-def _describe_frame_vectors(stores: Stores, space: str) -> dict[str, Json]:
+def _describe_frame_vectors(stores: Stores, space: str) -> TableStatus:
     return _describe_vectors(stores, f"vectors_{space}", stores.tables.vectors(space).state())
 
 
-def _describe_vectors(stores: Stores, name: str, state: VectorTableState) -> dict[str, Json]:
+def _describe_vectors(stores: Stores, name: str, state: VectorTableState) -> TableStatus:
     """Describe a table of vectors; without an index its search is exact, so its recall is 1."""
     dataset = stores.tables.connection.open_dataset(name)
     setting = next(iter(state.tuning.settings), None) if state.tuning else None
-    return {
-        "rows": state.rows,
-        "indexed": state.indexed,
-        "recall": setting.recall if setting else 1.0,
-        "p50_ms": setting.p50_ms if setting else None,
+    details: dict[str, Json] = {
         "kind": state.tuning.kind if state.tuning else "flat",
         "tuning": asdict(state.tuning) if state.tuning else None,
         "indices": [] if dataset is None else [dict(index) for index in _indices(dataset)],
     }
+    return TableStatus(
+        rows=state.rows,
+        indexed=state.indexed,
+        recall=setting.recall if setting else 1.0,
+        p50_ms=setting.p50_ms if setting else None,
+        details=details,
+    )
 
 
-def _indices(dataset: lance.LanceDataset) -> list[dict[str, Json]]:
+def _indices(dataset: lance.LanceDataset) -> list[dict[str, Any]]:
     return [
         {
             "name": index.name,

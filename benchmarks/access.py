@@ -32,7 +32,7 @@ def benchmark_frame_access() -> Iterator[BenchmarkResult]:
             IngestOptions(rate_hz=10.0),
             quiet=True,
         )
-        episodes = sorted(ws.episodes(), key=lambda episode: episode.episode_id)
+        episodes = sorted(ws.stores.tables.episodes.read(), key=lambda episode: episode.episode_id)
         ws.close()
     record_requests = _random_requests([episode for episode in episodes if episode.format == "rlds"])
     video_requests = _random_requests([episode for episode in episodes if episode.format == "video"])

@@ -92,17 +92,22 @@ def _decode_batch(batch: list[EpisodeBundle]) -> None:
 
 def benchmark_random_vit() -> Iterator[BenchmarkResult]:
     """Benchmark 10 with a ViT-B/32 of random weights, which is as fast as a trained one; on a GPU where available."""
-    import open_clip
     import torch
-    from safetensors.torch import save_file
 
     with tempfile.TemporaryDirectory() as folder:
-        config = {"model_cfg": open_clip.get_model_config("ViT-B-32"), "preprocess_cfg": {}}
-        (Path(folder) / "open_clip_config.json").write_text(json.dumps(config))
-        weights = open_clip.create_model("ViT-B-32").state_dict()
-        save_file(weights, str(Path(folder) / "open_clip_model.safetensors"))
+        write_random_vit(Path(folder))
         device = "cuda" if torch.cuda.is_available() else "cpu"
         yield from benchmark_embedding(f"local-dir:{folder}", f"ViT-B/32 of random weights, {device}")
+
+
+def write_random_vit(folder: Path) -> None:
+    """Write a ViT-B/32 of random weights, as `local-dir:FOLDER` loads it."""
+    import open_clip
+    from safetensors.torch import save_file
+
+    config = {"model_cfg": open_clip.get_model_config("ViT-B-32"), "preprocess_cfg": {}}
+    (folder / "open_clip_config.json").write_text(json.dumps(config))
+    save_file(open_clip.create_model("ViT-B-32").state_dict(), str(folder / "open_clip_model.safetensors"))
 
 
 def _make_episode(folder: Path, number: int) -> Episode:

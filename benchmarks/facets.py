@@ -119,7 +119,7 @@ def _operations(ws: Workspace, size: int) -> dict[str, Callable[[], object]]:
 def _synthetic_workspaces() -> Iterator[tuple[int, Workspace]]:
     for size in _SIZES:
         with tempfile.TemporaryDirectory() as folder:
-            ws = ares.open(f"{folder}/workspace")
+            ws = ares.open(f"{folder}/workspace", create=True)
             add_synthetic_episodes(ws, size)
             set_annotator_columns(ws)
             yield size, ws
@@ -137,7 +137,9 @@ def _duckdb_counts(ws: Workspace, where: str) -> Callable[[], object]:
     import duckdb
 
     drawn_facets = count_facets(ws.stores, columns=_drawn_columns(ws))
-    rows = ws.frame(sorted({*(facet.column for facet in drawn_facets), "success", "num_steps"}))
+    rows = ws.stores.tables.episodes.read_columns(
+        sorted({*(facet.column for facet in drawn_facets), "success", "num_steps"})
+    )
     connection = duckdb.connect()
     connection.register("episodes", rows)
     keys = ", ".join(f"{_group_key(facet)} AS g{number}" for number, facet in enumerate(drawn_facets))

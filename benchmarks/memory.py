@@ -160,7 +160,7 @@ OPERATIONS: dict[str, Callable[[Workspace], object]] = {
 def main() -> None:
     """Run one operation and print its time and peak memory as JSON; see `_run_in_process`."""
     path, name, *sizes = sys.argv[1:]
-    ws = ares.open(path)
+    ws = ares.open(path, create=True)
     started = time.perf_counter()
     _fill_workspace(ws, int(sizes[0])) if sizes else OPERATIONS[name](ws)
     print(json.dumps({"seconds": time.perf_counter() - started, "megabytes": _peak_megabytes()}))

@@ -16,6 +16,7 @@ from benchmarks.ingest import benchmark_lerobot, benchmark_rlds, benchmark_video
 from benchmarks.memory import benchmark_memory
 from benchmarks.memory import peaks_table as peaks
 from benchmarks.startup import benchmark_startup
+from benchmarks.text_search import benchmark_text_search
 from benchmarks.timing import BenchmarkResult, results_table
 from benchmarks.vectors import benchmark_vector_search
 
@@ -30,6 +31,7 @@ BENCHMARKS: dict[int, Callable[[], Iterable[BenchmarkResult]]] = {
     10: benchmark_random_vit,
     16: benchmark_startup,
     18: benchmark_table_operations,
+    19: benchmark_text_search,
 }
 
 

@@ -21,7 +21,7 @@ def benchmark_startup() -> Iterator[BenchmarkResult]:
     for episodes in (0, 10_000, 100_000, 1_000_000):
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/workspace"
-            ws = ares.open(path)
+            ws = ares.open(path, create=True)
             add_synthetic_episodes(ws, episodes)
             ws.close()
             status = [_ARES, "status", "-w", path, "--json"]

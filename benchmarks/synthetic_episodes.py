@@ -37,7 +37,10 @@ def set_annotator_columns(ws: Workspace, seed: int = 0) -> None:
     import numpy as np
     import pyarrow as pa
 
-    ids, rng = ws.frame(["episode_id"])["episode_id"], np.random.default_rng(seed)
+    ids, rng = (
+        ws.stores.tables.episodes.read_columns(["episode_id"])["episode_id"],
+        np.random.default_rng(seed),
+    )
     count = len(ids)
     missing = rng.random(count) < 0.1
     grades = np.array(["acceptable", "not_acceptable", "unsure", "error"], object)

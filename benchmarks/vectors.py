@@ -145,7 +145,7 @@ def _build_workload(folder: str, rows: int, source: SyntheticVectors) -> VectorW
     import numpy as np
 
     episodes = rows // (_FRAMES * len(_CAMERAS))
-    ws, ids = ares.open(f"{folder}/workspace"), list[str]()
+    ws, ids = ares.open(f"{folder}/workspace", create=True), list[str]()
     table = ws.stores.tables.vectors("bench")
     vectors = np.lib.format.open_memmap(f"{folder}/vectors.npy", "w+", np.float16, (rows, DIM))
     for start in range(0, episodes, _EPISODES_PER_WRITE):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ares.annotation import Annotation, Column, Maker
-from ares.episode import Episode, Json, Record, Signal, Trajectory
+from ares.episode import TOPIC_KINDS, Episode, Json, Record, Signal, Trajectory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +86,7 @@ def _check_cameras(episode: Episode) -> Iterator[CheckFinding]:
     for camera in episode.cameras:
         for flag in camera.flags:
             yield CheckFinding(reason=f"camera {camera.name} is {flag}")
-        if camera.media.kind == "mcap":
+        if camera.media.kind in TOPIC_KINDS:
             continue  # topics have clocks of their own; their ingester warns of gaps
         # A recorder may drop the very first or last frame of a video; a TFRecord holds one image a step.
         tolerance = 1 if camera.media.kind == "mp4" else 0

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
-from ares.errors import RequestError
+from ares.errors import AresError, PluginError, RequestError
 from ares.io import existing_path
+from ares.messages import announce_if_slow
 from ares.registry import ingesters
 from ingest.base import Ingester, IngestOptions, Source
+from ingest.guard import guarded_call
 
 # Formats whose datasets contain files that another ingester would recognise.
-_FORMATS_INSIDE = {"lerobot": {"video"}, "hdf5": {"video"}}
+_FORMATS_INSIDE = {"lerobot": {"video"}, "hdf5": {"video"}, "zarr": {"video"}}
 
 
 def open_sources(paths: Sequence[str], options: IngestOptions, format: str = "auto") -> list[Source]:
@@ -21,7 +25,11 @@ def open_sources(paths: Sequence[str], options: IngestOptions, format: str = "au
     """
     if options.spec:
         show_specs(paths, options, format)  # raises for a format that takes no spec
-    return [source for path in paths for source in _open_path(path, options, format)]
+    sources = []
+    for path in paths:
+        with announce_if_slow(f"looking at the folder {path}"):
+            sources += _open_path(path, options, format)
+    return sources
 
 
 def show_specs(paths: Sequence[str], options: IngestOptions, format: str = "auto") -> str:
@@ -31,15 +39,16 @@ def show_specs(paths: Sequence[str], options: IngestOptions, format: str = "auto
     """
     specs = []
     for path in paths:
-        ingester = _ingesters_for(path, format)[0]
+        ingester = _candidates(path, format).ingesters[0]
         if ingester.show_spec is None:
             raise RequestError(f"{path!r} takes no spec", f"{ingester.name} datasets describe themselves")
-        specs.append(ingester.show_spec(path, options))
+        specs.append(guarded_call(ingester.name, partial(ingester.show_spec, path, options)))
     return "---\n".join(specs)
 
 
 def _open_path(path: str, options: IngestOptions, format: str) -> list[Source]:
-    ingester, *others = _ingesters_for(path, format)
+    candidates = _candidates(path, format)
+    ingester, *others = candidates.ingesters
     if options.cameras and ingester.name != "video":
         raise RequestError(
             f"{path!r} takes no --cameras", f"{ingester.name} datasets name their cameras themselves"
@@ -50,16 +59,52 @@ def _open_path(path: str, options: IngestOptions, format: str) -> list[Source]:
         f"the folder also holds {name} data, which is not read: ingest it with --format {name}"
         for name in unread
     )
-    sources = ingester.open(path, options)
-    first = [replace(source, warnings=(*source.warnings, *warnings)) for source in sources[:1]]
+    faults = tuple(f"not tried: {fault}" for fault in candidates.faults)
+    sources = _check_sources(ingester.name, guarded_call(ingester.name, lambda: ingester.open(path, options)))
+    first = [replace(source, warnings=(*source.warnings, *warnings, *faults)) for source in sources[:1]]
     return first + sources[1:]
 
 
-def _ingesters_for(path: str, format: str) -> list[Ingester]:
+def _check_sources(name: str, sources: Any) -> list[Source]:
+    """What an ingester opened. Raises PluginError for something else than a list of sources."""
+    if not isinstance(sources, list) or not all(isinstance(source, Source) for source in sources):
+        raise PluginError(
+            f"{ingesters.label(name)} opened no list of sources", f"got a {type(sources).__name__}"
+        )
+    return sources
+
+
+class _Candidates(NamedTuple):
+    """The ingesters that recognise a path, and the errors of those that could not be asked."""
+
+    ingesters: list[Ingester]
+    faults: list[AresError]
+
+
+def _candidates(path: str, format: str) -> _Candidates:
+    """Ask the ingesters; a fault of one leaves the others. Raises its error where it is the only one or is named."""
     path = str(existing_path(path))
     names = ingesters.names() if format == "auto" else [format]
-    candidates: list[Ingester] = [ingesters.get(name) for name in names]  # type: ignore[misc]
-    matches = [ingester for ingester in candidates if ingester.recognises(path)]
-    if not matches:
-        raise RequestError(f"{path!r} is not a recognised dataset", f"formats tried: {', '.join(names)}")
-    return matches
+    candidates = _Candidates([], [])
+    for name in names:
+        try:
+            ingester = _import_ingester(name)
+            if guarded_call(name, partial(ingester.recognises, path)):
+                candidates.ingesters.append(ingester)
+        except PluginError as error:
+            if format != "auto":
+                raise
+            candidates.faults.append(error)
+    if not candidates.ingesters:
+        faults = "".join(f"; not tried: {fault}" for fault in candidates.faults)
+        raise RequestError(
+            f"{path!r} is not a recognised dataset", f"formats tried: {', '.join(names)}{faults}"
+        )
+    return candidates
+
+
+def _import_ingester(name: str) -> Ingester:
+    ingester: Any = ingesters.get(name)
+    if not isinstance(ingester, Ingester):
+        raise PluginError(f"{ingesters.label(name)} is no Ingester", f"got a {type(ingester).__name__}")
+    return ingester

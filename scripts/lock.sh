@@ -7,5 +7,5 @@ compile() {
         --no-emit-index-url --no-header --no-annotate pyproject.toml "$@" >/dev/null
 }
 # The larger one first: what its libraries cannot live with must not be pinned in the smaller one.
-compile --extra dev --extra mongo-test --extra ray --extra map --extra s3 -o requirements-dev.lock
-compile -c requirements-dev.lock -o requirements.lock
+compile --extra all --extra dev --extra mongo-test -o requirements-dev.lock
+compile --extra models --extra app --extra mongo -c requirements-dev.lock -o requirements.lock

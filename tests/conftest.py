@@ -27,7 +27,7 @@ _CHROMIUM = os.environ.get("ARES_TEST_CHROMIUM", "")
 # Becomes mongod, after asking the kernel to end it with us: a killed test run leaves no server behind.
 _DIE_WITH_PARENT = (
     "import ctypes, os, signal, sys;"
-    "ctypes.CDLL(None).prctl(1, signal.SIGKILL);"
+    "sys.platform == 'linux' and ctypes.CDLL(None).prctl(1, signal.SIGKILL);"
     "os.execv(sys.argv[1], sys.argv[1:])"
 )
 
@@ -76,12 +76,18 @@ def _keep_plugins() -> Iterator[None]:
     """Plug-ins that were added by hand are taken out again, and removed ones put back."""
     from ares import registry
 
-    kinds = (registry.ingesters, registry.annotators, registry.exporters, registry.encoders, registry.rankers)
+    kinds = [kind for kind in vars(registry).values() if isinstance(kind, registry.Registry)]
     before = [dict(kind._added) for kind in kinds]
     yield
     for kind, added in zip(kinds, before, strict=True):
         kind._added.clear()
         kind._added.update(added)
+
+
+@pytest.fixture(autouse=True)
+def no_messages_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests compare messages exactly: none may depend on how busy the machine is."""
+    monkeypatch.setattr("ares.messages._PATIENCE_SECONDS", 3600.0)
 
 
 # A module's fixtures may add plug-ins for all of its tests; what a single test adds ends with it.
@@ -140,12 +146,21 @@ def mongod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mongod]:
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of a Chromium for Playwright; browser tests are skipped where there is none."""
-    playwrights = sorted(Path.home().glob(".cache/ms-playwright/chromium-*/chrome-linux*/chrome"))
+    playwrights = [
+        *Path.home().glob(".cache/ms-playwright/chromium-*/chrome-linux*/chrome"),
+        *_mac_browsers(),
+    ]
     on_path = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
     for found in (_CHROMIUM, "/usr/bin/chromium", *on_path, *map(str, playwrights)):
         if found and os.access(found, os.X_OK):
             return found
     pytest.skip("no Chromium: scripts/test_system.sh installs it, or name one in ARES_TEST_CHROMIUM")
+
+
+def _mac_browsers() -> list[Path]:
+    caches = Path.home() / "Library" / "Caches" / "ms-playwright"
+    chrome = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
+    return [*caches.glob("chromium-*/chrome-mac*/*.app/Contents/MacOS/*"), chrome]
 
 
 def _mongod(folder: Path) -> str:

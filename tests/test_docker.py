@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -24,11 +26,22 @@ def services() -> dict[str, Any]:
     return services
 
 
-def test_every_password_must_be_given(services: dict[str, Any]) -> None:
-    secrets = re.findall(r"\$\{([A-Z_]*PASSWORD)([^}]*)\}", (DOCKER / "compose.yaml").read_text())
-    assert {name for name, _ in secrets} == {"ARES_MONGO_PASSWORD", "ARES_APP_PASSWORD"}
-    assert all(rest.startswith(":?") for _, rest in secrets)
+def test_the_dashboard_needs_a_password_and_none_is_preset(services: dict[str, Any]) -> None:
+    required = re.findall(r"\$\{([A-Z_]+):\?", (DOCKER / "compose.yaml").read_text())
+    assert set(required) == {"ARES_APP_PASSWORD", "ARES_DATA"}
     assert re.findall(r"PASSWORD=(.*)", (DOCKER / ".env.example").read_text()) == ["", ""]
+
+
+def test_mongodb_has_a_password_wherever_it_is_used(services: dict[str, Any]) -> None:
+    """With the password, ARES uses MongoDB; without it, SQLite, and MongoDB refuses to start."""
+    uri = services["app"]["environment"]["ARES_MONGO_URI"]
+    assert re.fullmatch(
+        r"\$\{ARES_MONGO_PASSWORD:\+mongodb://ares:\$\{ARES_MONGO_PASSWORD\}@mongodb:27017/\S+\}", uri
+    )
+    assert services["mongodb"]["environment"] == {
+        "MONGO_INITDB_ROOT_USERNAME": "ares",
+        "MONGO_INITDB_ROOT_PASSWORD": "${ARES_MONGO_PASSWORD:-}",
+    }
 
 
 def test_only_the_dashboard_is_published_and_only_to_this_machine(services: dict[str, Any]) -> None:
@@ -36,10 +49,41 @@ def test_only_the_dashboard_is_published_and_only_to_this_machine(services: dict
     assert published == {"app": ["127.0.0.1:8501:8501"]}
 
 
-def test_app_and_worker_wait_for_a_database_that_answers(services: dict[str, Any]) -> None:
+def test_only_the_dashboard_starts_without_a_profile(services: dict[str, Any]) -> None:
+    assert {name: service.get("profiles") for name, service in services.items()} == {
+        "app": None,
+        "jobs": ["jobs"],
+        "gpu": ["gpu"],
+        "mongodb": ["mongo"],
+    }
+
+
+def test_everything_of_ares_waits_for_a_database_that_answers(services: dict[str, Any]) -> None:
     assert services["mongodb"]["healthcheck"]["test"]
-    for name in ("app", "worker"):
-        assert services[name]["depends_on"]["mongodb"]["condition"] == "service_healthy"
+    for name in ("app", "jobs", "gpu"):
+        dependency = services[name]["depends_on"]["mongodb"]
+        assert dependency == {"condition": "service_healthy", "required": False}
+
+
+def test_no_service_has_rights_that_it_does_not_need(services: dict[str, Any]) -> None:
+    for service in services.values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", service["user"]), "not root"
+        assert "privileged" not in service and "cap_add" not in service
+
+
+def test_every_setting_and_credential_is_passed_on(services: dict[str, Any]) -> None:
+    """What the manual names must reach the container; the workspace and its caches lie on volumes there."""
+    manual = "".join(path.read_text() for path in (DOCKER.parent / "docs").glob("*.md"))
+    settings = (DOCKER.parent / "ares" / "settings.py").read_text()
+    names = set(re.findall(r'"((?:ARES|OPENAI|RAY)_[A-Z_]+)"', settings))
+    names |= set(re.findall(r"`((?:AWS|FSSPEC|HF)_[A-Z0-9_]+)(?:=\w+)?`", manual))
+    on_volumes = {"ARES_WORKSPACE", "ARES_CACHE"}
+    assert len(names) > 10
+    for name in ("app", "jobs", "gpu"):
+        assert names - services[name]["environment"].keys() == on_volumes
 
 
 def test_the_image_copies_what_is_there_and_drops_its_rights() -> None:
@@ -49,13 +93,15 @@ def test_the_image_copies_what_is_there_and_drops_its_rights() -> None:
     ]
     assert paths
     assert not [path for path in paths if not (DOCKER.parent / path).exists()]
+    sent = (DOCKER / "Dockerfile.dockerignore").read_text().splitlines()
+    assert not [path for path in paths if f"!{path}" not in sent]
     assert re.findall(r"^USER (\w+)$", dockerfile, flags=re.M) == ["ares"]
 
 
 def test_the_image_has_the_uv_of_the_set_up() -> None:
     pins = [
-        re.findall(r"uv==[\d.]+", (DOCKER.parent / name).read_text())
-        for name in ("docker/Dockerfile", "scripts/setup.sh")
+        re.findall(pattern, (DOCKER.parent / name).read_text(), flags=re.M)
+        for name, pattern in (("docker/Dockerfile", r"uv==([\d.]+)"), ("scripts/setup.sh", r"^UV=([\d.]+)$"))
     ]
     assert pins[0] == pins[1] != []
 
@@ -84,3 +130,78 @@ def test_the_health_check_logs_in(password: str, healthy: bool, tmp_path: Path) 
         )
         server.shutdown()
     assert (process.returncode == 0) == healthy
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """What the Dockerfile makes with EXTRAS=app, run here: /opt/ares and /opt/venv as folders `ares` and `venv`."""
+    uv = Path(sys.executable).with_name("uv")
+    if not uv.exists():
+        pytest.skip(f"no uv at {uv}: scripts/setup.sh installs it")
+    for line in re.findall(r"^(?:COPY|RUN \./).+$", (DOCKER / "Dockerfile").read_text(), flags=re.M):
+        command, *words = line.split()
+        if command == "COPY":
+            _copy(words[:-1], tmp_path / "ares" / words[-1])
+            continue
+        done = subprocess.run(
+            ["sh", "-c", " ".join(words)],
+            cwd=tmp_path / "ares",
+            env={
+                **os.environ,
+                "PATH": f"{uv.parent}:{os.environ['PATH']}",
+                "VENV": str(tmp_path / "venv"),
+                "EXTRAS": "app",
+            },
+            capture_output=True,
+            text=True,
+        )
+        if "error sending request" in done.stderr:
+            pytest.skip("the package index cannot be reached")
+        assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def _copy(paths: list[str], target: Path) -> None:
+    """COPY of a Dockerfile, with what the dockerignore file leaves."""
+    ignored = shutil.ignore_patterns("__pycache__", "samples", "models") if paths == ["app"] else None
+    for path in paths:
+        source = DOCKER.parent / path
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=ignored)
+        else:
+            copy = target / source.name if len(paths) > 1 or target.name in ("", "ares") else target
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, copy)
+
+
+def test_the_commands_of_the_image_serve_a_new_workspace_behind_its_password(image: Path) -> None:
+    """The same commands outside Docker, with another port; the health check is that of compose.yaml."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    for name in ("serve.sh", "healthy.py"):
+        script = image / "ares" / name
+        text = script.read_text().replace("ares app", f"ares app --port {port}")
+        script.write_text(text.replace(":8501", f":{port}"))
+    environ = {
+        **os.environ,
+        "PATH": f"{image / 'venv' / 'bin'}:{os.environ['PATH']}",
+        "ARES_WORKSPACE": str(image / "workspace"),
+        "ARES_APP_PASSWORD": "right",
+        "ARES_MONGO_URI": "",
+    }
+    command = [image / "ares" / "serve.sh"]
+    with subprocess.Popen(command, cwd=image, env=environ, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            assert any(f"ARES dashboard: http://0.0.0.0:{port}" in line for line in server.stderr)
+            assert _is_healthy(image, environ)
+            assert not _is_healthy(image, {**environ, "ARES_APP_PASSWORD": "wrong"})
+            assert (image / "workspace" / "workspace.json").exists()
+        finally:
+            server.terminate()
+
+
+def _is_healthy(image: Path, environ: dict[str, str]) -> bool:
+    command = [image / "venv" / "bin" / "python", image / "ares" / "healthy.py"]
+    return subprocess.run(command, env=environ, capture_output=True).returncode == 0

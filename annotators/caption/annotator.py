@@ -74,7 +74,7 @@ def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
     own = options.parse(CaptionOptions)
     layout = parse_layout(own.layout)
     spec = options.model or options.settings.caption_model
-    vlm = load_vlm(spec, options, _MAX_NEW_TOKENS)
+    vlm = load_vlm(spec, options, _MAX_NEW_TOKENS, stores)
     captioner = Captioner(vlm=vlm, maker=_maker(vlm, own), layout=layout, camera=own.camera)
     return Annotator(
         maker=captioner.maker,

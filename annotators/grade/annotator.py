@@ -5,7 +5,7 @@ The judge must be of another model family than the captioner.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from annotators.base import Annotator, Options, Result, Work, new_annotation
 from annotators.caption import LayoutName, parse_layout
 from annotators.grade.judge import Case, Judge, Judgement
 from annotators.grade.shipped_rubrics import load_rubric
-from annotators.models import model_family
+from annotators.models import model_family, share_language_model
 from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
@@ -107,6 +107,7 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         batch_size=judge.batch_size,
         workers=judge.workers,
         estimate=lambda subject: judge.estimate(rubric.criteria),
+        warnings=_shared_language_models(judge, captioners.values()),
     )
 
 
@@ -119,15 +120,16 @@ def _load_judge(options: Options, own: GradeOptions, stores: Stores, rubric: Rub
     if spec.startswith(_CLIP_PREFIX):
         from annotators.grade.probe_judge import ProbeJudge
         from annotators.grade.vocabulary import read_menu
-        from annotators.models import load_clip
+        from annotators.models import load_encoder_for
 
-        encoder = load_clip(spec.removeprefix(_CLIP_PREFIX), options.device)
-        return ProbeJudge(encoder, rubric.probe, read_menu(stores), own.camera)
+        encoder = load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores)
+        menu = read_menu(stores, store=options.load_models)
+        return ProbeJudge(encoder, rubric.probe, menu, own.camera)
     from annotators.grade.claim_judge import MAX_NEW_TOKENS, ClaimJudge
     from annotators.models import load_vlm
 
     layout = parse_layout(own.layout)
-    vlm = load_vlm(spec, options, MAX_NEW_TOKENS)
+    vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
     return ClaimJudge(vlm, layout, own.camera, options.settings, spec.startswith("openai:"))
 
 
@@ -263,6 +265,17 @@ def _captioners(stores: Stores) -> dict[str, Maker]:
 def _is_same_family(judge: Judge, captioner: Maker) -> bool:
     captioner_family = str(captioner.settings.get("family") or model_family(captioner.model))
     return judge.name == captioner.model or judge.family == captioner_family
+
+
+def _shared_language_models(judge: Judge, captioners: Iterable[Maker]) -> list[str]:
+    """A warning for each captioner of another family whose language model is of the judge's family all the same."""
+    shared = {maker.model: share_language_model(judge.name, maker.model) for maker in captioners}
+    return [
+        f"judge {judge.name!r} and captioner {model!r} have language models of one family ({family}): they share "
+        "errors; a judge of another family finds more of them (ARES_JUDGE_MODEL)"
+        for model, family in sorted(shared.items())
+        if family
+    ]
 
 
 def _same_family_error(judge: Judge, captioner: Maker) -> RequestError:

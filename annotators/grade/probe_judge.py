@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from annotators.models import ClipEncoder
+    from annotators.models import NamedEncoder
 
 _BATCH_SIZE = 8
 # Of a large vocabulary only the best fitting phrases are put on the menu.
@@ -77,7 +77,7 @@ class ProbeJudge:
     workers = 1
     prompt_hash = ""
 
-    def __init__(self, encoder: ClipEncoder, probe: Probe, phrases: Sequence[str], camera: str) -> None:
+    def __init__(self, encoder: NamedEncoder, probe: Probe, phrases: Sequence[str], camera: str) -> None:
         self._encoder, self._probe, self._phrases, self._camera = encoder, probe, list(phrases), camera
         self.menu_hash = short_hash(list[Json](phrases))
         self.name = f"clip:{encoder.name}"

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.errors import RequestError
+from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from ares.rubric import Rubric
 
 
@@ -18,9 +21,20 @@ def load_rubric(name: str) -> Rubric:
 
     if name.endswith((".yaml", ".yml")):
         return read_rubric(Path(name))
-    folder = files("annotators.grade").joinpath("rubrics")
-    names = sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
+    names = rubric_names()
     if name not in names:
-        raise RequestError(f"no rubric {name!r}", f"there are: {', '.join(names)}; or give a YAML file")
-    with as_file(folder.joinpath(f"{name}.yaml")) as path:
+        raise RequestError(
+            f"no rubric {name!r}",
+            f"{did_you_mean(name, names)}there are: {', '.join(names)}; or give a YAML file",
+        )
+    with as_file(_folder().joinpath(f"{name}.yaml")) as path:
         return read_rubric(path)
+
+
+def rubric_names() -> list[str]:
+    """Names of the rubrics that come with ARES, sorted."""
+    return sorted(file.name[:-5] for file in _folder().iterdir() if file.name.endswith(".yaml"))
+
+
+def _folder() -> Traversable:
+    return files("annotators.grade").joinpath("rubrics")

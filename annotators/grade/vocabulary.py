@@ -18,12 +18,16 @@ MIN_PHRASES = 4
 _MAX_PHRASES = 20_000
 
 
-def read_menu(stores: Stores) -> list[str]:
+def read_menu(stores: Stores, *, store: bool = True) -> list[str]:
     """Different action phrases, the most frequent ones, in alphabetical order.
 
     They come from the instructions, and from captions only where instructions give too few. A menu is kept until the
     instructions change: it should not depend on how many captions there were when a run was killed, and a grade by
     another menu is a grade by another maker.
+
+    Args:
+        stores: Stores of the workspace.
+        store: Keep a menu that is new.
     """
     instructions = _count_phrases(stores, "instruction")
     source_hash = short_hash(list[Json](sorted(instructions)))
@@ -36,7 +40,8 @@ def read_menu(stores: Stores) -> list[str]:
         instructions += _count_phrases(stores, "caption")
     menu = sorted(phrase for phrase, _ in instructions.most_common(_MAX_PHRASES))
     document: dict[str, Json] = {"source_hash": source_hash, "phrases": list[Json](menu)}
-    stores.annotations.put_documents(_MENUS, {_KEY: document})
+    if store:
+        stores.annotations.put_documents(_MENUS, {_KEY: document})
     return menu
 
 

@@ -10,23 +10,40 @@ if TYPE_CHECKING:
     from annotators.models.base import ModelProperties, Vlm, VlmReply, VlmRequest, model_family, price_usd
     from annotators.models.clip import ClipEncoder, absolute_spec, load_clip
     from annotators.models.hash_encoder import load_hash_encoder
-    from annotators.models.load import NamedEncoder, encoder_name, load_named_encoder, load_vlm
+    from annotators.models.inventory import ModelDescription, describe_models, shared_language_model
+    from annotators.models.known_models import ModelFamily, find_family, share_language_model
+    from annotators.models.load import (
+        NamedEncoder,
+        encoder_name,
+        load_encoder_for,
+        load_named_encoder,
+        load_vlm,
+    )
+    from annotators.models.unloaded import UNKNOWN_UNTIL_LOADED
 
 __all__ = [
+    "UNKNOWN_UNTIL_LOADED",
     "ClipEncoder",
+    "ModelDescription",
+    "ModelFamily",
     "ModelProperties",
     "NamedEncoder",
     "Vlm",
     "VlmReply",
     "VlmRequest",
     "absolute_spec",
+    "describe_models",
     "encoder_name",
+    "find_family",
     "load_clip",
+    "load_encoder_for",
     "load_hash_encoder",
     "load_named_encoder",
     "load_vlm",
     "model_family",
     "price_usd",
+    "share_language_model",
+    "shared_language_model",
 ]
 
 __getattr__ = lazy_exports(__name__)

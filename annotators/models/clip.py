@@ -9,8 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotators.models.hub import use_cache_when_offline
+from annotators.models.device import select_device
+from annotators.models.hub import announce_download, use_cache_when_offline
+from annotators.models.known_models import open_clip_hub_id
 from ares.errors import ModelError
+from ares.extras import needs_extra
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,6 +67,30 @@ class ClipEncoder:
 
         return self._encode(texts, encode_batch)
 
+    def save_text_encoder(self, path: Path) -> bool:
+        """Write the text tower to one file, from which NumPy computes the same vectors.
+
+        Returns:
+            False, and nothing is written, where the tower is of an architecture that is not known to
+            `annotators.models.text_tower`, or its vectors differ.
+        """
+        from annotators.models.text_tower import extract_tower, gives_equal_vectors, write_tower
+
+        stored = extract_tower(self._model, self._tokenizer, self.name)
+        if stored is None or not gives_equal_vectors(stored, self._encode_texts_precisely):
+            return False
+        write_tower(path, stored)
+        return True
+
+    def _encode_texts_precisely(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """As `encode_texts`, in single precision also on a GPU."""
+        import torch
+
+        with torch.inference_mode():
+            tokens = self._tokenizer(list(texts)).to(self._device)
+            vectors: NDArray[np.float32] = self._model.encode_text(tokens, normalize=True).cpu().numpy()
+        return vectors
+
     def _prepare(self, image: NDArray[np.uint8]) -> torch.Tensor:
         from PIL import Image
 
@@ -95,17 +122,19 @@ def load_clip(spec: str, device: str = "") -> ClipEncoder:
 
     Raises:
         ModelError: The model is not known, cannot be downloaded, or its weights cannot be read.
+        RequestError: The extra `models` is not installed.
     """
     import pickle
 
-    import open_clip
-    import torch
-    from safetensors import SafetensorError
+    with needs_extra("models"):
+        import open_clip
+        from safetensors import SafetensorError
 
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = select_device(device)
     name, tag = _split_spec(spec)
     if not spec.startswith(_LOCAL_PREFIX):
         use_cache_when_offline()
+        announce_download(name.removeprefix(_HUB_PREFIX) if tag is None else open_clip_hub_id(spec))
     try:
         model, _, preprocess = open_clip.create_model_and_transforms(
             name, pretrained=tag, require_pretrained=True

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from annotators.models.weights import files_in_cache
+from ares.messages import print_message
+
 _TIMEOUT_SECONDS = 5.0
 
 
@@ -23,3 +26,11 @@ def use_cache_when_offline() -> None:
         pass  # it answers, even if with an error
     except OSError:
         constants.HF_HUB_OFFLINE = True
+
+
+def announce_download(hub_id: str) -> None:
+    """Print that a model comes from the hub now, where its cache does not have it."""
+    from huggingface_hub import constants
+
+    if hub_id and not constants.HF_HUB_OFFLINE and files_in_cache(hub_id) is None:
+        print_message(f"downloading the model {hub_id} from the hub")

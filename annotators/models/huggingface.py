@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from annotators.models.base import VlmReply, VlmRequest, model_family
 from annotators.models.clip import weights_fingerprint
-from annotators.models.hub import use_cache_when_offline
+from annotators.models.device import select_device
+from annotators.models.hub import announce_download, use_cache_when_offline
 from ares.annotation import Cost
 from ares.errors import AresError, ModelError
+from ares.extras import needs_extra
 
 if TYPE_CHECKING:
     import torch
@@ -76,17 +78,24 @@ class HuggingfaceVlm:
 
 
 def load_huggingface(source: str, device: str, max_new_tokens: int) -> HuggingfaceVlm:
-    """Load a model from a folder or by its hub id. Raises ModelError when it cannot be downloaded or read."""
-    import torch
-    from safetensors import SafetensorError
-    from transformers import AutoModelForImageTextToText, AutoProcessor
-    from transformers.utils.logging import disable_progress_bar
+    """Load a model from a folder or by its hub id.
 
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    Raises:
+        ModelError: The model cannot be downloaded or read.
+        RequestError: The extra `models` is not installed.
+    """
+    with needs_extra("models"):
+        import torch
+        from safetensors import SafetensorError
+        from transformers import AutoModelForImageTextToText, AutoProcessor
+        from transformers.utils.logging import disable_progress_bar
+
+    device = select_device(device)
     dtype = torch.float32 if device == "cpu" else "auto"
     folder = Path(source)
     if not folder.is_dir():
         use_cache_when_offline()
+        announce_download(source)
     disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         processor = AutoProcessor.from_pretrained(source)  # type: ignore[no-untyped-call]

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from annotators.models.base import Vlm
 from ares.errors import ModelError, RequestError
+from ares.messages import announce_if_slow
 from ares.registry import encoders
+from ares.search import load_model
 from ares.store.vectors import Encoder
 
 if TYPE_CHECKING:
     from annotators.base import Options
+    from ares.store import Stores
 
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _DEFAULT_ENCODER = "clip"
@@ -27,13 +30,14 @@ class NamedEncoder(Encoder, Protocol):
     name: str
 
 
-def load_vlm(spec: str, options: Options, max_new_tokens: int) -> Vlm:
-    """Load the vision-language model of a spec.
+def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | None = None) -> Vlm:
+    """Load the vision-language model of a spec; for an estimate, a stand-in for it.
 
     Args:
         spec: "hf:FOLDER_OR_HUB_ID", "openai:MODEL@URL", or "stub:TEXT" for a double that replies TEXT.
         options: Device, key and price.
         max_new_tokens: Length limit of one reply.
+        stores: Where the name of the model is remembered, so that an estimate knows it; None for nowhere.
 
     Raises:
         RequestError: The spec names no back end.
@@ -41,14 +45,13 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int) -> Vlm:
     """
     kind, _, rest = spec.partition(":")
     if kind == "hf" and rest:
-        from annotators.models.huggingface import load_huggingface
-
-        return load_huggingface(rest, options.device, max_new_tokens)
+        return _load_huggingface(spec, options, max_new_tokens, stores)
     model, separator, url = rest.rpartition("@")
     if kind == "openai" and model and separator and re.match(r"https?://", url):
         from annotators.models.openai import OpenAiVlm
 
-        check_reachable(url)
+        if options.load_models:
+            check_reachable(url)
         return OpenAiVlm(model, url, options.settings, max_new_tokens)
     if kind == "stub" and rest:
         from annotators.models.stub import StubVlm
@@ -60,6 +63,42 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int) -> Vlm:
     )
 
 
+def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
+    from annotators.models.unloaded import remember_model, unloaded_vlm
+
+    if not options.load_models:
+        return unloaded_vlm(spec, stores)
+    from annotators.models.huggingface import load_huggingface
+
+    with announce_if_slow(f"loading the model {spec}"):
+        vlm = load_huggingface(spec.removeprefix("hf:"), options.device, max_new_tokens)
+    if stores:
+        remember_model(stores, spec, vlm.name, vlm.family)
+    return vlm
+
+
+def load_encoder_for(spec: str, options: Options, stores: Stores) -> NamedEncoder:
+    """Load the encoder of a spec; for an estimate, a stand-in for it.
+
+    Args:
+        spec: As for `load_named_encoder`.
+        options: Device, and whether models are loaded.
+        stores: Where the name of the model is remembered, so that an estimate knows it.
+
+    Raises:
+        ModelError: It cannot be loaded.
+    """
+    from annotators.models.unloaded import remember_model, unloaded_encoder
+
+    is_model = encoder_name(spec) == _DEFAULT_ENCODER
+    if is_model and not options.load_models:
+        return unloaded_encoder(spec, stores)
+    encoder = load_named_encoder(spec, options.device)
+    if is_model:
+        remember_model(stores, spec, encoder.name)
+    return encoder
+
+
 def encoder_name(spec: str) -> str:
     """Registry name of the encoder that loads a spec: its prefix ("hash:64") where it is one, else "clip"."""
     prefix, separator, _ = spec.partition(":")
@@ -68,7 +107,7 @@ def encoder_name(spec: str) -> str:
 
 def load_named_encoder(spec: str, device: str) -> NamedEncoder:
     """Load the encoder of a spec. Raises ModelError when it cannot be loaded."""
-    encoder: NamedEncoder = encoders.get(encoder_name(spec))(spec, device)
+    encoder: NamedEncoder = load_model(encoder_name(spec), spec, device)  # type: ignore[assignment]
     return encoder
 
 

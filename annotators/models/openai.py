@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from annotators.models.base import VlmReply, VlmRequest, model_family, price_usd
 from ares.annotation import Cost
 from ares.errors import AresError, ModelError
+from ares.extras import needs_extra
 from ares.settings import Settings
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class OpenAiVlm:
         max_new_tokens: Length limit of one reply.
         timeout_seconds: Timeout of one attempt.
         retries: Attempts after the first.
+
+    Raises:
+        RequestError: The extra `openai` is not installed.
     """
 
     batch_size = 1
@@ -47,7 +51,8 @@ class OpenAiVlm:
         timeout_seconds: float = _TIMEOUT_SECONDS,
         retries: int = _RETRIES,
     ) -> None:
-        from openai import OpenAI
+        with needs_extra("openai"):
+            from openai import OpenAI
 
         self._model, self._url, self._max_new_tokens = model, url, max_new_tokens
         self._price = settings.price

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from annotators.base import Options, Subject
+from annotators.models import UNKNOWN_UNTIL_LOADED
 from annotators.runner.loading import load_tasks
 from annotators.runner.run import read_annotations
 from annotators.runner.task import AnnotatorTask
 from ares.annotation import Annotation, Cost
-from ares.episode import Episode, Json
-from ares.jobs import LocalEngine
+from ares.episode import Episode
+from ares.errors import PluginError
+from ares.jobs import AnnotateEstimate, LocalEngine
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -21,40 +23,17 @@ if TYPE_CHECKING:
 _SAMPLE_SIZE = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quote:
-    """What a run would do and cost; frames and cost are those of a sample, scaled up.
+def estimate_cost(
+    stores: Stores, names: Sequence[str], options: Options, where: str = ""
+) -> list[AnnotateEstimate]:
+    """What `annotators.runner.run.annotate` would do with these arguments. Raises as it does.
 
-    Attributes:
-        annotator: Plug-in name.
-        planned: Subjects in the episodes that match the filter, as they are now.
-        already: Those that this maker has done.
-        frames: Frames to decode for the rest.
-        cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
+    No model is loaded and no server is asked. What an annotator has done is not known where the fingerprint of its
+    model is not: then the estimate is for all subjects.
     """
-
-    annotator: str
-    planned: int
-    already: int
-    frames: int
-    cost: Cost
-
-    def to_json(self) -> dict[str, Json]:
-        """The document of `ares annotate --dry-run --json`."""
-        counts: dict[str, Json] = {"planned": self.planned, "already": self.already, "frames": self.frames}
-        cost = self.cost
-        tokens: dict[str, Json] = {
-            "tokens_in": cost.tokens_in,
-            "tokens_out": cost.tokens_out,
-            "usd": cost.usd,
-        }
-        return {"annotator": self.annotator, **counts, "calls": cost.calls, **tokens}
-
-
-def estimate_cost(stores: Stores, names: Sequence[str], options: Options, where: str = "") -> list[Quote]:
-    """What `annotators.runner.run.annotate` would do with these arguments. Raises as it does."""
     stores.sync()
-    tasks = load_tasks(stores, names, options, None, False, LocalEngine())
+    options = replace(options, load_models=False)
+    tasks = load_tasks(stores, names, options, None, True, LocalEngine()).tasks
     described = sorted({name for task in tasks for name in task.after})
     counts = _count_subjects(stores, tasks, where, described)
     sample = list(islice(stores.tables.episodes.read(where), _SAMPLE_SIZE))
@@ -75,8 +54,11 @@ def estimate_cost(stores: Stores, names: Sequence[str], options: Options, where:
 
 def _count_subjects(
     stores: Stores, tasks: Sequence[AnnotatorTask], where: str, described: Sequence[str]
-) -> list[tuple[int, int]]:
-    """Subjects of the episodes that match a filter, and those of them that are done, for each annotator."""
+) -> list[tuple[int, int | None]]:
+    """Subjects of the episodes that match a filter, and those of them that are done, for each annotator.
+
+    None takes the place of the second number where the maker of the annotator is not known.
+    """
     counts = [(0, 0)] * len(tasks)
     for ids in stores.tables.episodes.id_batches(where):
         # Only what is described by others has to be read: an episode is its own subject.
@@ -87,7 +69,17 @@ def _count_subjects(
             done = stores.annotations.find_done_subjects(task.annotator.maker.maker_id, subjects)
             planned, already = counts[index]
             counts[index] = planned + len(subjects), already + len(done)
-    return counts
+    return [
+        (planned, None if _is_unknown(task, stores) else already)
+        for task, (planned, already) in zip(tasks, counts, strict=True)
+    ]
+
+
+def _is_unknown(task: AnnotatorTask, stores: Stores) -> bool:
+    """Whether a model that was not loaded may have done some of the subjects: another one certainly has not."""
+    if UNKNOWN_UNTIL_LOADED not in task.annotator.maker.model:
+        return False
+    return any(maker.annotator == task.name for maker in stores.annotations.makers().values())
 
 
 def _subject_ids(
@@ -100,12 +92,14 @@ def _subject_ids(
     ]
 
 
-def _quote(task: AnnotatorTask, planned: int, already: int, sample: Sequence[Subject]) -> Quote:
+def _quote(
+    task: AnnotatorTask, planned: int, already: int | None, sample: Sequence[Subject]
+) -> AnnotateEstimate:
     annotator = task.annotator
-    scale = (planned - already) / max(len(sample), 1)
-    frames = sum(len(seconds) for subject in sample for seconds in annotator.select_frames(subject).values())
+    scale = (planned - (already or 0)) / max(len(sample), 1)
+    frames = sum(_count_frames(task, subject) for subject in sample)
     cost = sum((annotator.estimate(subject) for subject in sample), Cost())
-    return Quote(
+    return AnnotateEstimate(
         annotator=task.name,
         planned=planned,
         already=already,
@@ -117,3 +111,11 @@ def _quote(task: AnnotatorTask, planned: int, already: int, sample: Sequence[Sub
             usd=None if cost.usd is None else cost.usd * scale,
         ),
     )
+
+
+def _count_frames(task: AnnotatorTask, subject: Subject) -> int:
+    """Frames that a subject needs; none where the annotator fails to say, as the subject would fail in a run."""
+    try:
+        return sum(len(seconds) for seconds in task.annotator.select_frames(subject).values())
+    except PluginError:
+        return 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from annotators.base import Annotator, Factory, Options, Result, Work
 from annotators.runner.frames import CameraSeconds, Frames
+from annotators.runner.guard import make_guarded
 from ares.errors import AresError, MediaError, ModelError, RequestError
 from ares.jobs import BatchFunction, Engine, WorkerPool
 
@@ -25,24 +26,35 @@ PutFrames = Callable[[Frames], Callable[[], Frames | None]]
 
 
 def annotator_on_engine(
-    engine: Engine, factory: Factory, options: Options, stores: Stores, gpu_fraction: float
+    engine: Engine, label: str, factory: Factory, options: Options, stores: Stores, gpu_fraction: float
 ) -> Annotator:
     """An annotator whose `process` runs on an engine; its frames, costs and maker are determined here.
 
     Args:
         engine: Runs the calls.
+        label: How messages name the annotator.
         factory: Makes the annotator, here and again on every worker.
         options: Models, device, and values of the annotator's own options; they travel to the workers.
         stores: Stores of the workspace.
         gpu_fraction: Share of a GPU that one worker may take.
+
+    Raises:
+        PluginError: The factory raised an exception, or returned something that cannot be run.
+        AresError: What the factory raised to be read.
     """
-    annotator = factory(options, stores)
+    annotator = make_guarded(label, factory, options, stores)
     pool: WorkerPool[Work, Result] = engine.pool(
         annotator.process,
         max_workers=annotator.workers,
         on_worker_death=ModelError,
         build=partial(
-            _build_process, factory, options, stores.location, socket.gethostname(), annotator.maker.maker_id
+            _build_process,
+            label,
+            factory,
+            options,
+            stores.location,
+            socket.gethostname(),
+            annotator.maker.maker_id,
         ),
         shared_worker=annotator.workers > 1,
         gpu_fraction=0.0 if options.device == "cpu" else gpu_fraction,
@@ -51,7 +63,7 @@ def annotator_on_engine(
 
 
 def _build_process(
-    factory: Factory, options: Options, folder: str, host: str, maker_id: str
+    label: str, factory: Factory, options: Options, folder: str, host: str, maker_id: str
 ) -> BatchFunction[Work, Result]:
     from ares.store import open_stores, workspace_exists
 
@@ -66,7 +78,7 @@ def _build_process(
             "a cluster of several machines needs annotations in MongoDB",
             f"{folder} keeps them in SQLite, and {worker_host} is not {host}; make a workspace with ARES_MONGO_URI",
         )
-    annotator = factory(options, open_stores(folder, options.settings))
+    annotator = make_guarded(label, factory, options, open_stores(folder, options.settings))
     if annotator.maker.maker_id != maker_id:
         raise RequestError(
             "a worker loads another model than this machine",

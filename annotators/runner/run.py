@@ -13,14 +13,25 @@ from annotators.base import Options, episode_subject, no_frames
 from annotators.runner.frames import CameraSeconds, Frames, LayeredFrames, unite_requests
 from annotators.runner.loading import load_tasks
 from annotators.runner.remote import decoder_pool, failed_frames
+from annotators.runner.run_report import run_reports
 from annotators.runner.subjects import EpisodeBundle
 from annotators.runner.task import AnnotatorTask
 from annotators.runner.writer import AnnotationWriter
 from ares.annotation import Annotation
 from ares.doctor import delete_unrecorded_vectors
-from ares.episode import Episode, Json
+from ares.episode import Episode, Trajectory
 from ares.errors import AresError, ModelError
-from ares.jobs import Engine, PipelineStage, Progress, WorkerPool, engine_or_local, record_job, run_pipeline
+from ares.jobs import (
+    AnnotateReport,
+    Engine,
+    PipelineStage,
+    Progress,
+    WorkerPool,
+    engine_or_local,
+    record_job,
+    run_pipeline,
+)
+from ares.messages import print_message
 from ares.search import embed_texts, list_spaces
 
 if TYPE_CHECKING:
@@ -42,7 +53,7 @@ def annotate(
     readers: int = 4,
     quiet: bool = False,
     engine: Engine | None = None,
-) -> list[dict[str, Json]]:
+) -> tuple[AnnotateReport, ...]:
     """Run annotators, in this order, over the episodes that lack their annotation.
 
     Args:
@@ -58,39 +69,40 @@ def annotate(
         engine: Where frames are decoded and annotators work; None for this machine.
 
     Returns:
-        One document per annotator: annotator, maker, model, planned, kept, already, failed, failures, calls, tokens_in,
-        tokens_out, usd, seconds.
+        One report per annotator.
 
     Raises:
         RequestError: An annotator or an option is unknown, a value of an option is wrong, the filter cannot be read, or
             there is a budget without a price.
         ModelError: A model cannot be loaded or its server not reached; nothing was annotated.
+        PluginError: No annotator could be made, or with `strict` a plug-in failed. Otherwise the fault of a plug-in
+            is counted as the failure of the subject, or of all where it could not be made.
     """
     started_at = time.monotonic()
     with stores.write_lock(f"ares annotate {' '.join(names)}"), engine_or_local(engine) as engine:
         stores.sync()
-        tasks = load_tasks(stores, names, options, budget_usd, strict, engine)
+        tasks, faults = load_tasks(stores, names, options, budget_usd, strict, engine)
+        report_line = _print_nothing if quiet else print_message
         for task in tasks:
             stores.annotations.add_maker(task.annotator.maker)
+            task.add_warnings(report_line)
         decoders = decoder_pool(engine, readers)
         delete_unrecorded_vectors(stores)
-        total = limit if limit is not None else stores.tables.episodes.count(where)
+        total = stores.tables.episodes.count(where)
+        total = total if limit is None else min(limit, total)
         progress = Progress(f"annotate {' '.join(names)}", total, None if quiet else sys.stderr)
         bundles = islice(_incomplete_bundles(stores, tasks, where, progress), limit)
         _run(stores, tasks, bundles, decoders, progress)
-        print_message = _print_nothing if quiet else _print_to_stderr
-        if _embed_new_texts(stores, tasks, print_message) or any(task.report.kept for task in tasks):
+        if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
             stores.tables.optimize()
-            stores.tables.refresh_indexes(print_message)
-        documents = [task.to_json(time.monotonic() - started_at) for task in tasks]
-        for document in documents:
-            record_job(stores.annotations, f"annotate {document['annotator']}", document)
-    return documents
+            stores.tables.refresh_indexes(report_line)
+        reports = run_reports(tasks, faults, names, total, time.monotonic() - started_at)
+        for report in reports:
+            record_job(stores.annotations, f"annotate {report.annotator}", report.to_json())
+    return reports
 
 
-def _embed_new_texts(
-    stores: Stores, tasks: Sequence[AnnotatorTask], print_message: Callable[[str], None]
-) -> int:
+def _embed_new_texts(stores: Stores, tasks: Sequence[AnnotatorTask], report: Callable[[str], None]) -> int:
     """Give texts without a vector one, so that they can be searched by meaning; returns the number of new vectors.
 
     Done for the spaces of the annotators of this run and, as it may have written texts, for spaces that have text
@@ -103,12 +115,8 @@ def _embed_new_texts(
             try:
                 new_vectors += embed_texts(stores, space)
             except ModelError as error:
-                print_message(f"new texts cannot be found by meaning in {name}: {error}")
+                report(f"new texts cannot be found by meaning in {name}: {error}")
     return new_vectors
-
-
-def _print_to_stderr(message: str) -> None:
-    print(message, file=sys.stderr)
 
 
 def _print_nothing(message: str) -> None:
@@ -155,10 +163,22 @@ def _read(
         trajectories = dict(stores.tables.trajectories.read([bundle.episode.episode_id for bundle in batch]))
         for bundle in batch:
             bundle.trajectory = trajectories.get(bundle.episode.episode_id)
+            _make_read_only(bundle.trajectory)
     if decoders:
         decoded = decoders.map([bundle.frames for bundle in batch])
         for bundle, frames in zip(batch, decoded, strict=True):
             bundle.frames = failed_frames(bundle.frames, frames) if isinstance(frames, AresError) else frames
+
+
+def _make_read_only(trajectory: Trajectory | None) -> None:
+    """The annotators of a run share the signals: one that writes into them fails, and the others are right."""
+    if trajectory is None:
+        return
+    signals = (trajectory.state, trajectory.action, *trajectory.extra.values())
+    arrays = (trajectory.timestamps, trajectory.reward, *(signal.values for signal in signals if signal))
+    for array in arrays:
+        if array is not None:
+            array.setflags(write=False)
 
 
 def _incomplete_bundles(
@@ -200,7 +220,7 @@ def _early_requests(bundle: EpisodeBundle, tasks: Sequence[AnnotatorTask]) -> li
         if task.annotator.maker.subject_kind == "annotation" and _gets_new_subjects(task, tasks, bundle):
             # As a rule what an annotator says of an episode spans it.
             subjects = [*subjects, episode_subject(bundle.episode)]
-        requests += [task.annotator.select_frames(subject) for subject in subjects]
+        requests += [task.select_frames(bundle, subject) for subject in subjects]
     return requests
 
 
@@ -230,7 +250,7 @@ def _decode_late(
 
 
 def _missing_frames(bundle: EpisodeBundle, task: AnnotatorTask) -> CameraSeconds:
-    requests = [task.annotator.select_frames(subject) for subject in task.missing_subjects(bundle)]
+    requests = [task.select_frames(bundle, subject) for subject in task.missing_subjects(bundle)]
     return bundle.frames.missing(unite_requests(requests))
 
 

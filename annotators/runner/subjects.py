@@ -11,7 +11,7 @@ from annotators.base import Result, Subject, episode_subject
 from annotators.runner.frames import Frames
 from ares.annotation import Annotation, Maker
 from ares.episode import Episode, Trajectory
-from ares.errors import RequestError
+from ares.errors import AresError, RequestError
 from ares.store.sync import MakerCatalog, newest_by_address, read_pins, segment_id, select_shown
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class EpisodeBundle:
         trajectory: Its signals, or None when no annotator needs them.
         results: Results so far, by annotator name.
         done_subjects: Subjects of it that were done before the run, by annotator name.
+        selection_errors: Why frames could not be selected, by annotator name and id of the subject.
     """
 
     episode: Episode
@@ -37,6 +38,7 @@ class EpisodeBundle:
     trajectory: Trajectory | None = None
     results: dict[str, list[Result]] = field(default_factory=dict)
     done_subjects: dict[str, set[str]] = field(default_factory=dict)
+    selection_errors: dict[tuple[str, str], AresError] = field(default_factory=dict)
 
 
 class SubjectFinder:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from annotators.base import Annotator, Result, Subject, Work
 from annotators.runner.budget import Budget
+from annotators.runner.busy_clock import BusyClock
+from annotators.runner.frames import CameraSeconds
 from annotators.runner.subjects import EpisodeBundle, SubjectFinder
 from ares.annotation import Annotation, Cost
-from ares.episode import Episode, Json
-from ares.errors import AresError, ModelError
-from ares.jobs import PipelineStage, Report
+from ares.episode import Episode
+from ares.errors import AresError, ModelError, PluginError, StoreError
+from ares.jobs import AnnotateReport, PipelineStage, Report
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -28,15 +32,19 @@ class AnnotatorTask:
         annotator: The annotator.
         budget: Money of the whole run.
         strict: Raise the first failure instead of counting it.
+        clock: Measures its calls; it has measured the loading.
     """
 
-    def __init__(self, stores: Stores, annotator: Annotator, budget: Budget, strict: bool) -> None:
+    def __init__(
+        self, stores: Stores, annotator: Annotator, budget: Budget, strict: bool, clock: BusyClock
+    ) -> None:
         self.annotator = annotator
         self.name = annotator.maker.annotator
         self.report = Report()
         self.failures: dict[str, AresError] = {}
         self._annotations = stores.annotations
         self._budget = budget
+        self._clock = clock
         self._strict = strict
         self._repeated_failure: tuple[str, int] = ("", 0)
         self._stop_reason = ""
@@ -77,6 +85,16 @@ class AnnotatorTask:
         """The subjects of an episode with these annotations."""
         return self._subjects.in_episode(episode, annotations)
 
+    def select_frames(self, bundle: EpisodeBundle, subject: Subject) -> CameraSeconds:
+        """The frames that a subject needs; none where the annotator fails to say, which then fails the subject."""
+        try:
+            return self.annotator.select_frames(subject)
+        except StoreError:
+            raise
+        except AresError as error:
+            bundle.selection_errors[self.name, subject.id] = error
+            return {}
+
     def pipeline_stage(self) -> PipelineStage[EpisodeBundle]:
         """This annotator as a stage of the pipeline."""
         return PipelineStage(
@@ -86,6 +104,7 @@ class AnnotatorTask:
     def run(self, bundles: list[EpisodeBundle]) -> None:
         """Annotate the missing subjects in calls of `batch_size` works. Raises the first failure when strict."""
         pairs = [(bundle, work) for bundle in bundles for work in self._works(bundle)]
+        pairs = [(bundle, work) for bundle, work in pairs if not self._has_failed_selection(bundle, work)]
         for start in range(0, len(pairs), self.annotator.batch_size):
             chunk = pairs[start : start + self.annotator.batch_size]
             for (bundle, work), result in zip(chunk, self._process([work for _, work in chunk]), strict=True):
@@ -95,35 +114,50 @@ class AnnotatorTask:
         """Count an annotation that could not be stored. Raises the error when strict."""
         self._add_failure(error, annotation.subject, annotation.episode_id)
 
-    def to_json(self, seconds: float) -> dict[str, Json]:
-        """The document of `ares annotate --json` for this annotator."""
-        counts = {**self.report.to_json(), "seconds": round(seconds, 3)}
-        cost = self.report.cost
-        return {
-            "annotator": self.name,
-            "maker": self.annotator.maker.maker_id,
-            "model": self.annotator.maker.model,
-            **counts,
-            "calls": cost.calls,
-            "tokens_in": cost.tokens_in,
-            "tokens_out": cost.tokens_out,
-            "usd": cost.usd,
-        }
+    def add_warnings(self, report: Callable[[str], None]) -> None:
+        """Count the warnings of the annotator, and report each."""
+        for warning in self.annotator.warnings:
+            self.report.add_warning(warning, self.annotator.maker.model)
+            report(f"annotate {self.name}: {warning}")
+
+    def to_report(self, run_seconds: float) -> AnnotateReport:
+        """What this annotator did, in a run of so many seconds."""
+        self.report.seconds = self._clock.seconds
+        return AnnotateReport(
+            annotator=self.name,
+            maker=self.annotator.maker.maker_id,
+            model=self.annotator.maker.model,
+            **self.report.fields(),
+            run_seconds=run_seconds,
+            cost=self.report.cost,
+        )
 
     def _works(self, bundle: EpisodeBundle) -> list[Work]:
         missing, count = self.missing_subjects(bundle), len(self.subjects(bundle))
         self.report.add_planned(count, already=count - len(missing))
         return [
-            Work(subject=subject, frames=bundle.frames, trajectory=bundle.trajectory) for subject in missing
+            Work(subject=_private_copy(subject), frames=bundle.frames, trajectory=bundle.trajectory)
+            for subject in missing
         ]
+
+    def _has_failed_selection(self, bundle: EpisodeBundle, work: Work) -> bool:
+        """Whether the annotator could not say which frames it needs; then the work has failed."""
+        error = bundle.selection_errors.get((self.name, work.subject.id))
+        if error is not None:
+            self._record_outcome(bundle, work, error)
+        return error is not None
 
     def _process(self, works: Sequence[Work]) -> Sequence[Result | AresError]:
         if self._stop_reason:
             return [ModelError("not tried after many failures in a row", self._stop_reason)] * len(works)
-        expected = sum((self.annotator.estimate(work.subject) for work in works), Cost())
+        try:
+            expected = sum((self.annotator.estimate(work.subject) for work in works), Cost())
+        except PluginError as error:
+            return [error] * len(works) if len(works) == 1 else [self._process([work])[0] for work in works]
         if not self._budget.reserve(expected):
             return [ModelError("the budget is spent", "give a larger --budget to go on")] * len(works)
-        results = self.annotator.process(works)
+        with self._clock.measured():
+            results = self.annotator.process(works)
         self._budget.settle(expected, sum((_cost(result) for result in results), Cost()))
         return results
 
@@ -133,8 +167,9 @@ class AnnotatorTask:
             bundle.results.setdefault(self.name, []).append(result)
             return
         reason, count = self._repeated_failure
+        is_model_failure = isinstance(result, ModelError)
         self._repeated_failure = (result.reason, count + 1 if reason == result.reason else 1)
-        if self._repeated_failure[1] >= _MAX_REPEATED_FAILURES:
+        if is_model_failure and self._repeated_failure[1] >= _MAX_REPEATED_FAILURES:
             self._stop_reason = self._stop_reason or f"{_MAX_REPEATED_FAILURES} times: {result}"
         self._add_failure(result, work.subject.id, work.episode.episode_id)
 
@@ -143,6 +178,11 @@ class AnnotatorTask:
         self.failures[subject] = error
         if self._strict:
             raise error
+
+
+def _private_copy(subject: Subject) -> Subject:
+    """The subject with a copy of its annotation, which may not be stored yet: no annotator can change another's."""
+    return replace(subject, annotation=deepcopy(subject.annotation)) if subject.annotation else subject
 
 
 def _cost(result: Result | AresError) -> Cost:

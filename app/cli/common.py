@@ -3,21 +3,107 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING
+
+from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS
+from ares.errors import RequestError
+from ares.messages import Verbosity
+from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
     from ares.workspace import Workspace
 
+_Arguments = argparse.ArgumentParser | argparse._ArgumentGroup
 
-def add_workspace_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --workspace and --json."""
+
+_DEFAULT_WORKSPACE = "$ARES_WORKSPACE or ./ares-workspace"
+
+
+def add_workspace_arguments(
+    parser: argparse.ArgumentParser, *, rows: bool = False, default: str = _DEFAULT_WORKSPACE
+) -> None:
+    """Add the options that every command on a workspace has: --workspace, --output, --json, -v and -q.
+
+    Args:
+        parser: Parser of the command.
+        rows: Whether the answer is a list, which can be printed as JSON lines and CSV too.
+        default: The workspace that is used without the option, for the help.
+    """
+    formats = ROW_FORMATS if rows else DOCUMENT_FORMATS
+    group = parser.add_argument_group("workspace and output")
+    add_workspace_option(group, default)
+    _add_output_options(group, formats)
+    add_verbosity_options(group)
+    parser.set_defaults(formats=formats)
+
+
+def refuse_format(args: argparse.Namespace) -> None:
+    """Raise RequestError for a format that stands before a command whose answer has no rows."""
+    if args.output not in getattr(args, "formats", ROW_FORMATS):
+        raise RequestError(
+            f"the answer of `ares {args.command}` is no list", f"--output {args.output}; give table or json"
+        )
+
+
+def add_shared_options(parser: argparse.ArgumentParser) -> None:
+    """Add the same options to the parser of all commands, so that they may stand before the command."""
+    group = parser.add_argument_group("options of every command")
+    add_workspace_option(group)
+    _add_output_options(group, ROW_FORMATS)
+    add_verbosity_options(group)
+
+
+def add_shared_defaults(parser: argparse.ArgumentParser) -> None:
+    """Set the defaults of these options once: those of a command would replace what stands before it."""
+    parser.set_defaults(workspace=None, output=DOCUMENT_FORMATS[0], verbosity=Verbosity.NORMAL)
+
+
+def add_workspace_option(parser: _Arguments, default: str = _DEFAULT_WORKSPACE) -> None:
+    """Add --workspace."""
     parser.add_argument(
         "-w",
         "--workspace",
         metavar="PATH",
-        help="workspace: a folder, or a URI such as s3://bucket/name (default: $ARES_WORKSPACE or ./ares-workspace)",
+        default=argparse.SUPPRESS,
+        help=f"workspace: a folder, or a URI such as s3://bucket/name (default: {default})",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+
+
+def _add_output_options(parser: _Arguments, formats: tuple[str, ...]) -> None:
+    parser.add_argument(
+        "--output",
+        metavar="FORMAT",
+        choices=formats,
+        default=argparse.SUPPRESS,
+        help=f"{', '.join(formats[:-1])} or {formats[-1]} on standard output (default: {formats[0]})",
+    )
+    parser.add_argument(
+        "--json",
+        dest="output",
+        action="store_const",
+        const="json",
+        default=argparse.SUPPRESS,
+        help="the same as --output json: one JSON document on standard output",
+    )
+
+
+def add_verbosity_options(parser: _Arguments) -> None:
+    """Add -v and -q."""
+    levels = (
+        ("-v", "--verbose", Verbosity.VERBOSE, "also steps with their durations, logs, tracebacks"),
+        ("-q", "--quiet", Verbosity.QUIET, "no progress and no messages: only errors on standard error"),
+    )
+    for short, long, level, text in levels:
+        parser.add_argument(
+            short,
+            long,
+            dest="verbosity",
+            action="store_const",
+            const=level,
+            default=argparse.SUPPRESS,
+            help=text,
+        )
 
 
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +114,12 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="find moments that look like this image, or like EPISODE_ID/CAMERA@SECONDS",
     )
-    parser.add_argument("--like", default="", metavar="EPISODE_ID", help="find episodes like this one")
+    parser.add_argument(
+        "--like",
+        default="",
+        metavar="EPISODE_ID",
+        help="find episodes like this one: its id or the start of it",
+    )
     parser.add_argument(
         "--by",
         default="",
@@ -46,27 +137,61 @@ def episode_count(text: str) -> int:
     return int(text)
 
 
+def torch_device(text: str) -> str:
+    """Parse the value of --device by its form; whether there is such a device is known when torch is imported."""
+    if text and not re.fullmatch(r"(cpu|cuda|mps|xpu|hpu)(:\d{1,3})?", text):
+        hint = did_you_mean(text, ["cpu", "cuda", "mps"])
+        raise argparse.ArgumentTypeError(f"no device {text!r}: {hint}there are: cpu, cuda, cuda:NUMBER, mps")
+    return text
+
+
+def usd_amount(text: str) -> float:
+    """Parse the value of --budget: US dollars from 0 on."""
+    return _number(text, 0.0, 1e12, "an amount of US dollars; give a number from 0 on, such as 2.50")
+
+
+def port_number(text: str) -> int:
+    """Parse the value of --port: 0 to 65535."""
+    if not text.isascii() or not text.isdigit() or int(text[:12]) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
+    return int(text)
+
+
+def rate_hz(text: str) -> float:
+    """Parse the value of --rate: Hz above 0."""
+    rate = _number(text, 0.0, 1e6, "a rate in Hz; give a number above 0")
+    if not rate:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate in Hz; give a number above 0")
+    return rate
+
+
+def _number(text: str, least: float, most: float, meaning: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not least <= number <= most:  # false for nan, too
+        raise argparse.ArgumentTypeError(f"{text!r} is not {meaning}")
+    return number
+
+
 def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
     """Return the workspace that the arguments name; `main` closes it when the command ends.
 
     Args:
         args: Parsed arguments.
-        create: Create a missing workspace. A command that only reads must not leave an empty one behind.
+        create: Create a missing workspace when it is first used. A command that only reads must not leave an empty
+            one behind.
 
     Raises:
         RequestError: There is no workspace, or the folder holds something else.
     """
-    from ares.errors import RequestError
     from ares.settings import settings_from_environment
-    from ares.store import workspace_exists
+    from ares.workspace import new_workspace
     from ares.workspace import open_workspace as open_at
 
     settings = settings_from_environment()
     path = args.workspace or settings.workspace
-    if not create and not workspace_exists(path):
-        raise RequestError(
-            f"there is no workspace at {path!r}", "`ares ingest` creates one; -w selects another"
-        )
-    args.workspace_handle = open_at(path, settings)
-    workspace: Workspace = args.workspace_handle
+    workspace = new_workspace(path, settings) if create else open_at(path, settings, create=False)
+    args.workspace_handle = workspace
     return workspace

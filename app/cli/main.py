@@ -1,52 +1,36 @@
-"""Entry point of the `ares` command; it imports only the selected command and prints an error of ARES as one line."""
+"""Entry point of the `ares` command; it imports only the module of the selected command."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from importlib import import_module
-from typing import NamedTuple
+from pathlib import Path
 
-from ares.errors import AresError
+from app.cli.commands import COMMANDS, EXAMPLES
+from app.cli.common import add_shared_defaults, add_shared_options, refuse_format
+from app.cli.faults import run_command
+from app.cli.parser import CommandParser
+from app.cli.stop_signals import stop_on_signals
+from ares.errors import RequestError
+from ares.messages import timed, verbosity
 
-
-class CommandEntry(NamedTuple):
-    """Where a command is defined, and its help.
-
-    Attributes:
-        module: Module with `add_arguments(parser)` and `run(args) -> exit status`.
-        help: One line for `ares --help`.
-    """
-
-    module: str
-    help: str
-
-
-COMMANDS = {
-    "ingest": CommandEntry("app.cli.data.ingest", "read datasets into the workspace"),
-    "annotate": CommandEntry(
-        "app.cli.annotations.annotate", "run annotators over the episodes that lack them"
-    ),
-    "search": CommandEntry("app.cli.curation.search", "find moments by text, image or episode"),
-    "show": CommandEntry("app.cli.curation.show", "everything known of one episode"),
-    "set": CommandEntry("app.cli.curation.set", "make, list, show and compare frozen sets"),
-    "use": CommandEntry("app.cli.curation.use", "choose the makers whose values fill the columns"),
-    "export": CommandEntry("app.cli.data.export", "write a set as a training dataset"),
-    "rubric": CommandEntry("app.cli.annotations.rubric", "show and check rubrics"),
-    "status": CommandEntry("app.cli.workspace.status", "what the workspace holds"),
-    "doctor": CommandEntry(
-        "app.cli.workspace.doctor", "check the stores against each other, and repair them"
-    ),
-    "app": CommandEntry("app.cli.serve.app", "open the dashboard"),
-    "demo": CommandEntry("app.cli.serve.demo", "the whole job on the sample episodes"),
-}
+__all__ = ["COMMANDS", "build_parser", "main"]
 
 # These build no DataFrame; as programs they skip the import of pandas, which takes a second.
-_WITHOUT_PANDAS = ("ingest", "status")
+_WITHOUT_PANDAS = ("doctor", "ingest", "set", "show", "status", "use")
+# Commands that change nothing: all that can be said of them when they are stopped.
+_READING = ("search", "show", "rubric", "models", "status", "completion")
+_NOTHING_CHANGED = "nothing was changed"
+_STORED_STAYS = "what was stored until then stays; run the same command again"
+# Options that may stand before the command and have a value.
+_VALUE_OPTIONS = ("-w", "--workspace", "--output")
 
 
-def build_parser(selected: str = "") -> argparse.ArgumentParser:
+def build_parser(selected: str = "") -> CommandParser:
     """Return the parser of all commands.
 
     Args:
@@ -54,43 +38,128 @@ def build_parser(selected: str = "") -> argparse.ArgumentParser:
     """
     from ares import __version__
 
-    parser = argparse.ArgumentParser(prog="ares", description="Curate robot episodes for training.")
+    parser = CommandParser(prog="ares", description="Curate robot episodes for training.")
+    parser.set_examples(*EXAMPLES)
     parser.add_argument("--version", action="version", version=f"ares {__version__}")
+    add_shared_options(parser)
+    add_shared_defaults(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, (module_name, text) in COMMANDS.items():
-        command = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    for name, entry in COMMANDS.items():
+        description = f"{entry.help[0].upper()}{entry.help[1:]}."
+        command = subparsers.add_parser(name, help=entry.help, description=description)
         if name == selected:
-            module = import_module(module_name)
+            command.set_examples(*entry.examples)
+            module = import_module(entry.module)
             module.add_arguments(command)
-            command.set_defaults(run=module.run)
+            command.set_defaults(
+                run=module.run, describe_stop=getattr(module, "describe_stop", _default_kept)
+            )
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Returns 0 on success, 1 when some items failed, 2 when the request was wrong."""
+    """Run a command. Returns an `ExitStatus`, or 128 and the number of the signal that stopped it."""
+    if argv is None:
+        _prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    selected = next((argument for argument in arguments if not argument.startswith("-")), "")
-    args = build_parser(selected).parse_args(arguments)
-    if argv is None and args.command in _WITHOUT_PANDAS:
-        from ares.process_tuning import without_pandas
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    with stop_on_signals(), ExitStack() as stack:
+        invocation = _Invocation(arguments, stack, is_program=argv is None)
+        return run_command(invocation.command, invocation.run, invocation.describe_stop)
 
-        without_pandas()
+
+class _Invocation:
+    """One call of the command line: its arguments are parsed when it runs, as that imports the command.
+
+    Args:
+        arguments: What was typed behind `ares`.
+        stack: Gets what has to be put back after the messages of the command.
+        is_program: Whether the process ends with the command.
+    """
+
+    def __init__(self, arguments: Sequence[str], stack: ExitStack, is_program: bool) -> None:
+        self.command = selected_command(arguments)
+        self._arguments = arguments
+        self._stack = stack
+        self._is_program = is_program
+        self._kept = _NOTHING_CHANGED
+
+    def run(self) -> int:
+        """Parse the arguments, run the command and close its workspace."""
+        parser = build_parser(self.command)
+        if not self._arguments:
+            parser.print_help()
+            return 0
+        _refuse_undecodable(self._arguments)
+        args = parser.parse_args(self._arguments)
+        self._stack.enter_context(verbosity(args.verbosity))
+        refuse_format(args)
+        args.is_program = self._is_program
+        if self._is_program and self.command in _WITHOUT_PANDAS:
+            from ares.process_tuning import without_pandas
+
+            without_pandas()
+        try:
+            with timed(f"ares {self.command}"):
+                return int(args.run(args))
+        except KeyboardInterrupt:
+            # Before the workspace is closed: what was kept is counted in it.
+            self._kept = _describe_kept(args)
+            raise
+        finally:
+            if "workspace_handle" in args:
+                args.workspace_handle.close()
+
+    def describe_stop(self) -> str:
+        """What was kept when a signal stopped the command, and how to go on."""
+        return self._kept
+
+
+def selected_command(arguments: Sequence[str]) -> str:
+    """The first argument that is no option and no value of an option that may stand before the command; or ""."""
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument in _VALUE_OPTIONS:
+            next(remaining, None)
+        elif not argument.startswith("-"):
+            return argument
+    return ""
+
+
+def _describe_kept(args: argparse.Namespace) -> str:
     try:
-        return int(args.run(args))
-    except AresError as error:
-        from app.cli.output import print_error
+        return str(args.describe_stop(args))
+    except Exception:  # what made the command stop may keep the workspace from being read, too
+        return _STORED_STAYS
 
-        print_error(args.command, error)
-        return 2
-    except KeyboardInterrupt:
-        print(f"ares {args.command}: interrupted; run the same command again to go on", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
-    finally:
-        if "workspace_handle" in args:
-            args.workspace_handle.close()
+
+def _default_kept(args: argparse.Namespace) -> str:
+    return _NOTHING_CHANGED if args.command in _READING else _STORED_STAYS
+
+
+def _refuse_undecodable(arguments: Sequence[str]) -> None:
+    """Raise RequestError for an argument that is not text: neither the tables nor the log can store it."""
+    for argument in arguments:
+        if "\0" in argument:
+            raise RequestError("an argument has a null byte", repr(argument))
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise RequestError(
+                "an argument is not valid UTF-8",
+                f"{os.fsencode(argument)!r}; rename the file, or set LC_ALL=C.UTF-8",
+            ) from None
+
+
+def _prepare_streams() -> None:
+    """Let a character that the terminal cannot show be printed as an escape, and a closed stream be nowhere."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for the whole process
+        else:
+            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

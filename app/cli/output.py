@@ -1,4 +1,4 @@
-"""Prints answers and errors: JSON, plain text, or tables and colours when the output is a terminal."""
+"""Prints answers and errors: JSON, rows, plain text, or tables and colours when the output is a terminal."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, TextIO
 
+from app.cli.parser import visible
+from app.cli.rows import printable_json, write_csv, write_json_lines
 from ares.episode import Json
 from ares.errors import AresError, FilterError
 from ares.io import stream_json
+from ares.messages import ignoring_lost_stderr
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
+
+
+# Values of --output: for every command, and for commands whose answer is a list. The first is the default.
+DOCUMENT_FORMATS = ("table", "json")
+ROW_FORMATS = (*DOCUMENT_FORMATS, "jsonl", "csv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +57,61 @@ class OutputTable:
 Block = str | OutputTable
 
 
+class AnswerLost(Exception):
+    """Standard output cannot be written: its disk is full, or its reader has gone.
+
+    Args:
+        error: What the operating system says.
+    """
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 def answer(
     args: argparse.Namespace,
-    document: Json | Mapping[str, object],
+    document: Json | Mapping[str, object] | Sequence[Mapping[str, Json]],
     build_text: Callable[[], Block | Iterable[Block]],
+    rows: Iterable[Mapping[str, object]] = (),
 ) -> None:
-    """Print the document with --json, else the text for people.
+    """Print the document with `--output json`, the rows with `jsonl` and `csv`, else the text for people.
 
     Args:
         args: Parsed arguments.
-        document: What `--json` prints; an iterator among its values is printed as a list while it is read.
+        document: What `--output json` prints; an iterator among its values is printed as a list while it is read.
         build_text: Returns the text for people: a text, a table, or several, each on lines of its own.
+        rows: The list as rows with the same names, for a command that declares `rows`; printed while they are read.
+
+    Raises:
+        AnswerLost: Standard output cannot be written.
     """
-    if not args.json:
+    try:
+        _print_answer(args.output, document, build_text, rows)
+        sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None:  # of a file that was read for the answer
+            raise
+        raise AnswerLost(error) from None
+
+
+def _print_answer(
+    format: str,
+    document: Json | Mapping[str, object] | Sequence[Mapping[str, Json]],
+    build_text: Callable[[], Block | Iterable[Block]],
+    rows: Iterable[Mapping[str, object]],
+) -> None:
+    if format == "table":
         text = build_text()
         _print_blocks([text] if isinstance(text, Block) else text)
+    elif format == "jsonl":
+        write_json_lines(rows, sys.stdout)
+    elif format == "csv":
+        write_csv(rows, sys.stdout)
     elif isinstance(document, Mapping):
-        sys.stdout.writelines(chain(stream_json(document), "\n"))
+        sys.stdout.writelines(map(printable_json, chain(stream_json(document), "\n")))
     else:
-        print(json.dumps(document, indent=1, ensure_ascii=False))
+        print(printable_json(json.dumps(document, indent=1, ensure_ascii=False)))
 
 
 def paragraphs(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -91,7 +135,13 @@ def tallies(report: Mapping[str, Json], key: str) -> str:
 
 def print_error(command: str, error: AresError) -> None:
     """Print an error as one line on standard error, with the position in a filter that cannot be parsed."""
-    prefix, message = f"ares {command}:", _visible(" ".join(str(error).split()))
+    # Nobody can read an error on a standard error that is closed or full; the exit status remains.
+    with ignoring_lost_stderr():
+        _print_error_line(command, error)
+
+
+def _print_error_line(command: str, error: AresError) -> None:
+    prefix, message = f"ares {command}".rstrip() + ":", visible(" ".join(str(error).split()))
     if sys.stderr.isatty():
         from rich.text import Text
 
@@ -100,6 +150,7 @@ def print_error(command: str, error: AresError) -> None:
         print(f"{prefix} {message}", file=sys.stderr)
     if isinstance(error, FilterError) and error.pointer:
         print(error.pointer, file=sys.stderr)
+    sys.stderr.flush()
 
 
 def _print_blocks(blocks: Iterable[Block]) -> None:
@@ -134,9 +185,4 @@ def _rich_table(table: OutputTable) -> RichTable:
 
 
 def _cell(value: object) -> str:
-    return _visible("" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value))
-
-
-def _visible(text: str) -> str:
-    """The text with control characters written as escapes: data must not control a terminal."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return visible("" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value))

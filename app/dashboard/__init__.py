@@ -8,7 +8,9 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from app.dashboard.cached_reads import preload, use_workspace
+    from app.dashboard.limits import PageLimits, default_export_folder
+    from app.dashboard.pages import show_script_error
 
-__all__ = ["preload", "use_workspace"]
+__all__ = ["PageLimits", "default_export_folder", "preload", "show_script_error", "use_workspace"]
 
 __getattr__ = lazy_exports(__name__)

@@ -1,21 +1,25 @@
-"""The workspace that the pages show, and every read of it that they cache."""
+"""The workspace that the pages show, and their reads of it: each within the time limit, most of them cached."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
 from app.dashboard.cards import STALE
+from app.dashboard.limits import PageLimits, forget_slow_filters, run_limited, search_image
 from ares.errors import RequestError
-from ares.search import Hit
+from ares.search import Hit, Query, search
 from ares.search.facets import Facet
 from ares.store.sync import CONFLICT, DISAGREEMENT
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
     from ares.curation import CurationSet
+    from ares.episode import Episode
+
+T = TypeVar("T")
 
 # Changes by a job are visible after this long at the latest.
 _MAX_AGE_SECONDS = 20
@@ -26,21 +30,40 @@ _WITHOUT_FACET = frozenset(
 # Columns that a card shows, beside those that end in "_stale".
 _CARD_COLUMNS = ("caption", "grade", CONFLICT, DISAGREEMENT)
 # The workspace of the process; empty until `use_workspace`.
-_current: list[Workspace] = []
+_current: list[tuple[Workspace, PageLimits]] = []
 
 
-def use_workspace(opened: Workspace) -> None:
-    """Show this workspace in every page of the process."""
+def use_workspace(opened: Workspace, limits: PageLimits | None = None) -> None:
+    """Show this workspace in every page of the process, within these limits."""
     if _current:
         clear_caches()
-    _current[:] = [opened]
+    _current[:] = [(opened, limits or PageLimits())]
 
 
 def workspace() -> Workspace:
     """Return the workspace. Raises RequestError when none is open."""
     if not _current:
         raise RequestError("no workspace is open", "start the dashboard with `ares app`")
-    return _current[0]
+    return _current[0][0]
+
+
+def page_limits() -> PageLimits:
+    """Return the limits of the pages. Raises RequestError when no workspace is open."""
+    workspace()
+    return _current[0][1]
+
+
+def limited(query: Callable[[], T], where: str = "") -> T:
+    """Return the result of a query, which runs within the time limit of the pages.
+
+    Args:
+        query: Reads from the workspace.
+        where: Filter of a user that it evaluates, or "".
+
+    Raises:
+        QueryTimeout: It took longer, or too many other queries run.
+    """
+    return run_limited(query, page_limits().query_seconds, where)
 
 
 def clear_caches() -> None:
@@ -55,6 +78,7 @@ def clear_caches() -> None:
         read_captions,
     ):
         reader.clear()
+    forget_slow_filters()
 
 
 def preload() -> None:
@@ -64,7 +88,7 @@ def preload() -> None:
     """
     from ares.curation import SOURCE_ORDER
     from ares.errors import AresError
-    from ares.search import choose_space, load_encoder
+    from ares.search import choose_space, prepare_text_search
     from ares.store.lance import DEEP_OFFSET
 
     try:
@@ -72,7 +96,7 @@ def preload() -> None:
             read_facets("")
             # A deep offset makes the table keep its sort order, so that any page is then found at once.
             read_ids("", SOURCE_ORDER, DEEP_OFFSET, 1)
-            load_encoder(choose_space(workspace().stores))
+            prepare_text_search(workspace().stores, choose_space(workspace().stores))
     except AresError:
         return
 
@@ -80,13 +104,13 @@ def preload() -> None:
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=1, show_spinner=False)
 def filter_columns() -> dict[str, str]:
     """Return the columns that can be filtered, with their types."""
-    return workspace().stores.tables.episodes.columns()
+    return limited(lambda: workspace().stores.tables.episodes.columns())
 
 
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=256, show_spinner=False)
 def count_episodes(where: str) -> int:
     """Return the number of episodes that match a filter."""
-    return workspace().stores.tables.episodes.count(where)
+    return limited(lambda: workspace().stores.tables.episodes.count(where), where)
 
 
 def read_facets(where: str, only: str = "") -> list[Facet]:
@@ -96,7 +120,8 @@ def read_facets(where: str, only: str = "") -> list[Facet]:
         where: SQL filter.
         only: One column; "" for every column that has a facet.
     """
-    return _facets_of_version(where, only, workspace().stores.tables.episodes.version())
+    version = limited(lambda: workspace().stores.tables.episodes.version())
+    return _facets_of_version(where, only, version)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -104,7 +129,7 @@ def _facets_of_version(where: str, only: str, version: int) -> list[Facet]:
     from ares.search.facets import compute_facets
 
     columns = [only] if only else [name for name in filter_columns() if name not in _WITHOUT_FACET]
-    return compute_facets(workspace().stores, where, columns)
+    return limited(lambda: compute_facets(workspace().stores, where, columns), where)
 
 
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=64, show_spinner=False)
@@ -112,15 +137,21 @@ def search_hits(
     where: str, limit: int, *, text: str = "", like: str = "", image: str = "", by: str = ""
 ) -> list[Hit]:
     """Return the best moments for a text, an image or an episode."""
-    return workspace().search(text, like=like, image=image, by=by, where=where, limit=limit)
+    path = search_image(workspace().stores, image)
+    query = Query(text=text, like=like, image=path, by=by, where=where, limit=limit)
+    return limited(lambda: search(workspace().stores, query), where)
 
 
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=256, show_spinner=False)
 def read_ids(where: str, order_by: str, offset: int, limit: int) -> list[str]:
     """Return the ids of one page of the episodes that match a filter."""
     table = workspace().stores.tables.episodes
-    batches = table.scan(["episode_id"], where=where, limit=limit, offset=offset, order_by=order_by)
-    return [str(episode_id) for batch in batches for episode_id in batch.column("episode_id").to_pylist()]
+
+    def read() -> list[str]:
+        batches = table.scan(["episode_id"], where=where, limit=limit, offset=offset, order_by=order_by)
+        return [str(episode_id) for batch in batches for episode_id in batch.column("episode_id").to_pylist()]
+
+    return limited(read, where)
 
 
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=16, show_spinner=False)
@@ -136,7 +167,10 @@ def read_points(where: str, columns: Sequence[str], limit: int, total: int) -> l
     if total > limit:
         # Ids are hashes: those below a bound are a uniform sample.
         where = f"({where}) AND episode_id < '{int(limit / total * 2**64):016x}'"
-    points: list[Mapping[str, Any]] = workspace().frame(list(columns), where).to_pylist()
+    table = workspace().stores.tables.episodes
+    points: list[Mapping[str, Any]] = limited(
+        lambda: table.read_columns(list(columns), where), where
+    ).to_pylist()
     return points
 
 
@@ -147,7 +181,8 @@ def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         return {}
     columns = [name for name in filter_columns() if name in _CARD_COLUMNS or _is_stale_column(name)]
     id_list = ", ".join(f"'{episode_id}'" for episode_id in ids)
-    rows = workspace().frame(["episode_id", *columns], f"episode_id IN ({id_list})")
+    table = workspace().stores.tables.episodes
+    rows = limited(lambda: table.read_columns(["episode_id", *columns], f"episode_id IN ({id_list})"))
     return {str(row["episode_id"]): row for row in rows.to_pylist()}
 
 
@@ -159,7 +194,12 @@ def _is_stale_column(name: str) -> bool:
 def list_sets() -> list[CurationSet]:
     """Return every version of every set, the newest of a name first."""
     sets = workspace().sets
-    return [episode_set for name in sets for episode_set in reversed(sets.versions(name))]
+    return limited(lambda: [version for name in sets for version in reversed(sets.versions(name))])
+
+
+def read_episodes(ids: Sequence[str]) -> list[Episode]:
+    """Return episodes in the order of the ids; unknown ids are left out."""
+    return limited(lambda: workspace().stores.tables.episodes.get(ids))
 
 
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=1, show_spinner=False)

@@ -10,8 +10,7 @@ from typing import Any
 from ares.curation import CurationSet
 from ares.episode import Json
 from ares.errors import AresError
-from ares.export import TaskSource
-from ares.registry import exporters
+from ares.export import TaskSource, load_exporter
 from ares.store import Stores
 
 _jobs: dict[str, ExportJob] = {}
@@ -30,7 +29,7 @@ class ExportJob:
         shown: Whether the page has been drawn again since the export ended.
     """
 
-    dest: str
+    dest: Path
     total: int
     done: int = 0
     report: dict[str, Json] | None = None
@@ -53,7 +52,7 @@ def current_job(label: str) -> ExportJob | None:
 
 
 def start_export(
-    stores: Stores, episode_set: CurationSet, format: str, dest: str, task: TaskSource
+    stores: Stores, episode_set: CurationSet, format: str, dest: Path, task: TaskSource
 ) -> ExportJob:
     """Start an export in the background, or return the one of this set that is still running."""
     running = _jobs.get(episode_set.label)
@@ -71,7 +70,7 @@ def _run(job: ExportJob, stores: Stores, episode_set: CurationSet, format: str, 
     # Exporters of other packages may not know the option.
     options: dict[str, Any] = {} if task == "instruction" else {"task": task}
     try:
-        report = exporters.get(format)(stores, episode_set, Path(job.dest), job.advance, **options)
+        report = load_exporter(format)(stores, episode_set, job.dest, job.advance, **options)
         job.report = report.to_json()
     except AresError as error:
         job.error = error

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from app.dashboard import cached_reads
 from app.dashboard.escape import escape_markdown
 from ares.errors import AresError, FilterError
 
@@ -47,6 +49,30 @@ def show_error(error: AresError) -> None:
     st.error(f"**{escape_markdown(error.reason)}**{detail}", icon=":material/error:")
     if isinstance(error, FilterError) and error.pointer:
         st.code(error.pointer, language=None)
+
+
+def draw_log_out_link() -> None:
+    """Draw a link that ends the session of the user, where users log in."""
+    if cached_reads.page_limits().needs_login:
+        # In the same tab, unlike links in Markdown.
+        st.sidebar.html('<a href="/api/logout" target="_self">Log out</a>')
+
+
+def show_script_error(error: Exception) -> bool:
+    """Show what a page or a reaction to a click raised; the traceback of a bug goes to the log of the server only.
+
+    Returns:
+        True: Streamlit shows nothing of its own.
+    """
+    if isinstance(error, AresError):
+        show_error(error)
+        return True
+    logging.getLogger("ares.dashboard").error("a page failed because of a bug", exc_info=error)
+    st.error(
+        "**This page failed because of a bug.** The log of the server has the details.",
+        icon=":material/error:",
+    )
+    return True
 
 
 def page_function(name: str) -> Callable[[], None]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from app.dashboard import cached_reads
 from app.dashboard.view_state import PAGE_SIZE, ViewState, where_sql
 from ares.curation import SOURCE_ORDER
+from ares.errors import RequestError
 from ares.search import Hit
 
 # A ranking has no natural end; hits beyond this are no longer similar.
@@ -43,7 +44,8 @@ def read_page(view: ViewState) -> ResultPage:
     """Return the page of a view; a page past the end is the last one.
 
     Raises:
-        RequestError: A filter cannot be parsed.
+        RequestError: A filter cannot be parsed, or the column to sort by does not exist.
+        QueryTimeout: A query took longer than the limit.
     """
     where = where_sql(view, cached_reads.filter_columns())
     matching = cached_reads.count_episodes(where)
@@ -87,4 +89,11 @@ def sort_columns(columns: dict[str, str]) -> list[str]:
 
 
 def _order_by(view: ViewState) -> str:
-    return f"{view.sort} {'DESC' if view.descending else 'ASC'}" if view.sort else SOURCE_ORDER
+    if not view.sort:
+        return SOURCE_ORDER
+    columns = sort_columns(cached_reads.filter_columns())
+    if view.sort not in columns:
+        raise RequestError(
+            f"no column {view.sort[:100]!r} to sort by", f"there are: {', '.join(sorted(columns))}"
+        )
+    return f"{view.sort} {'DESC' if view.descending else 'ASC'}"

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, pages
 from app.dashboard.escape import escape_markdown
+from app.dashboard.limits import search_image
 from app.dashboard.results import MAX_RANKED
 from app.dashboard.view_state import ViewState, view_to_params, where_sql
 from ares.errors import AresError
@@ -36,7 +37,7 @@ def create_command(workspace: str, name: str, view: ViewState) -> str:
         ("--where", where),
         ("--search", view.text),
         ("--like", view.like),
-        ("--image", view.image),
+        ("--image", _image_option(view)),
         ("--by", view.by),
         ("--limit", str(MAX_RANKED) if view.is_search else ""),
         ("--workspace", workspace),
@@ -45,13 +46,18 @@ def create_command(workspace: str, name: str, view: ViewState) -> str:
     return shlex.join(["ares", "set", "create", name, *parts])
 
 
+def _image_option(view: ViewState) -> str:
+    return search_image(cached_reads.workspace().stores, view.image)
+
+
 def _create_set(view: ViewState, name: str) -> None:
     from ares.curation import select_episodes
 
     workspace = cached_reads.workspace()
     where = where_sql(view, cached_reads.filter_columns())
-    query = {"search": view.text, "like": view.like, "image": view.image, "by": view.by}
     limit = MAX_RANKED if view.is_search else None
+    image = search_image(workspace.stores, view.image)
+    query = {"search": view.text, "like": view.like, "image": image, "by": view.by}
     try:
         ids, recipe = select_episodes(workspace.stores, where=where, **query, limit=limit)
         episode_set = workspace.sets.create(name, ids, recipe)

@@ -10,6 +10,8 @@ from ares.errors import RequestError
 from ares.store.filters import in_list, parenthesize, quote_literal
 
 PAGE_SIZE = 24
+# Beginning of the query parameters that filter a column.
+FILTER_PREFIX = "f."
 # Marker of a missing value in the URL; a value that starts with "~" is written with "~~".
 _MISSING = "~missing"
 
@@ -45,7 +47,7 @@ class ViewState:
     Attributes:
         text: Text to search for, or "".
         like: Episode to search for similar ones of, or "".
-        image: Frame to search by ("EPISODE_ID/CAMERA@SECONDS"), or "".
+        image: Image to search by: a frame ("EPISODE_ID/CAMERA@SECONDS"), an uploaded one ("upload:ID"), or "".
         by: Ways to compare, or "" for the default ones.
         where: SQL condition typed by the user, or "".
         filters: By column.
@@ -84,8 +86,8 @@ def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
     """Parse a view from the query parameters of a URL; what cannot be parsed is left out."""
     filters: dict[str, ColumnFilter] = {}
     for name, texts in params.items():
-        if name.startswith("f."):
-            column_filter = _parse_filter(name[2:], texts)
+        if name.startswith(FILTER_PREFIX):
+            column_filter = _parse_filter(name.removeprefix(FILTER_PREFIX), texts)
             if not column_filter.is_empty:
                 filters[column_filter.column] = column_filter
     sort = _first_value(params, "sort")
@@ -116,7 +118,7 @@ def view_to_params(view: ViewState) -> dict[str, list[str]]:
     params["page"] = str(view.page) if view.page > 1 else ""
     query = {name: [text] for name, text in params.items() if text}
     for column, column_filter in view.filters.items():
-        query[f"f.{column}"] = _format_filter(column_filter)
+        query[f"{FILTER_PREFIX}{column}"] = _format_filter(column_filter)
     return query
 
 

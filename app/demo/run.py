@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Json
+from ares.errors import RequestError
 
 if TYPE_CHECKING:
     from ares.export import ExportReport
@@ -87,7 +88,16 @@ def new_run_folder(parent: Path) -> Path:
 
 
 def demo_settings(settings: Settings) -> Settings:
-    """Return the settings with the reference models in place of real ones."""
+    """Return the settings with the reference models in place of real ones.
+
+    Raises:
+        RequestError: The samples and the reference models, which only a clone of the repository has, are missing.
+    """
+    if not all((DEMO_FOLDER / name).is_dir() for name in ("models", "samples")):
+        raise RequestError(
+            "the demo's samples and reference models are not installed",
+            "clone the repository of ARES and run `make demo` there",
+        )
     clip = f"local-dir:{DEMO_FOLDER / 'models' / 'reference-clip'}"
     captioner = f"hf:{DEMO_FOLDER / 'models' / 'reference-captioner'}"
     return replace(settings, embed_model=clip, caption_model=captioner, judge_model=f"clip:{clip}")
@@ -107,7 +117,7 @@ def run_demo(workspace: Workspace, report_step: Callable[[str], None]) -> DemoRe
     )
     export = _export(workspace, report_step)
     columns = ["episode_id", "instruction", "success", "caption", "acceptable", "grade"]
-    rows = workspace.frame(columns).to_pylist()
+    rows = workspace.episodes.to_arrow(columns).to_pylist()
     grades = Counter(row["grade"] for row in rows)
     captioned = [row for row in rows if row["caption"] is not None]
     decided = [row for row in captioned if row["acceptable"] is not None]
@@ -137,43 +147,27 @@ def run_demo(workspace: Workspace, report_step: Callable[[str], None]) -> DemoRe
 
 
 def _ingest(workspace: Workspace, report_step: Callable[[str], None]) -> int:
-    from ingest.base import IngestOptions
-    from ingest.pipeline import ingest_paths
-
     report_step("ingest: 12 episodes of RLDS and 12 of raw video, by reference")
     samples = DEMO_FOLDER / "samples"
-    rlds = ingest_paths(
-        workspace.stores, [str(samples / "rlds")], IngestOptions(rate_hz=RLDS_RATE_HZ), quiet=True
-    )
-    video = ingest_paths(
-        workspace.stores, [str(samples / "video")], IngestOptions(dataset="metaworld_video"), quiet=True
-    )
-    return rlds.counts.failed + video.counts.failed
+    rlds = workspace.ingest(samples / "rlds", rate_hz=RLDS_RATE_HZ, quiet=True)
+    video = workspace.ingest(samples / "video", dataset="metaworld_video", quiet=True)
+    return rlds.failed + video.failed
 
 
 def _annotate(workspace: Workspace, report_step: Callable[[str], None]) -> int:
-    from annotators.base import Options
-    from annotators.runner import annotate
-
     report_step(f"annotate: {', '.join(ANNOTATORS)}")
-    documents = annotate(workspace.stores, ANNOTATORS, Options(settings=workspace.settings), quiet=True)
-    return sum(int(str(document["failed"])) for document in documents)
+    return sum(report.failed for report in workspace.annotate(*ANNOTATORS, quiet=True))
 
 
 def _export(workspace: Workspace, report_step: Callable[[str], None]) -> ExportReport:
-    from ares.curation import select_episodes
-    from ares.registry import exporters
-
-    ids, recipe = select_episodes(workspace.stores, where=ACCEPTED)
-    accepted = workspace.sets.create("accepted", ids, recipe)
+    accepted = workspace.sets.create("accepted", where=ACCEPTED)
     exports = workspace.stores.folder / "exports"
     dest, number = exports / f"accepted-{accepted.version}", 1
     while dest.exists():
         number += 1
         dest = exports / f"accepted-{accepted.version}-{number}"
     report_step(f"export: LeRobot v3.0 to {dest}")
-    report: ExportReport = exporters.get("lerobot")(workspace.stores, accepted, dest, lambda episodes: None)
-    return report
+    return workspace.export(accepted, dest, format="lerobot", quiet=True)
 
 
 def _criterion_counts(stores: Stores, grade: str, verdict: str) -> dict[str, int]:

@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
+import logging
 import socket
-import sys
 import threading
+import time
 import webbrowser
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import RequestError
+from ares.extras import needs_extra
+from ares.messages import print_message
 from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Dashboard, Workspace, open_workspace
 
 if TYPE_CHECKING:
     import streamlit as st
+    import uvicorn
 
+    from app.dashboard import PageLimits
+
+# An image to search by; a websocket message carries what a user typed or selected.
+MAX_UPLOAD_MB, _MAX_MESSAGE_BYTES = 16, 8 * 2**20
+# The server answers when the browser asks; and how long it may take to end.
+_BROWSER_SECONDS, _CLOSE_SECONDS = 0.8, 10.0
 _MAIN = Path(__file__).parents[1] / "dashboard" / "main.py"
 _CONFIG: dict[str, Any] = {
     "browser.gatherUsageStats": False,
-    "client.toolbarMode": "minimal",
+    "client.allowedOrigins": [],
+    # Tracebacks name paths of the server; they are in its log.
+    "client.showErrorDetails": "none",
     "client.showErrorLinks": False,
+    "client.toolbarMode": "minimal",
+    "global.developmentMode": False,
+    "runner.magicEnabled": False,
+    "server.allowRunOnSave": False,
+    "server.enableAgentApi": False,
+    "server.enableCORS": True,
+    "server.enableStaticServing": False,
+    "server.enableXsrfProtection": True,
     "server.fileWatcherType": "none",
     "server.headless": True,
+    "server.maxUploadSize": MAX_UPLOAD_MB,
+    "server.maxWidgetStateSize": 8,
+    "server.scriptHealthCheckEnabled": False,
     "server.showEmailPrompt": False,
-    "runner.magicEnabled": False,
+    "server.trustedUserHeaders": "{}",
+    "server.xsrfCookieSameSite": "strict",
     "theme.base": "light",
     "theme.primaryColor": "#2563eb",
     "theme.textColor": "#0f172a",
@@ -40,23 +65,33 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-def build_app(workspace_path: str, settings: Settings, host: str = "127.0.0.1") -> st.App:
+def build_app(
+    workspace_path: str, settings: Settings, host: str = "127.0.0.1", export_dirs: Sequence[str] = ()
+) -> st.App:
     """Return the ASGI application of a workspace.
 
     Args:
         workspace_path: Folder of the workspace; a missing one is created.
         settings: Settings from the environment.
         host: Address that it will listen on; beyond loopback every request needs a login.
+        export_dirs: Folders below which pages may export; by default those of the settings.
 
     Raises:
         RequestError: The host is beyond loopback and there is no password, or the folder is not a workspace.
     """
     _require_password(host, settings)
-    return _application(open_workspace(workspace_path, settings), host)
+    return _application(open_workspace(workspace_path, settings), host, export_dirs)
 
 
 def serve(
-    workspace: Workspace, host: str = "127.0.0.1", port: int = 8501, open_browser: bool = False
+    workspace: Workspace,
+    host: str = "127.0.0.1",
+    port: int = 8501,
+    open_browser: bool = False,
+    *,
+    export_dirs: Sequence[str] = (),
+    query_seconds: float | None = None,
+    trusted_proxies: Sequence[str] = (),
 ) -> None:
     """Serve a workspace until interrupted; the address is printed on standard error.
 
@@ -65,62 +100,190 @@ def serve(
         host: Address to listen on.
         port: Port to listen on; 0 for any free one.
         open_browser: Whether to open the user's browser.
+        export_dirs: Folders below which pages may export; by default those of the settings, else one in the workspace.
+        query_seconds: Time limit of each query of a page; by default that of the settings.
+        trusted_proxies: Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto count.
 
     Raises:
-        RequestError: The port is in use, or the host needs a password.
+        RequestError: The port is in use, the host needs a password, an option cannot be read, or the extra `app` is not
+            installed.
     """
-    import uvicorn
+    with _listening(
+        workspace,
+        host,
+        port,
+        export_dirs=export_dirs,
+        query_seconds=query_seconds,
+        trusted_proxies=trusted_proxies,
+    ) as (server, listener, address):
+        print_message(f"ARES dashboard: {address}  (Ctrl+C ends it)")
+        if open_browser:
+            threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
+        server.run(sockets=[listener])
 
-    app = _application(workspace, host)
+
+def start(
+    workspace: Workspace,
+    *,
+    host: str,
+    port: int,
+    open_browser: bool,
+    export_dirs: Sequence[str],
+    query_seconds: float | None,
+    trusted_proxies: Sequence[str],
+) -> Dashboard:
+    """Serve a workspace in the background until it is closed or the process ends; see `serve`."""
+    stack = ExitStack()
+    server, listener, address = stack.enter_context(
+        _listening(
+            workspace,
+            host,
+            port,
+            export_dirs=export_dirs,
+            query_seconds=query_seconds,
+            trusted_proxies=trusted_proxies,
+        )
+    )
+    thread = threading.Thread(target=server.run, args=([listener],), name="ARES dashboard", daemon=True)
+    thread.start()
+
+    def close() -> None:
+        server.should_exit = True
+        thread.join(_CLOSE_SECONDS)
+        stack.close()
+
+    if open_browser:
+        threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
+    return Dashboard(url=address, close=close)
+
+
+@contextmanager
+def _listening(
+    workspace: Workspace,
+    host: str,
+    port: int,
+    *,
+    export_dirs: Sequence[str],
+    query_seconds: float | None,
+    trusted_proxies: Sequence[str],
+) -> Iterator[tuple[uvicorn.Server, socket.socket, str]]:
+    """The server, the socket that it listens on, and its address."""
+    with needs_extra("app"):
+        import uvicorn
+
+    proxies = _parse_proxies(trusted_proxies or workspace.settings.trusted_proxies)
+    app = _application(workspace, host, export_dirs, query_seconds)
+    _log_to_stderr()
     with _open_listener(host, port) as listener:
         url_host = f"[{host}]" if ":" in host else host
         address = f"http://{url_host}:{listener.getsockname()[1]}"
-        print(f"ARES dashboard: {address}  (Ctrl+C ends it)", file=sys.stderr, flush=True)
-        if open_browser:
-            threading.Timer(0.8, webbrowser.open, [address]).start()
-        config = uvicorn.Config(app, log_level="warning", ws="websockets-sansio", timeout_graceful_shutdown=3)
-        uvicorn.Server(config).run(sockets=[listener])
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            ws="websockets-sansio",
+            ws_max_size=_MAX_MESSAGE_BYTES,
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=proxies,
+            server_header=False,
+            timeout_graceful_shutdown=3,
+        )
+        yield uvicorn.Server(config), listener, address
 
 
-def _application(workspace: Workspace, host: str) -> st.App:
-    import streamlit as st
-    from starlette.middleware import Middleware
-    from streamlit import config
-    from streamlit.logger import get_logger
+def _application(
+    workspace: Workspace, host: str, export_dirs: Sequence[str] = (), query_seconds: float | None = None
+) -> st.App:
+    with needs_extra("app"):
+        import streamlit as st
+        from starlette.middleware import Middleware
+        from streamlit import config
+        from streamlit.logger import get_logger
 
     # Without this, Streamlit warns that caches created before the server starts are in memory, as all are.
     get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")
 
-    from app.dashboard import use_workspace
-    from app.server.auth import LoginMiddleware, SameOriginMiddleware, is_loopback
+    from app.dashboard import show_script_error, use_workspace
+    from app.server.login import LoginMiddleware
     from app.server.media_routes import build_routes
+    from app.server.origin import SameOriginMiddleware, is_loopback
+    from app.server.security_headers import SecurityHeadersMiddleware
 
     password = workspace.settings.app_password
     _require_password(host, workspace.settings)
     for name, value in _CONFIG.items():
         config.set_option(name, value)
-    use_workspace(workspace)
-    middleware = [Middleware(SameOriginMiddleware, loopback_only=is_loopback(host))]
-    if password and not is_loopback(host):
+    needs_login = bool(password) and not is_loopback(host)
+    use_workspace(workspace, _page_limits(workspace, export_dirs, query_seconds, needs_login))
+    middleware = [
+        Middleware(SecurityHeadersMiddleware),
+        Middleware(SameOriginMiddleware, loopback_only=is_loopback(host)),
+    ]
+    if needs_login:
         middleware.append(Middleware(LoginMiddleware, password=password))
-    return st.App(_MAIN, routes=build_routes(workspace.stores), middleware=middleware, lifespan=_preload)
+    return st.App(
+        _MAIN,
+        routes=build_routes(workspace.stores),
+        middleware=middleware,
+        lifespan=_lifespan(workspace),
+        on_script_error=show_script_error,
+    )
+
+
+def _page_limits(
+    workspace: Workspace, export_dirs: Sequence[str], query_seconds: float | None, needs_login: bool
+) -> PageLimits:
+    from app.dashboard import PageLimits, default_export_folder
+
+    settings = workspace.settings
+    folders = [Path(folder).expanduser().absolute() for folder in export_dirs or settings.export_dirs]
+    return PageLimits(
+        query_seconds=settings.query_seconds if query_seconds is None else query_seconds,
+        export_folders=tuple(folders or [default_export_folder(workspace.stores)]),
+        needs_login=needs_login,
+    )
+
+
+def _parse_proxies(texts: Sequence[str]) -> list[str]:
+    try:
+        return [str(ip_network(text.strip(), strict=False)) for text in texts]
+    except ValueError as error:
+        remedy = "give addresses or networks such as 10.0.0.2 or 10.0.0.0/24"
+        raise RequestError("a trusted proxy cannot be read", f"{error}; {remedy}") from None
+
+
+def _log_to_stderr() -> None:
+    """Print a line on standard error for every log-in and every failed one, with its time in UTC."""
+    logger = logging.getLogger("ares.login")
+    if logger.handlers:
+        return
+    handler = logging.StreamHandler()
+    formatter = logging.Formatter("%(asctime)sZ ARES: %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
 
 
 def _require_password(host: str, settings: Settings) -> None:
-    from app.server.auth import is_loopback
+    from app.server.origin import is_loopback
 
     if not is_loopback(host) and not settings.app_password:
         remedy = "set ARES_APP_PASSWORD, or stay on 127.0.0.1 and use a tunnel"
         raise RequestError(f"listening on {host!r} needs a login", remedy)
 
 
-@asynccontextmanager
-async def _preload(app: st.App) -> AsyncIterator[None]:
-    """Load the libraries that the first page needs while the browser is still connecting."""
-    from app.dashboard import preload
+def _lifespan(workspace: Workspace) -> Callable[[st.App], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(app: st.App) -> AsyncIterator[None]:
+        """Load what the first page needs while the browser is still connecting, and answer `ares search`."""
+        from app.dashboard import preload
+        from app.server.search_socket import answer_searches
 
-    threading.Thread(target=preload, name="preload", daemon=True).start()
-    yield None
+        threading.Thread(target=preload, name="preload", daemon=True).start()
+        with answer_searches(workspace):
+            yield None
+
+    return lifespan
 
 
 def _open_listener(host: str, port: int) -> socket.socket:

@@ -23,6 +23,8 @@ SOURCE_ORDER = "dataset, version, split, key"
 _DEFAULT_SEARCH_LIMIT = 100
 # Longest list of ids in one filter condition; a longer list is joined with all episodes. Also the size of batches.
 _ID_BATCH = 10_000
+# A shorter id is the start of one; in a longer list than a batch ids are given in full.
+_ID_DIGITS = 16
 
 
 def select_episodes(
@@ -77,6 +79,8 @@ def _select_listed(stores: Stores, ids: Collection[str], where: str, limit: int 
 
     # The filter is checked by itself, so that an error points into the filter and not into the ids.
     stores.tables.episodes.check(where)
+    if len(ids) <= _ID_BATCH:
+        ids = _full_ids(stores, ids)
     condition = conjunction([where, ids_filter(ids) if len(ids) <= _ID_BATCH else ""])
     with TempDatabase() as database:
         schema = pa.schema([("episode_id", pa.string()), ("position", pa.int64())])
@@ -97,6 +101,12 @@ def _select_listed(stores: Stores, ids: Collection[str], where: str, limit: int 
         distinct = f"SELECT episode_id FROM listed GROUP BY episode_id ORDER BY min(position) {limit_clause}"
         for batch in database.stream(distinct):
             yield from batch["episode_id"].to_pylist()
+
+
+def _full_ids(stores: Stores, ids: Collection[str]) -> list[str]:
+    """The ids, shortened ones in full. Raises RequestError for the first that is unknown or ambiguous."""
+    episodes = stores.tables.episodes
+    return [id if len(id) >= _ID_DIGITS else episodes.resolve_id(id) for id in ids]
 
 
 def _numbered_batches(ids: Collection[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -6,16 +6,20 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ares.annotation import canonical_json
+from ares.curation.set_actions import SetChanges, read_set_changes
+from ares.curation.staged_ids import StagedIds
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.io import stream_json
-from ares.store import TempDatabase
+from ares.registry import did_you_mean
+from ares.settings import user_name
+from ares.store.actions import Action, ActionKind, record_action
 from ares.store.filters import batched
 
 if TYPE_CHECKING:
@@ -40,6 +44,9 @@ class CurationSet:
         recipe: How the members were selected (filter, search text, number of listed ids), to repeat the selection.
         episodes: Number of members.
         ids_hash: 16 hex digits over the sorted member ids.
+        note: What a person wrote of it, or "".
+        purged: Former members that were deleted for good; `episodes` and `ids_hash` are those of the rest.
+        frozen_as: Name and version that it was frozen under, where it was renamed since; else "".
     """
 
     name: str
@@ -48,6 +55,9 @@ class CurationSet:
     recipe: Mapping[str, Json]
     episodes: int
     ids_hash: str
+    note: str = ""
+    purged: int = 0
+    frozen_as: str = ""
 
     @property
     def label(self) -> str:
@@ -63,6 +73,8 @@ class CurationSet:
             "recipe": dict(self.recipe),
             "episodes": self.episodes,
             "ids_hash": self.ids_hash,
+            **({"note": self.note} if self.note else {}),
+            **({"purged": self.purged} if self.purged else {}),
         }
 
 
@@ -79,8 +91,8 @@ class SetDiff:
     added: int
     removed: int
     common: int
-    _sets: Sets
-    _pair: tuple[CurationSet, CurationSet]
+    _sets: Sets = field(repr=False)
+    _pair: tuple[CurationSet, CurationSet] = field(repr=False)
 
     def added_ids(self) -> Iterator[str]:
         """Ids only in the second set, sorted, streamed."""
@@ -108,15 +120,15 @@ class Sets:
         """
         if not _NAME.fullmatch(name):
             raise RequestError("a set needs a plain name", f"{name!r}; use letters, digits, '-', '_' and '.'")
-        with TempDatabase() as database:
-            if not _store_distinct(episode_ids, database):
+        with StagedIds(episode_ids) as ids:
+            if not ids.count:
                 raise RequestError(
                     "the set would be empty", f"nothing matched {canonical_json(dict(recipe))}"
                 )
-            return self._create(name, database, recipe)
+            return self._create(name, ids, recipe)
 
-    def _create(self, name: str, database: TempDatabase, recipe: Mapping[str, Json]) -> CurationSet:
-        ids_hash, count = hash_ids(_sorted_ids(database))
+    def _create(self, name: str, ids: StagedIds, recipe: Mapping[str, Json]) -> CurationSet:
+        ids_hash, count = hash_ids(ids)
         versions = self.versions(name)
         if versions and versions[-1].ids_hash == ids_hash:
             return versions[-1]
@@ -129,8 +141,70 @@ class Sets:
             episodes=count,
             ids_hash=ids_hash,
         )
-        self._write(selection, _sorted_ids(database))
+        self._write(selection, iter(ids))
         return selection
+
+    def delete(self, name: str, person: str = "") -> Action:
+        """Delete all versions of "name", or exactly "name@2"; `undo` brings them back.
+
+        The numbers of its versions are not used again. Raises RequestError for an unknown name.
+        """
+        selections = self.select(name)
+        keys = {_key(selection): _displayed_key(selection) for selection in selections}
+        return self._record(
+            "set_delete", person, keys, {"labels": [selection.label for selection in selections]}
+        )
+
+    def rename(self, name: str, new_name: str, person: str = "") -> Action:
+        """Give all versions of a name another name, under which no set exists.
+
+        A version keeps its number, unless a deleted set of the new name had it.
+
+        Raises:
+            RequestError: The name is unknown, or the new name is not plain or is in use.
+        """
+        if not _NAME.fullmatch(new_name):
+            raise RequestError(
+                "a set needs a plain name", f"{new_name!r}; use letters, digits, '-', '_' and '.'"
+            )
+        if self.versions(new_name):
+            raise RequestError(
+                f"there is a set {new_name!r} already", "choose another name, or delete it first"
+            )
+        selections, keys, version = self.select(name.partition("@")[0]), dict[str, str](), 0
+        if "@" in name:
+            raise RequestError(
+                "all versions of a set are renamed together", f"give {name.partition('@')[0]!r}"
+            )
+        for selection in selections:
+            version = self._claim_version(new_name, max(version, selection.version - 1), _key(selection))
+            keys[_key(selection)] = f"{new_name}@{version:06d}"
+        labels: list[Json] = [selection.label for selection in selections]
+        return self._record("set_rename", person, keys, {"labels": labels, "name": new_name})
+
+    def note(self, name: str, text: str, person: str = "") -> Action:
+        """Write a note to the newest version of "name", or to exactly "name@2"; it replaces an earlier note.
+
+        Raises RequestError for an unknown name.
+        """
+        selection = self[name]
+        keys = {_key(selection): _displayed_key(selection)}
+        return self._record("set_note", person, keys, {"labels": [selection.label], "note": text.strip()})
+
+    def _record(
+        self, kind: ActionKind, person: str, keys: Mapping[str, str], details: Mapping[str, Json]
+    ) -> Action:
+        return record_action(
+            self._store,
+            kind,
+            person.strip() or user_name(),
+            count=len(keys),
+            details={"keys": dict(keys), **details},
+        )
+
+    def select(self, name: str) -> list[CurationSet]:
+        """All versions of "name", or exactly "name@2". Raises RequestError."""
+        return [self[name]] if "@" in name else self.versions(self[name].name)
 
     def __getitem__(self, name: str) -> CurationSet:
         """The newest version of "name", or exactly "name@2". Raises RequestError naming those that exist."""
@@ -139,14 +213,15 @@ class Sets:
         matches = [selection for selection in versions if not version or str(selection.version) == version]
         if not matches:
             existing = [selection.label for selection in versions] or list(self)
-            raise RequestError(f"no set {name!r}", f"there are: {', '.join(existing) or 'none yet'}")
+            raise RequestError(
+                f"no set {name!r}",
+                f"{did_you_mean(name, existing)}there are: {', '.join(existing) or 'none yet'}",
+            )
         return matches[-1]
 
     def __iter__(self) -> Iterator[str]:
         """Distinct names, sorted."""
-        yield from sorted(
-            {key.rpartition("@")[0] for key, _ in self._store.find_documents(_HEADERS_COLLECTION)}
-        )
+        yield from sorted({selection.name for selection in self._all()})
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -156,10 +231,24 @@ class Sets:
 
     def versions(self, name: str) -> list[CurationSet]:
         """All versions of a name, oldest first; empty for an unknown name."""
-        return [
-            _read_header(document)
-            for _, document in self._store.find_documents(_HEADERS_COLLECTION, f"{name}@")
-        ]
+        changes = read_set_changes(self._store)
+        # Without a renamed set all versions of a name lie side by side.
+        prefix = "" if changes.renamed else f"{name}@"
+        return sorted(
+            (selection for selection in self._all(prefix, changes) if selection.name == name),
+            key=lambda selection: selection.version,
+        )
+
+    def _all(self, prefix: str = "", changes: SetChanges | None = None) -> Iterator[CurationSet]:
+        """The sets that are not deleted, under their names of today."""
+        changes = read_set_changes(self._store) if changes is None else changes
+        for key, document in self._store.find_documents(_HEADERS_COLLECTION, prefix):
+            if key not in changes.deleted:
+                yield _changed(_read_header(document), key, changes)
+
+    def stored_keys(self) -> set[str]:
+        """The keys that all sets were frozen under, deleted ones included: the first parts of the keys of members."""
+        return {key for key, _ in self._store.find_documents(_HEADERS_COLLECTION)}
 
     def ids(self, selection: CurationSet) -> Iterator[str]:
         """Ids of the members, sorted, streamed."""
@@ -199,11 +288,20 @@ class Sets:
             file.write("\n")
         partial.replace(path)
 
-    def _claim_version(self, name: str, version: int, created: str) -> int:
-        """Reserve the next free version number, also against processes that freeze the same name concurrently."""
+    def _claim_version(self, name: str, version: int, claim: str) -> int:
+        """Reserve the next free version number, also against processes that freeze the same name concurrently.
+
+        Args:
+            name: Name of the set.
+            version: The number before the first that will do.
+            claim: What is stored with the number; a number with the same claim is used again.
+        """
         while True:
             version += 1
-            if self._store.claim_document(_VERSIONS_COLLECTION, f"{name}@{version:06d}", created):
+            key = f"{name}@{version:06d}"
+            if self._store.claim_document(_VERSIONS_COLLECTION, key, claim):
+                return version
+            if "@" in claim and self._store.get_document(_VERSIONS_COLLECTION, key) == claim:
                 return version
 
     def _write(self, selection: CurationSet, ids: Iterator[str]) -> None:
@@ -241,26 +339,22 @@ def hash_ids(ids: Iterable[str]) -> tuple[str, int]:
     return digest.hexdigest(), count
 
 
-def _store_distinct(ids: Iterable[str], database: TempDatabase) -> int:
-    """Store the distinct ids in the database. Returns their number."""
-    import pyarrow as pa
-
-    schema = pa.schema([("id", pa.string())])
-    batches = (
-        pa.record_batch([pa.array(chunk, pa.string())], schema=schema)
-        for chunk in batched(ids, _DOCUMENT_IDS)
-    )
-    database.insert("given_ids", schema, batches)
-    return database.create_table_as("ids", "SELECT DISTINCT id FROM given_ids")
-
-
-def _sorted_ids(database: TempDatabase) -> Iterator[str]:
-    for batch in database.stream("SELECT id FROM ids ORDER BY id"):
-        yield from batch["id"].to_pylist()
-
-
 def _key(selection: CurationSet) -> str:
+    """Key that a set was frozen under: that of its members too."""
+    return selection.frozen_as or _displayed_key(selection)
+
+
+def _displayed_key(selection: CurationSet) -> str:
     return f"{selection.name}@{selection.version:06d}"
+
+
+def _changed(selection: CurationSet, key: str, changes: SetChanges) -> CurationSet:
+    """A set as it was frozen under a key, with its name and note of today."""
+    note, today = changes.notes.get(key, ""), changes.renamed.get(key, key)
+    if today != key:
+        name, _, version = today.rpartition("@")
+        selection = replace(selection, name=name, version=int(version), frozen_as=key)
+    return replace(selection, note=note) if note else selection
 
 
 def _read_header(document: Json) -> CurationSet:
@@ -272,4 +366,5 @@ def _read_header(document: Json) -> CurationSet:
         recipe=cast("Mapping[str, Json]", fields["recipe"]),
         episodes=int(cast("int", fields["episodes"])),
         ids_hash=str(fields["ids_hash"]),
+        purged=int(cast("int", fields.get("purged", 0))),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,10 @@ def unreferenced_folders(stores: Stores) -> Iterator[Path]:
     media = stores.folder / MEDIA_FOLDER
     for shard in sorted(media.iterdir()) if media.is_dir() else ():
         prefix = shard.name.replace("'", "''")
-        rows = stores.tables.episodes.scan(["cameras"], f"starts_with(episode_id, '{prefix}')")
+        where = f"starts_with(episode_id, '{prefix}')"
+        rows = chain(
+            stores.tables.episodes.scan(["cameras"], where), stores.tables.removed.scan(["cameras"], where)
+        )
         referenced = {uri.rpartition("/")[0] for batch in rows for uri, _ in _copies(batch)}
         with os.scandir(shard) as entries:
             names = sorted(entry.name for entry in entries)

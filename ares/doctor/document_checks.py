@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ares.curation import MEMBERS_COLLECTION, CurationSet, Sets, hash_ids
 from ares.doctor.finding import REPAIR, Finding
-from ares.doctor.row_checks import report_unrepairable
-from ares.jobs import FAILURES
-from ares.store.filters import batched, ids_filter
+from ares.doctor.row_checks import STORED, report_unrepairable
+from ares.jobs import FAILURES, resolved_failures
+from ares.store.filters import batched
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,8 @@ def check_sets(stores: Stores, database: TempDatabase, repair: bool) -> Iterator
     versions = [episode_set for name in sets for episode_set in sets.versions(name)]
     for episode_set in versions:
         yield from _check_set(sets, episode_set, database)
-    prefixes = {f"{episode_set.name}@{episode_set.version:06d}" for episode_set in versions}
+    # Deleted sets keep their members: they can be brought back.
+    prefixes = sets.stored_keys()
     count, example = 0, ""
     keys = (key for key, _ in stores.annotations.find_documents(MEMBERS_COLLECTION))
     # The document of a set is written last: members without it were left by a killed command.
@@ -44,7 +45,7 @@ def check_failure_log(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find failures of subjects that were done later."""
     count, example = 0, ""
     for keys in batched((key for key, _ in stores.annotations.find_documents(FAILURES)), _CHUNK):
-        resolved = list(_resolved_failures(stores, keys))
+        resolved = list(resolved_failures(stores, keys))
         if repair and resolved:
             stores.annotations.drop_documents(FAILURES, resolved)
         count, example = count + len(resolved), example or "".join(resolved[:1])
@@ -56,20 +57,6 @@ def check_failure_log(stores: Stores, repair: bool) -> Iterator[Finding]:
             repaired=repair,
             remedy=REPAIR,
         )
-
-
-def _resolved_failures(stores: Stores, keys: Sequence[str]) -> Iterator[str]:
-    """Keys of failures ("SCOPE/SUBJECT") whose subject is done now."""
-    subjects_by_scope: dict[str, list[str]] = {}
-    for key in keys:
-        scope, _, subject = key.rpartition("/")
-        subjects_by_scope.setdefault(scope, []).append(subject)
-    for scope, subjects in subjects_by_scope.items():
-        if scope == "ingest":
-            done = stores.tables.episodes.ids(ids_filter(subjects))
-        else:
-            done = stores.annotations.find_done_subjects(scope.partition("/")[2], subjects)
-        yield from (f"{scope}/{subject}" for subject in subjects if subject in done)
 
 
 def _check_set(sets: Sets, episode_set: CurationSet, database: TempDatabase) -> Iterator[Finding]:
@@ -89,7 +76,7 @@ def _check_set(sets: Sets, episode_set: CurationSet, database: TempDatabase) -> 
     database.insert(table, schema, _id_batches(sets.ids(episode_set), schema))
     yield from report_unrepairable(
         database,
-        f'SELECT m.episode_id AS id FROM "{table}" m ANTI JOIN episodes USING (episode_id)',
+        f'SELECT m.episode_id AS id FROM "{table}" m ANTI JOIN "{STORED}" USING (episode_id)',
         f"each member of set {episode_set.label} is an episode of the workspace",
         "ingest its source again: it gets the same id",
     )

@@ -1,4 +1,4 @@
-"""Checks for incomplete files that killed jobs left, and for missing indexes of the annotation log."""
+"""Checks for incomplete files that killed jobs left, stored text encoders, and indexes of the annotation log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.doctor.finding import REPAIR, Finding
+from ares.search import TEXT_ENCODER_FOLDER, is_text_encoder_usable
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -47,9 +48,33 @@ def check_indexes(stores: Stores, repair: bool) -> Iterator[Finding]:
         )
 
 
+def check_text_encoders(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find stored text encoders that cannot be used, or whose embedding space has no vectors."""
+    useless = [path for path in _text_encoder_files(stores) if not is_text_encoder_usable(stores, path)]
+    if useless:
+        if repair:
+            for path in useless:
+                path.unlink(missing_ok=True)
+        yield Finding(
+            check="each stored text encoder can be read and belongs to an embedding space",
+            count=len(useless),
+            example=str(useless[0]),
+            repaired=repair,
+            remedy="ares doctor --repair removes it; the next search by text stores it again",
+        )
+
+
+def _text_encoder_files(stores: Stores) -> list[Path]:
+    return sorted((stores.folder / TEXT_ENCODER_FOLDER).glob("*.safetensors"))
+
+
 def _leftover_files(folder: Path) -> Iterator[Path]:
     newest = time.time() - _MIN_AGE_SECONDS
     # Only these patterns: exports, and other files that a user keeps here, are not touched.
-    for path in [*folder.glob("*.tmp"), *folder.glob("cache/*/*.tmp*")]:
+    for path in [
+        *folder.glob("*.tmp"),
+        *folder.glob("cache/*/*.tmp*"),
+        *folder.glob(f"{TEXT_ENCODER_FOLDER}/*.tmp"),
+    ]:
         if path.is_file() and path.stat().st_mtime < newest:
             yield path

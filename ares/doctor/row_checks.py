@@ -12,6 +12,9 @@ from ares.store.lance import lance_errors
 if TYPE_CHECKING:
     from ares.store import Stores, TempDatabase
 
+# Table of the temporary database: ids of all episodes, removed ones included.
+STORED = "stored episodes"
+_REMOVED = "removed_episodes"
 # Every row of a key but the first.
 DUPLICATE_ROWS = """
 SELECT _rowid, {key} AS id FROM (
@@ -41,7 +44,8 @@ def check_rows(stores: Stores, database: TempDatabase, repair: bool) -> Iterator
         duplicates = DUPLICATE_ROWS.format(table=table, key="episode_id")
         check = f"each episode has one row in {table}"
         yield from remove_rows(stores, database, table, duplicates, check, repair)
-    orphans = _ROWS_WITHOUT.format(table="trajectories", other="episodes")
+    load_stored(stores, database)
+    orphans = _ROWS_WITHOUT.format(table="trajectories", other=STORED)
     check = "no signals without an episode"
     yield from remove_rows(stores, database, "trajectories", orphans, check, repair)
     yield from report_unrepairable(
@@ -52,12 +56,19 @@ def check_rows(stores: Stores, database: TempDatabase, repair: bool) -> Iterator
     )
 
 
+def load_stored(stores: Stores, database: TempDatabase) -> None:
+    """Write the table STORED of the temporary database: ids of all episodes, removed ones included."""
+    load_table(stores, database, _REMOVED, ["episode_id"])
+    removed = f"UNION SELECT episode_id FROM {_REMOVED}" if database.has_table(_REMOVED) else ""
+    database.create_table_as(STORED, f"SELECT episode_id FROM episodes {removed}")
+
+
 def check_vectors(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
     """Compare vectors with the episodes, and with the annotations in the table "embedded" of the database."""
     for space in stores.tables.spaces():
         table = f"vectors_{space}"
         load_table(stores, database, table, ["episode_id"])
-        orphans = _ROWS_WITHOUT.format(table=table, other="episodes")
+        orphans = _ROWS_WITHOUT.format(table=table, other=STORED)
         check = f"no vectors without an episode in {space}"
         yield from remove_rows(stores, database, table, orphans, check, repair)
         # Vectors cannot be checked when their annotator's annotations do not name the space.
@@ -71,7 +82,9 @@ def _check_annotated(
 ) -> Iterator[Finding]:
     """Compare the vectors of a space with the episodes that are annotated as embedded, given as a subquery."""
     table = f"vectors_{space}"
-    of_episodes = f'SELECT _rowid, v.episode_id AS id FROM "{table}" v SEMI JOIN episodes USING (episode_id)'
+    of_episodes = (
+        f'SELECT _rowid, v.episode_id AS id FROM "{table}" v SEMI JOIN "{STORED}" USING (episode_id)'
+    )
     unannotated = f"{of_episodes} ANTI JOIN {annotated} USING (episode_id)"
     check = f"each vector has its annotation, in {space}"
     yield from remove_rows(stores, database, table, unannotated, check, repair)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from ares.doctor.action_checks import check_actions, check_purges
 from ares.doctor.copy_checks import check_copies
 from ares.doctor.document_checks import check_failure_log, check_sets
-from ares.doctor.file_checks import check_files, check_indexes
+from ares.doctor.file_checks import check_files, check_indexes, check_text_encoders
 from ares.doctor.finding import Finding
 from ares.doctor.interrupted_runs import check_interrupted_runs
 from ares.doctor.log_checks import check_columns, check_index_position, check_segments, load_log
@@ -27,7 +29,8 @@ def run_checks(stores: Stores, repair: bool = False) -> list[Finding]:
         stores: Stores of the workspace.
         repair: Whether to repair what can be repaired without losing data.
     """
-    with stores.write_lock("ares doctor"):
+    # A read-only workspace has no writer on this machine to wait for.
+    with stores.write_lock("ares doctor") if repair or stores.is_writable else nullcontext():
         findings = list(_check_stores(stores, repair))
     return findings + _check_source_files(stores)
 
@@ -37,10 +40,12 @@ def _check_stores(stores: Stores, repair: bool) -> Iterator[Finding]:
 
     yield from check_indexes(stores, repair)
     yield from check_files(stores, repair)
+    yield from check_purges(stores, repair)
     position_findings = list(check_index_position(stores, repair))
     yield from position_findings
     yield from check_interrupted_runs(stores, repair)
     with TempDatabase() as database:
+        yield from check_actions(stores, database, repair)
         yield from check_rows(stores, database, repair)
         yield from load_log(stores, database)
         yield from check_vectors(stores, database, repair)
@@ -51,6 +56,7 @@ def _check_stores(stores: Stores, repair: bool) -> Iterator[Finding]:
         yield from check_sets(stores, database, repair)
     yield from check_failure_log(stores, repair)
     yield from check_copies(stores, repair)
+    yield from check_text_encoders(stores, repair)
 
 
 def _check_source_files(stores: Stores) -> list[Finding]:

@@ -9,8 +9,18 @@ from ares.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from ares.export.base import TASK_SOURCES, ExportReport, TaskSource
     from ares.export.left_out import FAILURES_FILE
+    from ares.export.load import load_exporter
     from ares.export.parquet import export_parquet
+    from ares.export.run import export_set
 
-__all__ = ["FAILURES_FILE", "TASK_SOURCES", "ExportReport", "TaskSource", "export_parquet"]
+__all__ = [
+    "FAILURES_FILE",
+    "TASK_SOURCES",
+    "ExportReport",
+    "TaskSource",
+    "export_parquet",
+    "export_set",
+    "load_exporter",
+]
 
 __getattr__ = lazy_exports(__name__)

@@ -207,12 +207,21 @@ def episode_batches(stores: Stores, ids: Iterable[str], failures: ExportFailures
         trajectories = dict(stores.tables.trajectories.read(requested_ids))
         by_id = {episode.episode_id: episode for episode in stores.tables.episodes.get(requested_ids)}
         stored_ids = by_id.keys() & trajectories.keys()
-        for id in requested_ids:
-            if id not in stored_ids:
-                failures.add(id, StoreError("the workspace does not have the episode any more"))
+        absent = [id for id in requested_ids if id not in stored_ids]
+        removed = set(stores.tables.removed.ids(ids_filter(absent)).to_pylist()) if absent else set[str]()
+        for id in absent:
+            failures.add(id, _removed_error() if id in removed else _absent_error())
         yield ExportBatch(
             requested_ids, [by_id[id] for id in requested_ids if id in stored_ids], trajectories
         )
+
+
+def _removed_error() -> StoreError:
+    return StoreError("removed", "the episode was removed from the workspace; `ares undo` brings it back")
+
+
+def _absent_error() -> StoreError:
+    return StoreError("the workspace does not have the episode any more")
 
 
 class EpisodeTask(NamedTuple):

@@ -1,4 +1,4 @@
-"""File formats shared by readers and writers: TFRecord, LeRobot, rosbag2."""
+"""File formats shared by readers and writers: TFRecord, LeRobot, rosbag2, Zarr."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from ares.formats.rosbag2 import ROSBAG2_METADATA, recording_files
     from ares.formats.tfrecord import RecordSpan, find_records, parse_example, read_record, write_records
+    from ares.formats.zarr import is_zarr_folder, is_zarr_zip, zarr_metadata_files
 
 __all__ = [
     "ACTION_KEY",
@@ -69,11 +70,14 @@ __all__ = [
     "RecordSpan",
     "camera_key",
     "find_records",
+    "is_zarr_folder",
+    "is_zarr_zip",
     "parse_example",
     "read_record",
     "recording_files",
     "video_columns",
     "write_records",
+    "zarr_metadata_files",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from ares.errors import RequestError
+from ares.extras import EXTRA_MODULES, missing_extra
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -74,11 +75,21 @@ def parse_path(path: str) -> Path:
             url_path = UPath(path.rstrip("/"), **_FILESYSTEM_OPTIONS.get(scheme, {}))
             url_path.fs  # noqa: B018 - opened here, so that a missing library raises inside this block
     except ImportError as error:
-        remedy = f"pip install 'ares-curation[{_EXTRAS[scheme]}]'" if scheme in _EXTRAS else str(error)
-        raise RequestError(f"{scheme}:// needs a library that is not installed", remedy) from None
+        raise _library_error(scheme, error) from None
     except ValueError:
         raise RequestError(f"{scheme}:// is not a supported URL scheme", repr(path)) from None
     return cast("Path", url_path)  # it has every method of Path that we use
+
+
+def _library_error(scheme: str, error: ImportError) -> Exception:
+    """The error for a URL scheme whose library is not installed; a broken library keeps its own error."""
+    cause = error.__cause__ or error
+    if not isinstance(cause, ModuleNotFoundError):
+        return error
+    extra = _EXTRAS.get(scheme, "")
+    if cause.name in EXTRA_MODULES.get(extra, ()):
+        return missing_extra(str(cause.name), extra)
+    return RequestError(f"{scheme}:// needs a library that is not installed", str(error))
 
 
 def absolute_path(path: str) -> Path:

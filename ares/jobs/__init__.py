@@ -9,29 +9,43 @@ from ares.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from ares.jobs.batch_sizer import BatchSizer
     from ares.jobs.engine import BatchFunction, Engine, WorkerPool
-    from ares.jobs.engines import engine_or_local, open_engine
-    from ares.jobs.failure_log import FAILURES, FailureLog, record_job, utc_now
+    from ares.jobs.engines import ENGINE_NAMES, engine_or_local, open_engine
+    from ares.jobs.failure_log import FAILURES, FailureLog, record_job, resolved_failures, utc_now
     from ares.jobs.local import LocalEngine
+    from ares.jobs.outcomes import (
+        AnnotateEstimate,
+        AnnotateReport,
+        IngestReport,
+        JobCounts,
+        ReasonCount,
+    )
     from ares.jobs.pipeline import PipelineStage, run_pipeline
     from ares.jobs.progress import Progress
     from ares.jobs.report import Report
     from ares.jobs.worker_process import available_cores
 
 __all__ = [
+    "ENGINE_NAMES",
     "FAILURES",
+    "AnnotateEstimate",
+    "AnnotateReport",
     "BatchFunction",
     "BatchSizer",
     "Engine",
     "FailureLog",
+    "IngestReport",
+    "JobCounts",
     "LocalEngine",
     "PipelineStage",
     "Progress",
+    "ReasonCount",
     "Report",
     "WorkerPool",
     "available_cores",
     "engine_or_local",
     "open_engine",
     "record_job",
+    "resolved_failures",
     "run_pipeline",
     "utc_now",
 ]

@@ -9,6 +9,7 @@ from contextlib import contextmanager, redirect_stdout
 from ares.errors import RequestError
 from ares.jobs.engine import Engine
 from ares.jobs.local import LocalEngine
+from ares.registry import did_you_mean
 
 ENGINE_NAMES = ("local", "ray")
 
@@ -34,7 +35,9 @@ def open_engine(name: str) -> Iterator[Engine]:
             finally:
                 ray_engine.disconnect()
     else:
-        raise RequestError(f"no engine {name!r}", f"there are: {', '.join(ENGINE_NAMES)}")
+        raise RequestError(
+            f"no engine {name!r}", f"{did_you_mean(name, ENGINE_NAMES)}there are: {', '.join(ENGINE_NAMES)}"
+        )
 
 
 @contextmanager

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ares.episode import Json
 from ares.errors import AresError
+from ares.store.filters import ids_filter
 
 if TYPE_CHECKING:
+    from ares.store import Stores
     from ares.store.annotations import AnnotationStore
 
 FAILURES = "failures"
@@ -51,6 +53,20 @@ class FailureLog:
 
     def _key(self, subject: str) -> str:
         return f"{self._scope}/{subject}"
+
+
+def resolved_failures(stores: Stores, keys: Sequence[str]) -> Iterator[str]:
+    """Those of some keys of failures ("SCOPE/SUBJECT") whose subject is done now. Raises StoreError."""
+    subjects_by_scope: dict[str, list[str]] = {}
+    for key in keys:
+        scope, _, subject = key.rpartition("/")
+        subjects_by_scope.setdefault(scope, []).append(subject)
+    for scope, subjects in subjects_by_scope.items():
+        if scope == "ingest":
+            done = stores.tables.episodes.ids(ids_filter(subjects))
+        else:
+            done = stores.annotations.find_done_subjects(scope.partition("/")[2], subjects)
+        yield from (f"{scope}/{subject}" for subject in subjects if subject in done)
 
 
 def record_job(store: AnnotationStore, name: str, report: Mapping[str, Json]) -> None:

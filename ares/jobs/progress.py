@@ -1,21 +1,27 @@
-"""Progress of a job on standard error: a bar on a terminal, plain lines elsewhere."""
+"""Progress of a job on standard error: a bar on a terminal, plain lines elsewhere, nothing with `-q`."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
+
+from ares.messages import is_quiet
 
 if TYPE_CHECKING:
     import rich.progress
 
 _LINE_SECONDS = 10.0
 _BAR_SECONDS = 0.1
+# Columns of a terminal from which there is room for the bar itself, and for rate and time left beside the counts.
+_WIDE, _MEDIUM = 80, 50
+_REFRESHES_PER_SECOND = 4
 
 
 class Progress:
-    """Counts items towards a total and shows count, rate and time left. Safe to update from threads.
+    """Counts items towards a total and shows stage, count, rate and time left. Safe to update from threads.
 
     On a terminal it draws a bar; elsewhere it writes a line every ten seconds.
 
@@ -26,10 +32,12 @@ class Progress:
     """
 
     def __init__(self, label: str, total: int | None, stream: TextIO | None = sys.stderr) -> None:
-        self._label, self._total, self._stream = label, total, stream
+        self._label, self._total = label, total
+        self._stream = None if is_quiet() else stream
+        self._stage = ""
         self._started_at = self._shown_at = time.monotonic()
         self._done = 0
-        self._is_terminal = bool(stream and stream.isatty())
+        self._is_terminal = bool(self._stream and self._stream.isatty())
         self._bar: _Bar | None = None
         self._lock = threading.Lock()
 
@@ -40,6 +48,14 @@ class Progress:
             now = time.monotonic()
             if now - self._shown_at >= (_BAR_SECONDS if self._is_terminal else _LINE_SECONDS):
                 self._shown_at = now
+                self._show()
+
+    def set_stage(self, stage: str) -> None:
+        """Say what is done now, such as "writing indexes"; a terminal shows it at once, a file with the next line."""
+        with self._lock:
+            self._stage = stage
+            if self._is_terminal:
+                self._shown_at = time.monotonic()
                 self._show()
 
     def close(self) -> None:
@@ -54,7 +70,8 @@ class Progress:
     def line(self) -> str:
         """For example "embed 120/400, 35.2/s, 8 s left"."""
         rate = self._rate()
-        text = f"{self._label} {self._done}" + (f"/{self._total}" if self._total is not None else "")
+        stage = f" ({self._stage})" if self._stage else ""
+        text = f"{self._label}{stage} {self._done}" + (f"/{self._total}" if self._total is not None else "")
         remaining = "" if not self._total or not rate else f", {(self._total - self._done) / rate:.0f} s left"
         return f"{text}, {rate:.1f}/s{remaining}"
 
@@ -64,36 +81,60 @@ class Progress:
     def _show(self) -> None:
         if not self._stream:
             return
-        if self._is_terminal:
-            self._bar = self._bar or _Bar(self._label, self._total, self._stream)
-            self._bar.update(self._done, self._rate())
-        else:
-            self._stream.write(f"{self.line()}\n")
-            self._stream.flush()
+        # A full disk or a closed terminal must not end a job: its answer says what was done.
+        with suppress(OSError, ValueError):
+            if self._is_terminal:
+                self._bar = self._bar or _Bar(self._label, self._total, self._stream)
+                self._bar.update(self._done, self._rate(), self._stage)
+            else:
+                self._stream.write(f"{self.line()}\n")
+                self._stream.flush()
 
 
 class _Bar:
-    """A progress bar of rich, which is imported only here: description, bar, count, rate, time left."""
+    """A progress bar of rich, which is imported only here: label, stage, bar, count, rate, time left."""
 
     def __init__(self, label: str, total: int | None, stream: TextIO) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress
 
-        columns: list[rich.progress.ProgressColumn] = [
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]:.1f}/s"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
-        ]
         # Warnings on standard error appear above the bar; standard output belongs to the command's answer.
-        self._progress = Progress(*columns, console=Console(file=stream), redirect_stdout=False)
-        self._task = self._progress.add_task(label, total=total, rate=0.0)
+        console = Console(file=stream)
+        self._progress = Progress(
+            *_bar_columns(console.width),
+            console=console,
+            redirect_stdout=False,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+        )
+        self._task = self._progress.add_task(label, total=total, rate=0.0, stage="")
         self._progress.start()
 
-    def update(self, done: int, rate: float) -> None:
-        self._progress.update(self._task, completed=done, rate=rate)
+    def update(self, done: int, rate: float, stage: str) -> None:
+        self._progress.update(self._task, completed=done, rate=rate, stage=stage)
 
     def close(self) -> None:
         self._progress.stop()
+
+
+def _bar_columns(width: int) -> list[rich.progress.ProgressColumn]:
+    """Columns of a bar for a terminal of that width: a narrow one has no bar, a very narrow one only the counts."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    label = TextColumn("{task.description}", markup=False)
+    timing = [
+        TextColumn("{task.fields[rate]:.1f}/s"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left"),
+    ]
+    if width < _MEDIUM:
+        return [label, MofNCompleteColumn()]
+    if width < _WIDE:
+        return [label, MofNCompleteColumn(), *timing]
+    stage = TextColumn("{task.fields[stage]}", markup=False, style="dim")
+    return [label, stage, BarColumn(), MofNCompleteColumn(), *timing, TimeElapsedColumn()]

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ares.errors import AresError, RequestError
+from ares.extras import needs_extra
 from ares.jobs.engine import BatchFunction, R, T, V, WorkerPool
 from ares.jobs.worker_pool import RestartingPool, WorkerDied, identity
 from ares.settings import ray_address
@@ -203,10 +204,8 @@ def _unreachable_error(address: str, error: Exception) -> RequestError:
 
 
 def _ray() -> Any:
-    try:
+    with needs_extra("ray"):
         import ray
-    except ImportError:
-        raise RequestError("ray is not installed", "pip install 'ares-curation[ray]'") from None
     return ray
 
 

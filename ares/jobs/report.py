@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from ares.annotation import Cost
 from ares.episode import Json
 from ares.errors import AresError
+from ares.jobs.outcomes import JobCounts, ReasonCount
+
+
+class CountFields(TypedDict):
+    """The fields of `JobCounts`."""
+
+    planned: int
+    kept: int
+    already: int
+    failed: int
+    failures: tuple[ReasonCount, ...]
+    warnings: tuple[ReasonCount, ...]
+    seconds: float
 
 
 @dataclass(slots=True)
@@ -60,17 +74,21 @@ class Report:
         with self._lock:
             _count(self.warnings, reason, where, items)
 
-    def to_json(self) -> dict[str, Json]:
-        """The counts, as every command prints them."""
+    def fields(self) -> CountFields:
+        """The counts as fields of `JobCounts`."""
         return {
             "planned": self.planned,
             "kept": self.kept,
             "already": self.already,
             "failed": self.failed,
-            "failures": _tallies(self.failures),
-            "warnings": _tallies(self.warnings),
-            "seconds": round(self.seconds, 3),
+            "failures": _reason_counts(self.failures),
+            "warnings": _reason_counts(self.warnings),
+            "seconds": self.seconds,
         }
+
+    def to_json(self) -> dict[str, Json]:
+        """The counts, as every command prints them."""
+        return JobCounts(**self.fields()).to_json()
 
 
 def _example(where: str, detail: str) -> str:
@@ -85,6 +103,8 @@ def _count(tallies: dict[str, Tally], reason: str, example: str, items: int = 1)
     tally.count += items
 
 
-def _tallies(tallies: dict[str, Tally]) -> list[Json]:
+def _reason_counts(tallies: dict[str, Tally]) -> tuple[ReasonCount, ...]:
     ordered = sorted(tallies.items(), key=lambda pair: (-pair[1].count, pair[0]))
-    return [{"reason": reason, "count": tally.count, "example": tally.example} for reason, tally in ordered]
+    return tuple(
+        ReasonCount(reason=reason, count=tally.count, example=tally.example) for reason, tally in ordered
+    )

@@ -124,8 +124,10 @@ def serve(connection_fd: int) -> None:
         connection_fd: File descriptor of the connection to the parent, which sends the pickled builder of the function
             first and then batches; each batch is answered.
     """
-    # The parent decides what an interrupt ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The parent decides what a signal to the whole group ends; it closes the connection, which ends this process.
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     connection = Connection(connection_fd)
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(connection, messages), daemon=True).start()

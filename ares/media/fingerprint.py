@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.errors import MediaError, SourceError
-from ares.formats import ROSBAG2_METADATA, recording_files
+from ares.formats import ROSBAG2_METADATA, recording_files, zarr_metadata_files
 from ares.io import FileState, describe_os_error, file_state, is_url, open_file
 
 if TYPE_CHECKING:
@@ -146,5 +147,7 @@ def _stamp_or_empty(uri: str) -> str:
 
 
 def _source_files(uri: str) -> list[str]:
-    """The files of a source: the file itself, or those of a rosbag2 recording."""
+    """The files of a source: the file itself, those of a rosbag2 recording, or the metadata of a Zarr folder."""
+    if uri.endswith(".zarr") and Path(uri).is_dir():
+        return zarr_metadata_files(uri)
     return recording_files(uri) if uri.endswith(ROSBAG2_METADATA) else [uri]

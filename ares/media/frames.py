@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ares.episode import TOPIC_KINDS
 from ares.errors import MediaError
 from ares.io import describe_os_error
 from ares.media.fingerprint import verify_source
@@ -18,6 +19,7 @@ from ares.media.readers import (
     read_tfrecord_frames,
     read_tfrecord_images,
     read_video_frames,
+    read_zarr_frames,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     verify_source(ref)
     if ref.kind == "mp4":
         return _to_rgb(ref, read_all_video_frames(ref))
-    if ref.kind == "mcap":
+    if ref.kind in TOPIC_KINDS:
         return _to_rgb(ref, read_all_topic_frames(ref))
     return _to_rgb(ref, _decode_numbers(ref, range(ref.num_frames)))
 
@@ -95,7 +97,7 @@ def _decode_at(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.u
     """Yield the frame at each of some rising seconds."""
     if ref.kind == "mp4":
         return _to_rgb(ref, read_video_frames(ref, seconds))
-    if ref.kind == "mcap":
+    if ref.kind in TOPIC_KINDS:
         return _to_rgb(ref, read_topic_frames(ref, seconds))
     last_number = ref.num_frames - 1
     tolerance = min(_ROUNDING_SECONDS, 0.5 / ref.rate_hz)
@@ -111,6 +113,8 @@ def _decode_numbers(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[n
         return read_hdf5_frames(ref, numbers)
     if ref.kind == "parquet":
         return read_column_frames(ref, numbers)
+    if ref.kind == "zarr":
+        return read_zarr_frames(ref, numbers)
     raise _unknown_kind(ref)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.episode import Camera, MediaRef
+from ares.episode import TOPIC_KINDS, Camera, MediaRef
 from ares.errors import DiskFull, MediaError, SourceError
 from ares.io import copy_file
 from ares.media.frames import all_frames
@@ -132,7 +132,7 @@ def _constant_rate_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
 def _encode_camera(camera: Camera, path: Path) -> tuple[MediaRef, str]:
     """Write a camera as an mp4 and return the copy and its codec; a video topic is copied by packets if possible."""
     ref = camera.media
-    seconds = image_seconds(ref) if ref.kind == "mcap" else None
+    seconds = image_seconds(ref) if ref.kind in TOPIC_KINDS else None
     if seconds is not None:
         with suppress(NotCopyable):
             return _copied_reference(ref, path, copy_topic_packets(ref, path)), camera.codec

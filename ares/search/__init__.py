@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from ares.search.embedding_spaces import (
         SPACES_COLLECTION,
         choose_space,
-        embed_texts,
         list_spaces,
         load_encoder,
+        load_model,
     )
     from ares.search.engine import search
     from ares.search.fusion import Ranking, fuse, run_concurrently
@@ -30,11 +30,18 @@ if TYPE_CHECKING:
         space_name,
     )
     from ares.search.query import Hit, Query
+    from ares.search.text_encoding import (
+        TEXT_ENCODER_FOLDER,
+        embed_texts,
+        is_text_encoder_usable,
+        prepare_text_search,
+    )
 
 __all__ = [
     "SIGNAL_KINDS",
     "SPACES_COLLECTION",
     "SPACE_PREFIX",
+    "TEXT_ENCODER_FOLDER",
     "FeatureScale",
     "Hit",
     "Query",
@@ -47,9 +54,12 @@ __all__ = [
     "find_layout",
     "fit_scale",
     "fuse",
+    "is_text_encoder_usable",
     "list_spaces",
     "load_encoder",
+    "load_model",
     "motion_vector",
+    "prepare_text_search",
     "read_scale",
     "run_concurrently",
     "search",

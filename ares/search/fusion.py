@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from ares.deadline import with_deadline
 from ares.store.vectors import Moment
 
 _T = TypeVar("_T")
@@ -67,4 +68,6 @@ def run_concurrently(functions: Sequence[Callable[[], _T]]) -> list[_T]:
     if len(functions) < 2:
         return [function() for function in functions]
     with ThreadPoolExecutor(len(functions)) as pool:
-        return [future.result() for future in [pool.submit(function) for function in functions]]
+        return [
+            future.result() for future in [pool.submit(with_deadline(function)) for function in functions]
+        ]

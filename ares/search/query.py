@@ -9,21 +9,21 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 from ares.episode import Json
-from ares.errors import RequestError
+from ares.errors import PluginError, RequestError
 from ares.registry import rankers
 
 QueryPart = Literal["text", "image", "like"]
 QUERY_PARTS: tuple[QueryPart, ...] = ("text", "image", "like")
 _MAX_LIMIT = 10_000_000
 _DEFAULT_WEIGHTS: Mapping[str, float] = {"frames": 1.0, "captions": 1.0, "meaning": 1.0}
-_FRAME = re.compile(r"(?P<episode_id>[0-9a-f]{16})/(?P<camera>.+)@(?P<seconds>\d+(?:\.\d+)?)")
+_FRAME = re.compile(r"(?P<episode_id>[0-9a-f]{4,16})/(?P<camera>.+)@(?P<seconds>\d+(?:\.\d+)?)")
 
 
 class FrameReference(NamedTuple):
     """A frame of a stored episode.
 
     Attributes:
-        episode_id: Id of the episode.
+        episode_id: Id of the episode, or the start of it: at least 4 of its 16 digits.
         camera: Camera name.
         seconds: Seconds from the start of the episode.
     """
@@ -40,7 +40,7 @@ class Query:
     Attributes:
         text: Words that describe a moment.
         image: Path of a similar image, or "EPISODE_ID/CAMERA@SECONDS" for a frame of a stored episode.
-        like: episode_id of a similar episode.
+        like: episode_id of a similar episode, or the unique start of it.
         by: Names of rankers with optional weights, separated by commas: "frames" compares images, "captions" words,
             "meaning" the meaning of texts, "state" and "action" motion; "frames=2,state" counts images twice. ""
             uses the first three as far as the workspace has their vectors. Several rankings are fused by rank.
@@ -64,7 +64,7 @@ class Query:
             )
         for name in self.weights if self.by else ():
             if not _compares(name, self.parts):
-                usable = [other for other in rankers.names() if _compares(other, self.parts)]
+                usable = [other for other in rankers.names() if _is_usable(other, self.parts)]
                 raise RequestError(
                     f"{' and '.join(self.parts)} cannot be compared by {name}",
                     f"there are {', '.join(usable)}",
@@ -102,7 +102,15 @@ class Query:
 def _compares(name: str, parts: tuple[QueryPart, ...]) -> bool:
     """Whether a ranker compares any of these parts of a query."""
     ranker: Any = rankers.get(name)
-    return not set(parts).isdisjoint(ranker.query_parts)
+    return not set(parts).isdisjoint(getattr(ranker, "query_parts", ()))
+
+
+def _is_usable(name: str, parts: tuple[QueryPart, ...]) -> bool:
+    """Whether a ranker can be imported and compares any of these parts."""
+    try:
+        return _compares(name, parts)
+    except PluginError:
+        return False
 
 
 def _parse_weight(item: str) -> tuple[str, float]:
@@ -132,6 +140,8 @@ class Hit:
         caption: Its caption, or None.
         acceptable: Whether the caption passed its rubric; None when it is not graded or not decided.
         grade: "acceptable", "not_acceptable", "unsure", "error", or None when it is not graded.
+        relevance: `score` as a share of the best score of the answer, 0 to 1; comparable within one answer only.
+        ranks: (way, rank) for each ranker that lists the episode, such as ("frames", 3); ranks count from 1.
         moments: (camera, seconds, cosine similarity) of its three best frames, best first, more than a second apart;
             empty when frames were not compared.
     """
@@ -145,8 +155,16 @@ class Hit:
     caption: str | None
     acceptable: bool | None
     grade: str | None
+    relevance: float = 1.0
+    ranks: tuple[tuple[str, int], ...] = ()
     moments: tuple[tuple[str, float, float], ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """One element of `ares search --json`."""
-        return asdict(self)
+        return {**asdict(self), "ranks": dict(self.ranks)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Hit:
+        """The hit that `to_json` wrote. Raises TypeError or ValueError for a document of another kind."""
+        moments = tuple((camera, seconds, score) for camera, seconds, score in document["moments"])
+        return cls(**{**document, "moments": moments, "ranks": tuple(document["ranks"].items())})

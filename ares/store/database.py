@@ -8,11 +8,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ares.errors import RequestError, StoreError
+from ares.store.compaction import compact, drop_old_versions, erase_deleted
 from ares.store.connection import LanceConnection
 from ares.store.lance import (
     EpisodeTable,
+    RemovedTable,
     TrajectoryTable,
-    compact,
+    delete_rows,
     episode_schema,
     lance_errors,
     trajectory_schema,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from ares.store.vectors import TextTable, VectorTable
 
 _VECTORS, _TEXTS = "vectors_", "texts_"
-# Text columns that get vectors, by table.
+# Text columns that get vectors and a full-text index, by table.
 _TEXT_COLUMNS = {"episodes": "instruction", "segments": "text"}
 _SPACE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # Below this many rows a scan is as fast as an index of ids.
@@ -64,7 +66,13 @@ class Tables:
             self.connection.table("episodes", episode_schema(), text_column="instruction"),
             self.trajectories,
             self.uri.rstrip("/").rpartition("/")[0],
+            self.removed,
         )
+
+    @cached_property
+    def removed(self) -> RemovedTable:
+        """The rows of removed episodes."""
+        return RemovedTable(self.connection.lazy_table("removed_episodes"))
 
     @cached_property
     def trajectories(self) -> TrajectoryTable:
@@ -116,7 +124,7 @@ class Tables:
     def optimize(self, names: Sequence[str] = ()) -> None:
         """Compact the tables, update their indexes and drop old versions, where that is due.
 
-        A job calls this at its end; see `ares.store.lance.compaction`.
+        A job calls this at its end; see `ares.store.compaction`.
 
         Args:
             names: Only these tables; a long job calls this in between, for the tables that it writes to.
@@ -131,6 +139,32 @@ class Tables:
                     raise StoreError(f"table {name} does not exist")
                 _create_scalar_indexes(table, self.connection.newest_version(name), name)
                 compact(self.connection.newest_version(name))
+
+    def delete_episodes(self, name: str, episode_ids: Collection[str]) -> None:
+        """Delete the rows of some episodes from any table with a column episode_id. Raises StoreError."""
+        table = self.connection.open_table(name)
+        if table is not None:
+            delete_rows(table, "episode_id", episode_ids)
+
+    def erase_deleted(self, names: Sequence[str]) -> None:
+        """Write tables anew that have deleted rows, without their indexes; `optimize` and `refresh_indexes` follow.
+
+        Raises:
+            StoreError: A table cannot be written.
+        """
+        for name in names:
+            with lance_errors(name):
+                table = self.connection.open_table(name)
+                if table is None:
+                    continue
+                text_column = _TEXT_COLUMNS.get(name, "")
+                erase_deleted(table, partial(self.connection.newest_version, name), text_column)
+
+    def drop_old_versions(self, names: Sequence[str]) -> None:
+        """Delete all versions of tables but the newest, also those that somebody may read. Raises StoreError."""
+        for name in names:
+            with lance_errors(name):
+                drop_old_versions(self.connection.newest_version(name))
 
     def refresh_indexes(self, report: Callable[[str], None], flat_rows: int | None = None) -> None:
         """Refresh the index of every vector table; one that fails is reported and searched as before.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from ares.errors import ReadOnlyWorkspace
+from ares.messages import print_message
 
 _LOCK_FILE, _JOB_FILE = ".writing.lock", ".writing"
 
@@ -27,23 +30,40 @@ def lock_folder(folder: Path, job_name: str, wait: bool = True) -> Iterator[None
 
     Raises:
         WorkspaceBusy: Another process writes, and `wait` is off.
+        ReadOnlyWorkspace: The folder cannot be written.
     """
     from filelock import FileLock, Timeout
 
     lock, job_file = FileLock(folder / _LOCK_FILE), folder / _JOB_FILE
     try:
-        lock.acquire(timeout=0)
+        with _read_only_errors(folder):
+            lock.acquire(timeout=0)
     except Timeout:
         if not wait:
             raise WorkspaceBusy(_current_job(job_file)) from None
-        print(f"waiting: {_current_job(job_file)} is writing to {folder}", file=sys.stderr)
+        print_message(f"waiting: {_current_job(job_file)} is writing to {folder}")
         lock.acquire()
     try:
-        job_file.write_text(job_label(job_name))
+        with _read_only_errors(folder):
+            job_file.write_text(job_label(job_name))
         yield
     finally:
-        job_file.unlink(missing_ok=True)
+        with suppress(OSError):
+            job_file.unlink(missing_ok=True)
         lock.release()
+
+
+@contextmanager
+def _read_only_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        raise ReadOnlyWorkspace(
+            "the workspace is read-only",
+            f"{folder}: {error.strerror}; make it writable for this user, or work on a copy of it",
+        ) from None
 
 
 def job_label(job_name: str) -> str:

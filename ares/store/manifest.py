@@ -17,6 +17,7 @@ from ares.settings import Settings
 # The layout of the workspace; `ares.store.migrations` has a step for every earlier one.
 FORMAT = 2
 _NAME = "workspace.json"
+_KEYS = {"format", "workspace_id", "annotations"}
 
 
 def workspace_exists(path: str) -> bool:
@@ -103,6 +104,8 @@ def _read_manifest(path: str) -> dict[str, object]:
             document = json.loads(manifest.read_text())
     except ValueError as error:
         raise StoreError(f"{str(manifest)!r} cannot be read", str(error)) from None
+    if not isinstance(document, dict) or not _KEYS.issubset(document):
+        raise StoreError(f"{str(manifest)!r} cannot be read", f"it needs {', '.join(sorted(_KEYS))}")
     if document.get("format") not in range(1, FORMAT + 1):
         raise StoreError(
             f"the workspace has format {document.get('format')!r}",

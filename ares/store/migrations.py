@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ares.errors import StoreError
+from ares.errors import ReadOnlyWorkspace, StoreError
 from ares.io import describe_os_error
+from ares.messages import print_message
 from ares.store.manifest import FORMAT, read_format, write_format
 from ares.store.sync import applied_sequence, reset_applied_sequence
 
@@ -33,10 +33,11 @@ def migrate(stores: Stores) -> None:
     try:
         with stores.write_lock("migration"):
             _take_steps(stores)
-    except OSError as error:
+    except (OSError, ReadOnlyWorkspace) as error:
+        cause = describe_os_error(error) if isinstance(error, OSError) else error.detail
         raise StoreError(
             "a workspace of an older layout is migrated where it can be written, and cannot be written here",
-            f"{stores.path}: {describe_os_error(error)}",
+            f"{stores.path}: {cause}",
         ) from None
 
 
@@ -44,7 +45,7 @@ def _take_steps(stores: Stores) -> None:
     # Another process may have done it while this one waited.
     for layout in range(read_format(stores.path), FORMAT):
         name, step = _STEPS[layout]
-        print(f"migrating {stores.path} to layout {layout + 1}: {name}", file=sys.stderr)
+        print_message(f"migrating {stores.path} to layout {layout + 1}: {name}")
         step(stores)
         write_format(stores.path, layout + 1)
 
@@ -66,7 +67,7 @@ def _add_subjects(stores: Stores) -> None:
         # Values that fit no column cost themselves alone: everything else is applied by then.
         if applied_sequence(stores.tables) < stores.annotations.last_sequence():
             raise
-        print(f"migrating {stores.path}: {error}", file=sys.stderr)
+        print_message(f"migrating {stores.path}: {error}")
     if segments is not None:
         stores.tables.optimize()
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.errors import StoreError
+from ares.errors import ReadOnlyWorkspace, StoreError
 from ares.io import is_url
 from ares.settings import Settings
 
@@ -36,6 +37,7 @@ class Stores:
         self.workspace_id = str(manifest["workspace_id"])
         self._annotation_backend = str(manifest["annotations"])
         self._has_write_lock = False
+        self.is_closed = False
 
     def __repr__(self) -> str:
         return f"Stores({self.path!r})"
@@ -49,6 +51,11 @@ class Stores:
     def is_remote(self) -> bool:
         """Whether the workspace is on an object store."""
         return is_url(self.path)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether this user may write to the folder; an object store tells only when it is written to."""
+        return self.is_remote or os.access(self.folder, os.W_OK)
 
     @property
     def folder(self) -> Path:
@@ -97,7 +104,7 @@ class Stores:
     def sync(self) -> int:
         """Apply the annotations that the tables lack. Returns the number of annotations applied.
 
-        While another job writes, nothing is done: that job applies them at its end.
+        While another job writes, nothing is done: that job applies them at its end. Nor is it in a read-only workspace.
         """
         from ares.store.locking import WorkspaceBusy
 
@@ -106,7 +113,7 @@ class Stores:
         try:
             with self._acquire_lock("the index", wait=False):
                 return self._apply_log()
-        except WorkspaceBusy:
+        except (WorkspaceBusy, ReadOnlyWorkspace):
             return 0
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""MCAP recordings of ROS 2 and Foxglove as episodes."""
+"""MCAP recordings of ROS 2 and Foxglove as episodes, and what other recordings of messages share with them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from ingest.mcap.episode import load_recording
+    from ingest.mcap.files import folders_with_files, recording_key, recording_path, recording_uris
     from ingest.mcap.source import mcap
 
-__all__ = ["mcap"]
+__all__ = [
+    "folders_with_files",
+    "load_recording",
+    "mcap",
+    "recording_key",
+    "recording_path",
+    "recording_uris",
+]
 
 __getattr__ = lazy_exports(__name__)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 RATE_TOLERANCE = 0.005
 _JITTER_SHARE = 0.2
+# More than a day at 100 Hz; only a damaged stamp asks for more.
+_MAX_EVEN_STEPS = 10_000_000
 _DROPPED_FACTOR = 1.8
 
 
@@ -50,7 +52,7 @@ def make_step_clock(
     rate_hz, rate_source = resolve_rate(user_rate_hz, _source_rate_hz(times), "source")
     measured = _measured_rate(times)
     if len(times) > 1 and user_rate_hz is not None:
-        times = _even_times(times, user_rate_hz)
+        times = _even_times(times, user_rate_hz, where)
     return StepClock(times, rate_hz, rate_source, measured)
 
 
@@ -94,11 +96,15 @@ def _measured_rate(times: NDArray[np.int64]) -> dict[str, Json]:
     return {"measured_rate_hz": round((len(times) - 1) * 1e9 / float(times[-1] - times[0]), 4)}
 
 
-def _even_times(times: NDArray[np.int64], rate_hz: float) -> NDArray[np.int64]:
-    """Evenly spaced steps at a rate, from the first to the last of some times."""
+def _even_times(times: NDArray[np.int64], rate_hz: float, where: str) -> NDArray[np.int64]:
+    """Evenly spaced steps at a rate, from the first to the last of some times. Raises SourceError for too many."""
     import numpy as np
 
     count = int(float(times[-1] - times[0]) / 1e9 * rate_hz + 1e-6) + 1
+    if count > _MAX_EVEN_STEPS:
+        raise SourceError(
+            "stamps are too far apart for the rate", f"{where}: {count} steps at {rate_hz:g} Hz"
+        )
     even_times: NDArray[np.int64] = times[0] + np.round(np.arange(count) * (1e9 / rate_hz)).astype(np.int64)
     return even_times
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ares.episode import Camera, Episode, Json, MediaRef, Record, Signal, Trajectory
+from ares.episode import Camera, Episode, Json, Kind, MediaRef, Record, Signal, Trajectory
 from ares.errors import SourceError
 from ares.formats import recording_files
 from ares.io import FileState, describe_os_error, file_state
@@ -50,6 +50,7 @@ def load_recording(
     episode_id: str,
     user_rate_hz: float | None,
     span: EpisodeSpan | None = None,
+    format: str = FORMAT,
 ) -> Record:
     """Read a recording, or the span of it that is an episode: signals as numbers, images by reference.
 
@@ -61,15 +62,13 @@ def load_recording(
     """
     files = recording_files(uri)
     contents = _read_contents_once(files) if span else read_contents(files)
-    tracks = _build_tracks(contents)
-    if not contents.images and not tracks:
-        raise _no_content_error(contents, uri)
+    tracks = _build_tracks(contents, uri)
     clock = make_step_clock(contents, tracks, span, user_rate_hz, uri)
     trajectory = _make_trajectory(contents, tracks, clock.times)
     instructions = distinct_texts(_instruction_texts(contents, span))
     episode = Episode(
         episode_id=episode_id,
-        format=FORMAT,
+        format=format,
         dataset=dataset,
         version="",
         split="",
@@ -82,7 +81,7 @@ def load_recording(
         num_steps=len(clock.times),
         rate_hz=clock.rate_hz,
         rate_source=clock.rate_source,
-        cameras=tuple(_make_cameras(contents, uri, clock)),
+        cameras=tuple(_make_cameras(contents, uri, clock, format)),
         success=span.success if span else None,
         success_source="success" if span and span.success is not None else "",
         state_names=trajectory.state.names if trajectory.state else (),
@@ -143,13 +142,19 @@ def _no_content_error(contents: RecordingContents, uri: str) -> SourceError:
     return SourceError(reason, f"{uri}: {contents.num_messages} messages; {topics}")
 
 
-def _build_tracks(contents: RecordingContents) -> dict[str, dict[str, SignalTrack]]:
-    """Tracks by topic and field, for the fields that have values; the first field is the main one."""
+def _build_tracks(contents: RecordingContents, uri: str) -> dict[str, dict[str, SignalTrack]]:
+    """Tracks by topic and field, for the fields that have values; the first field is the main one.
+
+    Raises SourceError when there is neither a track nor an image.
+    """
     tracks = {
         topic: {name: build_track(contents.signals[topic], name) for name in contents.signals[topic].fields()}
         for topic in sorted(contents.signals)
     }
-    return {topic: fields for topic, fields in tracks.items() if fields}
+    tracks = {topic: fields for topic, fields in tracks.items() if fields}
+    if not contents.images and not tracks:
+        raise _no_content_error(contents, uri)
+    return tracks
 
 
 def _main_track(fields: Mapping[str, SignalTrack]) -> SignalTrack:
@@ -208,12 +213,15 @@ def _camera_names(topics: list[str]) -> dict[str, str]:
     return {topic: name or "camera" if names.count(name) == 1 else topic for topic, name in short.items()}
 
 
-def _make_cameras(contents: RecordingContents, uri: str, clock: StepClock) -> Iterator[Camera]:
+def _make_cameras(contents: RecordingContents, uri: str, clock: StepClock, format: str) -> Iterator[Camera]:
+    kind: Kind = "mcap" if format == FORMAT else "bag"
     for topic, name in _camera_names(sorted(contents.images)).items():
-        yield _make_camera(contents, uri, topic, name, clock)
+        yield _make_camera(contents, uri, topic, name, clock, kind)
 
 
-def _make_camera(contents: RecordingContents, uri: str, topic: str, name: str, clock: StepClock) -> Camera:
+def _make_camera(
+    contents: RecordingContents, uri: str, topic: str, name: str, clock: StepClock, kind: Kind
+) -> Camera:
     images, info = contents.images[topic], contents.image_infos[topic]
     start, stop = (float(clock.times[step] - images.start) / 1e9 for step in (0, -1))
     first = first_image_at(images.seconds, start)
@@ -225,7 +233,7 @@ def _make_camera(contents: RecordingContents, uri: str, topic: str, name: str, c
     if num_frames == len(clock.times) and is_step_rate:
         rate_hz = clock.rate_hz  # the images are the steps
     media = MediaRef(
-        kind="mcap",
+        kind=kind,
         uri=uri,
         start_seconds=start,
         stop_seconds=start + duration,

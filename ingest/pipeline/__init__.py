@@ -8,8 +8,9 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ingest.pipeline.check_log import check_unchecked_episodes
+    from ingest.pipeline.media_copy import MediaMode
     from ingest.pipeline.run import ingest_paths, ingest_sources
 
-__all__ = ["check_unchecked_episodes", "ingest_paths", "ingest_sources"]
+__all__ = ["MediaMode", "check_unchecked_episodes", "ingest_paths", "ingest_sources"]
 
 __getattr__ = lazy_exports(__name__)

@@ -8,7 +8,7 @@ from functools import partial
 from ares.errors import AresError
 from ingest.base import Item
 from ingest.pipeline.identity import IdentityConflict, find_conflict, read_identity
-from ingest.pipeline.plan import Action
+from ingest.pipeline.plan import ItemAction
 from ingest.pipeline.read import CheckedBatch, LoadFunction, ReadResult, RecordIdentity
 
 
@@ -25,19 +25,19 @@ class ItemOutcome:
     """
 
     item: Item
-    action: Action
+    action: ItemAction
     result: CheckedBatch | AresError | None = None
     warning: str = ""
 
     @property
     def is_unread(self) -> bool:
         """Whether a reader has still to read the item."""
-        return self.result is None and self.action is not Action.SKIP
+        return self.result is None and self.action is not ItemAction.SKIP
 
     @property
     def load(self) -> LoadFunction:
         """What a reader calls: it returns the record, or only its identity for an item to compare."""
-        return partial(read_identity, self.item.load) if self.action is Action.COMPARE else self.item.load
+        return partial(read_identity, self.item.load) if self.action is ItemAction.COMPARE else self.item.load
 
     def set_read(self, result: ReadResult, stored: RecordIdentity | None) -> None:
         """Set what a reader returned.
@@ -58,10 +58,10 @@ class ItemOutcome:
         else:
             self.warning = "already stored, but its source cannot be read here: not compared"
         if self.result is None:
-            self.action = Action.SKIP
+            self.action = ItemAction.SKIP
 
 
 def rejected_duplicate(item: Item) -> ItemOutcome:
     """The outcome of an item whose id an earlier item of the same source has."""
     error = IdentityConflict("this identity stands twice in the source", item.location)
-    return ItemOutcome(item, Action.REJECT_DUPLICATE, error)
+    return ItemOutcome(item, ItemAction.REJECT_DUPLICATE, error)

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from ingest.base import Item
 
 
-class Action(Enum):
+class ItemAction(Enum):
     """What to do with an item.
 
     Attributes:
@@ -26,7 +26,7 @@ class Action(Enum):
 
 def plan_item(
     item: Item, *, seen: Container[str], stored_ids: Container[str], unmoved: bool | None
-) -> Action:
+) -> ItemAction:
     """What to do with an item.
 
     Args:
@@ -37,7 +37,7 @@ def plan_item(
             been compared.
     """
     if item.episode_id in seen:
-        return Action.REJECT_DUPLICATE
+        return ItemAction.REJECT_DUPLICATE
     if item.episode_id not in stored_ids:
-        return Action.READ
-    return Action.SKIP if unmoved else Action.COMPARE
+        return ItemAction.READ
+    return ItemAction.SKIP if unmoved else ItemAction.COMPARE

@@ -12,6 +12,7 @@ from ares.io import describe_os_error
 from ares.jobs import WorkerPool, utc_now
 from ares.media import stamp_record
 from ares.process_tuning import tune_garbage_collector, without_pandas
+from ares.registry import ingesters, plugin_fault
 from ares.store.annotations import annotation_to_row
 from ares.store.lance import EpisodeBatch, encode_records
 from ingest.checks import CHECKER, CheckFinding, check_record, findings_annotation
@@ -75,8 +76,8 @@ def read_records(loads: Sequence[LoadFunction]) -> list[ReadResult]:
     """
     loaded = [_load(load) for load in loads]
     records = [record for record in loaded if isinstance(record, Record)]
-    batch = _encode(records) if records else None
-    return [batch if batch and isinstance(result, Record) else result for result in loaded]  # type: ignore[misc]
+    encoded = iter(_encode_all(records))
+    return [next(encoded) if isinstance(result, Record) else result for result in loaded]
 
 
 def _load(load: LoadFunction) -> Record | RecordIdentity | AresError:
@@ -87,6 +88,21 @@ def _load(load: LoadFunction) -> Record | RecordIdentity | AresError:
         return error
     except OSError as error:  # a disk or a server that fails costs only the records that were read from it
         return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
+    except Exception as error:
+        return plugin_fault("the record of an ingester", error)
+
+
+def _encode_all(records: Sequence[Record]) -> list[CheckedBatch | AresError]:
+    """The batch that holds all records, once for each; record by record where one of them cannot be encoded."""
+    if not records:
+        return []
+    try:
+        return [_encode(records)] * len(records)
+    except Exception as error:
+        if len(records) == 1:
+            format_name = getattr(records[0].episode, "format", "")
+            return [plugin_fault(f"the record of {ingesters.label(str(format_name))}", error)]
+    return [result for record in records for result in _encode_all([record])]
 
 
 def _encode(records: Sequence[Record]) -> CheckedBatch:

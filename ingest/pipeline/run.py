@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
-from ares.jobs import Engine, Report, available_cores, engine_or_local, record_job
+from ares.jobs import Engine, IngestReport, Report, available_cores, engine_or_local, record_job
 from ares.process_tuning import tuned_garbage_collector
+from ares.store.sync import reset_applied_actions
 from ingest.base import IngestOptions, Source
 from ingest.detect import open_sources
 from ingest.pipeline.check_log import CheckLog, check_unchecked_episodes
@@ -30,26 +31,33 @@ _MAX_READERS = 16
 
 
 @dataclass(slots=True)
-class IngestReport:
-    """Counts of one ingestion.
+class IngestCounts:
+    """Counts of one ingestion while it runs.
 
     Attributes:
         counts: Every planned item, counted once.
-        duplicates: Episodes of the workspace whose content an earlier episode has too.
+        duplicates: Episodes that have become duplicates by this run: another episode has their content too.
+        workspace_duplicates: All such episodes of the workspace, those of earlier runs included.
         copied_bytes: Bytes of the videos that were copied into the workspace.
     """
 
     counts: Report = field(default_factory=Report)
     duplicates: int = 0
+    workspace_duplicates: int = 0
     copied_bytes: int = 0
+
+    def to_report(self) -> IngestReport:
+        """The counts at the end."""
+        return IngestReport(
+            **self.counts.fields(),
+            duplicates=self.duplicates,
+            workspace_duplicates=self.workspace_duplicates,
+            copied_bytes=self.copied_bytes,
+        )
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares ingest --json`."""
-        return {
-            **self.counts.to_json(),
-            "duplicates": self.duplicates,
-            "copied_bytes": self.copied_bytes,
-        }
+        return self.to_report().to_json()
 
 
 def ingest_paths(
@@ -64,7 +72,7 @@ def ingest_paths(
     workers: int | None = None,
     quiet: bool = False,
     engine: Engine | None = None,
-) -> IngestReport:
+) -> IngestCounts:
     """Ingest every dataset found at the paths.
 
     Args:
@@ -100,20 +108,21 @@ def ingest_sources(
     workers: int | None = None,
     quiet: bool = False,
     engine: Engine | None = None,
-) -> IngestReport:
+) -> IngestCounts:
     """Ingest datasets that are open; see `ingest_paths` for the arguments and errors."""
     if media == "copy" and stores.is_remote:
         raise RequestError(
             "videos cannot be copied to an object store", "ingest by reference, or into a folder"
         )
     started = time.monotonic()
-    report = IngestReport()
+    report = IngestCounts()
     with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
         readers = _open_readers(engine, workers, sources, limit)
         stores.sync()
         stores.tables.episodes.drop_orphans()
         check_unchecked_episodes(stores)
         check_log = CheckLog(stores)
+        known_duplicates = stores.tables.episodes.count("duplicate_of IS NOT NULL")
         with tuned_garbage_collector():
             for source in sources:
                 writer = RecordWriter(stores, report.counts, check_log, strict)
@@ -121,13 +130,21 @@ def ingest_sources(
                 ingest_source(stores, source, readers, writer, limit=remaining, media=media, quiet=quiet)
                 report.copied_bytes += writer.copied_bytes
         check_log.close()
-        report.duplicates = stores.tables.episodes.mark_duplicates()
+        _show_actions_anew(stores, report.counts.kept)
+        report.workspace_duplicates = stores.tables.episodes.mark_duplicates()
+        report.duplicates = max(0, report.workspace_duplicates - known_duplicates)
         stores.sync()
         if report.counts.kept:
             stores.tables.optimize()
         report.counts.seconds = time.monotonic() - started
         record_job(stores.annotations, "ingest", report.to_json())
     return report
+
+
+def _show_actions_anew(stores: Stores, kept: int) -> None:
+    """Let the next synchronisation apply all actions: older ones may be about episodes that have just come again."""
+    if kept:
+        reset_applied_actions(stores.tables)
 
 
 def _open_readers(

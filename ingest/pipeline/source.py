@@ -6,15 +6,19 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from ares.episode import Record
+from ares.errors import SourceError
 from ares.jobs import BatchSizer, PipelineStage, Progress, Report, run_pipeline
+from ares.store.actions import RemovedIds
 from ingest.base import Item, Source
+from ingest.guard import GuardedItems, guarded_item
 from ingest.pipeline.identity import stored_identities, stored_ids
 from ingest.pipeline.media_copy import MediaMode, copying_media
 from ingest.pipeline.outcome import ItemOutcome, rejected_duplicate
-from ingest.pipeline.plan import Action, plan_item
+from ingest.pipeline.plan import ItemAction, plan_item
 from ingest.pipeline.read import Readers
 from ingest.pipeline.write import RecordWriter
 
@@ -51,7 +55,9 @@ def ingest_source(
 
     try:
         planner = SourcePlanner(stores, source, readers, writer.counts, media, progress)
-        batches = batch_sizer.batches(planner.plan(islice(source.items, limit)))
+        items = GuardedItems(source)
+        outcomes = chain(planner.plan(islice(items, limit)), planner.end(items))
+        batches = batch_sizer.batches(outcomes)
         read = PipelineStage(
             "read", partial(_read_batches, stores, readers, batch_sizer), workers=readers.max_workers
         )
@@ -89,6 +95,8 @@ class SourcePlanner:
         self._progress = progress
         self._folder = stores.folder
         self._stored_ids = stored_ids(stores, source)
+        self._format, self._dataset = source.format, source.dataset
+        self._removed_ids = RemovedIds(stores.annotations, stores.workspace_id)
         self._seen: set[str] = set()
         self._unmoved: bool | None = None
 
@@ -99,9 +107,14 @@ class SourcePlanner:
             self._counts.add_planned(len(batch))
             num_skipped = 0
             for item in batch:
+                if reason := self._removed_ids.reason(item.episode_id):
+                    self._counts.add_warning(reason, item.location)
+                    seen.add(item.episode_id)
+                    num_skipped += 1
+                    continue
                 action = plan_item(item, seen=seen, stored_ids=stored_ids, unmoved=self._unmoved)
                 seen.add(item.episode_id)
-                outcome = None if action is Action.SKIP else self._outcome(item, action)
+                outcome = None if action is ItemAction.SKIP else self._outcome(item, action)
                 if outcome is None:
                     num_skipped += 1
                 else:
@@ -109,11 +122,19 @@ class SourcePlanner:
             self._counts.add_existing(num_skipped)
             self._progress.advance(num_skipped)
 
-    def _outcome(self, item: Item, action: Action) -> ItemOutcome | None:
+    def end(self, items: GuardedItems) -> Iterator[ItemOutcome]:
+        """One failed item where the source could not list all of its items; none where it could."""
+        if items.error is not None:
+            self._counts.add_planned(1)
+            unlisted = Item(episode_id="", location=f"the rest of {self._dataset}", load=_load_nothing)
+            yield ItemOutcome(unlisted, ItemAction.READ, items.error)
+
+    def _outcome(self, item: Item, action: ItemAction) -> ItemOutcome | None:
         """The outcome to send to the readers; None when the item turns out to be stored already."""
-        if action is Action.READ:
+        item = guarded_item(item, self._format)
+        if action is ItemAction.READ:
             return ItemOutcome(copying_media(item, self._media, self._folder), action)
-        if action is Action.REJECT_DUPLICATE:
+        if action is ItemAction.REJECT_DUPLICATE:
             return rejected_duplicate(item)
         outcome = ItemOutcome(item, action)
         return self._compare_first(outcome) if self._unmoved is None else outcome
@@ -128,6 +149,10 @@ class SourcePlanner:
         return None if self._unmoved else outcome
 
 
+def _load_nothing() -> Record:
+    raise SourceError("the item was not listed")
+
+
 def _read_batches(
     stores: Stores, readers: Readers, batch_sizer: BatchSizer, batches: list[list[ItemOutcome]]
 ) -> None:
@@ -136,7 +161,7 @@ def _read_batches(
         started = time.monotonic()
         results = readers.map([outcome.load for outcome in unread]) if unread else ()
         batch_sizer.record_duration(len(unread), time.monotonic() - started)
-        compared = [outcome.item.episode_id for outcome in unread if outcome.action is Action.COMPARE]
+        compared = [outcome.item.episode_id for outcome in unread if outcome.action is ItemAction.COMPARE]
         stored = stored_identities(stores, compared)
         for outcome, result in zip(unread, results, strict=True):
             outcome.set_read(result, stored.get(outcome.item.episode_id))

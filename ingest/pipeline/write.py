@@ -124,8 +124,8 @@ class RecordWriter:
 
     def _add_failure(self, item: Item, error: AresError) -> None:
         self.counts.add_failure(error, item.location)
-        # The stored episode of the same id has not failed.
-        if not isinstance(error, IdentityConflict):
+        # The stored episode of the same id has not failed; items that were not listed have no id.
+        if item.episode_id and not isinstance(error, IdentityConflict):
             self._buffer.failures[item.episode_id] = error
         if self._strict or isinstance(error, DiskFull):
             raise error

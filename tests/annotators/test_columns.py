@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from annotators.runner import annotate
 from app.dashboard.view_state import ColumnFilter, ViewState, where_sql
 from ares.annotation import Column, ColumnType, Maker
 from ares.episode import Json
-from ares.errors import AresError, RequestError, StoreError
+from ares.errors import AresError, RequestError
 from ares.registry import annotators
 from ares.search.facets import compute_facets
 from ares.settings import settings_from_environment
@@ -61,7 +62,7 @@ def _scene_values(key: str) -> dict[str, Json]:
         "glare": 0.5 if drawer else 2,
         "moving": drawer,
         "surface": 'it\'s oak; 100% -- "so" 木' if drawer else "steel",
-        "light": "dim" if drawer else "broken",
+        "light": "dim" if drawer else None,
         "objects": ["drawer", "handle"] if drawer else ["mug"],
         "filmed": "2026-01-02T03:04:05+02:00" if drawer else "2025-06-07",
     }
@@ -72,11 +73,7 @@ def ws(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator
     annotators.add("scene", _make_scene_annotator)
     workspace = open_workspace(str(tmp_path_factory.mktemp("columns") / "ws"), settings_from_environment({}))
     ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
-    # A light that is not among the choices is reported at the end of the run, with the number of such values.
-    with pytest.raises(
-        StoreError, match=r"10 values .* 'light' is one of bright, dim, dark, but got 'broken'"
-    ):
-        annotate(workspace.stores, ["scene"], Options(settings=workspace.settings), quiet=True)
+    annotate(workspace.stores, ["scene"], Options(settings=workspace.settings), quiet=True)
     yield workspace
     workspace.close()
 
@@ -126,10 +123,23 @@ def test_what_the_dashboard_makes_of_a_click_finds_what_the_facet_counts(ws: Wor
             assert ws.stores.tables.episodes.count(where_sql(dragged, kinds)) >= count
 
 
-def test_a_value_that_does_not_fit_is_kept_in_the_log(ws: Workspace) -> None:
-    ids = sorted(ws.stores.tables.episodes.ids("light IS NULL"))
-    annotations_of_scene = ws.stores.annotations.find_annotations(ids, ["scene"])
-    assert {str(annotation.value["light"]) for annotation in annotations_of_scene} == {"broken"}
+def test_a_value_that_does_not_fit_its_column_fails_its_episode(ws: Workspace) -> None:
+    maker = replace(_MAKER, version="2")
+
+    def process(works: Sequence[Work]) -> list[Result | AresError]:
+        lights = ["broken" if "drawer" in work.episode.key else "dark" for work in works]
+        return [
+            Result(annotations=[new_annotation(work, maker, {"light": light})])
+            for work, light in zip(works, lights, strict=True)
+        ]
+
+    annotators.add("lights", lambda options, stores: Annotator(maker=maker, process=process, batch_size=4))
+    try:
+        (report,) = annotate(ws.stores, ["lights"], Options(settings=ws.settings), where="moving", quiet=True)
+    finally:
+        annotators.remove("lights")
+    assert (report.kept, report.failed) == (0, 2)
+    assert "'light' is one of bright, dim, dark, but got 'broken'" in report.failures[0].example
     assert ws.sync() == 0
 
 

@@ -44,7 +44,7 @@ def _annotate(opened: Workspace) -> None:
     for maker in (captioner, judge):
         opened.stores.annotations.add_maker(maker)
     grades = ("acceptable", "not_acceptable", "unsure")
-    for number, episode in enumerate(opened.episodes("dataset = 'metaworld_sawyer'")):
+    for number, episode in enumerate(opened.stores.tables.episodes.read("dataset = 'metaworld_sawyer'")):
         text = MARKUP if number == 0 else episode.instruction
         caption = _annotation(
             episode.episode_id, "caption", captioner, episode.episode_id, text=text, caption=text
@@ -87,13 +87,13 @@ def _add_episode_with_markup(opened: Workspace) -> None:
     """Add an episode like the first one, with markup as its instruction."""
     from ares.episode import Record, make_episode_id
 
-    first = next(opened.episodes("dataset = 'video'"))
+    first = next(opened.stores.tables.episodes.read("dataset = 'video'"))
     new_id = make_episode_id(format="video", dataset="hostile", version="", split="", key="h")
     episode = replace(
         first, episode_id=new_id, dataset="hostile", key="h", instruction=MARKUP, instructions=(MARKUP,)
     )
     opened.stores.tables.episodes.add(
-        [Record(episode=episode, trajectory=opened.trajectory(first.episode_id))]
+        [Record(episode=episode, trajectory=opened.stores.tables.trajectories.get(first.episode_id))]
     )
 
 

@@ -104,7 +104,7 @@ def annotate_with_several_makers(opened: Workspace) -> None:
     log = opened.stores.annotations
     for maker in (*MAKERS, PERSON):
         log.add_maker(maker)
-    first, second, *_ = sorted(opened.episodes(), key=lambda episode: episode.key)
+    first, second, *_ = sorted(opened.stores.tables.episodes.read(), key=lambda episode: episode.key)
     text = f"close it {MARKUP}"
     caption = make_caption(first, CAPTIONER, text, success=not first.success)
     log.append([caption, make_grade(first, JUDGE, caption, "MET"), *_segments(first)])

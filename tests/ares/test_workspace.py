@@ -111,8 +111,8 @@ def test_a_job_goes_on_when_its_database_is_killed_and_started_again(
         open_workspace(str(tmp_path / "mongo"), settings_from_environment({"ARES_MONGO_URI": mongod.uri}))
     ) as ws:
         ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
-        (document,) = annotate(ws.stores, ["fragile"], Options(settings=SETTINGS), quiet=True)
-        assert [document[name] for name in ("planned", "kept", "failed")] == [12, 12, 0]
+        (report,) = annotate(ws.stores, ["fragile"], Options(settings=SETTINGS), quiet=True)
+        assert (report.planned, report.kept, report.failed) == (12, 12, 0)
         assert (
             len(ws.stores.annotations.find_annotations(sorted(ws.stores.tables.episodes.ids()), ["fragile"]))
             == 12

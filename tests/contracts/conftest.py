@@ -16,6 +16,8 @@ from ingest.base import IngestOptions
 from ingest.pipeline import ingest_paths
 from tests.ares.store.conftest import make_annotation, open_database, open_store, store
 from tests.ingest.mcap.conftest import images, states, write
+from tests.ingest.rosbag.conftest import write_ros1, write_ros2
+from tests.ingest.zarr.conftest import write_zip
 
 # Fixtures of the annotation stores.
 __all__ = ["make_annotation", "open_database", "open_store", "store"]
@@ -63,12 +65,19 @@ def make_samples(demo_samples: Path, sample_workspace: Workspace) -> dict[str, M
     def mcap(folder: Path) -> Path:
         return write(folder / "run.mcap", [*states(), *images()])
 
+    def rosbag(folder: Path) -> Path:
+        write_ros1(folder / "bags" / "run.bag", compression="LZ4")
+        write_ros2(folder / "bags" / "run")
+        return folder / "bags"
+
     return {
         "hdf5": hdf5,
         "lerobot": lerobot,
         "mcap": mcap,
         "rlds": lambda folder: demo_samples / "rlds",
+        "rosbag": rosbag,
         "video": lambda folder: demo_samples / "video",
+        "zarr": lambda folder: write_zip(folder / "replay.zarr.zip"),
     }
 
 

@@ -347,3 +347,25 @@ def test_threads_share_one_handle(store: AnnotationStore, make_annotation: Make)
         thread.join()
     assert errors == []
     assert len(store.read()) == 60
+
+
+def test_deleted_annotations_are_gone_and_their_numbers_are_not_used_again(
+    store: AnnotationStore, make_annotation: Callable[..., Annotation]
+) -> None:
+    store.append([make_annotation(episode) for episode in ("a", "b", "c")])
+    last = store.last_sequence()
+    assert store.count_episodes(["a", "c", "x"]) == {"caption": 2}
+    assert store.delete_episodes(["b", "c", "x"]) == 2
+    store.erase_deleted()
+    assert [entry.annotation.episode_id for entry in store.read()] == ["a"]
+    assert store.last_sequence() == last
+    assert store.find_annotations(["b", "c"]) == [] and store.count_episodes() == {"caption": 1}
+    assert store.append([make_annotation("c")]) > last
+    assert [entry.annotation.episode_id for entry in store.read(after=last)] == ["c"]
+
+
+def test_collections_are_those_with_documents(store: AnnotationStore) -> None:
+    store.put_documents("plums", {"a": 1})
+    store.put_documents("apples", {"a": 1, "b": 2})
+    store.drop_documents("plums", ["a"])
+    assert [name for name in store.collections() if name in ("apples", "plums")] == ["apples"]

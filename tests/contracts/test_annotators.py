@@ -121,9 +121,8 @@ def test_every_episode_is_counted_once_and_no_work_is_done_twice(
 ) -> None:
     (first,) = annotate(workspace.stores, [name], options, quiet=True)
     (second,) = annotate(workspace.stores, [name], options, quiet=True)
-    counts = {key: int(str(first[key])) for key in ("planned", "kept", "already", "failed")}
-    assert counts["planned"] == counts["kept"] + counts["already"] + counts["failed"] > 0
-    assert second["kept"] == 0 and second["already"] == counts["kept"] + counts["already"]
+    assert first.planned == first.kept + first.already + first.failed > 0
+    assert second.kept == 0 and second.already == first.kept + first.already
 
 
 def test_an_annotation_says_what_made_it(name: str, options: Options, workspace: Workspace) -> None:

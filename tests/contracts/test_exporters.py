@@ -34,7 +34,9 @@ def test_every_episode_of_the_set_is_accounted_for(
 ) -> None:
     report = _export(exporter, sample_workspace, everything, tmp_path / "out")
     assert report.episodes + report.failed == 24
-    assert report.frames == sum(episode.num_steps for episode in sample_workspace.episodes())
+    assert report.frames == sum(
+        episode.num_steps for episode in sample_workspace.stores.tables.episodes.read()
+    )
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

@@ -57,7 +57,9 @@ def counts(documents: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int, int
 
 def brightness_change(opened: Workspace, annotation: Annotation) -> float:
     """The change of brightness between the frames at the seconds that an annotation names, decoded anew."""
-    reference = opened.episode(annotation.episode_id).camera(annotation.camera).media
+    reference = (
+        opened.stores.tables.episodes.get_episode(annotation.episode_id).camera(annotation.camera).media
+    )
     first, last = media.frames_at(reference, annotation.frames)
     return abs(float(np.mean(last)) - float(np.mean(first)))
 
@@ -158,7 +160,9 @@ def test_columns_of_segments_roll_up_to_columns_of_episodes(workspace: Workspace
     assert 0 < len(failures) < 24
     labels = {
         row["episode_id"]: row["segment_labels"]
-        for row in workspace.frame(["episode_id", "segment_labels"], "num_segments = 3").to_pylist()
+        for row in workspace.stores.tables.episodes.read_columns(
+            ["episode_id", "segment_labels"], "num_segments = 3"
+        ).to_pylist()
     }
     assert ["part 1", "part 2", "part 3"] in labels.values()
     segments = annotations_of(workspace, "segment")
@@ -168,7 +172,9 @@ def test_columns_of_segments_roll_up_to_columns_of_episodes(workspace: Workspace
 
 
 def test_a_contradiction_with_the_source_is_a_conflict(workspace: Workspace) -> None:
-    rows = workspace.frame(["success", "segment_success", "conflict"]).to_pylist()
+    rows = workspace.stores.tables.episodes.read_columns(
+        ["success", "segment_success", "conflict"]
+    ).to_pylist()
     contradictions = [row for row in rows if row["success"] is not row["segment_success"]]
     assert {row["conflict"] for row in rows if row not in contradictions} == {None}
     assert {row["conflict"] for row in contradictions} == {
@@ -247,7 +253,9 @@ def test_columns_of_a_guest_arrive_in_lerobot(
     run_ares("set", "create", "all", "--where", "dataset = 'metaworld_sawyer'", workspace=path)
     run_ares("export", "all", str(tmp_path / "out"), "--format", "lerobot", workspace=path)
     names = ["episode_id", *sorted(COLUMNS)]
-    expected = {row["episode_id"]: row for row in workspace.frame(names).to_pylist()}
+    expected = {
+        row["episode_id"]: row for row in workspace.stores.tables.episodes.read_columns(names).to_pylist()
+    }
     (file,) = (tmp_path / "out").glob("meta/episodes/*/*.parquet")
     table = pq.read_table(file, columns=[f"ares/{name}" for name in names])
     rows = table.rename_columns(names).to_pylist()

@@ -19,6 +19,11 @@ NAMED = {
     # Columns that are printed and published under these names, whoever fills them.
     "ares/search/engine.py": {"caption", "grade"},
     "ares/export/base.py": {"caption"},
+    # The extra that installs UMAP.
+    "ares/extras.py": {"map"},
+    "ares/workspace/episodes.py": {"caption"},
+    "ares/workspace/display/overview.py": {"caption"},
+    "ares/workspace/results.py": {"caption"},
     # A key of the document that a verdict becomes.
     "ares/rubric/verdict.py": {"grade"},
     # Workspaces of layout 1 do not say what their makers describe.

@@ -30,8 +30,8 @@ ABOVE = {
 }
 # Floors inside `ares`, lowest first: a module may import from its own floor and those below.
 FLOORS = (
-    {"lazy_exports", "errors", "process_tuning"},
-    {"settings", "registry"},
+    {"lazy_exports", "errors", "extras", "shadowing", "messages", "process_tuning", "deadline"},
+    {"settings", "config_file", "registry", "arguments"},
     {"episode", "annotation"},
     {"io", "formats", "rubric"},
     {"media"},
@@ -39,8 +39,9 @@ FLOORS = (
     {"jobs"},
     {"search"},
     {"curation", "quality", "review"},
-    {"export", "torch", "doctor", "summary"},
+    {"export", "torch", "doctor", "status", "summary"},
     {"workspace"},
+    {"__main__"},
 )
 BANNED = {"tensorflow", "lerobot"}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ares import open as open_workspace
 from ingest.base import IngestOptions
 from ingest.pipeline import ingest_paths
-from ingest.pipeline.run import IngestReport
+from ingest.pipeline.run import IngestCounts
 
 STEPS, START = 20, 1_760_000_000
 _HEADER = (
@@ -177,10 +177,10 @@ FAULTS: dict[str, tuple[EpisodeValues, str, float, tuple[str, ...]]] = {
 
 def ingest_episodes(
     folder: Path, episodes: list[EpisodeValues], format: str, make_rlds: Any
-) -> tuple[IngestReport, list[Any]]:
+) -> tuple[IngestCounts, list[Any]]:
     (folder / "data").mkdir()
     FORMATS[format](folder / "data", episodes, make_rlds)
-    ws = open_workspace(str(folder / "ws"))
+    ws = open_workspace(folder / "ws", create=True)
     result = ingest_paths(
         ws.stores,
         [str(folder / "data")],

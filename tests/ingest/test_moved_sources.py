@@ -34,7 +34,7 @@ def lab(tmp_path: Path, demo_samples: Path) -> Path:
 
 
 def first_episode(ws: Workspace, format: str) -> Episode:
-    return next(iter(ws.episodes(f"format = '{format}'")))
+    return next(iter(ws.stores.tables.episodes.read(f"format = '{format}'")))
 
 
 def overwrite(path: Path, at: int) -> None:
@@ -94,7 +94,7 @@ def test_the_doctor_counts_files_once_each(ws: Workspace, lab: Path) -> None:
 def test_a_moved_dataset_is_followed_and_known_there(ws: Workspace, lab: Path, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(lab / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
     ingest_paths(ws.stores, [str(lab / "video")], IngestOptions(dataset="lab"), quiet=True)
-    before = {episode.episode_id: episode for episode in ws.episodes()}
+    before = {episode.episode_id: episode for episode in ws.stores.tables.episodes.read()}
     pictures = {
         episode_id: frames_at(episode.cameras[0].media, [0.0, 0.5]).tobytes()
         for episode_id, episode in before.items()
@@ -103,7 +103,7 @@ def test_a_moved_dataset_is_followed_and_known_there(ws: Workspace, lab: Path, t
     (moved,) = relocate_sources(ws.stores, [(str(lab), str(tmp_path / "lab2"))])
     assert moved.repaired and moved.count == len(list(source_files(ws.stores))) == 26
     assert run_checks(ws.stores) == []
-    for episode in ws.episodes():
+    for episode in ws.stores.tables.episodes.read():
         old = before[episode.episode_id]
         assert frames_at(episode.cameras[0].media, [0.0, 0.5]).tobytes() == pictures[episode.episode_id]
         assert episode.source == old.source.replace("/lab/", "/lab2/")
@@ -134,21 +134,24 @@ def test_what_is_not_the_same_at_the_new_place_stays(ws: Workspace, lab: Path, t
 
 def test_a_workspace_from_before_stamps_goes_on(ws: Workspace, lab: Path) -> None:
     ingest_paths(ws.stores, [str(lab / "video")], limit=1, quiet=True)
-    (old,) = ws.episodes()
+    (old,) = ws.stores.tables.episodes.read()
     table = ws.stores.tables.connection.open_table("episodes")
     assert table is not None
     table.drop_columns(list(arrow.STAMP_COLUMNS))
     fresh = open_workspace(ws.path, ws.settings)
-    assert [camera.media.stamp for camera in next(iter(fresh.episodes())).cameras] == ["", ""]
-    assert frames_at(fresh.episode(old.episode_id).cameras[0].media, [0.0]).any()
+    assert [camera.media.stamp for camera in next(iter(fresh.stores.tables.episodes.read())).cameras] == [
+        "",
+        "",
+    ]
+    assert frames_at(fresh.stores.tables.episodes.get_episode(old.episode_id).cameras[0].media, [0.0]).any()
     assert run_checks(fresh.stores) == []
     ingest_paths(fresh.stores, [str(lab / "video")], quiet=True)
-    stamps = {episode.episode_id: episode.source_stamp for episode in fresh.episodes()}
+    stamps = {episode.episode_id: episode.source_stamp for episode in fresh.stores.tables.episodes.read()}
     assert stamps.pop(old.episode_id) == "" and len(stamps) == 11 and all(stamps.values())
     assert len(list(source_files(fresh.stores))) == 24
     (moved,) = relocate_sources(fresh.stores, [(str(lab), str(lab))])
     assert moved.count == 24
-    assert fresh.episode(old.episode_id) == old
+    assert fresh.stores.tables.episodes.get_episode(old.episode_id) == old
 
 
 def test_a_move_is_parsed_at_the_sign_before_a_place_that_is_there(tmp_path: Path) -> None:
@@ -161,7 +164,7 @@ def test_a_move_is_parsed_at_the_sign_before_a_place_that_is_there(tmp_path: Pat
 
 def test_stamps_survive_the_tables(ws: Workspace, lab: Path) -> None:
     ingest_paths(ws.stores, [str(lab / "video")], limit=2, quiet=True)
-    episodes = list(ws.episodes())
+    episodes = list(ws.stores.tables.episodes.read())
     (batch,) = [arrow.episodes_to_arrow(episodes, datetime.now(UTC))]
     assert arrow.episodes_from_arrow(batch, "/ws") == episodes
     assert all(camera.media.stamp for episode in episodes for camera in episode.cameras)

@@ -60,7 +60,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("folder", QUIRKS)
 def test_what_is_odd_is_told(shared_data: Path, tmp_path: Path, folder: str) -> None:
-    ws = open_workspace(str(tmp_path))
+    ws = open_workspace(tmp_path, create=True)
     report = ingest_paths(ws.stores, [str(shared_data / folder)], IngestOptions(), quiet=True)
     num_kept, num_failed, warnings = QUIRKS[folder]
     assert (report.counts.kept, report.counts.failed) == (num_kept, num_failed)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 
 from app.cli.annotations.option_flags import add_option_flags
-from app.cli.common import add_workspace_arguments, episode_count, open_workspace
+from app.cli.common import add_workspace_arguments, episode_count, open_workspace, torch_device, usd_amount
 from app.cli.output import Block, OutputTable, answer, tallies
 from ares.episode import Json
 
@@ -37,10 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model", default="", metavar="SPEC", help="model for the annotator, when one is named"
     )
     parser.add_argument(
-        "--device", default="", metavar="D", help="torch device (default: a GPU when there is one)"
+        "--device",
+        type=torch_device,
+        default="",
+        metavar="D",
+        help="torch device (default: a GPU when there is one)",
     )
     parser.add_argument("--limit", type=episode_count, metavar="N", help="work on at most N episodes")
-    parser.add_argument("--budget", type=float, metavar="USD", help="stop before this much money is spent")
+    parser.add_argument(
+        "--budget", type=usd_amount, metavar="USD", help="stop before this much money is spent"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
     parser.add_argument("--strict", action="store_true", help="stop at the first failure")
     parser.add_argument(
@@ -59,33 +65,33 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         RequestError: --model is given for several annotators, or an option that none of them has.
     """
-    from annotators.base import Options
-    from annotators.runner import annotate, estimate_cost
-    from ares.errors import RequestError
-    from ares.jobs import open_engine
-
-    if args.model and len({*args.name} - {"motion"}) > 1:
-        raise RequestError(
-            "--model goes with one annotator", f"got {' '.join(args.name)}; run them one at a time"
-        )
     workspace = open_workspace(args)
-    options = Options(
-        settings=workspace.settings,
+    if args.dry_run:
+        estimates = workspace.estimate(
+            *args.name, where=args.where, model=args.model, device=args.device, options=args.option_values
+        )
+        quotes = [estimate.to_json() for estimate in estimates]
+        _answer(args, quotes, lambda: _estimate_blocks(quotes))
+        return 0
+    reports = workspace.annotate(
+        *args.name,
+        where=args.where,
         model=args.model,
         device=args.device,
-        values=args.option_values,
+        options=args.option_values,
+        limit=args.limit,
+        budget_usd=args.budget,
+        strict=args.strict,
+        engine=args.engine,
     )
-    if args.dry_run:
-        quotes = [
-            estimate.to_json() for estimate in estimate_cost(workspace.stores, args.name, options, args.where)
-        ]
-        _answer(args, quotes, lambda: _table(quotes, _QUOTE_KEYS))
-        return 0
-    limits = {"where": args.where, "limit": args.limit, "budget_usd": args.budget, "strict": args.strict}
-    with open_engine(args.engine) as engine:
-        reports = annotate(workspace.stores, args.name, options, **limits, engine=engine)
-    _answer(args, reports, lambda: _report_blocks(reports))
-    return 1 if any(report["failed"] for report in reports) else 0
+    documents = [report.to_json() for report in reports]
+    _answer(args, documents, lambda: _report_blocks(documents))
+    return 1 if any(report.failed for report in reports) else 0
+
+
+def describe_stop(args: argparse.Namespace) -> str:
+    """What a run that was stopped has stored."""
+    return "annotations that were stored stay; run the same command again to do the rest"
 
 
 def _answer(
@@ -98,11 +104,23 @@ def _answer(
     answer(args, document, build_text)
 
 
+def _estimate_blocks(quotes: list[dict[str, Json]]) -> Iterator[Block]:
+    yield _table(quotes, _QUOTE_KEYS)
+    unknown = [str(quote["annotator"]) for quote in quotes if quote["already"] is None]
+    if unknown:
+        yield (
+            f"already: unknown until loaded, for {', '.join(unknown)}: the model was not loaded before from these "
+            "files; the numbers are for all subjects"
+        )
+
+
 def _report_blocks(reports: list[dict[str, Json]]) -> Iterator[Block]:
     yield _table(reports, _REPORT_KEYS)
     for report in reports:
         if report["failures"]:
             yield f"{report['annotator']} failed:{tallies(report, 'failures')}"
+        if report["warnings"]:
+            yield f"{report['annotator']} suspicious:{tallies(report, 'warnings')}"
 
 
 def _table(reports: list[dict[str, Json]], keys: tuple[str, ...]) -> OutputTable:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from app.cli.common import add_query_arguments, add_workspace_arguments, episode_count, open_workspace
+from app.cli.curation.running_dashboard import search_running_dashboard
 from app.cli.output import OutputTable, answer
+from ares.process_tuning import without_pandas
 
-_HEADER = ("episode", "dataset", "camera", "second", "score", "caption", "instruction")
+if TYPE_CHECKING:
+    from ares.search import Hit
+
+_HEADER = ("episode", "score", "found by", "camera", "second", "dataset", "caption", "instruction")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,28 +29,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="most episodes in the answer (default 20)",
     )
-    add_workspace_arguments(parser)
+    add_workspace_arguments(parser, rows=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the matching moments, best first."""
-    workspace = open_workspace(args)
-    hits = workspace.search(
-        args.text, image=args.image, like=args.like, by=args.by, where=args.where, limit=args.limit
-    )
+    query = {name: getattr(args, name) for name in ("text", "image", "like", "by", "where", "limit")}
+    hits: Sequence[Hit] | None = search_running_dashboard(args, query)
+    if hits is None:
+        if args.is_program:
+            without_pandas()
+        hits = open_workspace(args).search(**query)
     rows = [
         (
             hit.episode_id,
-            hit.dataset,
+            f"{hit.relevance:.2f}",
+            " ".join(f"{way}:{rank}" for way, rank in hit.ranks),
             hit.camera,
             f"{hit.seconds:.2f}",
-            f"{hit.score:.4f}",
+            hit.dataset,
             hit.caption,
             hit.instruction,
         )
         for hit in hits
     ]
-    answer(
-        args, [hit.to_json() for hit in hits], lambda: OutputTable(rows, _HEADER) if rows else "nothing found"
-    )
+    documents = [hit.to_json() for hit in hits]
+    answer(args, documents, lambda: OutputTable(rows, _HEADER) if rows else "nothing found", documents)
     return 0

@@ -1,17 +1,21 @@
-"""`ares set`: make, list, show and compare frozen sets."""
+"""`ares set`: make, list, show, compare, rename and delete frozen sets."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterator
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.common import add_query_arguments, add_workspace_arguments, episode_count, open_workspace
+from app.cli.confirm import add_yes_argument, confirm
 from app.cli.output import OutputTable, answer
 
 if TYPE_CHECKING:
+    from ares.store.actions import Action
     from ares.workspace import Workspace
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +32,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     diff = actions.add_parser("diff", help="what two sets have and have not in common")
     diff.add_argument("a", metavar="A")
     diff.add_argument("b", metavar="B")
-    for action in (create, listing, show, lock, diff):
-        add_workspace_arguments(action)
+    changes = _add_change_actions(actions)
+    for action in (create, listing, show, lock, diff, *changes):
+        add_workspace_arguments(action, rows=action in (listing, show))
+
+
+def _add_change_actions(actions: Subparsers) -> list[argparse.ArgumentParser]:
+    delete = actions.add_parser("delete", help="delete a set, or one version of it; its episodes stay")
+    delete.add_argument("name", metavar="NAME", help="all versions; NAME@VERSION is one")
+    add_yes_argument(delete)
+    rename = actions.add_parser("rename", help="give all versions of a set another name")
+    rename.add_argument("name", metavar="NAME")
+    rename.add_argument("new_name", metavar="NEW_NAME")
+    note = actions.add_parser("note", help="write a note to a set")
+    note.add_argument("name", metavar="NAME")
+    note.add_argument("text", metavar="TEXT", help='the note; "" takes it away')
+    return [delete, rename, note]
 
 
 def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,76 +65,86 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do the action that the arguments name."""
-    actions = {"create": _create, "list": _list, "show": _show, "diff": _diff, "lock": _lock}
+    actions = {
+        "create": _create,
+        "list": _list,
+        "show": _show,
+        "diff": _diff,
+        "lock": _lock,
+        "delete": _delete,
+        "rename": _rename,
+        "note": _note,
+    }
     actions[args.action](open_workspace(args), args)
     return 0
 
 
 def _create(workspace: Workspace, args: argparse.Namespace) -> None:
-    from ares.curation import select_episodes
-
-    ids, recipe = select_episodes(
-        workspace.stores,
+    episode_set = workspace.sets.create(
+        args.name,
+        Path(args.ids) if args.ids else (),
         where=args.where,
         search=args.search,
         like=args.like,
         image=args.image,
         by=args.by,
-        ids=_FileOfIds(Path(args.ids)) if args.ids else (),
         limit=args.limit,
     )
-    episode_set = workspace.sets.create(args.name, ids, recipe)
     answer(args, episode_set.to_json(), lambda: f"set {episode_set.label}: {episode_set.episodes} episodes")
 
 
-class _FileOfIds(Collection[str]):
-    """The ids in a text file, separated by white space; read again for each iteration.
-
-    Raises:
-        RequestError: The file cannot be read.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._count = sum(1 for _ in self)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __contains__(self, episode_id: object) -> bool:
-        return any(listed_id == episode_id for listed_id in self)
-
-    def __iter__(self) -> Iterator[str]:
-        from ares.errors import RequestError
-
-        try:
-            with self._path.open() as lines:
-                yield from (episode_id for line in lines for episode_id in line.split())
-        except (OSError, UnicodeDecodeError) as error:
-            raise RequestError("the list of ids cannot be read", f"{str(self._path)!r}: {error}") from None
-
-
 def _list(workspace: Workspace, args: argparse.Namespace) -> None:
+    from ares.curation import count_removed_members
+
     sets = [workspace.sets[name] for name in workspace.sets]
+    removed = count_removed_members(workspace.stores, sets)
     rows = [
-        (episode_set.name, episode_set.version, episode_set.episodes, episode_set.created)
+        (
+            episode_set.name,
+            episode_set.version,
+            episode_set.episodes,
+            episode_set.created,
+            ", ".join(
+                filter(None, [_losses(removed[episode_set.label], episode_set.purged), episode_set.note])
+            ),
+        )
         for episode_set in sets
     ]
-    answer(
-        args,
-        [episode_set.to_json() for episode_set in sets],
-        lambda: OutputTable(rows, ("set", "version", "episodes", "created")),
-    )
+    documents = [{**episode_set.to_json(), "removed": removed[episode_set.label]} for episode_set in sets]
+    header = ("set", "version", "episodes", "created", "note")
+    answer(args, documents, lambda: OutputTable(rows, header), documents)
+
+
+def _losses(removed: int, purged: int) -> str:
+    """What of a set is not in the workspace any more, for people."""
+    parts = [
+        f"{removed} of them removed" if removed else "",
+        f"{purged} more deleted for good" if purged else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _show(workspace: Workspace, args: argparse.Namespace) -> None:
     episode_set = workspace.sets[args.name]
-    document = {**episode_set.to_json(), "episode_ids": workspace.sets.ids(episode_set)}
-    answer(args, document, lambda: workspace.sets.ids(episode_set))
+    from ares.curation import count_removed_members
+
+    removed = count_removed_members(workspace.stores, [episode_set])[episode_set.label]
+    losses = _losses(removed, episode_set.purged)
+    if losses and args.output == "table":
+        print(
+            f"ares set show: {episode_set.label}: {episode_set.episodes} episodes, {losses}", file=sys.stderr
+        )
+    document = {
+        **episode_set.to_json(),
+        "removed": removed,
+        "episode_ids": episode_set.ids(),
+    }
+    ids = ({"episode_id": episode_id} for episode_id in episode_set.ids())
+    answer(args, document, episode_set.ids, ids)
 
 
 def _diff(workspace: Workspace, args: argparse.Namespace) -> None:
-    diff = workspace.sets.diff(workspace.sets[args.a], workspace.sets[args.b])
+    diff = workspace.sets.diff(args.a, args.b)
     document = {"added": diff.added_ids(), "removed": diff.removed_ids(), "common": diff.common}
     text = f"{diff.added} only in {args.b}, {diff.removed} only in {args.a}, {diff.common} in both"
     answer(args, document, lambda: text)
@@ -124,6 +152,28 @@ def _diff(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _lock(workspace: Workspace, args: argparse.Namespace) -> None:
     episode_set = workspace.sets[args.name]
-    workspace.sets.write_lock(episode_set, Path(args.file))
+    episode_set.write_lock(args.file)
     document = {**episode_set.to_json(), "file": args.file}
     answer(args, document, lambda: f"{episode_set.label} locked in {args.file}")
+
+
+def _delete(workspace: Workspace, args: argparse.Namespace) -> None:
+    labels = [selection.label for selection in workspace.sets.select(args.name)]
+    if confirm(args, f"delete {', '.join(labels)}? its episodes stay"):
+        action = workspace.sets.delete(args.name)
+        _answer_action(args, action, f"deleted {', '.join(labels)}")
+
+
+def _rename(workspace: Workspace, args: argparse.Namespace) -> None:
+    action = workspace.sets.rename(args.name, args.new_name)
+    labels = ", ".join(selection.label for selection in workspace.sets.versions(args.new_name))
+    _answer_action(args, action, f"renamed {args.name} to {labels}")
+
+
+def _note(workspace: Workspace, args: argparse.Namespace) -> None:
+    action = workspace.sets.note(args.name, args.text)
+    _answer_action(args, action, f"noted of {workspace.sets[args.name].label}: {args.text}")
+
+
+def _answer_action(args: argparse.Namespace, action: Action, text: str) -> None:
+    answer(args, action.to_json(), lambda: f"{text}; `ares undo {action.number}` takes it back")

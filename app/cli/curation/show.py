@@ -13,15 +13,15 @@ from app.cli.output import Block, OutputTable, answer, paragraphs
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("episode_id", metavar="EPISODE_ID", help="16 hex digits, as search prints them")
+    parser.add_argument(
+        "episode_id", metavar="EPISODE_ID", help="16 hex digits, as search prints them, or the start of them"
+    )
     add_workspace_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the episode. Raises RequestError for an unknown id."""
-    from ares.summary import describe_episode
-
-    document: dict[str, Any] = describe_episode(open_workspace(args).stores, args.episode_id)
+    document: dict[str, Any] = open_workspace(args).episodes[args.episode_id].to_json()
     answer(args, document, lambda: _blocks(document))
     return 0
 
@@ -40,6 +40,7 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("source", document["source"]),
         ("instruction", document["instruction"] or "none"),
         ("success", {True: "yes", False: "no", None: "unknown"}[document["success"]]),
+        ("tags", ", ".join(tag["tag"] for tag in document["tags"]) or "none"),
         ("length", f"{document['num_steps']} steps, {document['duration_seconds']:.2f} s at {rate}"),
     ]
 

@@ -8,6 +8,7 @@ from typing import Any
 from app.cli.common import add_workspace_arguments, open_workspace
 from app.cli.makers_table import makers_table
 from app.cli.output import answer
+from ares.status import makers_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,12 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Pin makers and print all. Raises RequestError for an unknown annotator or maker."""
-    from ares.summary import describe_makers
-
     choices, workspace = _parse_choices(args.choices), open_workspace(args)
     if choices:
         workspace.use(**choices)
-    makers: dict[str, Any] = describe_makers(workspace.stores)
+    makers: dict[str, Any] = makers_json(workspace.makers())
     answer(args, {"makers": makers}, lambda: makers_table(makers))
     return 0
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
-from typing import Any
 
 from app.cli.common import add_workspace_arguments, open_workspace
 from app.cli.output import answer, tallies
@@ -34,24 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Export the set. Returns 1 when an episode of the set was left out."""
-    from ares.jobs import Progress
-    from ares.registry import exporters
-
-    workspace = open_workspace(args)
-    episode_set = workspace.sets[args.set]
-    exporter = exporters.get(args.format)
-    progress = Progress(f"export {episode_set.name}", episode_set.episodes, sys.stderr)
-    report = exporter(workspace.stores, episode_set, Path(args.dest), progress.advance, **_options(args))
-    progress.close()
+    report = open_workspace(args).export(
+        args.set, args.dest, format=args.format, task=args.task, strict=args.strict
+    )
     document = report.to_json()
     answer(args, document, lambda: _text(document))
     return 1 if report.failed else 0
 
 
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    """Options that are not the default: exporters of other packages may not know them."""
-    strict = {"strict": True} if args.strict else {}
-    return strict if args.task == "instruction" else {**strict, "task": args.task}
+def describe_stop(args: argparse.Namespace) -> str:
+    """What an export that was stopped has written."""
+    return f"{args.dest!r} was not written; run the same command again"
 
 
 def _text(document: dict[str, Json]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.cli.common import add_workspace_arguments, episode_count, open_workspace
+from app.cli.common import add_workspace_arguments, episode_count, open_workspace, rate_hz
 from app.cli.output import answer, tallies
 from ares.episode import Json
 
@@ -41,7 +41,7 @@ def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
         "--dataset", default="", metavar="NAME", help="name to store instead of the source's own"
     )
     parser.add_argument(
-        "--rate", type=_positive_rate, metavar="HZ", help="recording rate, where the source does not store it"
+        "--rate", type=rate_hz, metavar="HZ", help="recording rate, where the source does not store it"
     )
     parser.add_argument(
         "--cameras",
@@ -64,33 +64,52 @@ def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ingest the sources. Returns 1 when an episode failed."""
-    from ares.jobs import open_engine
+    if args.show_spec:
+        return _show_spec(args)
+    report = open_workspace(args, create=True).ingest(
+        *args.source,
+        format=args.format,
+        dataset=args.dataset,
+        rate_hz=args.rate,
+        cameras=args.cameras,
+        spec=args.spec,
+        media=args.media,
+        limit=args.limit,
+        strict=args.strict,
+        engine=args.engine,
+    )
+    document = report.to_json()
+    answer(args, document, lambda: _text(document, args.media == "copy"))
+    return 1 if report.failed else 0
+
+
+def _show_spec(args: argparse.Namespace) -> int:
     from ingest.base import IngestOptions
-    from ingest.detect import open_sources, show_specs
-    from ingest.pipeline import ingest_sources
+    from ingest.detect import show_specs
 
     options = IngestOptions(dataset=args.dataset, rate_hz=args.rate, spec=args.spec, cameras=args.cameras)
-    if args.show_spec:
-        spec = show_specs(args.source, options, args.format)
-        answer(args, {"spec": spec}, lambda: spec.rstrip())
-        return 0
-    # Opened before the workspace: a wrong path must not leave an empty workspace behind.
-    sources = open_sources(args.source, options, args.format)
-    with open_engine(args.engine) as engine:
-        stores = open_workspace(args, create=True).stores
-        result = ingest_sources(
-            stores, sources, limit=args.limit, strict=args.strict, media=args.media, engine=engine
-        )
-    document = result.to_json()
-    answer(args, document, lambda: _text(document, args.media == "copy"))
-    return 1 if result.counts.failed else 0
+    spec = show_specs(args.source, options, args.format)
+    answer(args, {"spec": spec}, lambda: spec.rstrip())
+    return 0
+
+
+def describe_stop(args: argparse.Namespace) -> str:
+    """What an ingestion that was stopped has stored."""
+    handle = getattr(args, "workspace_handle", None)
+    if handle is None or not handle.is_open:
+        return "nothing was stored"
+    count = handle.stores.tables.episodes.count()
+    return f"the workspace has {count} episodes; run the same command again to read the rest"
 
 
 def _text(document: dict[str, Json], with_copies: bool) -> str:
     counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))
     lines = [f"{counts}  ({document['seconds']} s)"]
     if document["duplicates"]:
-        lines.append(f"duplicates: {document['duplicates']} episodes repeat the content of another")
+        lines.append(
+            f"duplicates: {document['duplicates']} episodes of this run repeat the content of another "
+            f"({document['workspace_duplicates']} in the whole workspace)"
+        )
     if with_copies:
         lines.append(_copied_line(document))
     if document["failures"]:
@@ -105,10 +124,3 @@ def _copied_line(document: dict[str, Json]) -> str:
     assert isinstance(byte_count, int)
     unchanged = f"; the {already} that were already there stay as they are" if already else ""
     return f"copied: {byte_count / 1e6:.1f} MB of video into the workspace{unchanged}"
-
-
-def _positive_rate(text: str) -> float:
-    rate_hz = float(text)
-    if not 0 < rate_hz < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is not a rate in Hz; give a number above 0")
-    return rate_hz

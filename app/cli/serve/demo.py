@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.cli.common import add_workspace_arguments, port_number
 from app.cli.output import Block, OutputTable, answer
+from ares.messages import print_message
 
 if TYPE_CHECKING:
     from app.demo import DemoReport
@@ -16,13 +18,10 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "-w", "--workspace", metavar="PATH", help="workspace folder (default: a new one in ./ares-demo)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    add_workspace_arguments(parser, default="a new one in ./ares-demo")
     parser.add_argument("--no-serve", action="store_true", help="do not open the dashboard at the end")
     parser.add_argument(
-        "--port", type=int, default=8501, metavar="P", help="port of the dashboard (default 8501)"
+        "--port", type=port_number, default=8501, metavar="P", help="port of the dashboard (default 8501)"
     )
 
 
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     path = args.workspace or str(new_run_folder(Path.cwd()) / "workspace")
     workspace = open_workspace(path, demo_settings(settings_from_environment()))
-    report = run_demo(workspace, lambda text: print(text, file=sys.stderr, flush=True))
+    report = run_demo(workspace, print_message)
     answer(args, report.to_json(), lambda: _blocks(report))
     sys.stdout.flush()
     if not args.no_serve:

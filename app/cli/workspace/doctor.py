@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from app.cli.common import add_workspace_arguments, open_workspace
-from app.cli.output import answer
+from app.cli.output import OutputTable, answer
 
 if TYPE_CHECKING:
     from ares.doctor import Finding
@@ -24,23 +24,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OLD=NEW",
         help="source files under the folder or URL OLD are under NEW now; may be given several times",
     )
-    add_workspace_arguments(parser)
+    parser.add_argument(
+        "--environment",
+        action="store_true",
+        help="tell what this machine offers: Python, extras, GPU, disk, codecs, network; opens no workspace",
+    )
+    add_workspace_arguments(parser, rows=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """Relocate source files if requested, then run every check. Returns 1 while something is broken."""
-    from ares.doctor import parse_move, relocate_sources, run_checks
+    if args.environment:
+        return _describe_environment(args)
+    from ares.doctor import parse_move
 
     moves = [parse_move(text) for text in args.relocate]
-    stores = open_workspace(args).stores
-    findings = (relocate_sources(stores, moves) if moves else []) + run_checks(stores, args.repair)
+    findings = open_workspace(args).doctor(repair=args.repair, relocate=moves)
     lines = [_line(finding) for finding in findings]
-    answer(
-        args,
-        [finding.to_json() for finding in findings],
-        lambda: "\n".join(lines) or "all promises between the stores hold",
-    )
+    documents = [finding.to_json() for finding in findings]
+    answer(args, documents, lambda: "\n".join(lines) or "all promises between the stores hold", documents)
     return 1 if any(not finding.repaired for finding in findings) else 0
+
+
+def _describe_environment(args: argparse.Namespace) -> int:
+    from ares.doctor import describe_environment
+
+    facts = describe_environment(args.workspace or "")
+    documents = [fact.to_json() for fact in facts]
+    rows = [(fact.name, f"{fact.value}; {fact.advice}" if fact.advice else fact.value) for fact in facts]
+    answer(args, documents, lambda: OutputTable(rows), documents)
+    return 0
 
 
 def _line(finding: Finding) -> str:

@@ -18,22 +18,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print counts of episodes, annotations, sets and table rows, and failures by reason."""
-    from ares.summary import describe_workspace, failures_by_reason
-
-    stores = open_workspace(args).stores
-    document: dict[str, Any] = {**describe_workspace(stores), "failures": failures_by_reason(stores)}
+    document: dict[str, Any] = open_workspace(args).status().to_json()
     answer(args, document, lambda: _blocks(document))
     return 0
 
 
 def _blocks(document: dict[str, Any]) -> Iterator[Block]:
     headline = f"{document['workspace']}: {document['episodes']} episodes"
+    if document["removed"]:
+        headline += f", {document['removed']} more are removed"
     failures = [tuple(row.values()) for row in document["failures"]]
     tables = (
         OutputTable(list(document["datasets"].items()), ("dataset", "episodes")),
         _counts_table("annotation", document["annotations"], ("done", "missing", "failed")),
         makers_table(document["makers"]),
         OutputTable(list(document["sets"].items()), ("set", "episodes")),
+        OutputTable(list(document["tags"].items()), ("tag", "episodes")),
         _counts_table("table", document["tables"], ("rows", "indexed", "recall", "p50_ms")),
         OutputTable(failures, ("work", "reason", "count", "example")),
     )

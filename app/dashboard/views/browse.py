@@ -11,11 +11,13 @@ from app.dashboard.cards import build_cards, episode_params
 from app.dashboard.components.filters import draw_filters
 from app.dashboard.components.grid import draw_grid
 from app.dashboard.escape import column_label, escape_markdown
+from app.dashboard.limits import IMAGE_TYPES, store_upload
 from app.dashboard.results import ResultPage, read_page, sort_columns
 from app.dashboard.set_form import draw_set_form
-from app.dashboard.view_state import ViewState, filter_label, view_from_params, view_to_params, where_sql
+from app.dashboard.url_params import read_view, write_view
+from app.dashboard.view_state import ViewState, filter_label, view_to_params, where_sql
 from ares.episode import Json
-from ares.errors import AresError
+from ares.errors import AresError, QueryTimeout
 from ares.search.facets import Facet
 
 # Facets that are open at first; of the others only the name is shown.
@@ -37,7 +39,7 @@ _ASCENDING, _DESCENDING = "↑", "↓"
 
 def render() -> None:
     """Draw the view that the URL describes."""
-    view = view_from_params({name: st.query_params.get_all(name) for name in st.query_params})
+    view = read_view()
     if not cached_reads.count_episodes(""):
         _draw_empty_workspace()
         return
@@ -52,10 +54,6 @@ def render() -> None:
         return
     _draw_result_line(view, page)
     _draw_results(view, page)
-
-
-def _set_view(view: ViewState) -> None:
-    st.query_params.from_dict(view_to_params(view))
 
 
 def _draw_empty_workspace() -> None:
@@ -75,18 +73,20 @@ def _draw_search_bar(view: ViewState) -> None:
             descending=st.session_state["browse.direction"] == _DESCENDING,
             page=1,
         )
-        _set_view(changed if changed.text == view.text else replace(changed, like="", image="", by=""))
+        write_view(changed if changed.text == view.text else replace(changed, like="", image="", by=""))
 
     columns = sort_columns(cached_reads.filter_columns())
     st.session_state["browse.text"] = view.text
     st.session_state["browse.where"] = view.where
     st.session_state["browse.sort"] = view.sort if view.sort in columns else _SOURCE_ORDER
     st.session_state["browse.direction"] = _DESCENDING if view.descending else _ASCENDING
-    text, sort, direction, sql = st.columns([9, 3, 1.6, 1.4], vertical_alignment="bottom")
+    text, image, sort, direction, sql = st.columns([7.4, 1.6, 3, 1.6, 1.4], vertical_alignment="bottom")
     text.text_input(
         "Search", key="browse.text", type="search", on_change=apply, label_visibility="collapsed",
         placeholder="Search by meaning and words, such as “open the drawer”", icon=":material/search:",
     )  # fmt: skip
+    with image.popover("Image", width="stretch"):
+        _draw_image_upload(view)
     sort.selectbox(
         "Sort by", [_SOURCE_ORDER, *columns], key="browse.sort", on_change=apply, label_visibility="collapsed",
         format_func=lambda name: f"Sort: {column_label(name)}", disabled=view.is_search,
@@ -104,6 +104,17 @@ def _draw_search_bar(view: ViewState) -> None:
         st.caption("Columns: " + ", ".join(escape_markdown(name) for name in names))
 
 
+def _draw_image_upload(view: ViewState) -> None:
+    def search() -> None:
+        file = st.session_state["browse.image"]
+        if file is not None:
+            image = store_upload(cached_reads.workspace().stores, file.getvalue())
+            write_view(replace(view, text="", like="", image=image, by="", page=1))
+
+    label = "Find moments that look like this image"
+    st.file_uploader(label, IMAGE_TYPES, key="browse.image", on_change=search)
+
+
 def _draw_facets(view: ViewState) -> None:
     columns = cached_reads.filter_columns()
     try:
@@ -112,11 +123,14 @@ def _draw_facets(view: ViewState) -> None:
             # Counts beside a column's values ignore its own filter: they are what a click would add.
             without_own = where_sql(view, columns, leave_out=column)
             (facets[column],) = cached_reads.read_facets(without_own, column)
+    except QueryTimeout as error:
+        st.caption(f"No counts: {escape_markdown(error)}")
+        return
     except AresError:
         return  # the main part of the page reports what is wrong with the filter
     ordered = sorted(facets.values(), key=lambda facet: (_facet_rank(facet.column), facet.column))
     shown = [_facet_data(facet, view) for facet in ordered if _is_informative(facet)]
-    draw_filters(shown, key="browse.filters", on_change=lambda new: _set_view(view.with_filter(new)))
+    draw_filters(shown, key="browse.filters", on_change=lambda new: write_view(view.with_filter(new)))
 
 
 def _facet_rank(column: str) -> int:
@@ -151,10 +165,10 @@ def _draw_filter_buttons(view: ViewState) -> None:
     for number, (text, without) in enumerate(views.items()):
         st.button(
             text, key=f"browse.chip.{number}", icon=":material/close:", help="Remove this filter",
-            on_click=_set_view, args=(without,),
+            on_click=write_view, args=(without,),
         )  # fmt: skip
     if len(views) > 1:
-        st.button("Clear all", key="browse.clear", type="tertiary", on_click=_set_view, args=(ViewState(),))
+        st.button("Clear all", key="browse.clear", type="tertiary", on_click=write_view, args=(ViewState(),))
 
 
 def _views_without_a_part(view: ViewState) -> dict[str, ViewState]:
@@ -171,7 +185,8 @@ def _views_without_a_part(view: ViewState) -> dict[str, ViewState]:
         by = f" by {escape_markdown(view.by)}" if view.by else ""
         views[f"like {escape_markdown(view.like)}{by}"] = replace(view, like="", by="", page=1)
     if view.image:
-        views[f"like the frame {escape_markdown(view.image)}"] = replace(view, image="", by="", page=1)
+        image = "uploaded image" if view.image.startswith("upload:") else f"frame {view.image}"
+        views[f"like the {escape_markdown(image)}"] = replace(view, image="", by="", page=1)
     if view.where:
         views[escape_markdown(view.where)] = replace(view, where="", page=1)
     return views
@@ -194,7 +209,7 @@ def _draw_results(view: ViewState, page: ResultPage) -> None:
             "No episode fits. Remove a filter, or search for something else.", icon=":material/search_off:"
         )
         return
-    episodes = cached_reads.workspace().stores.tables.episodes.get(page.ids)
+    episodes = cached_reads.read_episodes(page.ids)
     params = view_to_params(view)
     cards = build_cards(episodes, cached_reads.read_captions(page.ids), page.hits, params, page.first)
     opened = draw_grid(cards, key="browse.grid")
@@ -208,4 +223,4 @@ def _draw_results(view: ViewState, page: ResultPage) -> None:
 
 
 def _turn_page(view: ViewState, key: str) -> None:
-    _set_view(replace(view, page=int(st.session_state[key])))
+    write_view(replace(view, page=int(st.session_state[key])))

@@ -18,7 +18,8 @@ from app.dashboard.components.segments import draw_segments
 from app.dashboard.escape import escape_markdown
 from app.dashboard.results import find_neighbour
 from app.dashboard.segment_view import read_segments, timeline_spans
-from app.dashboard.view_state import ViewState, view_from_params, view_to_params
+from app.dashboard.url_params import read_parameter, read_view, write_parameters
+from app.dashboard.view_state import ViewState, view_to_params
 from app.server import poster_url, video_url
 from ares.episode import Episode, Json
 from ares.errors import AresError
@@ -46,17 +47,17 @@ _GRADE_BADGES = {
 
 def render() -> None:
     """Draw the episode that the URL names."""
-    view = view_from_params({name: st.query_params.get_all(name) for name in st.query_params})
-    episode_id = st.query_params.get("episode", "")
+    view = read_view()
+    episode_id = read_parameter("episode")
     if not episode_id:
         st.info(
             "Open an episode from Browse, or give one in the address: ?episode=ID", icon=":material/info:"
         )
         return
     workspace = cached_reads.workspace()
-    episode = workspace.episode(episode_id)
-    segments = read_segments(workspace.stores, episode)
-    annotations = read_annotations(workspace.stores, episode, segments)
+    episode = cached_reads.limited(lambda: workspace.stores.tables.episodes.get_episode(episode_id))
+    segments = cached_reads.limited(lambda: read_segments(workspace.stores, episode))
+    annotations = cached_reads.limited(lambda: read_annotations(workspace.stores, episode, segments))
     _draw_headline(view, episode)
     draw_player(
         _player_data(episode, annotations.evidence, timeline_spans(segments, episode)),
@@ -99,7 +100,7 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
 
 def _position() -> int | None:
     """Position of the episode in the list that it was opened from, or None."""
-    text = st.query_params.get("at", "")
+    text = read_parameter("at")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
@@ -111,12 +112,12 @@ def _open_neighbour(view: ViewState, step: int) -> None:
         return
     episode_id, second = neighbour
     params = episode_params(view_to_params(view), episode_id, position + step, second or 0.0)
-    st.query_params.from_dict(params)
+    write_parameters(params)
 
 
 def _player_data(episode: Episode, evidence: list[Json], spans: list[Json]) -> dict[str, Json]:
     try:
-        start = min(max(float(st.query_params.get("t", "0")), 0.0), episode.duration_seconds)
+        start = min(max(float(read_parameter("t", "0")), 0.0), episode.duration_seconds)
     except ValueError:
         start = 0.0
     cameras: list[Json] = [
@@ -129,13 +130,15 @@ def _player_data(episode: Episode, evidence: list[Json], spans: list[Json]) -> d
         }
         for camera in episode.cameras
     ]
+    workspace = cached_reads.workspace()
+    trajectory = cached_reads.limited(lambda: workspace.stores.tables.trajectories.get(episode.episode_id))
     return {
         "episode": episode.episode_id,
         "duration": episode.duration_seconds,
         "rate": episode.rate_hz,
         "start": start if start == start else 0.0,
         "cameras": cameras,
-        "signals": signal_plots(cached_reads.workspace().trajectory(episode.episode_id)),
+        "signals": signal_plots(trajectory),
         "marks": evidence,
         "spans": spans,
     }
@@ -220,7 +223,7 @@ def _draw_similar(episode: Episode) -> None:
         st.caption("Nothing to compare yet: run `ares annotate embed motion`.")
         return
     ids = [hit.episode_id for hit in hits]
-    episodes = cached_reads.workspace().stores.tables.episodes.get(ids)
+    episodes = cached_reads.read_episodes(ids)
     params: dict[str, Any] = {"like": [episode.episode_id], **({"by": [by]} if by else {})}
     hits_by_id = {hit.episode_id: hit for hit in hits}
     cards = build_cards(episodes, cached_reads.read_captions(ids), hits_by_id, params)

@@ -10,7 +10,8 @@ import streamlit as st
 
 from app.dashboard import cached_reads, pages
 from app.dashboard.escape import column_label
-from app.dashboard.view_state import ColumnFilter, ViewState, view_from_params, view_to_params, where_sql
+from app.dashboard.url_params import read_view
+from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params, where_sql
 
 if TYPE_CHECKING:
     import altair
@@ -24,7 +25,7 @@ _AXES = ("map_x", "map_y")
 
 def render() -> None:
     """Draw the map of the episodes that match the filters of the URL."""
-    view = view_from_params({name: st.query_params.get_all(name) for name in st.query_params})
+    view = read_view()
     columns = cached_reads.filter_columns()
     if not all(axis in columns for axis in _AXES):
         st.header("No map yet")

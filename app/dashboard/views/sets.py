@@ -14,6 +14,8 @@ from app.dashboard.cards import build_cards, episode_params
 from app.dashboard.components.grid import draw_grid
 from app.dashboard.escape import escape_markdown
 from app.dashboard.export_job import ExportJob, current_job, start_export
+from app.dashboard.limits import default_export_folder, export_destination
+from app.dashboard.url_params import read_parameter, write_parameter
 from ares.curation import CurationSet
 from ares.errors import AresError
 from ares.export import TASK_SOURCES, TaskSource
@@ -50,14 +52,14 @@ def _draw_list(sets: list[CurationSet]) -> CurationSet:
     ]
     st.dataframe(rows, hide_index=True, key="sets.list")
     labels = [episode_set.label for episode_set in sets]
-    requested = st.query_params.get("set", "")
+    requested = read_parameter("set")
     st.session_state["sets.selected"] = requested if requested in labels else labels[0]
     label = st.selectbox("Show", labels, key="sets.selected", width=420, on_change=_put_selection_in_url)
     return sets[labels.index(label)]
 
 
 def _put_selection_in_url() -> None:
-    st.query_params["set"] = str(st.session_state["sets.selected"])
+    write_parameter("set", str(st.session_state["sets.selected"]))
 
 
 def _recipe_text(episode_set: CurationSet) -> str:
@@ -83,24 +85,34 @@ def _draw_export(episode_set: CurationSet) -> None:
     format = str(st.selectbox("Format", exporters.names(), key="sets.format"))
     task: TaskSource = st.selectbox("Task of every episode", TASK_SOURCES, key="sets.task", help=_TASK_HELP)
     workspace = cached_reads.workspace()
-    stores = workspace.stores
-    parent = Path.cwd() if stores.is_remote else stores.folder.parent
-    dest = st.text_input(
-        "Destination folder on this server",
-        value=str(parent / f"{episode_set.name}-v{episode_set.version}-{format}"),
+    folder = _select_export_folder()
+    name = st.text_input(
+        "Name of the new folder",
+        value=f"{episode_set.name}-v{episode_set.version}-{format}",
         key=f"sets.dest.{episode_set.label}.{format}",
-    )
+        help=f"Below {escape_markdown(folder)} on the server; `ares app --export-dir` allows other folders.",
+    ).strip()
     job = current_job(episode_set.label)
-    disabled = not dest or bool(job and not job.ended)
+    disabled = not name or bool(job and not job.ended)
     if st.button("Export", type="primary", key="sets.export", disabled=disabled):
-        job = start_export(stores, episode_set, format, dest, task)
+        job = start_export(workspace.stores, episode_set, format, export_destination(folder, name), task)
     st.caption("The same on the command line:")
-    command = ["ares", "export", episode_set.label, dest or "DEST", "--format", format]
+    command = ["ares", "export", episode_set.label, str(folder / (name or "NAME")), "--format", format]
     command += [] if task == "instruction" else ["--task", task]
     line = shlex.join([*command, "--workspace", workspace.path])
     st.code(line, language="bash", wrap_lines=True)
     if job:
         _draw_progress(job)
+
+
+def _select_export_folder() -> Path:
+    """Draw a list of the folders that the owner of the server allows, if there are several; returns one of them."""
+    folders = cached_reads.page_limits().export_folders
+    folders = folders or (default_export_folder(cached_reads.workspace().stores),)
+    if len(folders) == 1:
+        return folders[0]
+    labels = [str(folder) for folder in folders]
+    return folders[labels.index(str(st.selectbox("Folder on the server", labels, key="sets.folder")))]
 
 
 def _draw_progress(job: ExportJob) -> None:
@@ -126,8 +138,8 @@ def _draw_progress(job: ExportJob) -> None:
 
 def _draw_members(episode_set: CurationSet) -> None:
     workspace = cached_reads.workspace()
-    ids = list(islice(workspace.sets.ids(episode_set), _MAX_CARDS))
-    episodes = workspace.stores.tables.episodes.get(ids)
+    ids = cached_reads.limited(lambda: list(islice(workspace.sets.ids(episode_set), _MAX_CARDS)))
+    episodes = cached_reads.read_episodes(ids)
     total = episode_set.episodes
     more = f", the first {len(ids)} of {total:,}" if total > len(ids) else ""
     st.markdown(f"**Episodes**{more}")

@@ -10,28 +10,26 @@ import streamlit as st
 
 from app.dashboard import cached_reads
 from app.dashboard.escape import escape_markdown
-from ares.store import Stores
-from ares.summary import describe_workspace, failures_by_reason
 
 _TABLE_COUNTS = ("rows", "indexed", "recall", "p50_ms")
 
 
 def render() -> None:
     """Draw the status of the workspace."""
-    stores = cached_reads.workspace().stores
-    document = cast("Mapping[str, Any]", describe_workspace(stores))
+    workspace = cached_reads.workspace()
+    document = cast("Mapping[str, Any]", cached_reads.limited(lambda: workspace.status().to_json()))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header("Status", width="content")
         st.space("stretch")
         if st.button("Refresh", icon=":material/refresh:", key="status.refresh"):
             cached_reads.clear_caches()
-    st.caption(escape_markdown(stores.location))
+    st.caption(escape_markdown(workspace.location))
     _draw_tiles(document)
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
         _draw_stores(document)
     with right_column:
-        _draw_jobs(document, stores)
+        _draw_jobs(document)
 
 
 def _draw_tiles(document: Mapping[str, Any]) -> None:
@@ -54,7 +52,7 @@ def _draw_stores(document: Mapping[str, Any]) -> None:
     _draw_table(tables, "none yet")
 
 
-def _draw_jobs(document: Mapping[str, Any], stores: Stores) -> None:
+def _draw_jobs(document: Mapping[str, Any]) -> None:
     st.subheader("Annotations")
     annotations = [{"annotation": name, **counts} for name, counts in document["annotations"].items()]
     _draw_table(annotations, "none yet")
@@ -77,7 +75,7 @@ def _draw_jobs(document: Mapping[str, Any], stores: Stores) -> None:
     ]
     _draw_table(makers, "none yet", order)
     st.subheader("Failures by reason")
-    _draw_table(cast("list[dict[str, Any]]", failures_by_reason(stores)), "nothing has failed")
+    _draw_table(document["failures"], "nothing has failed")
 
 
 def _draw_table(rows: list[dict[str, Any]], placeholder: str, order: Sequence[str] | None = None) -> None:

@@ -32,6 +32,7 @@ from ares.export.lerobot.plan import NO_GROUP, DatasetGroup, LeRobotPlan, plan_d
 from ares.export.lerobot.video import PreparedVideo, prepare_video
 from ares.export.lerobot.writer import LeRobotWriter
 from ares.export.manifest import ExportManifest
+from ares.registry import plugin_fault
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -212,6 +213,11 @@ def _collect_videos(pending: _PendingEpisode, failures: ExportFailures) -> dict[
             videos[camera] = future.result()
         except AresError as error:
             failures.add(pending.episode.episode_id, error)
+        except OSError:
+            raise
+        except Exception as error:  # damaged data may raise anything in the libraries that read it
+            fault = plugin_fault(f"the exporter of camera {camera}", error)
+            failures.add(pending.episode.episode_id, fault)
     if len(videos) < len(pending.videos):
         for video in videos.values():
             video.close()

@@ -1,4 +1,4 @@
-"""MCAP recordings: containers, image topics, frames."""
+"""MCAP recordings and ROS bags: containers, image topics, frames."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
         publish_time,
         read_metadata,
         require_fields,
-        scan_messages,
     )
     from ares.media.mcap.frames import first_image_at, image_seconds, read_all_topic_frames, read_topic_frames
     from ares.media.mcap.index import ImageCollector, TopicImages
     from ares.media.mcap.messages import image_kind, image_message_info, message_type, required_fields
+    from ares.media.mcap.recording import scan_messages
     from ares.media.mcap.remux import copy_topic_packets
 
 __all__ = [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import SourceError
 from ares.io import describe_os_error, open_file
+from ares.media.mcap.ros_types import make_ros1_decoder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,7 @@ class McapMessage(NamedTuple):
     number_in_chunk: int
 
 
-def scan_messages(path: str, warnings: list[str]) -> Iterator[McapMessage]:
+def scan_mcap(path: str, warnings: list[str]) -> Iterator[McapMessage]:
     """Yield every message in file order, without the summary that a truncated file lacks.
 
     Unreadable parts are skipped and add TRUNCATED_WARNING or DAMAGED_WARNING to `warnings`. Raises SourceError when
@@ -183,6 +184,8 @@ class MessageDecoders:
         from mcap.exceptions import McapError
         from mcap_ros2._vendor.rosidl_adapter.parser import InvalidSpecification, InvalidValue
 
+        if channel.message_encoding == "ros1" and schema and schema.encoding == "ros1msg":
+            return make_ros1_decoder(schema.name, channel.metadata.get("md5sum", ""))
         try:
             decoders = (factory.decoder_for(channel.message_encoding, schema) for factory in self._factories)
             return next((decoder for decoder in decoders if decoder is not None), None)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ares.errors import MediaError, SourceError
 from ares.formats import recording_files
 from ares.io import describe_os_error, file_state
-from ares.media.mcap.container import decode_message, open_mcap, read_messages
+from ares.media.mcap.container import decode_message
 from ares.media.mcap.index import TopicImages, index_images
 from ares.media.mcap.messages import decode_access_units, decode_image_message
+from ares.media.mcap.recording import open_recording
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,7 +106,7 @@ class _TopicReader:
     def __init__(self, ref: MediaRef, images: TopicImages, stack: ExitStack) -> None:
         self._ref, self._images = ref, images
         try:
-            self._files = [stack.enter_context(open_mcap(path)) for path in recording_files(ref.uri)]
+            self._files = [stack.enter_context(open_recording(path)) for path in recording_files(ref.uri)]
         except SourceError as error:
             raise MediaError(error.reason, error.detail) from None
         self._chunk: tuple[tuple[int, int], list[Message]] | None = None
@@ -141,7 +142,7 @@ class _TopicReader:
         file, offset, number_in_chunk = self._images.locations[number]
         try:
             if self._chunk is None or self._chunk[0] != (file, offset):
-                self._chunk = ((file, offset), read_messages(self._files[file], offset))
+                self._chunk = ((file, offset), self._files[file].messages(offset))
             data = self._chunk[1][number_in_chunk].data
             return decode_message(self._images.decoders[file], data)
         except (SourceError, IndexError) as error:

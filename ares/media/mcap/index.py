@@ -16,9 +16,9 @@ from ares.media.mcap.container import (
     message_times,
     publish_time,
     require_fields,
-    scan_messages,
 )
 from ares.media.mcap.messages import ImageKind, image_kind, is_keyframe, required_fields, video_codec
+from ares.media.mcap.recording import scan_messages
 
 _CACHED_RECORDINGS = 8
 

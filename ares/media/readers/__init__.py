@@ -1,4 +1,4 @@
-"""Frames from video files, image columns, TFRecord examples and HDF5 datasets."""
+"""Frames from video files, image columns, TFRecord examples, HDF5 datasets and Zarr arrays."""
 
 from __future__ import annotations
 
@@ -19,11 +19,17 @@ if TYPE_CHECKING:
     from ares.media.readers.image_column import read_column_frames, read_column_images
     from ares.media.readers.tfrecord import read_tfrecord_frames, read_tfrecord_images
     from ares.media.readers.video_file import read_all_video_frames, read_video_frames
+    from ares.media.readers.zarr_array import has_images, image_size, read_zarr_frames
+    from ares.media.readers.zarr_store import ZarrStore, open_zarr, translate_zarr_errors
 
 __all__ = [
+    "ZarrStore",
     "has_encoded_images",
+    "has_images",
     "has_raw_images",
+    "image_size",
     "open_hdf5",
+    "open_zarr",
     "read_all_video_frames",
     "read_column_frames",
     "read_column_images",
@@ -33,7 +39,9 @@ __all__ = [
     "read_tfrecord_frames",
     "read_tfrecord_images",
     "read_video_frames",
+    "read_zarr_frames",
     "translate_hdf5_errors",
+    "translate_zarr_errors",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from ares.deadline import exclusive
 from ares.search.facets.encodings import (
     BinnedEncoding,
     CategoricalEncoding,
@@ -122,8 +123,9 @@ class EncodedColumns:
         return counts
 
     def _encode_columns(self, types: Mapping[str, str]) -> dict[str, ColumnGroup | ListItemEncoding | None]:
-        # Concurrent threads wait for one encoding instead of each computing its own.
-        with self._lock, ThreadPoolExecutor(_THREADS) as threads:
+        # Concurrent threads wait for one encoding instead of each computing its own. Its threads have no deadline:
+        # what depends on the table alone is computed to its end once, and serves every later query.
+        with exclusive(self._lock), ThreadPoolExecutor(_THREADS) as threads:
             names = [name for name in types if name not in self._encoded]
             columns: dict[str, EncodedColumn] = {}
             for name, column in zip(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -14,6 +14,7 @@ from ares.store.sync import declared_columns
 
 if TYPE_CHECKING:
     from ares.annotation import Column
+    from ares.episode import Json
     from ares.store import Stores
     from ares.store.lance import EpisodeSnapshot, EpisodeTable
 
@@ -61,6 +62,10 @@ class Facet:
     above: int = 0
     unreal: int = 0
     missing: int = 0
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON."""
+        return asdict(self)
 
 
 def compute_facets(stores: Stores, where: str = "", columns: Sequence[str] = ()) -> list[Facet]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ares.deadline import interruptible
 from ares.search.facets.encodings import TOP_VALUES, FacetCounts
 from ares.store.filters import in_list
 from ares.store.lance import lance_errors
@@ -41,7 +42,8 @@ def _query(episodes: EpisodeSnapshot, column: str, where: str, sql: str) -> list
     with duckdb.connect() as connection, lance_errors("episodes", where):
         connection.register("episodes", episodes.reader([column], where))
         try:
-            return connection.execute(sql).fetchall()
+            with interruptible(connection.interrupt, duckdb.Error):
+                return connection.execute(sql).fetchall()
         except duckdb.Error as error:
             # An error of Lance while DuckDB reads from it.
             raise RuntimeError(str(error)) from error

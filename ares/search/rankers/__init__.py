@@ -8,6 +8,7 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.search.rankers.base import MomentRanker, Ranker
+    from ares.search.rankers.guard import load_ranker
     from ares.search.rankers.keyword import KeywordRanker
     from ares.search.rankers.motion import ActionRanker, StateRanker
     from ares.search.rankers.semantic import SemanticRanker, rank_by_text
@@ -21,6 +22,7 @@ __all__ = [
     "SemanticRanker",
     "StateRanker",
     "VisualRanker",
+    "load_ranker",
     "rank_by_text",
 ]
 

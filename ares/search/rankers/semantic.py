@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ares.search.embedding_spaces import choose_space, encode_text, list_spaces
+from ares.search.embedding_spaces import choose_space, list_spaces
 from ares.search.rankers.base import VectorQuery
+from ares.search.text_encoding import encode_text
 from ares.store.lance import TextHashes, best_rows_per_episode
 from ares.store.vectors import Moment
 
@@ -43,7 +44,9 @@ class SemanticRanker:
         texts = [query.text]
         if query.like.strip():
             texts.append(self._stores.tables.episodes.get_episode(query.like).instruction)
-        return [VectorQuery(space.name, encode_text(space, text)) for text in texts if text.strip()]
+        return [
+            VectorQuery(space.name, encode_text(self._stores, space, text)) for text in texts if text.strip()
+        ]
 
     def rank(self, encoded: VectorQuery, candidates: Collection[str] | None, limit: int) -> Sequence[Moment]:
         """Episodes by cosine similarity of their best text; see `rank_by_text`."""

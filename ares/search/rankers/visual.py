@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ares.errors import MediaError, RequestError
-from ares.search.embedding_spaces import choose_space, encode_text, list_spaces, load_encoder
+from ares.io import describe_os_error
+from ares.search.embedding_spaces import choose_space, list_spaces, load_encoder
 from ares.search.fusion import moment_order
 from ares.search.rankers.base import VectorQuery
+from ares.search.text_encoding import encode_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 # Moments reported per episode, and the least time between two of them.
 _MAX_MOMENTS, _MIN_GAP_SECONDS = 3, 1.0
+# Below the number from which Pillow warns of a decompression bomb.
+_MAX_PIXELS = 80_000_000
 
 
 class VisualRanker:
@@ -35,7 +39,9 @@ class VisualRanker:
         if not query.by and not query.image and not list_spaces(self._stores):
             return []
         space = choose_space(self._stores, query.space)
-        return [VectorQuery(space.name, vector) for vector in self._vectors(query, space)]
+        # Before a model is loaded, which takes seconds: the image may not exist.
+        image = self._image(query) if query.image.strip() else None
+        return [VectorQuery(space.name, vector) for vector in self._vectors(query, space, image)]
 
     def rank(self, encoded: VectorQuery, candidates: Collection[str] | None, limit: int) -> Sequence[Moment]:
         """The best frame of each of the best episodes, by cosine similarity."""
@@ -54,14 +60,19 @@ class VisualRanker:
             for episode_id, candidates in moments.items()
         }
 
-    def _vectors(self, query: Query, space: EmbeddingSpace) -> Iterator[NDArray[np.float32]]:
-        if query.text.strip():
-            yield encode_text(space, query.text)
-        if query.image.strip():
-            image = self._read_frame(query.frame) if query.frame else _read_image(query.image)
-            yield load_encoder(space).encode_images([image])[0]
+    def _vectors(
+        self, query: Query, space: EmbeddingSpace, image: NDArray[np.uint8] | None
+    ) -> Iterator[NDArray[np.float32]]:
         if query.like.strip():
             yield self._mean_vector(query.like, space)
+        if query.text.strip():
+            yield encode_text(self._stores, space, query.text)
+        if image is not None:
+            yield load_encoder(space).encode_images([image])[0]
+
+    def _image(self, query: Query) -> NDArray[np.uint8]:
+        """RGB image (H, W, 3) of the query."""
+        return self._read_frame(query.frame) if query.frame else _read_image(query.image)
 
     def _mean_vector(self, episode_id: str, space: EmbeddingSpace) -> NDArray[np.float32]:
         """Unit vector (D,) of the mean over all frames of an episode."""
@@ -97,9 +108,16 @@ def _read_image(path: str) -> NDArray[np.uint8]:
 
     try:
         with Image.open(path) as image:
+            if image.width * image.height > _MAX_PIXELS:
+                raise RequestError(
+                    "the image is too large", f"{path!r}: {image.width} x {image.height} pixels"
+                )
             return np.asarray(image.convert("RGB"))
-    except (OSError, UnidentifiedImageError) as error:
-        raise RequestError("the image cannot be read", f"{path!r}: {error}") from None
+    except UnidentifiedImageError:
+        raise RequestError("the file is no image", f"{path!r}; give a JPEG, PNG or WebP") from None
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        detail = describe_os_error(error) if isinstance(error, OSError) else str(error)
+        raise RequestError("the image cannot be read", f"{path!r}: {detail}") from None
 
 
 def _spaced_apart(moments: Sequence[Moment]) -> list[Moment]:

@@ -75,8 +75,8 @@ class AnnotationStore(Protocol):
             maker_ids: Only annotations by these makers; empty for all.
         """
 
-    def count_episodes(self) -> dict[str, int]:
-        """Return the number of different episodes per annotation name."""
+    def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
+        """Return the number of different episodes per annotation name; with ids, of these; pass some thousands."""
 
     def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
         """Return the number of annotations by maker_id; a maker without annotations is left out."""
@@ -100,7 +100,22 @@ class AnnotationStore(Protocol):
         """Stream the documents whose key starts with `prefix`, in order of key."""
 
     def drop_documents(self, collection: str, keys: Iterable[str]) -> None:
-        """Delete documents, for example a failure that was fixed; annotations cannot be deleted."""
+        """Delete documents, for example a failure that was fixed."""
+
+    def collections(self) -> list[str]:
+        """Return the names of all collections that have documents, sorted."""
+
+    def delete_episodes(self, episode_ids: Sequence[str]) -> int:
+        """Delete every annotation of some episodes for good: nothing but a purge does this.
+
+        Numbers of deleted annotations are not used again, and `last_sequence` never goes back.
+
+        Returns:
+            Number of annotations deleted.
+        """
+
+    def erase_deleted(self) -> None:
+        """Overwrite on disk what was deleted, as far as the store is a file of ours."""
 
     def missing_indexes(self) -> list[str]:
         """Return the names of declared indexes that the store lacks."""

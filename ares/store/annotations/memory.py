@@ -6,6 +6,7 @@ import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from ares.annotation import Annotation, Maker
 from ares.episode import Json
@@ -23,7 +24,8 @@ class MemoryAnnotationStore:
         # Unused: memory is always reachable.
         self.retry_seconds = 0.0
         self._lock = threading.RLock()
-        self._rows: list[serialization.AnnotationRow] = []  # the sequence number is the position + 1
+        # The sequence number is the position + 1; None was deleted.
+        self._rows: list[serialization.AnnotationRow | None] = []
         self._annotation_ids: set[str] = set()
         self._positions: dict[str, list[int]] = {}  # by episode_id
         self._done: Counter[tuple[str, str]] = Counter()  # annotations by maker_id and subject
@@ -58,8 +60,9 @@ class MemoryAnnotationStore:
     def read(self, after: int = 0, limit: int = 10_000) -> list[LogEntry]:
         """Return annotations with a sequence number above `after`, in order."""
         with self._lock:
-            rows = self._rows[after : after + limit]
-        return [LogEntry(sequence, _to_annotation(row)) for sequence, row in enumerate(rows, after + 1)]
+            rows = enumerate(self._rows[after:], after + 1)
+            entries = islice(((sequence, row) for sequence, row in rows if row is not None), limit)
+            return [LogEntry(sequence, _to_annotation(row)) for sequence, row in entries]
 
     def last_sequence(self) -> int:
         """Return the sequence number of the newest annotation; 0 for an empty log."""
@@ -94,20 +97,22 @@ class MemoryAnnotationStore:
                 for episode_id in dict.fromkeys(episode_ids)
                 for position in self._positions.get(episode_id, ())
             ]
-            return [self._rows[position] for position in sorted(positions)]
+            rows = [self._rows[position] for position in sorted(positions)]
+        return [row for row in rows if row is not None]
 
-    def count_episodes(self) -> dict[str, int]:
-        """Return the number of different episodes per annotation name."""
-        episode_ids: dict[str, set[str]] = {}
+    def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
+        """Return the number of different episodes per annotation name; with ids, of these."""
+        ids_by_name: dict[str, set[str]] = {}
         with self._lock:
-            for row in self._rows:
-                episode_ids.setdefault(row.name, set()).add(row.episode_id)
-        return {name: len(ids) for name, ids in sorted(episode_ids.items())}
+            rows = list(self._rows) if episode_ids is None else self._rows_of(episode_ids)
+        for row in filter(None, rows):
+            ids_by_name.setdefault(row.name, set()).add(row.episode_id)
+        return {name: len(ids) for name, ids in sorted(ids_by_name.items())}
 
     def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
         """Return the number of annotations by maker_id; a maker without annotations is left out."""
         with self._lock:
-            counts = Counter(row.maker_id for row in self._rows)
+            counts = Counter(row.maker_id for row in self._rows if row is not None)
         return {maker_id: counts[maker_id] for maker_id in maker_ids if counts[maker_id]}
 
     def add_maker(self, maker: Maker) -> None:
@@ -163,6 +168,27 @@ class MemoryAnnotationStore:
             texts = self._documents.get(collection, {})
             for key in keys:
                 texts.pop(key, None)
+
+    def collections(self) -> list[str]:
+        """Return the names of all collections that have documents, sorted."""
+        with self._lock:
+            return sorted(name for name, texts in self._documents.items() if texts)
+
+    def delete_episodes(self, episode_ids: Sequence[str]) -> int:
+        """Delete every annotation of some episodes. Returns their number."""
+        with self._lock:
+            rows = self._rows_of(episode_ids)
+            for row in rows:
+                self._annotation_ids.discard(row.annotation_id)
+                self._done[row.maker_id, row.subject] -= 1
+            self._done += Counter()  # drops those that are 0 now
+            for episode_id in episode_ids:
+                for position in self._positions.pop(episode_id, ()):
+                    self._rows[position] = None
+        return len(rows)
+
+    def erase_deleted(self) -> None:
+        """Do nothing: nothing is on disk."""
 
     def missing_indexes(self) -> list[str]:
         """Return an empty list: every lookup uses a dictionary."""

@@ -123,9 +123,11 @@ class MongoAnnotationStore:
             for document in sorted(documents, key=lambda document: int(document["sequence"]))
         ]
 
-    def count_episodes(self) -> dict[str, int]:
-        """Return the number of different episodes per annotation name."""
+    def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
+        """Return the number of different episodes per annotation name; with ids, of these."""
+        of_episodes: Document = {"$match": {"episode_id": {"$in": list(episode_ids or ())}}}
         pipeline: list[Document] = [
+            *([] if episode_ids is None else [of_episodes]),
             # Sorted first, so that the index alone answers.
             {"$sort": {"name": 1, "episode_id": 1}},
             {"$group": {"_id": {"name": "$name", "episode_id": "$episode_id"}}},
@@ -206,6 +208,20 @@ class MongoAnnotationStore:
         for start in range(0, len(document_ids), _WRITE_BATCH):
             self._delete_documents(document_ids[start : start + _WRITE_BATCH])
 
+    def collections(self) -> list[str]:
+        """Return the names of all collections that have documents, sorted."""
+        return sorted(self._run(lambda: self._documents.distinct("_id.collection")))
+
+    def delete_episodes(self, episode_ids: Sequence[str]) -> int:
+        """Delete every annotation of some episodes. Returns their number."""
+        deleted = 0
+        for chunk in batched(episode_ids, _IDS_PER_QUERY):
+            deleted += self._delete_annotations(chunk)
+        return deleted
+
+    def erase_deleted(self) -> None:
+        """Do nothing: the server reuses the space of deleted annotations; its files and backups are its operator's."""
+
     def write_lease(self, job_name: str, wait: bool = True) -> AbstractContextManager[None]:
         """Lock the workspace for one writer, as `lock_folder` does in a folder. Raises WorkspaceBusy."""
         return self._lease.acquire(job_name, wait)
@@ -260,6 +276,10 @@ class MongoAnnotationStore:
 
     def _write_documents(self, writes: list[Any]) -> None:
         self._run(lambda: self._documents.bulk_write(writes, ordered=False))
+
+    def _delete_annotations(self, episode_ids: Sequence[str]) -> int:
+        condition = {"episode_id": {"$in": list(episode_ids)}}
+        return self._run(lambda: self._annotations.delete_many(condition).deleted_count)
 
     def _delete_documents(self, document_ids: list[Document]) -> None:
         self._run(lambda: self._documents.delete_many({"_id": {"$in": document_ids}}))

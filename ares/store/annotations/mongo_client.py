@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ares.deadline import current_deadline
 from ares.errors import StoreError
+from ares.extras import needs_extra
+from ares.messages import print_message
 
 if TYPE_CHECKING:
     from pymongo.database import Database
@@ -34,11 +36,13 @@ class MongoServer:
 
     Raises:
         StoreError: The URI cannot be parsed.
+        RequestError: The extra `mongo` is not installed.
     """
 
     def __init__(self, uri: str) -> None:
-        from pymongo import MongoClient
-        from pymongo.errors import PyMongoError
+        with needs_extra("mongo"):
+            from pymongo import MongoClient
+            from pymongo.errors import PyMongoError
 
         # Whatever comes before an "@" may be a password; it is never printed.
         self.host = uri.rsplit("@", 1)[-1].split("://")[-1].split("/")[0].split("?")[0]
@@ -74,7 +78,7 @@ class MongoServer:
         deadline: float | None = None
         while True:
             try:
-                return action()
+                return _run_within_deadline(action)
             except InvalidOperation:
                 raise
             except ConnectionFailure as error:
@@ -97,12 +101,30 @@ class MongoServer:
             deadline = time.monotonic() + self.retry_seconds
             if self.retry_seconds:
                 message = f"waiting: MongoDB server {self.host!r} does not answer"
-                print(f"{message}; retrying for {self.retry_seconds:.0f} s", file=sys.stderr)
+                print_message(f"{message}; retrying for {self.retry_seconds:.0f} s")
         if time.monotonic() >= deadline:
             remedy = "start it, or set ARES_MONGO_URI to the right one; stored data is safe"
             raise StoreError("MongoDB cannot be reached", f"server {self.host!r}; {remedy}") from error
         time.sleep(_PAUSE_SECONDS)
         return deadline
+
+
+def _run_within_deadline(action: Callable[[], T]) -> T:
+    """Run an action; where the thread has a deadline, the server ends it then and QueryTimeout is raised."""
+    import pymongo
+    from pymongo.errors import PyMongoError
+
+    deadline = current_deadline()
+    if deadline is None:
+        return action()
+    deadline.check()
+    try:
+        with pymongo.timeout(deadline.remaining_seconds or None):
+            return action()
+    except PyMongoError as error:
+        if error.timeout and not deadline.remaining_seconds:
+            raise deadline.error() from error
+        raise
 
 
 def _failure_message(error: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 import uuid
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import StoreError
+from ares.messages import print_message
 from ares.store.annotations.mongo_client import current_process, is_dead_process
 from ares.store.locking import WorkspaceBusy, job_label
 
@@ -80,7 +80,7 @@ class WriteLease:
             if not wait:
                 raise WorkspaceBusy(owner)
             if not is_printed:
-                print(f"waiting: {owner} is writing to the workspace", file=sys.stderr)
+                print_message(f"waiting: {owner} is writing to the workspace")
                 is_printed = True
             time.sleep(_POLL_SECONDS)
 

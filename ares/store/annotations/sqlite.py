@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ares.annotation import Annotation, Maker
+from ares.deadline import exclusive, interruptible
 from ares.episode import Json
-from ares.errors import StoreError
+from ares.errors import ReadOnlyWorkspace, StoreError
 from ares.store.annotations import serialization
 from ares.store.annotations.log import INDEXES, LogEntry
 
@@ -37,6 +39,8 @@ CREATE TABLE IF NOT EXISTS documents (
     PRIMARY KEY (collection, key)
 ) WITHOUT ROWID;
 """
+# The document that holds the last sequence number at the time of the last deletion.
+_DELETED_UP_TO = ("log", "deleted_up_to")
 _COLUMNS = "facts.sequence, facts.episode_id, facts.name, facts.maker_id, facts.subject, facts.body"
 
 
@@ -48,6 +52,8 @@ class SqliteAnnotationStore:
 
     Raises:
         StoreError: The file cannot be opened, is not a database, or was written by a newer version.
+
+    A file that cannot be written is read as it is; then every method that writes raises ReadOnlyWorkspace.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,9 +61,14 @@ class SqliteAnnotationStore:
         # Unused: a file does not go away, and other writers are waited for in any case.
         self.retry_seconds = 0.0
         self._lock = threading.RLock()
+        self._is_read_only = _is_read_only(path)
         with self._store_errors():
             self._connection = sqlite3.connect(
-                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                _read_only_uri(path) if self._is_read_only else path,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=self._is_read_only,
             )
         try:
             self._prepare()
@@ -95,8 +106,10 @@ class SqliteAnnotationStore:
         return [_log_entry(row) for row in rows]
 
     def last_sequence(self) -> int:
-        """Return the sequence number of the newest annotation; 0 for an empty log."""
-        return int(self._rows("SELECT COALESCE(MAX(sequence), 0) FROM facts")[0][0])
+        """Return the sequence number of the newest annotation, deleted ones included; 0 for an empty log."""
+        newest = self._rows("SELECT COALESCE(MAX(sequence), 0) FROM facts")[0][0]
+        deleted = self._rows("SELECT body FROM documents WHERE collection = ? AND key = ?", _DELETED_UP_TO)
+        return max(int(newest), int(deleted[0][0]) if deleted else 0)
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
         """Return those of the subjects that this maker has annotated."""
@@ -135,11 +148,12 @@ class SqliteAnnotationStore:
         rows = self._rows(query, (ids, not names, name_list, not maker_ids, maker_list))
         return [_log_entry(row).annotation for row in rows]
 
-    def count_episodes(self) -> dict[str, int]:
-        """Return the number of different episodes per annotation name."""
-        return dict(
-            self._rows("SELECT name, COUNT(DISTINCT episode_id) FROM facts GROUP BY name ORDER BY name")
-        )
+    def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
+        """Return the number of different episodes per annotation name; with ids, of these."""
+        where = "" if episode_ids is None else "WHERE episode_id IN (SELECT value FROM json_each(?))"
+        parameters = () if episode_ids is None else (serialization.encode_json(list(episode_ids)),)
+        query = f"SELECT name, COUNT(DISTINCT episode_id) FROM facts {where} GROUP BY name ORDER BY name"
+        return dict(self._rows(query, parameters))
 
     def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
         """Return the number of annotations by maker_id; a maker without annotations is left out."""
@@ -203,6 +217,29 @@ class SqliteAnnotationStore:
                 "DELETE FROM documents WHERE collection = ? AND key = ?", [(collection, key) for key in keys]
             )
 
+    def collections(self) -> list[str]:
+        """Return the names of all collections that have documents, sorted."""
+        return [row[0] for row in self._rows("SELECT DISTINCT collection FROM documents ORDER BY collection")]
+
+    def delete_episodes(self, episode_ids: Sequence[str]) -> int:
+        """Delete every annotation of some episodes in one transaction. Returns their number."""
+        ids = serialization.encode_json(list(episode_ids))
+        # Freed pages are overwritten with zeros.
+        self._rows("PRAGMA secure_delete = ON")
+        with self._transaction() as connection:
+            end = str(self.last_sequence())
+            connection.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", (*_DELETED_UP_TO, end))
+            cursor = connection.execute(
+                "DELETE FROM facts WHERE episode_id IN (SELECT value FROM json_each(?))", (ids,)
+            )
+            return cursor.rowcount
+
+    def erase_deleted(self) -> None:
+        """Write the file anew without free pages, and empty its write-ahead log."""
+        self._rows("PRAGMA secure_delete = ON")
+        self._rows("VACUUM")
+        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def missing_indexes(self) -> list[str]:
         """Return the names of declared indexes that the file lacks."""
         rows = self._rows("SELECT name FROM sqlite_schema WHERE type = 'index'")
@@ -226,6 +263,8 @@ class SqliteAnnotationStore:
             raise StoreError(
                 f"the annotations have format {stored_format}", f"this version of ARES reads format {_FORMAT}"
             )
+        if self._is_read_only:
+            return
         self._use_wal()
         if stored_format < _FORMAT:
             with self._transaction() as connection:
@@ -247,11 +286,16 @@ class SqliteAnnotationStore:
                 time.sleep(0.02)
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        with self._lock, self._store_errors():
+        interrupting = interruptible(self._connection.interrupt, sqlite3.OperationalError)
+        with exclusive(self._lock), self._store_errors(), interrupting:
             return self._connection.execute(query, parameters).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
+        if self._is_read_only:
+            raise ReadOnlyWorkspace(
+                "the annotations are read-only", f"{self.path} cannot be written by this user"
+            )
         with self._lock, self._store_errors():
             # IMMEDIATE takes the write lock at once: a later upgrade could fail instead of waiting.
             self._connection.execute("BEGIN IMMEDIATE")
@@ -275,6 +319,22 @@ class SqliteAnnotationStore:
                 "the annotations file cannot be used",
                 f"{self.path}: {error}; what was stored before is not lost",
             ) from error
+
+
+def _is_read_only(path: Path) -> bool:
+    """Whether an existing file, or its folder, where SQLite keeps its journal, cannot be written."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _read_only_uri(path: Path) -> str:
+    """The URI by which SQLite reads a file in a folder that it cannot write to.
+
+    Beside a journal of a writer SQLite reads both; without one it must be promised that nobody writes, as it could not
+    create the journal.
+    """
+    journal = path.with_name(f"{path.name}-wal")
+    has_journal = journal.exists() and journal.stat().st_size > 0
+    return f"{path.resolve().as_uri()}?mode=ro{'' if has_journal else '&immutable=1'}"
 
 
 def _create_indexes(connection: sqlite3.Connection) -> None:

@@ -8,18 +8,20 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.store.lance.column_types import arrow_type, to_arrow_value, type_mismatch
-    from ares.store.lance.compaction import compact
     from ares.store.lance.episode_snapshot import EpisodeSnapshot
     from ares.store.lance.episodes import EpisodeTable
     from ares.store.lance.fulltext import create_fulltext_index, has_fulltext_index, table_has_fulltext_index
     from ares.store.lance.lance_api import (
         IndexSearch,
+        data_bytes,
         lance_errors,
+        max_unindexed_rows,
         open_session,
         scan_nearest,
         vector_index_segments,
     )
     from ares.store.lance.record_batch import EpisodeBatch, encode_records
+    from ares.store.lance.removed import RemovedTable, delete_rows
     from ares.store.lance.row_index import RowIndex, RowIndexCache, RowSelection, best_rows_per_episode
     from ares.store.lance.schema import episode_schema, trajectory_schema
     from ares.store.lance.segments import SegmentTable, segment_schema
@@ -37,6 +39,7 @@ __all__ = [
     "IndexSearch",
     "LanceTable",
     "LazyLanceTable",
+    "RemovedTable",
     "RowIndex",
     "RowIndexCache",
     "RowSelection",
@@ -46,13 +49,15 @@ __all__ = [
     "VersionCache",
     "arrow_type",
     "best_rows_per_episode",
-    "compact",
     "create_fulltext_index",
+    "data_bytes",
+    "delete_rows",
     "encode_records",
     "episode_schema",
     "has_fulltext_index",
     "hash_texts",
     "lance_errors",
+    "max_unindexed_rows",
     "open_session",
     "scan_nearest",
     "segment_schema",

@@ -5,18 +5,19 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ares.errors import RequestError, StoreError
-from ares.store.filters import split_conjunction
+from ares.deadline import check_deadline, current_deadline
+from ares.errors import QueryTimeout, RequestError, StoreError
+from ares.registry import did_you_mean
+from ares.store.filters import TrustedFilter, split_conjunction
 from ares.store.lance.fulltext import search_fulltext
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import RowIndexCache
 from ares.store.lance.schema import column_types
 from ares.store.lance.snapshot import RowMaskCache, RowNumbering
-from ares.store.lance.sort_orders import SortedRows, SortedRowsCache, parse_order
+from ares.store.lance.sort_orders import DEEP_OFFSET, SortedRows, SortedRowsCache, parse_order
 from ares.store.lance.text_hashes import TextHashCache, TextHashes
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 # Rows that a scan returns at once, as a whole episode takes four kilobytes in Python, and rows of a stream for DuckDB.
 _SCAN_ROWS, _READER_ROWS = 4_096, 65_536
+# Rows of which a filter is evaluated between two checks of the deadline.
+_CHECKED_ROWS = 8_192
+_MATCHES = "__matches"
 # Columns that no filter can use: a structure, and JSON text.
 _UNFILTERED = ("cameras", "metadata")
 
@@ -91,6 +95,9 @@ class EpisodeSnapshot:
         """Number of episodes that match a filter. Raises RequestError for an invalid one."""
         condition = self.plan(where)
         row_mask = self._caches.row_masks.get(self.version, where)
+        if row_mask is None and condition and current_deadline():
+            # Lance counts in one call, which cannot be ended; and a page needs the mask for its facets.
+            row_mask = self.row_mask(where)
         if row_mask is not None:
             return int(row_mask.sum())
         with lance_errors("episodes", where):
@@ -110,10 +117,28 @@ class EpisodeSnapshot:
         if len(conditions) > 1:
             # A page needs all conditions of a view, and all but one of them. A condition that cannot be evaluated
             # for every row may be evaluated where the others are true.
-            with suppress(RequestError, StoreError):
+            try:
                 return functools.reduce(operator.and_, map(self.row_mask, conditions))
+            except QueryTimeout:
+                raise
+            except (RequestError, StoreError):
+                pass
         with lance_errors("episodes", where):
-            return self.row_numbering().row_mask(self.reader([], where, with_row_address=True))
+            return self.row_numbering().row_mask(self._matching_rows(where))
+
+    def _matching_rows(self, where: str) -> Iterator[pa.RecordBatch]:
+        """Row addresses of the episodes that match a filter; with a deadline in batches that come steadily."""
+        if current_deadline() is None or isinstance(where, TrustedFilter):
+            yield from self.reader([], where, with_row_address=True)
+            return
+        # As a filter it would give no batch, and so no chance to end it, before the first row that matches.
+        scanner = self._dataset.scanner(
+            columns={_MATCHES: f"({self.plan(where)}\n)"},
+            batch_size=_CHECKED_ROWS,
+            with_row_address=True,
+        )
+        for batch in scanner.to_batches():
+            yield batch.filter(batch[_MATCHES]).select(["_rowaddr"])
 
     def row_numbering(self) -> RowNumbering:
         """Positions of the rows, by column `_rowaddr` of `reader`."""
@@ -171,6 +196,7 @@ class EpisodeSnapshot:
             return
         with lance_errors("episodes", where):
             for batch in self._dataset.scanner(columns=columns, **options).to_batches():
+                check_deadline()
                 yield batch.select(columns)
 
     def reader(
@@ -200,6 +226,22 @@ class EpisodeSnapshot:
             )
             return scanner.to_reader()
 
+    def offsets(self, where: str, order_by: str) -> NDArray[np.int64]:
+        """(N,) offsets in a scan without a filter, in an order, of the episodes that match a filter; see `take`.
+
+        Args:
+            where: SQL condition; "" is all.
+            order_by: Columns as for `scan`, at least one.
+
+        Raises:
+            RequestError: An unknown column, or an invalid filter or order.
+        """
+        row_mask, order = self.row_mask(where) if where.strip() else None, parse_order(order_by)
+        self._check_columns([ordering.column_name for ordering in order])
+        rows = self._caches.sorted_rows.get(self.version, order, DEEP_OFFSET, lambda: self._sort(order))
+        assert rows is not None  # a far offset has the rows sorted
+        return rows.page_offsets(row_mask, 0, self.row_numbering().size)
+
     def take(self, columns: Sequence[str], offsets: NDArray[np.int64]) -> pa.Table:
         """Columns of the rows at (N,) offsets of a scan without a filter, in that order."""
         with lance_errors("episodes"):
@@ -225,5 +267,6 @@ class EpisodeSnapshot:
         for name in columns:
             if name not in names:
                 raise RequestError(
-                    f"no column {name!r} in episodes", f"the columns are {', '.join(sorted(names))}"
+                    f"no column {name!r} in episodes",
+                    f"{did_you_mean(name, names)}the columns are {', '.join(sorted(names))}",
                 )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ares.episode import Episode, Record
-from ares.errors import RequestError
-from ares.store.filters import batched, ids_filter
+from ares.errors import RequestError, UnknownEpisode
+from ares.store.filters import TrustedFilter, batched, ids_filter, quote_literal
 from ares.store.lance import schema as arrow
 from ares.store.lance.episode_snapshot import EpisodeCaches, EpisodeSnapshot
 from ares.store.lance.lance_api import lance_errors
 from ares.store.lance.record_batch import EpisodeBatch, encode_records
+from ares.store.lance.removed import RemovedTable, delete_rows
 from ares.store.lance.row_index import EpisodeIds
 from ares.store.lance.table import LanceTable
 from ares.store.lance.text_hashes import TextHashes
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 # Episodes that are read by id at once, ids in a batch, and rows whose duplicate_of is set at once.
 _READ_ROWS, _ID_ROWS, _DUPLICATE_ROWS = 1_000, 10_000, 100_000
+# Ids that are named where several start alike.
+_SHOWN_IDS = 5
 _DUPLICATE_HASHES = """
 SELECT content_hash FROM hashes WHERE content_hash <> '' GROUP BY content_hash HAVING count(*) > 1
 """
@@ -46,12 +50,16 @@ class EpisodeTable:
         lance_table: The Lance table "episodes".
         trajectories: The signals that are written with them.
         root: Folder or URI of the workspace, which copied media are relative to.
+        removed: The rows of removed episodes.
     """
 
-    def __init__(self, lance_table: LanceTable, trajectories: TrajectoryTable, root: str) -> None:
+    def __init__(
+        self, lance_table: LanceTable, trajectories: TrajectoryTable, root: str, removed: RemovedTable
+    ) -> None:
         self._lance_table = lance_table
         self._trajectories = trajectories
         self._root = root
+        self._removed = removed
         self._caches = EpisodeCaches()
 
     @property
@@ -91,6 +99,25 @@ class EpisodeTable:
             schema = self._writer.schema
             rows = [arrow.fit_cameras(batch.episodes, schema) for batch in batches]
             self._writer.add(pa.Table.from_batches(rows))
+
+    def restore(self, rows: pa.Table) -> None:
+        """Write rows of removed episodes again: columns of the source alone; episodes that exist stay as they are.
+
+        Raises:
+            StoreError: The table cannot be written.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        existing = pa.array(self.ids(ids_filter(rows["episode_id"].to_pylist())), pa.string())
+        new = rows.filter(pc.invert(pc.is_in(rows["episode_id"], value_set=existing)))
+        if len(new):
+            with lance_errors("episodes"):
+                self._writer.add(new)
+
+    def delete(self, ids: Collection[str]) -> None:
+        """Delete the rows of some episodes; their signals stay. Raises StoreError."""
+        delete_rows(self._writer, "episode_id", ids)
 
     def set_values(self, values: pa.Table) -> None:
         """Set columns of some episodes; missing columns are added, unknown ids are ignored.
@@ -142,9 +169,14 @@ class EpisodeTable:
 
     def drop_orphans(self) -> int:
         """Remove signals whose episode was never written, because of a crash in between. Returns how many."""
-        if self._trajectories.count() == self.count():
+        if self._trajectories.count() == self.count() + self._removed.count():
             return 0  # every episode has its signals, so there are no others
-        return self._trajectories.delete_unknown(lambda ids: self.ids(ids_filter(ids)))
+        return self._trajectories.delete_unknown(self._stored_ids)
+
+    def _stored_ids(self, ids: Sequence[str]) -> set[str]:
+        """Those of some ids that are episodes, removed ones included."""
+        where = ids_filter(ids)
+        return self.ids(where).union(self._removed.ids(where).to_pylist())
 
     def version(self) -> int:
         """Number of the newest version: what was computed from it is valid until this changes."""
@@ -207,11 +239,19 @@ class EpisodeTable:
     def read(self, where: str = "", limit: int | None = None) -> Iterator[Episode]:
         """Episodes that match a filter, streamed. Raises RequestError for an invalid one."""
         rows = self.snapshot()
+        for batch in rows.scan(self.episode_columns(rows), where, limit):
+            yield from self.from_batch(batch)
+
+    @staticmethod
+    def episode_columns(rows: EpisodeSnapshot) -> list[str]:
+        """The columns that `from_batch` needs, as far as a version has them."""
         existing = set(rows.arrow_schema.names)
         names = arrow.episode_schema().names
-        names = [name for name in names if name in existing or name not in arrow.STAMP_COLUMNS]
-        for batch in rows.scan(names, where, limit):
-            yield from arrow.episodes_from_arrow(batch, self._root)
+        return [name for name in names if name in existing or name not in arrow.STAMP_COLUMNS]
+
+    def from_batch(self, batch: pa.RecordBatch) -> list[Episode]:
+        """The episodes of a batch with `episode_columns`."""
+        return arrow.episodes_from_arrow(batch, self._root)
 
     def get(self, ids: Sequence[str]) -> list[Episode]:
         """Episodes by id, in the order of the ids; unknown ids are left out."""
@@ -223,9 +263,37 @@ class EpisodeTable:
     def get_episode(self, episode_id: str) -> Episode:
         """One episode. Raises RequestError for an unknown id."""
         episodes = self.get([episode_id])
+        if not episodes and len(self._removed.ids(ids_filter([episode_id]))):
+            raise _removed_error(episode_id)
         if not episodes:
-            raise RequestError(f"no episode {episode_id!r}", "`ares search` and the dashboard show ids")
+            raise _unknown_id(episode_id)
         return episodes[0]
+
+    def resolve_id(self, text: str) -> str:
+        """The id that a text is or begins, whatever the number of episodes.
+
+        Raises:
+            RequestError: No id or several begin so.
+        """
+        start = text.strip().lower()
+        matches = self._ids_from(start) if start else []
+        if start in matches or len(matches) == 1:
+            return start if start in matches else matches[0]
+        if not matches and len(removed := self._removed.ids(TrustedFilter(_starts_with(start)))) == 1:
+            raise _removed_error(removed[0].as_py())
+        if not matches:
+            raise _unknown_id(text)
+        more = ", ..." if len(matches) > _SHOWN_IDS else ""
+        raise RequestError(
+            f"several episodes have ids that start with {text!r}",
+            f"{', '.join(matches[:_SHOWN_IDS])}{more}; give more digits",
+        )
+
+    def _ids_from(self, start: str) -> list[str]:
+        """Some ids that begin with a text, sorted; a range of ids is read through their index."""
+        condition = TrustedFilter(_starts_with(start))
+        batches = self.scan(["episode_id"], condition, limit=_SHOWN_IDS + 1)
+        return sorted(value for batch in batches for value in batch["episode_id"].to_pylist())
 
     def search_instruction(
         self, text: str, limit: int, episode_ids: Collection[str] | None = None
@@ -236,3 +304,19 @@ class EpisodeTable:
     def text_hashes(self) -> TextHashes:
         """Hash of the instruction of every episode, of the newest version."""
         return self.snapshot().text_hashes()
+
+
+def _starts_with(start: str) -> str:
+    """The condition that an id begins with a text, as a range; never true for the empty text."""
+    if not start:
+        return "false"
+    end = start[:-1] + chr(min(ord(start[-1]) + 1, sys.maxunicode))
+    return f"episode_id >= {quote_literal(start)} AND episode_id < {quote_literal(end)}"
+
+
+def _removed_error(episode_id: str) -> UnknownEpisode:
+    return UnknownEpisode(f"episode {episode_id!r} was removed", "`ares undo --list` shows by whom")
+
+
+def _unknown_id(episode_id: str) -> UnknownEpisode:
+    return UnknownEpisode(f"no episode {episode_id!r}", "`ares search` and the dashboard show ids")

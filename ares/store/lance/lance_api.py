@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 # Major versions of the distributions that this module has been tried with.
 TESTED_VERSIONS = {"pylance": (14,), "lancedb": (0,)}
 # Words of an error that comes from evaluating a filter ("divide by zero", a cast), not from the store.
-_FILTER_ERRORS = ("Arrow error", "Invalid user input", "Not supported", "Error applying filter expression")
+_FILTER_ERRORS = (
+    "Arrow error",
+    "LanceError(Arrow)",
+    "Invalid user input",
+    "Not supported",
+    "Error applying filter expression",
+)
 _PLANNING_ERRORS = (ValueError, RuntimeError, OSError)
 
 

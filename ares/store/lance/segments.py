@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ares.store.filters import in_list
 from ares.store.lance.fulltext import search_fulltext
 from ares.store.lance.lance_api import lance_errors, plan_filter
+from ares.store.lance.removed import delete_rows
 from ares.store.lance.row_index import RowIndexCache
 from ares.store.lance.schema import add_columns, column_types
 from ares.store.lance.table import LanceTable
@@ -84,6 +85,10 @@ class SegmentTable:
         if annotation_ids:
             with lance_errors("segments"):
                 self._table.delete(in_list("annotation_id", annotation_ids))
+
+    def delete_episodes(self, episode_ids: Collection[str]) -> None:
+        """Delete all segments of some episodes. Raises StoreError when the table cannot be written."""
+        delete_rows(self._table, "episode_id", episode_ids)
 
     def _add_columns(self, columns: pa.Schema) -> None:
         existing = self._lance_table.dataset().schema

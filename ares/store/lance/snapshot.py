@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ares.deadline import check_deadline, exclusive, limit_time
+
 if TYPE_CHECKING:
     import lance
     import numpy as np
@@ -31,8 +33,8 @@ class VersionCache(Generic[T]):
     def get(self, dataset: lance.LanceDataset) -> T:
         """The result for this version."""
         version = int(dataset.version)
-        # Concurrent threads wait for one computation instead of each doing its own.
-        with self._lock:
+        # Concurrent threads wait for one computation instead of each doing its own; once begun it goes to its end.
+        with exclusive(self._lock), limit_time(None):
             if self._entry is None or self._entry[0] != version:
                 self._entry = (version, self._compute(dataset))
             return self._entry[1]
@@ -70,6 +72,7 @@ class RowNumbering:
 
         row_mask = np.zeros(self.size, np.bool_)
         for batch in batches:
+            check_deadline()
             row_mask[self.positions(batch)] = True
         return row_mask
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from ares.deadline import exclusive, limit_time
 from ares.errors import RequestError
 from ares.store.temp_db import TempDatabase
 
@@ -102,8 +103,8 @@ class SortedRowsCache:
             sort: Sorts the rows of that version.
         """
         name = ", ".join(f"{item.column_name} {item.ascending}" for item in order)
-        # Concurrent threads wait for one sort instead of each doing its own.
-        with self._lock:
+        # Concurrent threads wait for one sort instead of each doing its own; once begun it goes to its end.
+        with exclusive(self._lock), limit_time(None):
             if self._version != version:
                 self._version, self._sorted = version, {}
             is_known = name in self._sorted

@@ -12,30 +12,40 @@ if TYPE_CHECKING:
     from ares.store.sync.makers import CONFLICT, DISAGREEMENT, MakerCatalog, declared_columns
     from ares.store.sync.pins import PINS, pin_makers, read_pins
     from ares.store.sync.progress import (
+        applied_action,
         applied_sequence,
         load_applied_state,
+        reset_applied_actions,
         reset_applied_sequence,
         skip_applied,
     )
+    from ares.store.sync.removals import absent_restored, present_removed
     from ares.store.sync.shown import newest_by_address, segment_id, select_shown
+    from ares.store.sync.tags import TAGS, find_wrong_tags
     from ares.store.sync.views import conflict_changes, refresh_conflicts
 
 __all__ = [
     "CONFLICT",
     "DISAGREEMENT",
     "PINS",
+    "TAGS",
     "LogChanges",
     "MakerCatalog",
+    "absent_restored",
+    "applied_action",
     "applied_sequence",
     "apply_log",
     "conflict_changes",
     "declared_columns",
+    "find_wrong_tags",
     "load_applied_state",
     "newest_by_address",
     "pin_makers",
+    "present_removed",
     "read_changes",
     "read_pins",
     "refresh_conflicts",
+    "reset_applied_actions",
     "reset_applied_sequence",
     "segment_id",
     "select_shown",

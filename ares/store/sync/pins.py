@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Json
 from ares.errors import RequestError
+from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
     from ares.annotation import Maker
@@ -47,7 +48,8 @@ def _find_maker_id(makers: Iterable[Maker], annotator: str, choice: str) -> str:
     if not own:
         names = sorted({maker.annotator for maker in makers})
         raise RequestError(
-            f"no annotator {annotator!r} has worked here", f"there are: {', '.join(names) or 'none'}"
+            f"no annotator {annotator!r} has worked here",
+            f"{did_you_mean(annotator, names)}there are: {', '.join(names) or 'none'}",
         )
     matches = [maker.maker_id for maker in own if choice and maker.maker_id.startswith(choice)]
     if choice != NEWEST and len(matches) != 1:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ares.store.lance import lance_errors
+
 if TYPE_CHECKING:
     from ares.store.database import Tables
 
-_LOG, _VIEWS, _MAKER, _MIXED, _PIN = "log", "views", "maker/", "mixed/", "pin/"
+_LOG, _VIEWS, _ACTIONS = "log", "views", "actions"
+_MAKER, _MIXED, _PIN = "maker/", "mixed/", "pin/"
 
 
 @dataclass(slots=True)
@@ -21,6 +24,7 @@ class AppliedState:
         maker_sequences: Sequence number of the newest applied annotation, by maker_id.
         mixed: Annotators whose columns depend on several annotations of an episode; see `MakerCatalog`.
         pins: The pinned maker_id by annotator.
+        actions: Number of the newest applied action; see `ares.store.actions`.
     """
 
     sequence: int = 0
@@ -28,12 +32,14 @@ class AppliedState:
     maker_sequences: dict[str, int] = field(default_factory=dict)
     mixed: set[str] = field(default_factory=set)
     pins: dict[str, str] = field(default_factory=dict)
+    actions: int = 0
 
     def to_rows(self) -> dict[str, int]:
         """The state as a number by key."""
         return {
             _LOG: self.sequence,
             _VIEWS: self.views_sequence,
+            _ACTIONS: self.actions,
             **{f"{_MAKER}{maker_id}": sequence for maker_id, sequence in self.maker_sequences.items()},
             **{f"{_MIXED}{name}": 1 for name in self.mixed},
             **{f"{_PIN}{name}/{maker_id}": 1 for name, maker_id in self.pins.items()},
@@ -47,6 +53,7 @@ def load_applied_state(tables: Tables) -> AppliedState:
     return AppliedState(
         sequence=rows.get(_LOG, 0),
         views_sequence=rows.get(_VIEWS, 0),
+        actions=rows.get(_ACTIONS, 0),
         maker_sequences={
             key.removeprefix(_MAKER): sequence for key, sequence in rows.items() if key.startswith(_MAKER)
         },
@@ -87,6 +94,18 @@ def reset_applied_sequence(tables: Tables) -> None:
     save_applied_state(tables, AppliedState())
 
 
+def applied_action(tables: Tables) -> int:
+    """Return the number of the newest action that the tables show; 0 before the first."""
+    return _StateTable(tables).load().get(_ACTIONS, 0)
+
+
+def reset_applied_actions(tables: Tables) -> None:
+    """Let the next `apply_log` apply every action anew: episodes have come that older actions are about."""
+    state = load_applied_state(tables)
+    state.actions = 0
+    save_applied_state(tables, state)
+
+
 class _StateTable:
     """The Lance table of the state: a number by key."""
 
@@ -97,7 +116,8 @@ class _StateTable:
         self._table = tables.connection.table("index_state", self._schema)
 
     def load(self) -> dict[str, int]:
-        rows = self._table.dataset().to_table().to_pylist()
+        with lance_errors("index_state"):
+            rows = self._table.dataset().to_table().to_pylist()
         return {row["key"]: int(row["sequence"]) for row in rows if row["sequence"]}
 
     def save(self, rows: dict[str, int]) -> None:

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.store.vectors.embedding_space import EmbeddingSpace, Encoder
+    from ares.store.vectors.embedding_space import (
+        EmbeddingSpace,
+        Encoder,
+        StorableTextEncoder,
+        TextEncoder,
+    )
     from ares.store.vectors.frame_table import Moment, VectorTable
     from ares.store.vectors.maintenance import FLAT_ROWS
+    from ares.store.vectors.query_vectors import QueryVectors
     from ares.store.vectors.snapshots import VectorTableState
     from ares.store.vectors.text_ids import TextIds
     from ares.store.vectors.text_table import TextColumn, TextTable
@@ -19,7 +25,10 @@ __all__ = [
     "EmbeddingSpace",
     "Encoder",
     "Moment",
+    "QueryVectors",
+    "StorableTextEncoder",
     "TextColumn",
+    "TextEncoder",
     "TextIds",
     "TextTable",
     "VectorTable",

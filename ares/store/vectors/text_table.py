@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ares.store.lance import VersionCache, lance_errors
+from ares.store.lance import VersionCache, delete_rows, lance_errors
 from ares.store.vectors.knn import VectorSnapshot
 from ares.store.vectors.maintenance import FLAT_ROWS, refresh_index
 from ares.store.vectors.recall import TARGET
@@ -92,6 +92,32 @@ class TextTable:
         ]
         with lance_errors(self._table.name):
             table.add(pa.Table.from_arrays(columns, schema=table.schema))
+
+    def delete_unused(self, kept_texts: Sequence[str]) -> int:
+        """Delete the vectors of texts that stand in no source column any more. Returns their number.
+
+        Args:
+            kept_texts: Texts that are kept in any case.
+        """
+        import duckdb
+        import pyarrow as pa
+
+        table = self._table.writer()
+        if table is None:
+            return 0
+        with lance_errors(self._table.name), duckdb.connect() as connection:
+            connection.register("kept", pa.table({"text": pa.array(kept_texts, pa.string())}))
+            selects = [
+                f"SELECT {source.column} AS text FROM {source.table}"
+                for source in self._sources
+                if _register(connection, source.table, source.dataset(), source.column)
+            ]
+            _register(connection, "embedded", self._table.dataset(), "text")
+            used = " UNION ALL ".join(["SELECT text FROM kept", *selects])
+            unused = connection.sql(f"SELECT text FROM embedded ANTI JOIN ({used}) USING (text)").fetchall()
+        texts = [str(row[0]) for row in unused]
+        delete_rows(table, "text", texts)
+        return len(texts)
 
     def snapshot(self, dimension: int) -> TextSnapshot | None:
         """The newest version, or None without texts. Raises StoreError for queries of another dimension."""

@@ -35,7 +35,7 @@ MENU = [
 
 @pytest.fixture()
 def judge(options: Options, ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> Annotator:
-    monkeypatch.setattr(annotators.grade.vocabulary, "read_menu", lambda stores: MENU)
+    monkeypatch.setattr(annotators.grade.vocabulary, "read_menu", lambda stores, **options: MENU)
     return make_grade_annotator(options, ws.stores)
 
 
@@ -163,7 +163,7 @@ def test_too_small_a_menu_decides_nothing(
     caption_of: Captions,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(annotators.grade.vocabulary, "read_menu", lambda stores: MENU[:2])
+    monkeypatch.setattr(annotators.grade.vocabulary, "read_menu", lambda stores, **options: MENU[:2])
     judge = make_grade_annotator(options, ws.stores)
     episode = episodes["drawer-close_000"]
     (result,) = judge.process(

@@ -84,7 +84,10 @@ def state(ws: Workspace) -> dict[str, Any]:
     )
     failures: Any = list(ws.stores.annotations.find_documents("failures"))
     return {
-        "rows": sorted(ws.frame(columns).to_pylist(), key=lambda row: str(row["episode_id"])),
+        "rows": sorted(
+            ws.stores.tables.episodes.read_columns(columns).to_pylist(),
+            key=lambda row: str(row["episode_id"]),
+        ),
         "annotations": annotations,
         "makers": sorted(ws.stores.annotations.makers()),
         "failures": [(key, value["reason"], value["detail"]) for key, value in failures],
@@ -102,7 +105,7 @@ def vectors(ws: Workspace) -> dict[str, Any]:
 
 
 def without_seconds(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**document, "seconds": 0} for document in documents]
+    return [{**document, "seconds": 0, "run_seconds": 0} for document in documents]
 
 
 def fragile(answer: Callable[[Work], Result | AresError], options: Options, stores: Stores) -> Annotator:
@@ -143,7 +146,8 @@ def run(
     **arguments: Any,
 ) -> list[dict[str, Any]]:
     options = Options(settings=ws.settings, device="cpu", values=values or {})
-    return annotate(ws.stores, names, options, quiet=True, engine=engine, **arguments)
+    reports = annotate(ws.stores, names, options, quiet=True, engine=engine, **arguments)
+    return [report.to_json() for report in reports]
 
 
 def counts(document: dict[str, Any]) -> tuple[int, ...]:

@@ -134,13 +134,12 @@ def decodings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
 
 
 def run(ws: Workspace, *names: str) -> list[tuple[int, int, int, int]]:
-    documents = annotate(ws.stores, names, Options(settings=ws.settings), quiet=True)
-    keys = ("planned", "kept", "already", "failed")
-    return [tuple(int(str(document[key])) for key in keys) for document in documents]  # type: ignore[misc]
+    reports = annotate(ws.stores, names, Options(settings=ws.settings), quiet=True)
+    return [(report.planned, report.kept, report.already, report.failed) for report in reports]
 
 
 def column(ws: Workspace, name: str) -> list[Any]:
-    return list(ws.frame([name])[name].to_pylist())
+    return list(ws.stores.tables.episodes.read_columns([name])[name].to_pylist())
 
 
 def test_a_judge_of_segments_sees_the_frames_of_each_segment_of_the_same_run(
@@ -208,7 +207,10 @@ def test_a_roll_up_over_some_of_the_segments_is_empty_unless_they_decide_it(ws: 
         ws.stores.annotations.append([judged])
     ws.sync()
     rows = {
-        row["episode_id"]: row for row in ws.frame(["episode_id", "segment_ok", "first_second"]).to_pylist()
+        row["episode_id"]: row
+        for row in ws.stores.tables.episodes.read_columns(
+            ["episode_id", "segment_ok", "first_second"]
+        ).to_pylist()
     }
     assert [rows[episode_id]["segment_ok"] for episode_id in ids] == [None, False, None]
     assert [rows[episode_id]["first_second"] for episode_id in ids] == [None] * 3
@@ -225,10 +227,10 @@ def test_a_video_that_cannot_be_read_fails_its_segments_alone(ws: Workspace, tmp
     import shutil
 
     folder = tmp_path / "videos"
-    shutil.copytree(Path(next(ws.episodes()).cameras[0].media.uri).parent, folder)
+    shutil.copytree(Path(next(ws.stores.tables.episodes.read()).cameras[0].media.uri).parent, folder)
     other = open_workspace(str(tmp_path / "other"), SETTINGS)
     ingest_paths(other.stores, [str(folder)], limit=2, quiet=True)
-    broken = next(other.episodes())
+    broken = next(other.stores.tables.episodes.read())
     Path(broken.camera("front").media.uri).unlink()
     assert run(other, "halves", "judge") == [(2, 2, 0, 0), (4, 2, 0, 2)]
     other.close()

@@ -74,7 +74,7 @@ def help_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
         ("caption", {}),
         ("caption --layout collage --camera wrist", {"layout": "collage", "camera": "wrist"}),
         ("caption --layout=frames:4", {"layout": "frames:4"}),
-        ("grade --rub mine.yaml", {"rubric": "mine.yaml"}),
+        ("grade --rubric mine.yaml", {"rubric": "mine.yaml"}),
         (
             "caption grade --caption.layout collage --grade.rubric mine.yaml",
             {"caption.layout": "collage", "grade.rubric": "mine.yaml"},

@@ -47,7 +47,7 @@ def episodes(path: str) -> int:
 def test_a_folder_that_is_no_dataset(workspace: str, capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     line = refused(capsys, "ingest", "-w", workspace, str(tmp_path / "empty"))
-    assert "is not a recognised dataset" in line and "rlds, video" in line
+    assert "is not a recognised dataset" in line and "rlds, rosbag, video" in line
     assert "no such file" in refused(capsys, "ingest", "-w", workspace, str(tmp_path / "nowhere"))
     assert episodes(workspace) == 12
 
@@ -120,10 +120,13 @@ def test_an_instruction_with_html_in_it_stays_text(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("annotate", "captoin"), "no annotator 'captoin': there are: caption, embed, grade, map, motion"),
+        (
+            ("annotate", "captoin"),
+            "no annotator 'captoin': did you mean 'caption'? there are: caption, embed, grade, map, motion",
+        ),
         (
             ("ingest", ".", "--format", "rdls"),
-            "no ingester 'rdls': there are: hdf5, lerobot, mcap, rlds, video",
+            "no ingester 'rdls': did you mean 'rlds'? there are: hdf5, lerobot, mcap, rlds, rosbag, video, zarr",
         ),
         (("search", "x", "--where", "succes = true"), "the columns are"),
         (("search", "x", "--where", "success = "), "the filter cannot be read"),

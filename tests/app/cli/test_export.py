@@ -83,7 +83,9 @@ def test_task_caption_writes_acceptable_captions_and_instructions_elsewhere(
     workspace: Workspace, graded_set: CurationSet, tmp_path: Path
 ) -> None:
     assert export(workspace, tmp_path / "out", "--format", "lerobot", "--task", "caption") == 0
-    rows = workspace.frame(["episode_id", "instruction", "caption", "grade"]).to_pylist()
+    rows = workspace.stores.tables.episodes.read_columns(
+        ["episode_id", "instruction", "caption", "grade"]
+    ).to_pylist()
     expected = {
         row["episode_id"]: row["caption"] if row["grade"] == "acceptable" else row["instruction"]
         for row in rows

@@ -68,7 +68,10 @@ def state(path: Path) -> dict[str, Any]:
     tables = workspace.stores.tables
     ids = sorted(tables.episodes.ids())
     columns = sorted(set(tables.episodes.columns()) - {"ingested"})
-    rows = sorted(workspace.frame(columns).to_pylist(), key=lambda row: str(row["episode_id"]))
+    rows = sorted(
+        workspace.stores.tables.episodes.read_columns(columns).to_pylist(),
+        key=lambda row: str(row["episode_id"]),
+    )
     content = {
         "rows": rows,
         "trajectories": [

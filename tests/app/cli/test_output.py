@@ -14,7 +14,7 @@ from ares.errors import AresError, RequestError
 
 HOSTILE = "[red]bold[/red] :smile: \x1b[31m\a\n"
 PLAIN = "name                                    count\n[red]bold[/red] :smile: \\x1b[31m\\x07\\n  1.500\nb\n"
-TEXT = argparse.Namespace(json=False)
+TEXT = argparse.Namespace(output="table")
 
 
 class Terminal(io.StringIO):
@@ -60,7 +60,7 @@ def test_blocks_are_separated_by_an_empty_line(capsys: pytest.CaptureFixture[str
 
 
 def test_json_is_the_same_on_a_terminal(on_terminal: Show) -> None:
-    text = on_terminal(lambda: answer(argparse.Namespace(json=True), [{"name": "a"}], table))
+    text = on_terminal(lambda: answer(argparse.Namespace(output="json"), [{"name": "a"}], table))
     assert text == '[\n {\n  "name": "a"\n }\n]\n'
 
 

@@ -39,13 +39,15 @@ def ares(workspace: Workspace, capsys: Capture, *words: str) -> Any:
 
 def second_episode(workspace: Workspace) -> Episode:
     """The episode on which two captioners and two judges differ."""
-    (episode,) = workspace.episodes("array_has(disagreement, 'grade')")
+    (episode,) = workspace.stores.tables.episodes.read("array_has(disagreement, 'grade')")
     return episode
 
 
 def columns(workspace: Workspace, episode: Episode) -> tuple[Any, ...]:
     names = ["caption", "grade", "acceptable", "grade_maker", "grade_stale"]
-    (row,) = workspace.frame(names, f"episode_id = '{episode.episode_id}'").to_pylist()
+    (row,) = workspace.stores.tables.episodes.read_columns(
+        names, f"episode_id = '{episode.episode_id}'"
+    ).to_pylist()
     return tuple(row[name] for name in names)
 
 
@@ -148,7 +150,7 @@ def test_columns_that_compare_makers_are_facets_with_a_meaning(contested: Worksp
 def test_a_caption_by_another_layout_is_not_acceptable_until_it_is_graded(
     contested: Workspace, capsys: Capture, tmp_path: Path, way: str
 ) -> None:
-    third = sorted(contested.episodes(), key=lambda episode: episode.key)[2]
+    third = sorted(contested.stores.tables.episodes.read(), key=lambda episode: episode.key)[2]
     grades = [
         _grade_shown(contested, capsys, third, tmp_path / str(step), way)
         for step in _caption_again(contested, third)

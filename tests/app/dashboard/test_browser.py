@@ -3,102 +3,40 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ares.workspace import Workspace
+from tests.app.dashboard.browser import open_tab, serve
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-_QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-_SERVE = (
-    "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.server.asgi import serve; serve(open_workspace(sys.argv[1], Settings()), port=0)"
-)
-
-
-@contextmanager
-def _serve(workspace: Workspace) -> Iterator[str]:
-    """Serve a workspace in a process of its own; the address of the dashboard."""
-    server = subprocess.Popen(
-        [sys.executable, "-c", _SERVE, workspace.path], stderr=subprocess.PIPE, text=True, bufsize=1
-    )
-    try:
-        assert server.stderr is not None
-        lines = iter(server.stderr.readline, "")
-        yield next(match[0] for line in lines if (match := re.search(r"http://\S+", line)))
-    finally:
-        server.terminate()
-        server.communicate(timeout=20)
-
 
 @pytest.fixture(scope="module")
 def address(workspace: Workspace) -> Iterator[str]:
-    with _serve(workspace) as address:
+    with serve(workspace) as address:
         yield address
 
 
 @pytest.fixture
 def contested_address(contested: Workspace) -> Iterator[str]:
-    with _serve(contested) as address:
+    with serve(contested) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        instance = playwright.chromium.launch(executable_path=chromium, args=_QUIET)
-        yield instance
-        instance.close()
 
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    with _open_tab(browser, address) as tab:
+    with open_tab(browser, address) as tab:
         yield tab
 
 
 @pytest.fixture
 def contested_page(browser: Browser, contested_address: str) -> Iterator[Page]:
-    with _open_tab(browser, contested_address) as tab:
+    with open_tab(browser, contested_address) as tab:
         yield tab
-
-
-@contextmanager
-def _open_tab(browser: Browser, address: str) -> Iterator[Page]:
-    """A tab that must load nothing from elsewhere, and raise no error."""
-    tab = browser.new_page(viewport={"width": 1400, "height": 900})
-    tab.set_default_timeout(20_000)
-    foreign: list[str] = []
-    errors: list[str] = []
-    tab.on(
-        "request", lambda request: foreign.append(request.url) if not _is_own(request.url, address) else None
-    )
-    tab.on("pageerror", lambda error: errors.append(str(error)))
-    yield tab
-    tab.close()
-    assert foreign == []
-    assert errors == []
-
-
-def _is_own(url: str, address: str) -> bool:
-    return url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))
 
 
 def _time(page: Page) -> float:
@@ -107,11 +45,10 @@ def _time(page: Page) -> float:
 
 def _wait_time(page: Page, test: str) -> None:
     page.wait_for_function(
-        "test => { const find = root => { for (const node of root.querySelectorAll('*')) {"
+        "() => { const find = root => { for (const node of root.querySelectorAll('*')) {"
         " if (node.tagName === 'VIDEO' && node.closest('.camera')) return node;"
         " const inner = node.shadowRoot && find(node.shadowRoot); if (inner) return inner; } };"
-        " const video = find(document); return video && new Function('t', 'return ' + test)(video.currentTime); }",
-        arg=test,
+        f" const video = find(document); const t = video && video.currentTime; return video && ({test}); }}"
     )
 
 
@@ -225,7 +162,8 @@ def test_markup_in_data_stays_text(page: Page, address: str, workspace: Workspac
     assert page.locator(".card .title").first.inner_text() == markup
     with_markup = next(iter(workspace.stores.tables.episodes.ids("dataset = 'hostile'")))
     graded = next(
-        episode.episode_id for episode in workspace.episodes("dataset = 'metaworld_sawyer'", limit=1)
+        episode.episode_id
+        for episode in workspace.stores.tables.episodes.read("dataset = 'metaworld_sawyer'", limit=1)
     )
     for episode_id in (with_markup, graded):
         page.goto(f"{address}/episode?episode={episode_id}")

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.dashboard import cached_reads
 from app.dashboard.export_job import current_job
+from app.dashboard.limits import PageLimits
 from ares.episode import Json
 from ares.workspace import Workspace
 
@@ -127,6 +128,7 @@ def test_a_set_without_a_plain_name_is_refused_in_one_box(displayed: Workspace) 
 def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
     displayed: Workspace, tmp_path: Path
 ) -> None:
+    cached_reads.use_workspace(displayed, PageLimits(export_folders=(tmp_path / "exports",)))
     ids = sorted(displayed.stores.tables.episodes.ids("grade IS NOT NULL"))
     label = displayed.sets.create("tasks", ids, {}).label
     for task, sources in (
@@ -138,10 +140,11 @@ def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
         app.selectbox(key="sets.format").set_value("parquet").run()
         app.selectbox(key="sets.task").set_value(task).run()
         assert ("--task caption" in app.code[0].value) == (task == "caption")
-        app.text_input(key=f"sets.dest.{label}.parquet").set_value(str(tmp_path / task)).run()
+        app.text_input(key=f"sets.dest.{label}.parquet").set_value(task).run()
         app.button(key="sets.export").click().run()
         report = _wait_for_export(label)
         assert (report["task_source"], report["task_sources"]) == (task, sources)
+        assert (tmp_path / "exports" / task).is_dir()
 
 
 def _wait_for_export(label: str) -> dict[str, Json]:

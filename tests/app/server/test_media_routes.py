@@ -17,7 +17,7 @@ def client(workspace: Workspace) -> TestClient:
 
 
 def test_a_video_answers_ranges(client: TestClient, workspace: Workspace) -> None:
-    episode = next(workspace.episodes("dataset = 'metaworld_sawyer'"))
+    episode = next(workspace.stores.tables.episodes.read("dataset = 'metaworld_sawyer'"))
     url = video_url(episode, episode.cameras[0].name)
     part = client.get(url, headers={"Range": "bytes=4-11"})
     assert part.status_code == 206
@@ -27,7 +27,7 @@ def test_a_video_answers_ranges(client: TestClient, workspace: Workspace) -> Non
 
 
 def test_posters_are_of_their_own_episode_and_second(client: TestClient, workspace: Workspace) -> None:
-    episodes = list(workspace.episodes("dataset = 'video'", limit=3))
+    episodes = list(workspace.stores.tables.episodes.read("dataset = 'video'", limit=3))
     urls = [poster_url(episode, "front", second) for episode in episodes for second in (0.0, 2.0)]
     pictures = [client.get(url) for url in urls]
     assert {picture.headers["content-type"] for picture in pictures} == {"image/jpeg"}
@@ -46,7 +46,7 @@ def test_posters_are_of_their_own_episode_and_second(client: TestClient, workspa
     ],
 )
 def test_what_is_not_there_is_404_with_one_line(client: TestClient, workspace: Workspace, path: str) -> None:
-    episode = next(workspace.episodes("dataset = 'video'"))
+    episode = next(workspace.stores.tables.episodes.read("dataset = 'video'"))
     answer = client.get(path.replace("{id}", episode.episode_id))
     assert answer.status_code == 404
     assert len(answer.text.strip().splitlines()) == 1

@@ -42,7 +42,7 @@ def move(workspace: Workspace, old: Path, new: Path) -> int:
 
 
 def sources(workspace: Workspace, where: str = "") -> set[str]:
-    return {episode.source for episode in workspace.episodes(where)}
+    return {episode.source for episode in workspace.stores.tables.episodes.read(where)}
 
 
 def test_the_filter_column_has_the_new_path(workspace: Workspace, source: Path, tmp_path: Path) -> None:
@@ -52,11 +52,11 @@ def test_the_filter_column_has_the_new_path(workspace: Workspace, source: Path, 
 
 
 def test_moves_in_a_row_and_back(workspace: Workspace, source: Path, tmp_path: Path) -> None:
-    before = list(workspace.episodes())
+    before = list(workspace.stores.tables.episodes.read())
     assert move(workspace, source, tmp_path / "second") == 24
     assert move(workspace, tmp_path / "second", tmp_path / "third") == 24
     assert move(workspace, tmp_path / "third", source) == 24
-    assert list(workspace.episodes()) == before
+    assert list(workspace.stores.tables.episodes.read()) == before
 
 
 def test_a_dataset_at_the_old_path_is_another_one(

@@ -373,11 +373,12 @@ def test_an_older_log_under_a_newer_index(workspace: Workspace, complete: Path) 
     _unapplied_annotation(workspace)
     workspace.sync()
     assert workspace.stores.tables.episodes.count("path_length = 7.5") == 1
+    path, settings, folder = workspace.path, workspace.settings, workspace.stores.folder
     workspace.close()
-    shutil.copy(complete / "annotations.sqlite", workspace.stores.folder)
+    shutil.copy(complete / "annotations.sqlite", folder)
     for name in ("annotations.sqlite-wal", "annotations.sqlite-shm"):
-        (workspace.stores.folder / name).unlink(missing_ok=True)
-    reopened = open_workspace(workspace.path, workspace.settings)
+        (folder / name).unlink(missing_ok=True)
+    reopened = open_workspace(path, settings)
     checks = [finding.check for finding in run_checks(reopened.stores, repair=True)]
     assert checks == ["the index is no newer than the log"]
     assert reopened.stores.tables.episodes.count("path_length = 7.5") == 0

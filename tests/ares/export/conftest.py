@@ -23,7 +23,7 @@ MakeSet = Callable[[Workspace, Sequence[Record]], CurationSet]
 @pytest.fixture(scope="session")
 def sample_workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Workspace:
     """Both samples, 12 episodes each, with the set "all" and one per dataset; read only."""
-    ws = open_workspace(str(tmp_path_factory.mktemp("samples") / "ws"))
+    ws = open_workspace(tmp_path_factory.mktemp("samples") / "ws", create=True)
     ingest_paths(ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
     ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
     ws.sets.create("all", ws.stores.tables.episodes.ids(), {"where": ""})
@@ -36,7 +36,7 @@ def sample_workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Pat
 @pytest.fixture
 def empty_workspace(tmp_path: Path) -> Workspace:
     """A workspace without episodes."""
-    return open_workspace(str(tmp_path / "ws"))
+    return open_workspace(tmp_path / "ws", create=True)
 
 
 @pytest.fixture(scope="session")

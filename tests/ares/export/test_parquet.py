@@ -51,7 +51,7 @@ def test_both_samples_come_out_as_rows(sample_workspace: Workspace, tmp_path: Pa
     assert [row["episode_id"] for row in episodes] == list(sample_workspace.sets.ids(selection))
     for row in episodes:
         episode_steps = [step for step in steps if step["episode_id"] == row["episode_id"]]
-        expected = sample_workspace.trajectory(row["episode_id"])
+        expected = sample_workspace.stores.tables.trajectories.get(row["episode_id"])
         assert [step["step"] for step in episode_steps] == list(range(row["num_steps"]))
         np.testing.assert_array_equal([step["timestamp"] for step in episode_steps], expected.timestamps)
         if expected.state is None:

@@ -103,5 +103,5 @@ def test_what_is_no_yaml_and_what_is_not_there(tmp_path: Path) -> None:
         load_rubric(str(bad))
     with pytest.raises(RequestError, match="rubric cannot be read"):
         load_rubric(str(tmp_path / "gone.yaml"))
-    with pytest.raises(RequestError, match=r"no rubric 'captain': there are: caption"):
+    with pytest.raises(RequestError, match=r"no rubric 'captain': did you mean 'caption'"):
         load_rubric("captain")

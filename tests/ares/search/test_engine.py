@@ -43,7 +43,7 @@ def ws(demo_samples: Path, reference_models: Path, tmp_path_factory: pytest.Temp
 )
 def test_text_finds_the_episodes_of_its_task_first(ws: Workspace, text: str, key: str) -> None:
     hits = ws.search(text, limit=4)
-    first = {ws.episode(hit.episode_id).key.rsplit("_", 1)[0] for hit in hits[:2]}
+    first = {ws.stores.tables.episodes.get_episode(hit.episode_id).key.rsplit("_", 1)[0] for hit in hits[:2]}
     assert first == {key}
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert ws.search(text, limit=4) == hits
@@ -51,7 +51,7 @@ def test_text_finds_the_episodes_of_its_task_first(ws: Workspace, text: str, key
 
 def test_by_frames_gives_a_camera_and_a_second_inside_the_episode(ws: Workspace) -> None:
     for hit in ws.search("turn the faucet", by="frames", limit=12):
-        episode = ws.episode(hit.episode_id)
+        episode = ws.stores.tables.episodes.get_episode(hit.episode_id)
         assert hit.camera in {camera.name for camera in episode.cameras}
         assert 0 <= hit.seconds < episode.duration_seconds
         camera, second, score = hit.moments[0]
@@ -74,22 +74,29 @@ def test_an_image_finds_its_own_episode(ws: Workspace, demo_samples: Path, tmp_p
         frame = next(frame for number, frame in enumerate(video.decode(video=0)) if number == 40)
     Image.fromarray(frame.to_ndarray(format="rgb24")).save(tmp_path / "frame.png")
     hits = ws.search(image=str(tmp_path / "frame.png"), limit=2)
-    assert {ws.episode(hit.episode_id).key for hit in hits} == {"shelf-place_000", "shelf-place_009"}
-    with pytest.raises(RequestError, match="image cannot be read"):
+    assert {ws.stores.tables.episodes.get_episode(hit.episode_id).key for hit in hits} == {
+        "shelf-place_000",
+        "shelf-place_009",
+    }
+    with pytest.raises(RequestError, match="the file is no image"):
         ws.search(image=str(demo_samples / "video" / "metadata.jsonl"))
 
 
 def test_like_an_episode_comes_the_other_of_its_task_and_never_itself(ws: Workspace) -> None:
-    (episode_id,) = ws.frame(["episode_id"], "key = 'drawer-close_000'")["episode_id"].to_pylist()
+    (episode_id,) = ws.stores.tables.episodes.read_columns(["episode_id"], "key = 'drawer-close_000'")[
+        "episode_id"
+    ].to_pylist()
     hits = ws.search(like=episode_id, limit=5)
-    assert ws.episode(hits[0].episode_id).key == "drawer-close_009"
+    assert ws.stores.tables.episodes.get_episode(hits[0].episode_id).key == "drawer-close_009"
     assert episode_id not in {hit.episode_id for hit in hits}
 
 
 def test_a_frame_of_an_episode_finds_others_and_never_itself(ws: Workspace) -> None:
-    (episode_id,) = ws.frame(["episode_id"], "key = 'shelf-place_000'")["episode_id"].to_pylist()
+    (episode_id,) = ws.stores.tables.episodes.read_columns(["episode_id"], "key = 'shelf-place_000'")[
+        "episode_id"
+    ].to_pylist()
     hits = ws.search(image=f"{episode_id}/front@2.0", limit=3)
-    assert ws.episode(hits[0].episode_id).key == "shelf-place_009"
+    assert ws.stores.tables.episodes.get_episode(hits[0].episode_id).key == "shelf-place_009"
     assert episode_id not in {hit.episode_id for hit in hits}
     with pytest.raises(RequestError, match="no camera 'back'"):
         ws.search(image=f"{episode_id}/back@2.0")
@@ -98,7 +105,7 @@ def test_a_frame_of_an_episode_finds_others_and_never_itself(ws: Workspace) -> N
 def test_by_meaning_texts_are_ranked_as_their_vectors_and_a_filter_loses_none(ws: Workspace) -> None:
     text = "shut the tray of the cabinet"
     hits = ws.search(text, by="meaning", limit=12)
-    texts = sorted({episode.instruction for episode in ws.episodes()})
+    texts = sorted({episode.instruction for episode in ws.stores.tables.episodes.read()})
     model = load_encoder(choose_space(ws.stores))
     scores = dict(zip(texts, model.encode_texts(texts) @ model.encode_texts([text])[0], strict=True))
     assert len(hits) == 12
@@ -106,7 +113,12 @@ def test_by_meaning_texts_are_ranked_as_their_vectors_and_a_filter_loses_none(ws
     assert hits[0].instruction == max(texts, key=lambda text: scores[text])
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     narrow = ws.search(text, by="meaning", where="key LIKE 'basketball%'")
-    assert [hit for hit in hits if ws.episode(hit.episode_id).key.startswith("basketball")] == narrow
+    assert [
+        (hit.episode_id, hit.score)
+        for hit in hits
+        if ws.stores.tables.episodes.get_episode(hit.episode_id).key.startswith("basketball")
+    ] == [(hit.episode_id, hit.score) for hit in narrow]
+    assert narrow[0].relevance == 1.0
 
 
 @pytest.mark.parametrize(
@@ -134,15 +146,19 @@ def test_a_fusion_is_the_sum_of_what_its_parts_say(ws: Workspace, by: str, where
 
 def test_what_is_asked_takes_no_place_of_an_answer(ws: Workspace) -> None:
     """One result is wanted, and both of the nearest two were asked themselves."""
-    first, second = ws.frame(["episode_id"], "key LIKE 'drawer-close%'")["episode_id"].to_pylist()
+    first, second = ws.stores.tables.episodes.read_columns(["episode_id"], "key LIKE 'drawer-close%'")[
+        "episode_id"
+    ].to_pylist()
     (hit,) = ws.search(like=first, image=f"{second}/front@1.0", by="frames", limit=1)
     assert hit.episode_id not in {first, second}
 
 
 def test_a_text_and_an_episode_are_answered_together(ws: Workspace) -> None:
-    (drawer,) = ws.frame(["episode_id"], "key = 'drawer-close_000'")["episode_id"].to_pylist()
+    (drawer,) = ws.stores.tables.episodes.read_columns(["episode_id"], "key = 'drawer-close_000'")[
+        "episode_id"
+    ].to_pylist()
     hits = ws.search("basketball into the hoop", like=drawer, limit=6)
-    tasks = {ws.episode(hit.episode_id).key.rsplit("_", 1)[0] for hit in hits}
+    tasks = {ws.stores.tables.episodes.get_episode(hit.episode_id).key.rsplit("_", 1)[0] for hit in hits}
     assert {"basketball", "drawer-close"} <= tasks
 
 
@@ -177,7 +193,7 @@ def test_motion_finds_the_same_task_across_what_was_recorded_of_one_robot(
     ingest_paths(
         ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0, dataset="again"), quiet=True
     )
-    first = next(ws.episodes("dataset <> 'again'"))
+    first = next(ws.stores.tables.episodes.read("dataset <> 'again'"))
     with pytest.raises(RequestError, match="annotate motion"):
         ws.search(like=first.episode_id, by="state")
     annotate(ws.stores, ["motion"], Options(settings=ws.settings), quiet=True)
@@ -186,7 +202,10 @@ def test_motion_finds_the_same_task_across_what_was_recorded_of_one_robot(
         assert (best[0].dataset, best[0].instruction) == ("again", first.instruction)
         assert best[0].score > best[1].score
     filtered = ws.search(like=first.episode_id, by="state", where="success", limit=30)
-    assert all(ws.episode(hit.episode_id).success for hit in filtered) and len(filtered) < 23
+    assert (
+        all(ws.stores.tables.episodes.get_episode(hit.episode_id).success for hit in filtered)
+        and len(filtered) < 23
+    )
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_sets_annotators_and_pages_choose_the_same(
         elif listed:
             with pytest.raises(RequestError, match="are not among the episodes"):
                 list(select_episodes(ws.stores, where=filter_.sql, ids=listed)[0])
-        assert {episode.episode_id for episode in ws.episodes(filter_.sql)} == expected
+        assert {episode.episode_id for episode in ws.stores.tables.episodes.read(filter_.sql)} == expected
         (estimate,) = estimate_cost(ws.stores, ["motion"], Options(settings=ws.settings), filter_.sql)
         assert estimate.planned == len(expected)
 
@@ -359,10 +359,10 @@ def test_a_mixture_is_the_sum_of_its_ranks(
     like = str(workspace.ids[workspace.frame_keys[100][0]])
     for ws in workspace.workspaces:
         where = f"({filter_.sql}) AND episode_id <> '{like}'"
-        options: dict[str, object] = {"like": like, "where": where, "space": "exact"}
+        options: dict[str, str] = {"like": like, "where": where, "space": "exact"}
         fused = ws.search(text, by=f"frames={frame_weight},state", limit=limit, **options)
         scores: dict[str, float] = {}
-        searches: list[tuple[str, dict[str, object], float]] = [
+        searches: list[tuple[str, dict[str, str], float]] = [
             ("", options | {"by": "frames"}, frame_weight),
             ("", options | {"by": "state"}, 1),
         ]

@@ -76,11 +76,19 @@ def simulated(
 
 @pytest.mark.parametrize(("by", "minimum"), [("frames", 0.9), ("captions", 0.9), ("", 0.9)])
 def test_simulated_tasks_by_looks_words_and_both(simulated: Workspace, by: str, minimum: float) -> None:
-    hit_rate = _hit_rate(simulated, META_WORLD, by, lambda episode_id: simulated.episode(episode_id).key)
+    hit_rate = _hit_rate(simulated, META_WORLD, by, lambda episode_id: simulated.episodes[episode_id].key)
     assert hit_rate >= minimum
 
 
 def test_real_rollouts_by_their_words(shared_data: Path, tmp_path: Path) -> None:
     ws = open_workspace(str(tmp_path / "w"), settings_from_environment({}))
     ingest_paths(ws.stores, [str(shared_data / "openvla_rollout_videos")], quiet=True)
-    assert _hit_rate(ws, OPEN_VLA, "captions", lambda episode_id: ws.episode(episode_id).instruction) == 1.0
+    assert (
+        _hit_rate(
+            ws,
+            OPEN_VLA,
+            "captions",
+            lambda episode_id: ws.stores.tables.episodes.get_episode(episode_id).instruction,
+        )
+        == 1.0
+    )

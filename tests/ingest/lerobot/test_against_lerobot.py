@@ -109,7 +109,7 @@ def test_images_that_lerobot_itself_wrote(tmp_path: Path) -> None:
 
 
 def test_our_export(demo_samples: Path, tmp_path: Path) -> None:
-    ws = open_workspace(str(tmp_path / "ws"))
+    ws = open_workspace(tmp_path / "ws", create=True)
     ingest_paths(ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
     export_lerobot(
         ws.stores,

@@ -121,7 +121,7 @@ def opened(path: Path) -> Workspace:
 
 
 def cameras(ws: Workspace) -> list[MediaRef]:
-    episodes = sorted(ws.episodes(), key=lambda episode: int(episode.key))
+    episodes = sorted(ws.stores.tables.episodes.read(), key=lambda episode: int(episode.key))
     return [episode.camera("front").media for episode in episodes]
 
 

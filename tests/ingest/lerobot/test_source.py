@@ -144,7 +144,7 @@ def test_gr1_parts_of_modality_and_what_its_info_gets_wrong(shared_data: Path) -
 
 
 def test_our_export_comes_back(demo_samples: Path, tmp_path: Path) -> None:
-    ws = open_workspace(str(tmp_path / "ws"))
+    ws = open_workspace(tmp_path / "ws", create=True)
     ingest_paths(ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
     frozen_set = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
     export_lerobot(ws.stores, frozen_set, tmp_path / "out", lambda count: None)
@@ -153,8 +153,8 @@ def test_our_export_comes_back(demo_samples: Path, tmp_path: Path) -> None:
     records = [item.load() for item in source.items]
     assert len(records) == 12
     for record in records:
-        episode = ws.episode(str(record.episode.metadata["ares/episode_id"]))
-        signals = ws.trajectory(episode.episode_id)
+        episode = ws.stores.tables.episodes.get_episode(str(record.episode.metadata["ares/episode_id"]))
+        signals = ws.stores.tables.trajectories.get(episode.episode_id)
         assert record.warnings == ()
         for name in ("instruction", "num_steps", "rate_hz", "state_names", "action_names", "success"):
             assert getattr(record.episode, name) == getattr(episode, name), name
@@ -178,7 +178,7 @@ def test_ingest_into_a_workspace_counts_every_episode(shared_data: Path, tmp_pat
     if entered:
         ingesters.add("lerobot", lerobot)  # type: ignore[arg-type]
     try:
-        ws = open_workspace(str(tmp_path / "ws"))
+        ws = open_workspace(tmp_path / "ws", create=True)
         folder = str(shared_data / "so101_chess_lerobot_v21")
         loaded = ingest_paths(ws.stores, [folder], quiet=True)
         assert (loaded.counts.planned, loaded.counts.kept) == (5, 3)

@@ -24,7 +24,7 @@ def both(source: Path, folder: Path) -> list[tuple[float, Camera, Camera]]:
     for media in ("reference", "copy"):
         ws = open_workspace(str(folder / media), settings_from_environment({}))
         ingest_paths(ws.stores, [str(source)], media=media, quiet=True)
-        episodes.append(sorted(ws.episodes(), key=lambda episode: episode.episode_id))
+        episodes.append(sorted(ws.stores.tables.episodes.read(), key=lambda episode: episode.episode_id))
     pairs = zip(*episodes, strict=True)
     return [
         (original.duration_seconds, *cameras)

@@ -156,7 +156,10 @@ def test_facts_of_another_job_between_ours_are_applied_too(
 
 def test_what_the_checks_found_stands_in_the_rows_and_in_the_log(ws: Workspace, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(make_folder(tmp_path, "old"))], format="numbered", quiet=True)
-    rows = {row["episode_id"]: row for row in ws.frame(["episode_id", "quality_findings"]).to_pylist()}
+    rows = {
+        row["episode_id"]: row
+        for row in ws.stores.tables.episodes.read_columns(["episode_id", "quality_findings"]).to_pylist()
+    }
     annotations = ws.stores.annotations.find_annotations(list(rows))
     assert len(annotations) == RECORDS
     assert all(

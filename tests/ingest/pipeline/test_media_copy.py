@@ -72,14 +72,14 @@ def test_frames_of_a_moved_workspace_without_its_source(images: Path, tmp_path: 
     seconds = [*np.random.default_rng(0).uniform(-0.2, STEPS / 7 + 0.2, 60), *(k / 7 for k in range(STEPS))]
     expected = {
         (episode.episode_id, camera.name): [number_in(frame) for frame in frames_at(camera.media, seconds)]
-        for episode in by_reference.episodes()
+        for episode in by_reference.stores.tables.episodes.read()
         for camera in episode.cameras
     }
     shutil.rmtree(images)
     (tmp_path / "copy").rename(tmp_path / "moved")
     moved = open_at(tmp_path / "moved")
     actual = {}
-    for episode in moved.episodes():
+    for episode in moved.stores.tables.episodes.read():
         for camera in episode.cameras:
             pictures = frames_at(camera.media, seconds)
             assert pictures.shape[1:] == (camera.height, camera.width, 3)
@@ -94,7 +94,7 @@ def test_play_and_export_without_the_source(images: Path, tmp_path: Path) -> Non
     ws = open_at(tmp_path / "ws")
     ingest_paths(ws.stores, [str(images)], IngestOptions(rate_hz=5.0), media="copy", quiet=True)
     shutil.rmtree(images)
-    episode = next(iter(ws.episodes()))
+    episode = next(iter(ws.stores.tables.episodes.read()))
     assert browser_video(episode.camera("front").media, "h264", ws.stores.media_cache) == Path(
         episode.camera("front").media.uri
     )
@@ -111,7 +111,8 @@ def test_swapped_colours_come_out_right(images: Path, tmp_path: Path) -> None:
     ingest_paths(by_reference.stores, [str(images)], options, quiet=True)
     ingest_paths(ws.stores, [str(images)], options, media="copy", quiet=True)
     original, copied = (
-        next(iter(workspace.episodes())).camera("front").media for workspace in (by_reference, ws)
+        next(iter(workspace.stores.tables.episodes.read())).camera("front").media
+        for workspace in (by_reference, ws)
     )
     assert (original.channels, copied.channels) == ("bgr", "rgb")
     first, second = (frames_at(media, [1.0])[0].mean(axis=(0, 1)) for media in (original, copied))
@@ -160,7 +161,9 @@ def test_what_is_there_by_reference_stays_so(images: Path, tmp_path: Path) -> No
     ingest_paths(ws.stores, [str(images)], IngestOptions(rate_hz=5.0), limit=1, quiet=True)
     report = ingest_paths(ws.stores, [str(images)], IngestOptions(rate_hz=5.0), media="copy", quiet=True)
     assert (report.counts.kept, report.counts.already) == (2, 1)
-    kinds = sorted(camera.media.kind for episode in ws.episodes() for camera in episode.cameras)
+    kinds = sorted(
+        camera.media.kind for episode in ws.stores.tables.episodes.read() for camera in episode.cameras
+    )
     assert kinds == ["mp4"] * 4 + ["tfrecord"] * 2
     again = ingest_paths(ws.stores, [str(images)], IngestOptions(rate_hz=5.0), media="copy", quiet=True)
     assert (again.counts.already, again.copied_bytes) == (3, 0)
@@ -224,7 +227,7 @@ def test_doctor_removes_what_nobody_names_and_tells_what_is_gone(images: Path, t
     (unfinished / "front.mp4").write_bytes(b"half")
     (finding,) = run_checks(ws.stores, repair=True)
     assert finding.repaired and not unfinished.exists()
-    front = next(iter(ws.episodes())).camera("front").media
+    front = next(iter(ws.stores.tables.episodes.read())).camera("front").media
     assert len(list(all_frames(front))) == STEPS
     Path(front.uri).write_bytes(b"cut")
     (finding,) = run_checks(ws.stores, repair=True)

@@ -9,7 +9,7 @@ from ares.errors import AresError, SourceError
 from ingest.base import Item
 from ingest.pipeline.identity import IdentityConflict
 from ingest.pipeline.outcome import ItemOutcome, rejected_duplicate
-from ingest.pipeline.plan import Action, plan_item
+from ingest.pipeline.plan import ItemAction, plan_item
 from ingest.pipeline.read import RecordIdentity, read_records
 
 
@@ -24,32 +24,32 @@ STORED = RecordIdentity("hash", "old file")
 @pytest.mark.parametrize(
     ("seen", "stored_ids", "unmoved", "action"),
     [
-        ([], [], None, Action.READ),
-        (["b"], ["b"], None, Action.READ),
-        (["b"], ["b"], True, Action.READ),
-        (["b"], ["b"], False, Action.READ),
+        ([], [], None, ItemAction.READ),
+        (["b"], ["b"], None, ItemAction.READ),
+        (["b"], ["b"], True, ItemAction.READ),
+        (["b"], ["b"], False, ItemAction.READ),
         # The first stored item is compared, to learn whether the source has moved.
-        ([], ["a"], None, Action.COMPARE),
-        ([], ["a"], False, Action.COMPARE),
-        ([], ["a"], True, Action.SKIP),
-        (["a"], [], None, Action.REJECT_DUPLICATE),
+        ([], ["a"], None, ItemAction.COMPARE),
+        ([], ["a"], False, ItemAction.COMPARE),
+        ([], ["a"], True, ItemAction.SKIP),
+        (["a"], [], None, ItemAction.REJECT_DUPLICATE),
         # A duplicate is rejected, whether its id is stored or not.
-        (["a"], ["a"], None, Action.REJECT_DUPLICATE),
-        (["a"], ["a"], False, Action.REJECT_DUPLICATE),
-        (["a"], ["a"], True, Action.REJECT_DUPLICATE),
+        (["a"], ["a"], None, ItemAction.REJECT_DUPLICATE),
+        (["a"], ["a"], False, ItemAction.REJECT_DUPLICATE),
+        (["a"], ["a"], True, ItemAction.REJECT_DUPLICATE),
     ],
 )
 def test_the_action_of_an_item(
-    seen: list[str], stored_ids: list[str], unmoved: bool | None, action: Action
+    seen: list[str], stored_ids: list[str], unmoved: bool | None, action: ItemAction
 ) -> None:
     assert plan_item(ITEM, seen=set(seen), stored_ids=set(stored_ids), unmoved=unmoved) is action
 
 
 @pytest.mark.parametrize(
     ("action", "is_unread"),
-    [(Action.READ, True), (Action.COMPARE, True), (Action.SKIP, False)],
+    [(ItemAction.READ, True), (ItemAction.COMPARE, True), (ItemAction.SKIP, False)],
 )
-def test_items_to_read_or_compare_go_to_a_reader(action: Action, is_unread: bool) -> None:
+def test_items_to_read_or_compare_go_to_a_reader(action: ItemAction, is_unread: bool) -> None:
     assert ItemOutcome(ITEM, action).is_unread is is_unread
 
 
@@ -62,30 +62,40 @@ def test_a_duplicate_fails_without_being_read() -> None:
 @pytest.mark.parametrize(
     ("result", "action", "error", "warning"),
     [
-        (STORED, Action.SKIP, "", ""),
-        (RecordIdentity("hash", "new file"), Action.SKIP, "", ""),
-        (RecordIdentity("other", "new file"), Action.COMPARE, "another record has this identity already", ""),
-        (RecordIdentity("other", "old file"), Action.COMPARE, "another record has this identity already", ""),
+        (STORED, ItemAction.SKIP, "", ""),
+        (RecordIdentity("hash", "new file"), ItemAction.SKIP, "", ""),
+        (
+            RecordIdentity("other", "new file"),
+            ItemAction.COMPARE,
+            "another record has this identity already",
+            "",
+        ),
+        (
+            RecordIdentity("other", "old file"),
+            ItemAction.COMPARE,
+            "another record has this identity already",
+            "",
+        ),
         (
             SourceError("record is broken", ""),
-            Action.SKIP,
+            ItemAction.SKIP,
             "",
             "already stored, but its source cannot be read",
         ),
     ],
 )
 def test_an_item_is_compared_by_its_content(
-    result: RecordIdentity | AresError, action: Action, error: str, warning: str
+    result: RecordIdentity | AresError, action: ItemAction, error: str, warning: str
 ) -> None:
-    outcome = ItemOutcome(ITEM, Action.COMPARE)
+    outcome = ItemOutcome(ITEM, ItemAction.COMPARE)
     outcome.set_read(result, STORED)
-    assert outcome.action is action and not (action is Action.SKIP and outcome.is_unread)
+    assert outcome.action is action and not (action is ItemAction.SKIP and outcome.is_unread)
     assert (outcome.result.reason if isinstance(outcome.result, IdentityConflict) else "") == error
     assert outcome.warning.startswith(warning) and bool(outcome.warning) == bool(warning)
 
 
 def test_a_record_that_cannot_be_read_ends_with_its_error() -> None:
-    outcome = ItemOutcome(ITEM, Action.READ)
+    outcome = ItemOutcome(ITEM, ItemAction.READ)
     (result,) = read_records([outcome.load])
     outcome.set_read(result, None)
     assert not outcome.is_unread and str(outcome.result) == "record is broken: here"

@@ -72,7 +72,9 @@ def workspace_state(ws: Workspace) -> dict[str, Any]:
         for episode_id, signals in ws.stores.tables.trajectories.read(ids)
     }
     failures = [(key, value["reason"], value["detail"]) for key, value in _documents(ws)]
-    rows = sorted(ws.frame(columns).to_pylist(), key=lambda row: str(row["episode_id"]))
+    rows = sorted(
+        ws.stores.tables.episodes.read_columns(columns).to_pylist(), key=lambda row: str(row["episode_id"])
+    )
     annotations = sorted(
         (annotation.annotation_id, annotation.subject, json.dumps(annotation.value, sort_keys=True))
         for annotation in ws.stores.annotations.find_annotations(ids)

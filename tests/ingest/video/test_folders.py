@@ -309,7 +309,7 @@ def test_odd_names_hidden_files_and_links_in_a_circle(folder: Any, tmp_path: Pat
     (root / "zero.mp4").touch()
     ws = open_workspace(str(tmp_path / "ws"), settings_from_environment({}))
     report = ingest_paths(ws.stores, [str(root)], quiet=True).counts
-    stored_keys = {episode.key for episode in ws.episodes()}
+    stored_keys = {episode.key for episode in ws.stores.tables.episodes.read()}
     assert stored_keys == {*names, "linked/far.mp4"} - {"UPPER.MP4"}
     reasons = {failure["reason"]: failure["count"] for failure in cast("Any", report.to_json()["failures"])}
     assert reasons == {
@@ -317,7 +317,7 @@ def test_odd_names_hidden_files_and_links_in_a_circle(folder: Any, tmp_path: Pat
         "video file is cut": 1,
         "video file is empty": 1,
     }
-    for episode in ws.episodes():
+    for episode in ws.stores.tables.episodes.read():
         assert frames_at(episode.cameras[0].media, [0.5]).shape == (1, 32, 48, 3)
 
 

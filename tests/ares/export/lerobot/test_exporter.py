@@ -101,7 +101,7 @@ def test_signals_are_exported_exactly(
     data, episode_rows = rows(folder), rows(folder, "meta/episodes")
     for row in episode_rows:
         steps = data[row["dataset_from_index"] : row["dataset_to_index"]]
-        expected = sample_workspace.trajectory(row["ares/episode_id"])
+        expected = sample_workspace.stores.tables.trajectories.get(row["ares/episode_id"])
         assert expected.state and expected.action and expected.reward is not None
         np.testing.assert_array_equal(
             np.array([step["observation.state"] for step in steps], np.float32), expected.state.values
@@ -153,7 +153,7 @@ def test_pictures_are_those_of_the_source(
     folder = full_export[1] / dataset
     episode_rows = rows(folder, "meta/episodes")
     for row in (episode_rows[0], episode_rows[7]):
-        episode = sample_workspace.episode(row["ares/episode_id"])
+        episode = sample_workspace.stores.tables.episodes.get_episode(row["ares/episode_id"])
         for camera in episode.cameras:
             frames = stored_frames(folder, row, f"observation.images.{camera.name}")
             source = list(all_frames(camera.media))

@@ -44,7 +44,10 @@ def digest(values: NDArray[np.float32]) -> str:
 def check(ws: Workspace, opened: dict[str, Any], frames: Path, least_psnr: float) -> None:
     """Every episode with its task, its exact signals, and pictures near the source's."""
     for entry in opened["episode"]:
-        episode, trajectory = ws.episode(entry["id"]), ws.trajectory(entry["id"])
+        episode, trajectory = (
+            ws.stores.tables.episodes.get_episode(entry["id"]),
+            ws.stores.tables.trajectories.get(entry["id"]),
+        )
         assert (entry["length"], entry["task"]) == (episode.num_steps, episode.instruction)
         for name, signal in {"observation.state": trajectory.state, "action": trajectory.action}.items():
             assert (f"{name}_sha256" in entry) == (signal is not None)
@@ -53,7 +56,7 @@ def check(ws: Workspace, opened: dict[str, Any], frames: Path, least_psnr: float
     pictures = np.load(frames)
     for name in pictures.files:
         id, key, step = name.split("|")
-        episode = ws.episode(id)
+        episode = ws.stores.tables.episodes.get_episode(id)
         camera = episode.camera(key.removeprefix("observation.images."))
         source = frames_at(camera.media, [int(step) / episode.rate_hz])[0].astype(np.float64)
         error = np.mean((pictures[name] - source) ** 2)
@@ -89,7 +92,7 @@ def test_lerobot_opens_both_halves_of_a_mixed_set(sample_workspace: Workspace, t
 
 
 def test_lerobot_opens_the_real_bridge_sample(shared_data: Path, tmp_path: Path) -> None:
-    ws = open_workspace(str(tmp_path / "ws"))
+    ws = open_workspace(tmp_path / "ws", create=True)
     ingest_paths(ws.stores, [str(shared_data / "bridge_rlds")], quiet=True)
     selection = ws.sets.create("bridge", ws.stores.tables.episodes.ids("duplicate_of IS NULL"), {})
     report = export_lerobot(ws.stores, selection, tmp_path / "out", lambda count: None)

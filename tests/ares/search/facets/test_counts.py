@@ -145,7 +145,7 @@ def _update(ws: Workspace, rows: Sequence[Row]) -> None:
 
 
 def _check(ws: Workspace, where: str, is_expected: Callable[[Row], bool | None]) -> None:
-    rows = ws.frame([*_TYPES, "grade", "dataset", "num_steps"])
+    rows = ws.stores.tables.episodes.read_columns([*_TYPES, "grade", "dataset", "num_steps"])
     row_dicts = [dict(zip(rows.column_names, row, strict=True)) for row in _rows(rows)]
     matching = [row for row in row_dicts if is_expected(row)]
     assert ws.stores.tables.episodes.count(where) == len(matching)

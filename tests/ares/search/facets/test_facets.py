@@ -51,7 +51,7 @@ def ws(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 )
 def test_every_facet_equals_a_count_by_hand(ws: Workspace, where: str) -> None:
     facets = compute_facets(ws.stores, where)
-    rows = ws.frame([facet.column for facet in facets], where)
+    rows = ws.stores.tables.episodes.read_columns([facet.column for facet in facets], where)
     assert {"dataset", "ingested", "objects", "odd", "words", "nothing", "never"} <= {
         facet.column for facet in facets
     }
@@ -96,7 +96,7 @@ def test_columns_of_too_many_values_are_streamed(
     monkeypatch.setattr(encodings, limit, 200)
     fresh = open_workspace(ws.path, Settings())
     facets = {facet.column: facet for facet in compute_facets(fresh.stores, "num_steps > 100")}
-    rows = ws.frame(["words", "objects", "dataset"], "num_steps > 100")
+    rows = ws.stores.tables.episodes.read_columns(["words", "objects", "dataset"], "num_steps > 100")
     _same_counts(facets["objects"], rows["objects"].to_pylist())
     _same_counts(facets["dataset"], rows["dataset"].to_pylist())
     word_counts = Counter(rows["words"].to_pylist())
@@ -109,7 +109,9 @@ def test_lists_of_too_many_items_are_streamed(ws: Workspace, monkeypatch: pytest
     monkeypatch.setattr(encodings, "_MAX_VALUES", 5)
     monkeypatch.setattr(encodings, "_MAX_ITEMS", 0)
     (facet,) = compute_facets(open_workspace(ws.path, Settings()).stores, "num_steps > 100", ["objects"])
-    _same_counts(facet, ws.frame(["objects"], "num_steps > 100")["objects"].to_pylist())
+    _same_counts(
+        facet, ws.stores.tables.episodes.read_columns(["objects"], "num_steps > 100")["objects"].to_pylist()
+    )
 
 
 def test_a_hundred_columns_without_values(tmp_path: Path) -> None:
@@ -141,7 +143,7 @@ def test_edges_stay_when_the_filter_changes_and_follow_the_table(ws: Workspace) 
     (unfiltered,) = compute_facets(ws.stores, columns=["num_steps"])
     (filtered,) = compute_facets(ws.stores, "num_steps > 390", ["num_steps"])
     assert filtered.edges == unfiltered.edges
-    episode_id = ws.frame(["episode_id"], limit=1)["episode_id"]
+    episode_id = ws.stores.tables.episodes.read_columns(["episode_id"], limit=1)["episode_id"]
     ws.stores.tables.episodes.set_values(pa.table({"episode_id": episode_id, "weight": pa.array([2.5])}))
     (weight,) = compute_facets(ws.stores, columns=["weight"])
     assert (weight.histogram, weight.missing) == ((1,), _MANY - 1)

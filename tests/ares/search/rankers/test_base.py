@@ -68,7 +68,9 @@ def test_a_default_search_leaves_out_a_ranker_without_data(name: str, ws: Worksp
 def test_a_ranker_of_another_package_is_used_by_its_name(ws: Workspace) -> None:
     rankers.add("length", LengthRanker)
     hits = ws.search("anything", by="length", limit=3)
-    longest = sorted(ws.frame(["num_steps"])["num_steps"].to_pylist(), reverse=True)[:3]
+    longest = sorted(
+        ws.stores.tables.episodes.read_columns(["num_steps"])["num_steps"].to_pylist(), reverse=True
+    )[:3]
     assert [hit.score for hit in hits] == longest
     filtered = ws.search("anything", by="length", where="success", limit=100)
     assert len(filtered) == ws.stores.tables.episodes.count("success")
@@ -80,7 +82,7 @@ def test_a_ranker_of_another_package_is_used_by_its_name(ws: Workspace) -> None:
 
 def test_scores_of_several_rankers_are_fused(ws: Workspace, tmp_path: Path) -> None:
     rankers.add("length", LengthRanker)
-    text = ws.frame(["instruction"], limit=1)["instruction"][0].as_py()
+    text = ws.stores.tables.episodes.read_columns(["instruction"], limit=1)["instruction"][0].as_py()
     fused = ws.search(text, by="length=2,captions", limit=50)
     by_length = [hit.episode_id for hit in ws.search(text, by="length", limit=100)]
     by_captions = [hit.episode_id for hit in ws.search(text, by="captions", limit=100)]

@@ -81,7 +81,7 @@ def _by_numpy(
     ]
     rows += [
         (row["episode_id"], row["instruction"], 0.0)
-        for row in ws.frame(["episode_id", "instruction"]).to_pylist()
+        for row in ws.stores.tables.episodes.read_columns(["episode_id", "instruction"]).to_pylist()
     ]
     best: dict[str, tuple[float, float]] = {}
     for episode, text, second in rows:

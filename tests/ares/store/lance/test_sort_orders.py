@@ -95,7 +95,7 @@ def test_an_index_changes_no_answer_also_of_rows_written_after_it(ws: Workspace,
     table = ws.stores.tables.episodes
     indexed = {name for index in table.snapshot()._dataset.describe_indices() for name in index.field_names}
     assert {"episode_id", "dataset", "grade"} <= indexed
-    rows = ws.frame(["episode_id", "grade"]).to_pylist()
+    rows = ws.stores.tables.episodes.read_columns(["episode_id", "grade"]).to_pylist()
     changed_rows = random.Random(0).sample(rows, 500)
     ids = [row["episode_id"] for row in changed_rows]
     grades = ["unsure" if number % 2 else None for number in range(500)]

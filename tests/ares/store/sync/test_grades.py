@@ -40,7 +40,7 @@ def test_an_accepted_episode_shows_the_caption_that_was_accepted(
 
     # A column exists from the first maker on that declares it.
     names = {"caption", "acceptable"} & stores.tables.episodes.columns().keys()
-    rows = workspace.frame(["episode_id", *sorted(names)]).to_pylist()
+    rows = workspace.stores.tables.episodes.read_columns(["episode_id", *sorted(names)]).to_pylist()
     log = [annotation for _, annotation in stores.annotations.read()]
     captions = {annotation.annotation_id: annotation for annotation in log if annotation.name == "caption"}
     segments = set(stores.tables.segments.read()["annotation_id"].to_pylist())

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import ares
 from ares.store.database import open_tables
 from ares.store.vectors import Moment, VectorTable, maintenance, recall
-from ares.summary import describe_workspace
+from ares.summary import workspace_status
 from ares.workspace import Workspace
 
 _DIM, _FRAMES, _EPISODES = 32, 20, 600
@@ -223,13 +223,13 @@ def test_compaction_and_deletion_move_rows_but_lose_none(tmp_path: Path) -> None
 
 
 def _status(ws: Workspace) -> dict[str, Any]:
-    document: Any = describe_workspace(ws.stores)
+    document: Any = workspace_status(ws.stores).to_json()
     state: dict[str, Any] = document["tables"]["vectors/clip"]
     return state
 
 
 def test_a_job_tells_what_it_indexes_and_the_status_shows_what_was_measured(tmp_path: Path) -> None:
-    ws = ares.open(str(tmp_path / "ws"))
+    ws = ares.open(tmp_path / "ws", create=True)
     scenes = SceneTable(Path(ws.stores.folder, "lance"), 100)
     messages: list[str] = []
     ws.stores.tables.refresh_indexes(messages.append)

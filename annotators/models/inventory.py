@@ -1,0 +1,183 @@
+"""Lists the models that the settings name: what they are, how large, and whether they are on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from annotators.models.known_models import find_family, known_model, open_clip_hub_id
+from annotators.models.remote_check import check_hub, check_server
+from annotators.models.weights import ModelFiles, files_in_cache, files_in_folder
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.settings import Settings
+
+Role = Literal["embed", "caption", "judge"]
+# Where a model is: on this machine, on the hub, behind a server, part of ARES, or nowhere.
+ModelState = Literal["here", "to be fetched", "server", "built in", "missing", "unknown"]
+# Activations and the cache of attention need about this much more memory than the weights.
+_MEMORY_FACTOR = 1.2
+_BYTES_PER_WEIGHT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDescription:
+    """A model that the settings name.
+
+    Attributes:
+        role: What it is for.
+        spec: Its spec, as in the settings.
+        state: Where it is.
+        family: Its family ("qwen"), or "".
+        language_model: Family of its language model, or "" when not known or without one.
+        parameters: Number of weights, or None when not known.
+        disk_bytes: Size of its weights on disk, or None when not known.
+        memory_bytes: Memory of a GPU that it needs with 16-bit weights, or None when not known.
+        licence: Licence of the weights, or "" when not known.
+        location: Folder, hub id or URL.
+        check: What the hub or the server says of it, or "" when it was not asked.
+    """
+
+    role: Role
+    spec: str
+    state: ModelState
+    family: str = ""
+    language_model: str = ""
+    parameters: int | None = None
+    disk_bytes: int | None = None
+    memory_bytes: int | None = None
+    licence: str = ""
+    location: str = ""
+    check: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """One entry of `ares models --json`."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def describe_models(settings: Settings, check: bool = False) -> list[ModelDescription]:
+    """The models of `embed`, `caption` and `grade`; nothing is loaded.
+
+    Args:
+        settings: Names the models.
+        check: Ask servers and the hub, which needs the network; otherwise only this machine is searched.
+    """
+    specs: tuple[tuple[Role, str], ...] = (
+        ("embed", settings.embed_model),
+        ("caption", settings.caption_model),
+        ("judge", settings.judge_model),
+    )
+    models = [describe_model(role, spec) for role, spec in specs]
+    if not check:
+        return models
+    return [replace(model, check=_check(model, settings.openai_api_key)) for model in models]
+
+
+def describe_model(role: Role, spec: str) -> ModelDescription:
+    """The model of one spec, by its files on this machine and by its name."""
+    kind, _, rest = spec.partition(":")
+    if kind in ("stub", "hash") and rest:
+        return ModelDescription(role=role, spec=spec, state="built in")
+    if kind == "openai" and "@" in rest:
+        name, _, url = rest.rpartition("@")
+        family = find_family(name)
+        return ModelDescription(
+            role=role,
+            spec=spec,
+            state="server",
+            family=family.name,
+            language_model=family.language_model,
+            location=url,
+        )
+    if role == "embed" or kind == "clip":
+        return _describe_clip(role, spec)
+    if kind == "hf" and rest:
+        folder = Path(rest).expanduser()
+        if folder.is_dir():
+            return _describe_folder(role, spec, folder)
+        return _describe_hub_model(role, spec, rest)
+    return ModelDescription(role=role, spec=spec, state="unknown")
+
+
+def shared_language_model(models: list[ModelDescription]) -> str:
+    """The family of language models that the captioner and the judge have in common, or ""."""
+    by_role = {model.role: model.language_model for model in models}
+    captioner, judge = by_role.get("caption", ""), by_role.get("judge", "")
+    return captioner if captioner == judge else ""
+
+
+def _check(model: ModelDescription, key: str) -> str:
+    """What the server or the hub says of a model; "" where there is nobody to ask."""
+    if model.state == "server":
+        return check_server(model.spec.partition(":")[2].rpartition("@")[0], model.location, key)
+    return check_hub(model.location) if model.state == "to be fetched" else ""
+
+
+def _describe_clip(role: Role, spec: str) -> ModelDescription:
+    name = spec.removeprefix("clip:")
+    kind, _, rest = name.partition(":")
+    if kind == "local-dir":
+        model = _describe_folder(role, spec, Path(rest).expanduser())
+    elif kind == "hf-hub" or open_clip_hub_id(name):
+        model = _describe_hub_model(role, spec, rest if kind == "hf-hub" else open_clip_hub_id(name))
+    else:
+        model = ModelDescription(role=role, spec=spec, state="unknown")
+    # Its weights are loaded with 32 bits, and it has no language model that could judge.
+    memory_bytes = None if model.disk_bytes is None else round(model.disk_bytes * _MEMORY_FACTOR)
+    return replace(model, family="clip", language_model="", memory_bytes=memory_bytes)
+
+
+def _describe_folder(role: Role, spec: str, folder: Path) -> ModelDescription:
+    files = files_in_folder(folder)
+    if files is None:
+        return ModelDescription(role=role, spec=spec, state="missing", location=str(folder))
+    return _describe_files(role, spec, files, folder.resolve().name)
+
+
+def _describe_hub_model(role: Role, spec: str, hub_id: str) -> ModelDescription:
+    files = files_in_cache(hub_id)
+    if files is not None:
+        return _describe_files(role, spec, files, hub_id)
+    family, known = find_family(hub_id), known_model(hub_id)
+    model = ModelDescription(
+        role=role,
+        spec=spec,
+        state="to be fetched",
+        family=family.name,
+        language_model=family.language_model,
+        location=hub_id,
+    )
+    if known is None:
+        return model
+    parameters = round(known.parameters)
+    return replace(
+        model,
+        parameters=parameters,
+        disk_bytes=round(known.disk_gb * 1e9),
+        memory_bytes=_memory_bytes(parameters),
+        licence=known.licence,
+    )
+
+
+def _describe_files(role: Role, spec: str, files: ModelFiles, name: str) -> ModelDescription:
+    family, known = find_family(name), known_model(name)
+    parameters = files.count_parameters()
+    language_model = files.language_model()
+    return ModelDescription(
+        role=role,
+        spec=spec,
+        state="here",
+        family=family.name,
+        language_model=family.language_model or (find_family(language_model).name if language_model else ""),
+        parameters=parameters,
+        disk_bytes=files.nbytes,
+        memory_bytes=_memory_bytes(parameters) if parameters else round(files.nbytes * _MEMORY_FACTOR),
+        licence=files.licence() or (known.licence if known else ""),
+        location=str(files.folder),
+    )
+
+
+def _memory_bytes(parameters: int) -> int:
+    return round(parameters * _BYTES_PER_WEIGHT * _MEMORY_FACTOR)

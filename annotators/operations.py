@@ -1,0 +1,86 @@
+"""Annotation runs as operations of a workspace: what `Workspace.annotate` and `ares annotate` call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from annotators.base import Options
+from annotators.runner import annotate as run_annotators
+from annotators.runner import estimate_cost
+from ares.errors import RequestError
+from ares.jobs import AnnotateEstimate, AnnotateReport, open_engine
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.store import Stores
+
+
+def annotate(
+    stores: Stores,
+    names: Sequence[str],
+    *,
+    where: str,
+    model: str,
+    device: str,
+    options: Mapping[str, Json],
+    limit: int | None,
+    budget_usd: float | None,
+    strict: bool,
+    engine: str,
+    quiet: bool,
+) -> tuple[AnnotateReport, ...]:
+    """Run annotators; see `Workspace.annotate` for the arguments and errors."""
+    run_options = _run_options(stores, names, model, device, options)
+    with open_engine(engine) as executor:
+        return run_annotators(
+            stores,
+            names,
+            run_options,
+            where=where,
+            limit=limit,
+            budget_usd=budget_usd,
+            strict=strict,
+            quiet=quiet,
+            engine=executor,
+        )
+
+
+def estimate(
+    stores: Stores,
+    names: Sequence[str],
+    *,
+    where: str,
+    model: str,
+    device: str,
+    options: Mapping[str, Json],
+) -> list[AnnotateEstimate]:
+    """Say what a run would do and cost; see `Workspace.estimate` for the arguments and errors."""
+    return estimate_cost(stores, names, _run_options(stores, names, model, device, options), where)
+
+
+def _run_options(
+    stores: Stores, names: Sequence[str], model: str, device: str, options: Mapping[str, Json]
+) -> Options:
+    if not names:
+        raise RequestError("no annotator is named", "give for example 'motion', 'embed', 'caption'")
+    for name in names:
+        if not isinstance(name, str):
+            kind = type(name).__name__
+            raise RequestError(
+                "annotators are named one by one", f"got a {kind}; write annotate('motion', 'embed')"
+            )
+    if model and len({*names} - {"motion"}) > 1:
+        raise RequestError(
+            "a model goes with one annotator", f"got {' '.join(names)}; run them one at a time"
+        )
+    return Options(settings=stores.settings, model=model, device=device, values=dict(_flat_values(options)))
+
+
+def _flat_values(options: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+    """Values by option: those of {"caption": {"layout": "sheet"}} are addressed as "caption.layout"."""
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{option}", item) for option, item in value.items())
+        else:
+            yield name, value

@@ -1,0 +1,85 @@
+"""`ares tag`: add, remove and list tags of episodes."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from app.cli.common import add_workspace_arguments, episode_count, open_workspace
+from app.cli.curation.selection import add_selection_arguments, parse_selection
+from app.cli.output import OutputTable, answer
+
+if TYPE_CHECKING:
+    from ares.curation import EpisodeSelection
+    from ares.workspace import Workspace
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    add = actions.add_parser("add", help="add a tag to episodes")
+    remove = actions.add_parser("remove", help="remove a tag from episodes, or from all that have it")
+    for action in (add, remove):
+        action.add_argument("tag", metavar="TAG")
+        add_selection_arguments(action)
+        action.add_argument(
+            "--search", default="", metavar="TEXT", help="the best --limit episodes for this text"
+        )
+        action.add_argument(
+            "--limit", type=episode_count, metavar="N", help="at most N episodes (of a search: 100)"
+        )
+    listing = actions.add_parser("list", help="all tags, with who changed each last")
+    for action in (add, remove, listing):
+        add_workspace_arguments(action, rows=action is listing)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the action that the arguments name."""
+    workspace = open_workspace(args)
+    if args.action == "list":
+        _list(workspace, args)
+    else:
+        _change(workspace, args)
+    return 0
+
+
+def _change(workspace: Workspace, args: argparse.Namespace) -> None:
+    from ares.curation import StagedIds, add_tag, remove_tag, selected_ids
+    from ares.store.sync import applied_action
+
+    selection, stores = _selection(workspace, args), workspace.stores
+    change = add_tag if args.action == "add" else remove_tag
+    with StagedIds(selected_ids(stores, selection)) as ids:
+        action = change(stores, args.tag, ids, selection.to_json())
+    is_pending = applied_action(stores.tables) < action.number
+    later = "; the job that writes now will show it when it ends" if is_pending else ""
+    verb = "added to" if args.action == "add" else "removed from"
+    text = f"tag {args.tag} {verb} {action.count} episodes; `ares undo {action.number}` takes it back{later}"
+    answer(args, {**action.to_json(), "pending": is_pending}, lambda: text)
+
+
+def _selection(workspace: Workspace, args: argparse.Namespace) -> EpisodeSelection:
+    """The selection that the arguments name; without one a tag is removed from all episodes that have it."""
+    from ares.curation import EpisodeSelection, list_tags, tag_filter
+    from ares.errors import RequestError
+
+    selection, condition = parse_selection(args), tag_filter(args.tag)
+    if not selection.is_empty:
+        return selection
+    if args.action == "add":
+        raise RequestError("no episodes are named", "give ids, --where, --ids, --set, --dataset or --search")
+    tags = [use.tag for use in list_tags(workspace.stores)]
+    if args.tag not in tags:
+        raise RequestError(
+            f"no episode has the tag {args.tag!r}", f"there are: {', '.join(tags) or 'none yet'}"
+        )
+    return EpisodeSelection(where=condition)
+
+
+def _list(workspace: Workspace, args: argparse.Namespace) -> None:
+    from ares.curation import list_tags
+
+    uses = list_tags(workspace.stores)
+    rows = [(use.tag, use.episodes, use.person, use.changed) for use in uses]
+    documents, header = [use.to_json() for use in uses], ("tag", "episodes", "person", "changed")
+    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no tags", documents)

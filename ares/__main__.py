@@ -1,0 +1,26 @@
+"""The `ares` command, also as `python -m ares`: a module of the user that hides one of ours is an error."""
+
+from __future__ import annotations
+
+import sys
+from typing import cast
+
+from ares.errors import AresError
+from ares.registry import operations
+from ares.shadowing import PACKAGES, refuse_shadowing
+
+
+def main() -> int:
+    """Run a command. Returns its exit status; 2 when a module of the user hides a package of ARES."""
+    try:
+        for package in PACKAGES:
+            refuse_shadowing(package)
+        command = operations.get("command")
+    except AresError as error:
+        print(f"ares: {error}", file=sys.stderr)
+        return 2
+    return cast("int", command())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

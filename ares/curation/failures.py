@@ -1,0 +1,177 @@
+"""Failures that jobs have logged: listed, and cleared by an action of the log that can be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from ares.episode import Json
+from ares.errors import RequestError
+from ares.jobs import FAILURES, resolved_failures
+from ares.settings import user_name
+from ares.store.actions import (
+    Action,
+    ActionHistory,
+    new_members_key,
+    read_history,
+    read_member_documents,
+    record_action,
+    write_members,
+)
+from ares.store.filters import batched, conjunction, ids_filter, in_list
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+_BATCH = 1_000
+# Document: up to which action the cleared failures were taken out of the log of failures.
+_STATE, _APPLIED = "applied", "failure_actions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Work that has failed and was not done since.
+
+    Attributes:
+        key: Key in the failure log.
+        work: "ingest", or the annotator.
+        subject: What failed: an episode, a segment or an annotation.
+        reason: Why, in a text that is the same for every such case.
+        detail: The value and the location.
+        created: ISO 8601 time in UTC, or "".
+    """
+
+    key: str
+    work: str
+    subject: str
+    reason: str
+    detail: str
+    created: str
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON, without the key."""
+        return {
+            "work": self.work,
+            "subject": self.subject,
+            "reason": self.reason,
+            "detail": self.detail,
+            "created": self.created,
+        }
+
+
+def list_failures(stores: Stores, *, work: str = "", reason: str = "", where: str = "") -> Iterator[Failure]:
+    """The logged failures, by work and subject.
+
+    Args:
+        stores: Stores of the workspace.
+        work: Only of this annotator, or of "ingest"; "" for all.
+        reason: Only those whose reason contains this text, whatever its case.
+        where: Only those about episodes that match this filter; failures of ingestion have no episode.
+
+    Raises:
+        RequestError: The filter is invalid, when the first failure is read.
+    """
+    if where.strip():
+        stores.tables.episodes.check(where)
+    documents = stores.annotations.find_documents(FAILURES, f"{work}/" if work else "")
+    failures = (_failure(key, document) for key, document in documents)
+    matching = (failure for failure in failures if reason.lower() in failure.reason.lower())
+    if not where.strip():
+        yield from matching
+        return
+    for batch in batched(matching, _BATCH):
+        subjects = _subjects_of(stores, [failure.subject for failure in batch], where)
+        yield from (failure for failure in batch if failure.subject in subjects)
+
+
+def _failure(key: str, document: Json) -> Failure:
+    fields = cast("dict[str, Json]", document)
+    return Failure(
+        key=key,
+        work=key.partition("/")[0],
+        subject=key.rpartition("/")[2],
+        reason=str(fields.get("reason", "")),
+        detail=str(fields.get("detail", "")),
+        created=str(fields.get("at", "")),
+    )
+
+
+def _subjects_of(stores: Stores, subjects: Sequence[str], where: str) -> set[str]:
+    """Those of some subjects that are, or belong to, an episode that matches a filter."""
+    owners = {subject: subject for subject in subjects}
+    columns = ["annotation_id", "segment_id", "episode_id"]
+    for name in columns[:2]:
+        rows = stores.tables.segments.scan(columns, in_list(name, subjects))
+        owners |= {row[name]: row["episode_id"] for row in rows.to_pylist()}
+    matching = stores.tables.episodes.ids(conjunction([where, ids_filter(sorted(set(owners.values())))]))
+    return {subject for subject, owner in owners.items() if owner in matching}
+
+
+def clear_failures(
+    stores: Stores, *, work: str = "", reason: str = "", where: str = "", person: str = ""
+) -> Action:
+    """Clear logged failures: they no longer count until the same work fails again; `undo` brings them back.
+
+    What failed stays undone, and the next run tries it again, as before. Arguments are those of `list_failures`.
+
+    Raises:
+        RequestError: No failure matches, or the filter is invalid.
+        StoreError: The log cannot be written.
+    """
+    key, conditions = new_members_key(), {"work": work, "reason": reason, "where": where}
+    matching = list_failures(stores, work=work, reason=reason, where=where)
+    documents = (
+        [failure.key, stores.annotations.get_document(FAILURES, failure.key)] for failure in matching
+    )
+    count = write_members(stores.annotations, key, (list[Json](pair) for pair in documents))
+    if not count:
+        raise RequestError("no failure matches", "`ares failures list` shows them")
+    recipe: dict[str, Json] = {name: text for name, text in conditions.items() if text}
+    action = record_action(
+        stores.annotations,
+        "clear_failures",
+        person.strip() or user_name(),
+        count=count,
+        members=key,
+        details={"recipe": recipe},
+    )
+    apply_failure_actions(stores)
+    return action
+
+
+def apply_failure_actions(stores: Stores) -> None:
+    """Take cleared failures out of the failure log, and put those back whose clearing was taken back.
+
+    Failures are in the log itself and in no table: how far this has come is a document beside them. Repeating it after
+    a crash changes nothing.
+    """
+    history = read_history(stores.annotations)
+    applied = stores.annotations.get_document(_STATE, _APPLIED)
+    start = applied if isinstance(applied, int) else 0
+    new = [action for action in history.actions if action.number > start]
+    if not new:
+        return
+    roots = {history.root(action).number: history.root(action) for action in new}
+    for number in sorted(roots):
+        if roots[number].kind == "clear_failures":
+            _apply(stores, history, roots[number])
+    stores.annotations.put_documents(_STATE, {_APPLIED: history.last})
+
+
+def _apply(stores: Stores, history: ActionHistory, action: Action) -> None:
+    is_cleared = history.is_effective(action)
+    for block in read_member_documents(stores.annotations, action):
+        documents = {str(pair[0]): pair[1] for pair in cast("list[list[Json]]", block)}
+        current = {key: stores.annotations.get_document(FAILURES, key) for key in documents}
+        if is_cleared:
+            # The same work may have failed again since: that failure stays.
+            stores.annotations.drop_documents(
+                FAILURES, [key for key, document in documents.items() if current[key] == document]
+            )
+            continue
+        missing = {key: document for key, document in documents.items() if current[key] is None}
+        done = set(resolved_failures(stores, list(missing)))
+        stores.annotations.put_documents(
+            FAILURES, {key: document for key, document in missing.items() if key not in done}
+        )

@@ -1,0 +1,254 @@
+"""What this machine offers to ARES: Python, extras, GPU, torch, memory, disk, video codecs, network, workspace.
+
+No library of an extra is imported, and no workspace is opened: it works where one of them is broken.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.doctor.network import describe_network
+from ares.errors import RequestError
+from ares.extras import EXTRA_MODULES
+from ares.jobs import available_cores
+from ares.settings import Settings, config_path, environment_variables, settings_from_environment
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+
+_SECONDS_PER_PROGRAM = 5.0
+_DECODERS, _ENCODERS = ("h264", "hevc", "av1", "vp9"), ("libx264", "libsvtav1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentFact:
+    """One line of `ares doctor --environment`.
+
+    Attributes:
+        name: What it is about ("GPU").
+        value: What there is.
+        advice: What to do about it, or "".
+    """
+
+    name: str
+    value: str
+    advice: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """One element of the document."""
+        return {"name": self.name, "value": self.value, "advice": self.advice}
+
+
+def describe_environment(workspace: str = "") -> list[EnvironmentFact]:
+    """The facts in about ten lines; it takes some seconds at most, for the network.
+
+    Args:
+        workspace: Folder or URI of the workspace, or "" for that of the settings.
+    """
+    settings, settings_fact = _settings()
+    path = workspace or settings.workspace
+    facts: list[Callable[[], EnvironmentFact]] = [
+        _python,
+        _extras,
+        _machine,
+        _gpu,
+        _torch,
+        lambda: _disk(path, settings),
+        _model_cache,
+        _video,
+        lambda: EnvironmentFact(name="network", value=describe_network()),
+        lambda: _workspace(path),
+    ]
+    return [*(fact() for fact in facts), settings_fact]
+
+
+def _python() -> EnvironmentFact:
+    return EnvironmentFact(
+        name="Python",
+        value=f"{platform.python_version()}, {sys.executable}; ARES {_version('ares-curation')}",
+    )
+
+
+def _extras() -> EnvironmentFact:
+    missing = {
+        extra: modules for extra, modules in EXTRA_MODULES.items() if not all(map(_has_module, modules))
+    }
+    installed = [extra for extra in EXTRA_MODULES if extra not in missing]
+    value = f"{', '.join(installed) or 'none'}" + (
+        f"; not installed: {', '.join(missing)}" if missing else ""
+    )
+    advice = f"pip install 'ares-curation[{next(iter(missing))}]'" if missing else ""
+    return EnvironmentFact(name="extras", value=value, advice=advice)
+
+
+def _machine() -> EnvironmentFact:
+    total, free = _memory_bytes()
+    memory = f"{total / 1e9:.0f} GB memory, {free / 1e9:.0f} GB free" if total else "memory unknown"
+    system = f"{platform.system()} {platform.machine()}"
+    return EnvironmentFact(name="machine", value=f"{available_cores()} cores, {memory}; {system}")
+
+
+def _memory_bytes() -> tuple[int, int]:
+    """Total and available memory in bytes, or zeros where the system does not say."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return 0, 0
+    sizes = {name: int(size) * 1024 for name, size in re.findall(r"(\w+):\s+(\d+) kB", text)}
+    return sizes.get("MemTotal", 0), sizes.get("MemAvailable", 0)
+
+
+def _gpu() -> EnvironmentFact:
+    gpus = list(_gpus())
+    return EnvironmentFact(name="GPU", value="; ".join(gpus) or _without_gpu())
+
+
+def _gpus() -> Iterator[str]:
+    """Name, memory and driver of each NVIDIA GPU, as nvidia-smi lists them."""
+    query = "--query-gpu=name,memory.total,memory.free,driver_version"
+    for line in _output_of("nvidia-smi", query, "--format=csv,noheader,nounits").splitlines():
+        parts = [part.strip() for part in line.split(",")]
+        if len(parts) == 4 and parts[1].isdigit() and parts[2].isdigit():
+            name, total, free, driver = parts
+            yield f"{name}, {int(total) / 1024:.0f} GiB, {int(free) / 1024:.0f} GiB free, driver {driver}"
+
+
+def _without_gpu() -> str:
+    if platform.system() == "Darwin" and platform.machine() == "arm64":
+        return "Apple GPU (--device mps)"
+    return "none" if shutil.which("nvidia-smi") else "none (no nvidia-smi)"
+
+
+def _torch() -> EnvironmentFact:
+    """Version and build of torch, read from its files: importing it takes seconds."""
+    if not _has_module("torch"):
+        return EnvironmentFact(
+            name="torch",
+            value="not installed",
+            advice="needed by models: pip install 'ares-curation[models]'",
+        )
+    cuda = _torch_cuda()
+    value = f"{_version('torch')}, {f'CUDA {cuda}' if cuda else 'for the CPU'}"
+    is_wrong = not cuda and any(_gpus())
+    advice = "there is a GPU: install a CUDA build of torch" if is_wrong else ""
+    return EnvironmentFact(name="torch", value=value, advice=advice)
+
+
+def _torch_cuda() -> str:
+    spec = find_spec("torch")
+    try:
+        text = (Path(str(spec and spec.origin)).parent / "version.py").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    match = re.search(r"^cuda[^=]*= *'([^']+)'", text, flags=re.M)
+    return match[1] if match else ""
+
+
+def _disk(workspace: str, settings: Settings) -> EnvironmentFact:
+    folders = {"workspace": workspace, "cache": settings.cache, "temporary files": _temporary_folder()}
+    sizes = [f"{name} {_free(folder)}" for name, folder in folders.items() if "://" not in folder]
+    return EnvironmentFact(name="free disk", value=", ".join(sizes))
+
+
+def _temporary_folder() -> str:
+    import tempfile
+
+    return tempfile.gettempdir()
+
+
+def _free(folder: str) -> str:
+    """Free space of the file system that a folder is, or will be, on."""
+    path = Path(folder).expanduser().absolute()
+    existing = next(parent for parent in (path, *path.parents) if parent.exists())
+    try:
+        return f"{shutil.disk_usage(existing).free / 1e9:.0f} GB"
+    except OSError as error:
+        return str(error.strerror)
+
+
+def _model_cache() -> EnvironmentFact:
+    if not _has_module("huggingface_hub"):
+        return EnvironmentFact(name="model cache", value="none (the extra models is not installed)")
+    from huggingface_hub import constants
+
+    folder = Path(constants.HF_HUB_CACHE)
+    models = sorted(path.name.removeprefix("models--") for path in folder.glob("models--*"))
+    count = f"{len(models)} model{'' if len(models) == 1 else 's'}"
+    return EnvironmentFact(name="model cache", value=f"{folder}, {count}; `ares models` lists those in use")
+
+
+def _video() -> EnvironmentFact:
+    import av
+    from av.codec import codecs_available
+
+    missing = [name for name in (*_DECODERS, *_ENCODERS) if name not in codecs_available]
+    decoders = ", ".join(name for name in _DECODERS if name in codecs_available)
+    encoders = ", ".join(name for name in _ENCODERS if name in codecs_available)
+    program = _output_of("ffmpeg", "-version").partition("\n")[0].partition(" Copyright")[0]
+    value = f"PyAV {av.__version__}: reads {decoders}; writes {encoders}; {program or 'no ffmpeg program (not needed)'}"
+    advice = f"PyAV lacks {', '.join(missing)}: pip install --force-reinstall av" if missing else ""
+    return EnvironmentFact(name="video", value=value, advice=advice)
+
+
+def _workspace(workspace: str) -> EnvironmentFact:
+    """What the file workspace.json says; nothing is opened."""
+    import json
+
+    if "://" in workspace:
+        return EnvironmentFact(name="workspace", value=f"{workspace}, on an object store")
+    path = Path(workspace).expanduser()
+    try:
+        document = json.loads((path / "workspace.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return EnvironmentFact(name="workspace", value=f"none at {path}", advice="`ares ingest` creates one")
+    except (OSError, ValueError) as error:
+        return EnvironmentFact(name="workspace", value=f"{path} cannot be read: {error}")
+    known = document if isinstance(document, dict) else {}
+    value = f"{path}, format {known.get('format')}, annotations in {known.get('annotations')}"
+    return EnvironmentFact(name="workspace", value=value)
+
+
+def _settings() -> tuple[Settings, EnvironmentFact]:
+    """The settings in use, or the defaults where they cannot be read."""
+    variables = ", ".join(f"{name}={value}" for name, value in environment_variables().items())
+    try:
+        settings, path = settings_from_environment(), config_path()
+    except RequestError as error:
+        return Settings(), EnvironmentFact(name="settings", value=f"cannot be read: {error}")
+    value = f"{path.absolute() if path else 'no ares.toml'}; {variables or 'no variable is set'}"
+    return settings, EnvironmentFact(name="settings", value=value)
+
+
+def _output_of(*command: str) -> str:
+    """Standard output of a program, or "" when it is not there or fails."""
+    if not shutil.which(command[0]):
+        return ""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_PER_PROGRAM)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _has_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,40 @@
+"""Loads an exporter by name; an exception that it raises becomes an error of one line that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ares.errors import PluginError
+from ares.export.base import Exporter, ExportReport
+from ares.registry import exporters, plugin_faults
+
+if TYPE_CHECKING:
+    from ares.curation import CurationSet
+    from ares.store import Stores
+
+
+def load_exporter(name: str) -> Exporter:
+    """The exporter of a name, as a function that raises only errors of ARES.
+
+    Raises:
+        RequestError: The name is unknown.
+        PluginError: The exporter cannot be imported.
+    """
+    exporter, label = exporters.get(name), exporters.label(name)
+
+    def export(
+        stores: Stores,
+        selection: CurationSet,
+        destination: Path,
+        progress: Callable[[int], None],
+        **options: Any,
+    ) -> ExportReport:
+        with plugin_faults(label):
+            report = exporter(stores, selection, destination, progress, **options)
+        if not isinstance(report, ExportReport):
+            raise PluginError(f"{label} returned no ExportReport", f"got a {type(report).__name__}")
+        return report
+
+    return export

@@ -1,0 +1,47 @@
+"""Exports a set by the name of a format, with progress."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ares.export.base import ExportReport, TaskSource
+from ares.export.load import load_exporter
+from ares.jobs import Progress
+
+if TYPE_CHECKING:
+    from ares.curation import CurationSet
+    from ares.store import Stores
+
+
+def export_set(
+    stores: Stores,
+    selection: CurationSet,
+    destination: Path,
+    *,
+    format: str,
+    task: TaskSource = "instruction",
+    strict: bool = False,
+    stream: TextIO | None = None,
+) -> ExportReport:
+    """Write a set into a new folder; see `Exporter` for the arguments and errors.
+
+    Args:
+        stores: Stores of the workspace.
+        selection: The set.
+        destination: A new or empty folder.
+        format: Name of an exporter.
+        task: What the task of an episode is.
+        strict: Whether an episode that fails ends the export.
+        stream: Where progress is shown, or None for nowhere.
+    """
+    exporter = load_exporter(format)
+    # What is the default is left out: exporters of other packages may not know it.
+    strict_option = {"strict": True} if strict else {}
+    task_option = {} if task == "instruction" else {"task": task}
+    options: dict[str, Any] = {**strict_option, **task_option}
+    progress = Progress(f"export {selection.name}", selection.episodes, stream)
+    try:
+        return exporter(stores, selection, destination, progress.advance, **options)
+    finally:
+        progress.close()

@@ -1,0 +1,149 @@
+"""What jobs return: the counts of an ingestion and of an annotation run, and the estimate of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ares.annotation import Cost
+from ares.episode import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonCount:
+    """How often a failure or a warning occurred.
+
+    Attributes:
+        reason: What was wrong.
+        count: Number of items.
+        example: The first item, with the details.
+    """
+
+    reason: str
+    count: int
+    example: str
+
+    def to_json(self) -> dict[str, Json]:
+        """One element of `failures` or `warnings`."""
+        return {"reason": self.reason, "count": self.count, "example": self.example}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounts:
+    """Counts of a job; `kept + already + failed == planned` when it is done.
+
+    Attributes:
+        planned: Items that were requested.
+        kept: Items that this job stored.
+        already: Items that were stored before.
+        failed: Items that failed.
+        failures: The failures by reason, most frequent first.
+        warnings: Problems that stopped no item, by reason.
+        seconds: Duration.
+    """
+
+    planned: int = 0
+    kept: int = 0
+    already: int = 0
+    failed: int = 0
+    failures: tuple[ReasonCount, ...] = ()
+    warnings: tuple[ReasonCount, ...] = ()
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Json]:
+        """The counts, as every command prints them."""
+        return {
+            "planned": self.planned,
+            "kept": self.kept,
+            "already": self.already,
+            "failed": self.failed,
+            "failures": [failure.to_json() for failure in self.failures],
+            "warnings": [warning.to_json() for warning in self.warnings],
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestReport(JobCounts):
+    """Counts of an ingestion.
+
+    Attributes:
+        duplicates: Episodes that have become duplicates by this run: another episode has their content too.
+        workspace_duplicates: All such episodes of the workspace, those of earlier runs included.
+        copied_bytes: Bytes of the videos that were copied into the workspace.
+    """
+
+    duplicates: int = 0
+    workspace_duplicates: int = 0
+    copied_bytes: int = 0
+
+    def to_json(self) -> dict[str, Json]:
+        """The document of `ares ingest --json`."""
+        return {
+            **JobCounts.to_json(self),
+            "duplicates": self.duplicates,
+            "workspace_duplicates": self.workspace_duplicates,
+            "copied_bytes": self.copied_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotateReport(JobCounts):
+    """Counts of one annotator in a run.
+
+    Attributes:
+        annotator: Plug-in name.
+        maker: maker_id of its annotations.
+        model: Model that it used, or "".
+        run_seconds: Duration of the whole run; `seconds` is the time of this annotator's own loading and calls.
+        cost: Calls, tokens and money.
+    """
+
+    annotator: str
+    maker: str
+    model: str
+    run_seconds: float = 0.0
+    cost: Cost = field(default_factory=Cost)
+
+    def to_json(self) -> dict[str, Json]:
+        """The document of `ares annotate --json` for this annotator."""
+        return {
+            "annotator": self.annotator,
+            "maker": self.maker,
+            "model": self.model,
+            **JobCounts.to_json(self),
+            "run_seconds": round(self.run_seconds, 3),
+            **_cost_json(self.cost),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotateEstimate:
+    """What a run would do and cost; frames and cost are those of a sample, scaled up.
+
+    Attributes:
+        annotator: Plug-in name.
+        planned: Subjects in the episodes that match the filter, as they are now.
+        already: Those that this maker has done; None where that is unknown until its model is loaded.
+        frames: Frames to decode for the rest, or for all where that is unknown.
+        cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
+    """
+
+    annotator: str
+    planned: int
+    already: int | None
+    frames: int
+    cost: Cost
+
+    def to_json(self) -> dict[str, Json]:
+        """The document of `ares annotate --dry-run --json`."""
+        counts: dict[str, Json] = {"planned": self.planned, "already": self.already, "frames": self.frames}
+        return {"annotator": self.annotator, **counts, **_cost_json(self.cost)}
+
+
+def _cost_json(cost: Cost) -> dict[str, Json]:
+    return {
+        "calls": cost.calls,
+        "tokens_in": cost.tokens_in,
+        "tokens_out": cost.tokens_out,
+        "usd": cost.usd,
+    }

@@ -1,0 +1,166 @@
+"""Zarr stores in folders and zip files, opened for reading; arrays are checked before anything of them is decoded."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ares.errors import AresError, SourceError
+from ares.extras import missing_extra, needs_extra
+from ares.io import is_url
+
+_ARRAY_FILES = (".zarray", "zarr.json")
+_JPEGXL = "imagecodecs_jpegxl"
+# A damaged or hostile shape could otherwise claim all memory.
+_MAX_CHUNK_BYTES = 2**30
+
+
+class ZarrStore(NamedTuple):
+    """An open store: its path, its root group, and its zip file where it is one."""
+
+    path: str
+    root: Any
+    archive: zipfile.ZipFile | None
+
+    def names(self, group: str = "") -> list[str]:
+        """Sorted names of the groups and arrays in a group, without opening them."""
+        if self.archive is None:
+            folder = Path(self.path, group)
+            return (
+                sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
+            )
+        prefix = f"{group}/" if group else ""
+        inside = (name[len(prefix) :] for name in self.archive.namelist() if name.startswith(prefix))
+        return sorted({name.partition("/")[0] for name in inside if "/" in name})
+
+    def has_array(self, key: str) -> bool:
+        """Whether an array has this key, by its metadata alone."""
+        with translate_zarr_errors(f"{key!r} of {self.path}"):
+            document = json.loads(self._array_metadata(key))
+            return "shape" in document
+
+    def array(self, key: str) -> Any:
+        """An array of the store.
+
+        Raises:
+            SourceError: There is no such array, it is stored by pickle, or one chunk would take more than 1 GiB.
+            RequestError: It needs the library imagecodecs, which is not installed.
+        """
+        import zarr
+
+        where = f"{key!r} of {self.path}"
+        with translate_zarr_errors(where):
+            self._check_codecs(key, where)
+            array = self.root.get(key)
+            if not isinstance(array, zarr.Array):
+                raise SourceError("Zarr store has no such array", where)
+            chunk_bytes = array.dtype.itemsize
+            for size in array.chunks:
+                chunk_bytes *= size
+        if chunk_bytes > _MAX_CHUNK_BYTES:
+            raise SourceError("a chunk of the array is too large", f"{where}: {chunk_bytes} bytes")
+        return array
+
+    def _check_codecs(self, key: str, where: str) -> None:
+        """Refuse codecs that run code of the file, and name the extra of those that are not installed."""
+        codecs = set(_codec_names(json.loads(self._array_metadata(key))))
+        if any("pickle" in codec for codec in codecs):
+            raise SourceError("array is stored by pickle, which can run code", where)
+        if any(_JPEGXL in codec for codec in codecs) and find_spec("imagecodecs") is None:
+            raise missing_extra("imagecodecs", "jpegxl")
+
+    def _array_metadata(self, key: str) -> bytes:
+        for name in _ARRAY_FILES:
+            if self.archive is None:
+                if (path := Path(self.path, key, name)).is_file():
+                    return path.read_bytes()
+            elif f"{key}/{name}" in self.archive.NameToInfo:
+                return self.archive.read(f"{key}/{name}")
+        return b"{}"
+
+
+@contextmanager
+def translate_zarr_errors(where: str) -> Iterator[None]:
+    """Turn what zarr and its codecs raise for damaged data into a SourceError; wrap calls of zarr only."""
+    try:
+        yield
+    except AresError:
+        raise
+    except Exception as error:  # codecs of many libraries, each with exceptions of its own
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise SourceError("Zarr store is cut or damaged", f"{where}: {text}") from None
+
+
+@contextmanager
+def open_zarr(path: str) -> Iterator[ZarrStore]:
+    """A Zarr store (version 2 or 3) in a folder or a zip file, open for reading.
+
+    Raises:
+        SourceError: The store is missing, remote or cut, or holds no group at its root.
+        RequestError: The library zarr is not installed.
+    """
+    with needs_extra("zarr"):
+        import zarr
+        import zarr.storage
+    if is_url(path):
+        raise SourceError("Zarr stores are read from local disks only", f"{path}: copy it first")
+    if not Path(path).exists():
+        raise SourceError("file is missing", path)
+    _register_jpegxl()
+    with translate_zarr_errors(path):
+        archive = zipfile.ZipFile(path) if Path(path).is_file() else None
+        files: Any = (
+            zarr.storage.ZipStore(path, mode="r")
+            if archive
+            else zarr.storage.LocalStore(path, read_only=True)
+        )
+        root = zarr.open_group(files, mode="r")
+    try:
+        yield ZarrStore(path, root, archive)
+    finally:
+        files.close()
+        if archive:
+            archive.close()
+
+
+def _codec_names(value: Any) -> Iterator[str]:
+    """Every text under the keys "id" and "name" of a JSON document, and every codec of objects."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key in ("id", "name") and isinstance(item, str):
+                yield item.lower()
+            else:
+                yield from _codec_names(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _codec_names(item)
+
+
+def _register_jpegxl() -> None:
+    """Enter the codec of UMI's images in numcodecs, for decoding; nothing where imagecodecs is not installed."""
+    import numcodecs.registry
+    from numcodecs.abc import Codec
+
+    try:
+        import imagecodecs
+    except ModuleNotFoundError:
+        return
+
+    class JpegXl(Codec):  # type: ignore[misc]
+        codec_id = _JPEGXL
+
+        def __init__(self, **settings: Any) -> None:
+            """Settings of the encoder are not needed for decoding."""
+
+        def encode(self, buf: Any) -> Any:
+            raise TypeError("Zarr stores are only read")
+
+        def decode(self, buf: Any, out: Any = None) -> Any:
+            return imagecodecs.jpegxl_decode(bytes(buf), out=out)
+
+    numcodecs.registry.register_codec(JpegXl)

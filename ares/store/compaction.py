@@ -1,0 +1,103 @@
+"""Compaction of a Lance table: few fragments, current indexes, few old versions, at a cost independent of its size."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ares.store.lance import create_fulltext_index, data_bytes, max_unindexed_rows
+
+if TYPE_CHECKING:
+    import lance
+    from lancedb.table import Table
+
+# A version is kept this long after a newer one replaced it, so that its readers can finish.
+KEEP_VERSIONS = timedelta(hours=1)
+# Fragments below their full size that a table may have; with more of them they are merged.
+_MAX_SMALL_FRAGMENTS = 8
+# Full size. By default Lance merges into fragments of a million rows, which are fifty gigabytes of signals.
+_FRAGMENT_BYTES = 64 * 2**20
+_FRAGMENT_ROWS_RANGE = (1_000, 2**20)
+_DELETED_SHARE = 0.1
+# Rows newer than an index are searched one by one; fewer than this share take no noticeable time.
+_UNINDEXED_SHARE = 0.02
+
+
+def compact(dataset: lance.LanceDataset) -> None:
+    """Compact and index the newest version where that is due, and drop old versions; fast when little was written."""
+    rows = _fragment_rows(dataset)
+    if _needs_compaction(dataset, rows):
+        dataset.optimize.compact_files(
+            target_rows_per_fragment=rows,
+            materialize_deletions_threshold=_DELETED_SHARE,
+            # Every thread has fragments in memory; with one, the end of a job needs no more memory than the rest.
+            num_threads=1,
+        )
+    if _indexes_lag(dataset):
+        dataset.optimize.optimize_indices()
+    _drop_versions(dataset)
+
+
+def erase_deleted(table: Table, newest: Callable[[], lance.LanceDataset], text_column: str) -> None:
+    """Write the fragments anew that have deleted rows; indexes, which hold deleted values too, are dropped before.
+
+    The full-text index is created again at once: a search without it returns nothing.
+
+    Args:
+        table: The table, open for writing.
+        newest: Opens its newest version.
+        text_column: Column with a full-text index, or "".
+    """
+    for index in table.list_indices():
+        table.drop_index(index.name)
+    dataset = newest()
+    dataset.optimize.compact_files(
+        target_rows_per_fragment=_fragment_rows(dataset),
+        materialize_deletions=True,
+        materialize_deletions_threshold=0.0,
+        num_threads=1,
+    )
+    # A version tells what led to it: the condition of a deletion, with its ids, must not be that of the newest one.
+    newest().update_config({"ares:erased": uuid.uuid4().hex})
+    if text_column:
+        create_fulltext_index(table, text_column)
+
+
+def drop_old_versions(dataset: lance.LanceDataset) -> None:
+    """Delete all versions but the newest, and every file that belongs to none."""
+    dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+
+
+def _drop_versions(dataset: lance.LanceDataset) -> None:
+    """Drop versions that nobody can have opened within `KEEP_VERSIONS`."""
+    now = datetime.now()
+    timestamps = [version["timestamp"] for version in dataset.versions()]
+    ages = [
+        now - timestamp.replace(tzinfo=None) for timestamp in timestamps if isinstance(timestamp, datetime)
+    ]
+    old = [age for age in ages if age >= KEEP_VERSIONS]
+    # Lance drops by the age of a version, but a version of last year may have been the newest a second ago.
+    if len(old) > 1:
+        dataset.cleanup_old_versions(older_than=old[-1] + timedelta(milliseconds=1))
+
+
+def _fragment_rows(dataset: lance.LanceDataset) -> int:
+    fragments = dataset.get_fragments()
+    rows = sum(fragment.physical_rows for fragment in fragments)
+    low, high = _FRAGMENT_ROWS_RANGE
+    return max(low, min(high, _FRAGMENT_BYTES * rows // max(data_bytes(dataset), 1)))
+
+
+def _needs_compaction(dataset: lance.LanceDataset, full_rows: int) -> bool:
+    fragments = dataset.get_fragments()
+    num_small = sum(fragment.physical_rows < full_rows for fragment in fragments)
+    has_deletions = any(
+        fragment.num_deletions > _DELETED_SHARE * fragment.physical_rows for fragment in fragments
+    )
+    return num_small > _MAX_SMALL_FRAGMENTS or has_deletions
+
+
+def _indexes_lag(dataset: lance.LanceDataset) -> bool:
+    return max_unindexed_rows(dataset) > _UNINDEXED_SHARE * dataset.count_rows()

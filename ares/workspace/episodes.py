@@ -1,0 +1,253 @@
+"""A lazy view of the episodes of a workspace: filtered, sorted, cut and sampled before anything is read."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, SupportsIndex, overload
+
+from ares.arguments import checks_arguments
+from ares.episode import Episode
+from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode
+from ares.extras import import_optional
+from ares.search import Hit
+from ares.workspace.display import best_poster_html, format_table, rows_html
+from ares.workspace.episode_ids import check_ids
+from ares.workspace.selection import Selection
+from ares.workspace.stored_episode import StoredEpisode
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from ares.store import Stores
+    from ares.store.lance import EpisodeTable
+
+# Episodes that the text and the page of a view show.
+_SHOWN_ROWS = 8
+_SHOWN_COLUMNS = ("episode_id", "dataset", "instruction", "num_steps", "success", "caption")
+
+
+class Episodes:
+    """Episodes of a workspace, read when they are needed; every method returns a new view.
+
+    Their order is that of the sources (dataset, version, split, key) unless `sort` gives another.
+
+        >>> long = ws.episodes.where("num_steps > 100 AND success").sort("num_steps", descending=True)
+        >>> len(long)
+        >>> for episode in long.take(10):
+        ...     print(episode.episode_id, episode.instruction)
+
+    Args:
+        stores: Stores of the workspace.
+        selection: Which rows, in which order; by default all.
+    """
+
+    def __init__(self, stores: Stores, selection: Selection | None = None) -> None:
+        self._stores = stores
+        self._selection = selection or Selection()
+
+    def where(self, filter: str) -> Episodes:
+        """Keep the episodes that fulfil an SQL filter, in addition to those before.
+
+            >>> ws.episodes.where("dataset = 'bridge' AND num_steps > 20")
+
+        Args:
+            filter: Condition over `columns`.
+
+        Raises:
+            FilterError: The filter cannot be read.
+            RequestError: A column does not exist.
+        """
+        if not isinstance(filter, str):
+            raise RequestError(
+                "a filter is a text in SQL",
+                f"got a {type(filter).__name__}; give for example 'num_steps > 20'",
+            )
+        self._table.check(filter)
+        return self._view(self._selection.filtered(filter))
+
+    @checks_arguments
+    def sort(self, column: str, descending: bool = False) -> Episodes:
+        """Order by a column; missing values come last, and equal values keep the order before.
+
+            >>> ws.episodes.sort("num_steps", descending=True)
+
+        Raises:
+            RequestError: The column does not exist.
+        """
+        self._table.schema([column])
+        return self._view(self._selection.sorted_by(f"{column} DESC" if descending else column))
+
+    def take(self, count: int) -> Episodes:
+        """Keep the first episodes.
+
+            >>> ws.episodes.take(10)
+
+        Raises:
+            RequestError: The number is below 0.
+        """
+        return self._view(self._selection.sliced(0, _check_count(count)))
+
+    def skip(self, count: int) -> Episodes:
+        """Leave the first episodes out. Raises RequestError for a number below 0."""
+        return self._view(self._selection.sliced(_check_count(count), None))
+
+    @checks_arguments
+    def sample(self, count: int, seed: int = 0) -> Episodes:
+        """Choose some episodes at random; the same seed chooses the same ones.
+
+            >>> ws.episodes.where("success").sample(20, seed=1)
+
+        Raises:
+            RequestError: The number is below 0.
+        """
+        return self._view(self._selection.sampled(_check_count(count), operator.index(seed)))
+
+    def with_ids(self, ids: Iterable[str | Episode | Hit]) -> Episodes:
+        """Keep the episodes of a list of ids, episodes or hits, in the order of the view; unknown ids are left out.
+
+            >>> ws.episodes.with_ids(ws.search("open the drawer"))
+
+        Raises:
+            RequestError: It is a table, a single text, or a list of something else.
+        """
+        return self._view(self._selection.listed(frozenset(check_ids(ids))))
+
+    def __len__(self) -> int:
+        return self._selection.count(self._table.snapshot())
+
+    def __iter__(self) -> Iterator[StoredEpisode]:
+        snapshot = self._table.snapshot()
+        for batch in self._selection.batches(snapshot, self._table.episode_columns(snapshot)):
+            for episode in self._table.from_batch(batch):
+                yield StoredEpisode.from_episode(episode, self._stores)
+
+    @overload
+    def __getitem__(self, key: str | int) -> StoredEpisode: ...
+    @overload
+    def __getitem__(self, key: slice | list[str] | tuple[str, ...] | set[str]) -> Episodes: ...
+    def __getitem__(
+        self, key: str | int | slice | list[str] | tuple[str, ...] | set[str]
+    ) -> StoredEpisode | Episodes:
+        """An episode by its id, the unique start of it, or its number; the episodes of a slice or of a list of ids.
+
+            >>> ws.episodes["3f2a"], ws.episodes[0], ws.episodes[10:20], ws.episodes[["3f2a90c1d2e3f405"]]
+
+        Raises:
+            UnknownEpisode: No episode has that id; also a KeyError.
+            EpisodeIndexError: There are not so many; also an IndexError.
+            RequestError: Several ids start so, or the key is something else.
+        """
+        if isinstance(key, str):
+            return StoredEpisode.from_episode(
+                self._table.get_episode(self._table.resolve_id(key)), self._stores
+            )
+        if isinstance(key, slice):
+            return self._slice(key)
+        if isinstance(key, SupportsIndex):
+            return self._at(operator.index(key))
+        return self._listed(check_ids(key))
+
+    def __contains__(self, episode: object) -> bool:
+        episode_id = episode.episode_id if isinstance(episode, Episode) else episode
+        return isinstance(episode_id, str) and len(self.with_ids([episode_id])) > 0
+
+    def _at(self, number: int) -> StoredEpisode:
+        start = number if number >= 0 else number + len(self)
+        for episode in self._view(self._selection.sliced(start, start + 1)) if start >= 0 else ():
+            return episode
+        raise EpisodeIndexError(
+            f"there is no episode number {number}", f"the view has {len(self)}, counted from 0"
+        )
+
+    def _listed(self, ids: list[str]) -> Episodes:
+        view = self.with_ids(ids)
+        existing = set(view.ids())
+        for episode_id in ids:
+            if episode_id not in existing:
+                raise UnknownEpisode(f"no episode {episode_id!r} in the view", "ids() gives its ids")
+        return view
+
+    def _slice(self, key: slice) -> Episodes:
+        if key.step not in (None, 1):
+            raise RequestError("a slice of episodes has no step", f"got {key.step}; use sample(n)")
+        start, stop, _ = key.indices(len(self))
+        return self._view(self._selection.sliced(start, max(start, stop)))
+
+    def ids(self) -> Iterator[str]:
+        """Ids of the episodes, in order, streamed."""
+        for batch in self._selection.batches(self._table.snapshot(), ["episode_id"]):
+            yield from batch["episode_id"].to_pylist()
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Type of every column that `where`, `sort` and `to_pandas` take, those of annotators among them."""
+        return self._table.columns()
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Columns of the episodes as an Arrow table, in order.
+
+            >>> ws.episodes.to_arrow(["episode_id", "num_steps"])
+
+        Args:
+            columns: Names; None for all of `columns`.
+
+        Raises:
+            RequestError: A column does not exist.
+        """
+        if isinstance(columns, str):
+            raise RequestError("columns are a list of names", f"got {columns!r}; give [{columns!r}]")
+        snapshot = self._table.snapshot()
+        return self._selection.table(snapshot, list(snapshot.columns() if columns is None else columns))
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Columns of the episodes as a pandas DataFrame, see `to_arrow`.
+
+        Raises:
+            RequestError: A column does not exist, or pandas is not installed.
+        """
+        import_optional("pandas", instead="use to_arrow()")
+        return self.to_arrow(columns).to_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Columns of the episodes as a Polars DataFrame, see `to_arrow`.
+
+        Raises:
+            RequestError: A column does not exist, or Polars is not installed.
+        """
+        polars = import_optional("polars", instead="use to_arrow()")
+        return polars.from_arrow(self.to_arrow(columns))
+
+    def __repr__(self) -> str:
+        count = len(self)
+        rows = self._shown_rows()
+        table = format_table([list(row.values()) for row in rows], list(rows[0] if rows else ()))
+        more = f"\n... {count - len(rows):,} more" if count > len(rows) else ""
+        return f"{count:,} episodes\n{table}{more}".rstrip()
+
+    def _repr_html_(self) -> str:
+        """The first episodes with a poster of each, for notebooks."""
+        pictures = [best_poster_html(self._stores, episode) for episode in self.take(_SHOWN_ROWS)]
+        return rows_html(f"{len(self):,} episodes", self._shown_rows(), pictures)
+
+    def _shown_rows(self) -> list[dict[str, object]]:
+        columns = [name for name in _SHOWN_COLUMNS if name in self.columns]
+        rows: list[dict[str, object]] = self.take(_SHOWN_ROWS).to_arrow(columns).to_pylist()
+        return rows
+
+    def _view(self, selection: Selection) -> Episodes:
+        return Episodes(self._stores, selection)
+
+    @property
+    def _table(self) -> EpisodeTable:
+        if self._stores.is_closed:
+            raise RequestError("the workspace is closed", f"ares.open({self._stores.path!r}) opens it again")
+        return self._stores.tables.episodes
+
+
+def _check_count(count: int) -> int:
+    if not isinstance(count, SupportsIndex) or operator.index(count) < 0:
+        raise RequestError("a number of episodes is a whole number from 0 on", f"got {count!r}")
+    return operator.index(count)

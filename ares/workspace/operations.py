@@ -1,0 +1,91 @@
+"""The verbs of other packages that a workspace offers: their types, and how they are loaded by their plug-in doors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, cast
+
+from ares.registry import operations
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.jobs import AnnotateEstimate, AnnotateReport, IngestReport
+    from ares.store import Stores
+
+MediaMode = Literal["reference", "copy"]
+# Options of annotators: {"layout": "sheet"} for all that have it, {"caption": {"layout": "sheet"}} for one.
+AnnotatorValues = Mapping[str, "Json"]
+
+
+class IngestOperation(Protocol):
+    """The entry point `ingest` of the group "ares.operations"; see `Workspace.ingest`."""
+
+    def __call__(
+        self,
+        open_stores: Callable[[], Stores],
+        sources: Sequence[str],
+        *,
+        format: str,
+        dataset: str,
+        rate_hz: float | None,
+        cameras: str,
+        spec: str,
+        media: MediaMode,
+        limit: int | None,
+        strict: bool,
+        engine: str,
+        quiet: bool,
+    ) -> IngestReport:
+        """Ingest the sources; the stores are opened when every source could be opened."""
+
+
+class AnnotateOperation(Protocol):
+    """The entry point `annotate` of the group "ares.operations"; see `Workspace.annotate`."""
+
+    def __call__(
+        self,
+        stores: Stores,
+        names: Sequence[str],
+        *,
+        where: str,
+        model: str,
+        device: str,
+        options: AnnotatorValues,
+        limit: int | None,
+        budget_usd: float | None,
+        strict: bool,
+        engine: str,
+        quiet: bool,
+    ) -> tuple[AnnotateReport, ...]:
+        """Run annotators over the episodes that lack their annotation."""
+
+
+class EstimateOperation(Protocol):
+    """The entry point `estimate` of the group "ares.operations"; see `Workspace.estimate`."""
+
+    def __call__(
+        self,
+        stores: Stores,
+        names: Sequence[str],
+        *,
+        where: str,
+        model: str,
+        device: str,
+        options: AnnotatorValues,
+    ) -> list[AnnotateEstimate]:
+        """Say what an annotation run would do and cost."""
+
+
+def ingest_operation() -> IngestOperation:
+    """The ingestion. Raises RequestError when its package is not installed."""
+    return cast("IngestOperation", operations.get("ingest"))
+
+
+def annotate_operation() -> AnnotateOperation:
+    """The annotation run. Raises RequestError when its package is not installed."""
+    return cast("AnnotateOperation", operations.get("annotate"))
+
+
+def estimate_operation() -> EstimateOperation:
+    """The estimate of an annotation run. Raises RequestError when its package is not installed."""
+    return cast("EstimateOperation", operations.get("estimate"))

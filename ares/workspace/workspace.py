@@ -1,0 +1,247 @@
+"""What a user calls on one workspace: ingest, annotate, search, freeze sets, export; storage lies in `ares.store`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.arguments import checks_arguments
+from ares.workspace.curator import WorkspaceCurator
+from ares.workspace.operations import (
+    MediaMode,
+    annotate_operation,
+    estimate_operation,
+    ingest_operation,
+)
+from ares.workspace.paths import expanded_path
+
+if TYPE_CHECKING:
+    from ares.curation import CurationSet
+    from ares.episode import Json
+    from ares.export import ExportReport, TaskSource
+    from ares.jobs import IngestReport
+    from ares.workspace.results import AnnotateReports, EstimateList, FindingList
+
+
+class Workspace(WorkspaceCurator):
+    """A collection of episodes with their annotations, indexes and sets; `ares.open` opens one.
+
+    >>> with ares.open("curation") as ws:
+    ...     print(ws)
+    Workspace('curation': 1,204 episodes, 3 datasets, captions 1,200, sets: sinks)
+    """
+
+    @checks_arguments
+    def ingest(
+        self,
+        *sources: str | os.PathLike[str],
+        format: str = "auto",
+        dataset: str = "",
+        rate_hz: float | None = None,
+        cameras: str = "",
+        spec: str | os.PathLike[str] = "",
+        media: MediaMode = "reference",
+        limit: int | None = None,
+        strict: bool = False,
+        engine: str = "local",
+        quiet: bool = False,
+    ) -> IngestReport:
+        """Read datasets into the workspace, as `ares ingest` does; episodes that are stored already are skipped.
+
+            >>> report = ws.ingest("~/data/bridge_dataset", rate_hz=5)
+            >>> report.kept, report.failed
+
+        Args:
+            sources: Folders or files of datasets.
+            format: Name of a format, or "auto".
+            dataset: Name to store instead of the source's own.
+            rate_hz: Recording rate, where the source does not store it.
+            cameras: How names of video files tell episode and camera, such as "{episode}_{camera}.mp4".
+            spec: YAML file with what the dataset does not say of itself.
+            media: "reference" leaves pixels where they are; "copy" writes videos into the workspace.
+            limit: Most episodes to read.
+            strict: Stop at the first episode that fails.
+            engine: "local", or "ray" for a cluster.
+            quiet: Show no progress.
+
+        Raises:
+            RequestError: A path holds no dataset of the format; nothing was read.
+            SourceError: An episode failed and `strict` is set.
+        """
+        return ingest_operation()(
+            lambda: self.stores,
+            [expanded_path(source) for source in sources],
+            format=format,
+            dataset=dataset,
+            rate_hz=rate_hz,
+            cameras=cameras,
+            spec=expanded_path(spec),
+            media=media,
+            limit=limit,
+            strict=strict,
+            engine=engine,
+            quiet=quiet,
+        )
+
+    @checks_arguments
+    def annotate(
+        self,
+        *names: str,
+        where: str = "",
+        model: str = "",
+        device: str = "",
+        options: Mapping[str, Json] | None = None,
+        limit: int | None = None,
+        budget_usd: float | None = None,
+        strict: bool = False,
+        engine: str = "local",
+        quiet: bool = False,
+    ) -> AnnotateReports:
+        """Run annotators over the episodes that lack their annotation, as `ares annotate` does.
+
+            >>> ws.annotate("motion", "embed")
+            >>> ws.annotate("caption", where="success", options={"caption": {"layout": "sheet"}}, limit=100)
+
+        Args:
+            names: Annotators, in order; a later one gets what an earlier one made.
+            where: SQL filter over the episodes.
+            model: Model for the annotator, when one is named.
+            device: torch device; by default a GPU when there is one.
+            options: Options of the annotators' own: {"layout": ...} for all that have it, or
+                {"caption": {"layout": ...}} for one.
+            limit: Most episodes to work on.
+            budget_usd: Stop before this much money is spent.
+            strict: Stop at the first failure.
+            engine: "local", or "ray" for a cluster.
+            quiet: Show no progress.
+
+        Raises:
+            RequestError: An annotator or an option is unknown, or the filter is wrong.
+            ModelError: A model cannot be loaded; nothing was annotated.
+        """
+        from ares.workspace.results import AnnotateReports
+
+        reports = annotate_operation()(
+            self.stores,
+            names,
+            where=where,
+            model=model,
+            device=device,
+            options=options or {},
+            limit=limit,
+            budget_usd=budget_usd,
+            strict=strict,
+            engine=engine,
+            quiet=quiet,
+        )
+        return AnnotateReports(reports)
+
+    @checks_arguments
+    def estimate(
+        self,
+        *names: str,
+        where: str = "",
+        model: str = "",
+        device: str = "",
+        options: Mapping[str, Json] | None = None,
+    ) -> EstimateList:
+        """Say what `annotate` would do and cost with these arguments, as `ares annotate --dry-run` does.
+
+            >>> ws.estimate("caption", where="success")
+
+        Raises:
+            RequestError: As `annotate`.
+            ModelError: As `annotate`.
+        """
+        from ares.workspace.results import EstimateList
+
+        estimates = estimate_operation()(
+            self.stores, names, where=where, model=model, device=device, options=options or {}
+        )
+        return EstimateList(estimates)
+
+    def use(self, **makers: str) -> dict[str, str]:
+        """Choose the makers whose values fill the columns.
+
+            >>> ws.use(caption="42b1", grade="newest")
+
+        Args:
+            makers: By annotator a maker_id, the unique start of one, or "newest" for the newest of each episode.
+
+        Returns:
+            The maker_id, or "newest", by annotator.
+
+        Raises:
+            RequestError: An annotator or a maker does not exist, or several begin so; then nothing is changed.
+        """
+        from ares.curation import use_makers
+
+        return use_makers(self.stores, makers)
+
+    @checks_arguments
+    def export(
+        self,
+        selection: str | CurationSet,
+        dest: str | os.PathLike[str],
+        *,
+        format: str = "lerobot",
+        task: TaskSource = "instruction",
+        strict: bool = False,
+        quiet: bool = False,
+    ) -> ExportReport:
+        """Write a set as a training dataset, as `ares export` does.
+
+            >>> ws.export("sinks", "exports/sinks", format="lerobot").episodes
+
+        Args:
+            selection: Name of a set, "name@version", or a set.
+            dest: Folder to write; it must not be there yet, or be empty.
+            format: "lerobot", "parquet", or the name of another exporter.
+            task: Task of every episode: its "instruction", or its "caption" where that is acceptable.
+            strict: Write nothing when an episode fails, instead of leaving it out.
+            quiet: Show no progress.
+
+        Raises:
+            RequestError: There is no such set or format, or the folder is not empty.
+            MediaError: No episode can be exported, or with `strict` one cannot.
+        """
+        from ares.export import export_set
+
+        frozen_set = self.sets[selection] if isinstance(selection, str) else selection
+        stream = None if quiet else sys.stderr
+        return export_set(
+            self.stores,
+            frozen_set,
+            Path(expanded_path(dest)),
+            format=format,
+            task=task,
+            strict=strict,
+            stream=stream,
+        )
+
+    @checks_arguments
+    def doctor(
+        self,
+        repair: bool = False,
+        relocate: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    ) -> FindingList:
+        """Check that the stores agree with each other and with the source files, as `ares doctor` does.
+
+            >>> ws.doctor(relocate={"/old/data": "/new/data"})
+
+        Args:
+            repair: Repair what can be repaired without losing data.
+            relocate: New folder or URL by the old one, for source files that were moved.
+
+        Raises:
+            RequestError: A new path does not exist.
+        """
+        from ares.doctor import relocate_sources, run_checks
+        from ares.workspace.results import FindingList
+
+        moves = list(relocate.items() if isinstance(relocate, Mapping) else relocate)
+        findings = relocate_sources(self.stores, moves) if moves else []
+        return FindingList(findings + run_checks(self.stores, repair))

@@ -1,0 +1,88 @@
+"""Calls into ingesters: an exception of one costs the record at hand, and its error names the ingester."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from ares.episode import Record
+from ares.errors import AresError, PluginError, SourceError
+from ares.io import describe_os_error
+from ares.registry import ingesters, plugin_faults
+from ingest.base import Item, Source
+
+T = TypeVar("T")
+
+
+def guarded_item(item: Item, ingester: str) -> Item:
+    """The item; loading it raises only errors of ARES."""
+    return replace(item, load=partial(load_guarded, item.load, ingester, item.episode_id))
+
+
+def load_guarded(load: Callable[[], Record], ingester: str, episode_id: str) -> Record:
+    """Read a record.
+
+    Args:
+        load: Reads it.
+        ingester: Name of the ingester that it belongs to.
+        episode_id: Id that its item announced.
+
+    Raises:
+        SourceError: It cannot be read.
+        PluginError: The ingester raised something else, or returned no record or that of another episode.
+    """
+    record = guarded_call(ingester, load)
+    if not isinstance(record, Record):
+        raise PluginError(f"{ingesters.label(ingester)} returned no Record", f"got a {type(record).__name__}")
+    if record.episode.episode_id != episode_id:
+        raise PluginError(
+            f"{ingesters.label(ingester)} returned a record of another episode",
+            f"{record.episode.episode_id} in place of {episode_id}",
+        )
+    return record
+
+
+def guarded_call(ingester: str, call: Callable[[], T]) -> T:
+    """What an ingester returns. Raises its AresError as it is; SourceError or PluginError for anything else."""
+    with plugin_faults(ingesters.label(ingester)):
+        try:
+            return call()
+        except OSError as error:  # a disk or a server that fails is no fault of the ingester
+            raise SourceError(
+                "file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}"
+            ) from error
+
+
+class GuardedItems:
+    """The items of a source, up to the first exception that the ingester raises while it lists them.
+
+    Args:
+        source: The source.
+
+    Attributes:
+        error: What ended the list early, or None.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.error: AresError | None = None
+
+    def __iter__(self) -> Iterator[Item]:
+        items: Iterator[Any] = iter(self._source.items)
+        while True:
+            try:
+                item = guarded_call(self._source.format, lambda: next(items, None))
+            except (PluginError, SourceError) as error:
+                self.error = error
+                return
+            if item is None:
+                return
+            if not isinstance(item, Item):
+                self.error = PluginError(
+                    f"{ingesters.label(self._source.format)} listed something that is no Item",
+                    f"got a {type(item).__name__}",
+                )
+                return
+            yield item

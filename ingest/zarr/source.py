@@ -1,0 +1,138 @@
+"""Ingester for Zarr stores of Diffusion Policy and UMI: `data/` holds the steps, `meta/episode_ends` cuts them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.errors import SourceError
+from ares.extras import missing_extra
+from ares.formats import INFO_PATH, is_zarr_folder, is_zarr_zip
+from ares.io import absolute_path, folder_name, is_url, walk_folders
+from ares.media.readers import ZarrStore, open_zarr, translate_zarr_errors
+from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
+from ingest.zarr.episode import FORMAT, ZarrEntry, load_episode
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ENDS_KEY = "meta/episode_ends"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Store:
+    """A store, and where each of its episodes ends; an error for a store that cannot be read."""
+
+    path: Path
+    ends: tuple[int, ...] = ()
+    error: SourceError | None = None
+
+
+def recognises(path: str) -> bool:
+    """Whether a path is a Zarr store, or a folder with stores at any depth that is not a LeRobot dataset."""
+    root = absolute_path(path)
+    if is_url(str(root)):
+        return False
+    if root.is_file():
+        return is_zarr_zip(root)
+    return not (root / INFO_PATH).exists() and next(_stores(root), None) is not None
+
+
+def open_zarr_dataset(path: str, options: IngestOptions) -> list[Source]:
+    """Open a folder with stores, or a single store, as one dataset.
+
+    Raises:
+        SourceError: There is no Zarr store.
+        RequestError: The library zarr is not installed.
+    """
+    if find_spec("zarr") is None:
+        raise missing_extra("zarr", "zarr")
+    root = absolute_path(path)
+    stores = [_inspect(store) for store in ([root] if root.is_file() else _stores(root))]
+    if not stores:
+        raise SourceError("folder holds no Zarr store", f"{path}: no .zarr and no .zarr.zip")
+    is_store = [store.path for store in stores] == [root]
+    folder = root.parent if is_store else root
+    dataset = options.dataset or (root.name.partition(".zarr")[0] if is_store else folder_name(folder))
+    return [
+        Source(
+            format=FORMAT,
+            dataset=dataset,
+            version="",
+            total=sum(max(len(store.ends), 1) for store in stores),
+            items=(item for store in stores for item in _items(store, folder, dataset, options)),
+            fragile=True,
+        )
+    ]
+
+
+def _stores(folder: Path) -> Iterator[Path]:
+    """The stores at or below a folder, in order; groups inside a store are part of it."""
+    for parent, subfolders, names in walk_folders(folder):
+        if is_zarr_folder(names):
+            subfolders.clear()
+            yield parent
+            continue
+        subfolders.sort()
+        yield from (parent / name for name in sorted(names) if is_zarr_zip(parent / name))
+
+
+def _inspect(path: Path) -> _Store:
+    """Where the episodes of a store end."""
+    try:
+        with open_zarr(str(path)) as store:
+            return _Store(path=path, ends=_read_ends(store))
+    except SourceError as error:
+        return _Store(path=path, error=SourceError(error.reason, error.detail))
+
+
+def _read_ends(store: ZarrStore) -> tuple[int, ...]:
+    """The step at which each episode ends. Raises SourceError for a store of another layout."""
+    import numpy as np
+
+    where = store.path
+    if "data" not in store.names() or "episode_ends" not in store.names("meta"):
+        raise SourceError(
+            "layout of the Zarr store is not recognised",
+            f"{where}: holds {', '.join(store.names()) or 'nothing'}; supported is data/* with {ENDS_KEY}"
+            " (Diffusion Policy, UMI)",
+        )
+    array = store.array(ENDS_KEY)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise SourceError("episode_ends is no list of whole numbers", f"{where}: {array.dtype} {array.shape}")
+    with translate_zarr_errors(where):
+        ends: NDArray[np.int64] = np.asarray(array[:], np.int64)
+    if not ends.size:
+        raise SourceError("store holds no episode", f"{where}: {ENDS_KEY} is empty")
+    return tuple(ends.tolist())
+
+
+def _items(store: _Store, folder: Path, dataset: str, options: IngestOptions) -> Iterator[Item]:
+    """One item for each episode of a store; one that fails for a store that cannot be read."""
+    prefix = store.path.relative_to(folder).as_posix()
+    starts = (0, *store.ends)
+    for number in range(max(len(store.ends), 1)):
+        start, stop = (0, 0) if store.error else (starts[number], starts[number + 1])
+        entry = ZarrEntry(
+            dataset=dataset,
+            key=prefix if store.error else f"{prefix}/{number}",
+            path=str(store.path),
+            number=number,
+            start=start,
+            stop=stop,
+            rate_hz=options.rate_hz,
+        )
+        location = str(store.path) if store.error else f"{store.path}, episode {number}"
+        if store.error:
+            yield failing_item(entry.episode_id, location, store.error)
+        else:
+            load = functools.partial(load_episode, entry)
+            yield Item(episode_id=entry.episode_id, location=location, load=load)
+
+
+zarr = Ingester(name=FORMAT, recognises=recognises, open=open_zarr_dataset)

@@ -1,0 +1,150 @@
+"""`ares models` describes models by their files and names alone, and asks servers only with --check."""
+
+from __future__ import annotations
+
+import json
+import struct
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotators.models import describe_models, find_family, share_language_model, shared_language_model
+from app.cli.main import main
+from ares.settings import Settings
+
+DEFAULTS = Settings()
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every connection fails the test; a test that needs a server undoes it."""
+
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError(f"a connection to {arguments}")
+
+    monkeypatch.setattr("socket.create_connection", refuse)
+    monkeypatch.setattr("socket.socket.connect", refuse)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A model server that has the model "served"; its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"data": [{"id": "served"}]}).encode()
+            self.send_response(200 if self.path == "/v1/models" else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    monkeypatch.undo()
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{http.server_address[1]}/v1"
+    http.shutdown()
+    http.server_close()
+    thread.join()
+
+
+def put_in_hub_cache(cache: Path, hub_id: str, shapes: dict[str, list[int]], **config: Any) -> Path:
+    """A model as the hub's client caches it, with a safetensors header and no weights behind it."""
+    repository = cache / f"models--{hub_id.replace('/', '--')}"
+    folder = repository / "snapshots" / "0123abcd"
+    folder.mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("0123abcd")
+    header = json.dumps({name: {"shape": shape, "dtype": "BF16"} for name, shape in shapes.items()}).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_the_default_captioner_and_judge_have_other_language_models() -> None:
+    _, captioner, judge = describe_models(DEFAULTS)
+    assert captioner.language_model and judge.language_model
+    assert captioner.language_model != judge.language_model
+    assert not shared_language_model([captioner, judge])
+    assert {captioner.licence, judge.licence} == {"Apache-2.0"}
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "language_model"),
+    [
+        ("Qwen/Qwen3-VL-4B-Instruct", "qwen", "qwen"),
+        ("OpenGVLab/InternVL3-8B-hf@0f1e2d3c", "internvl", "qwen"),
+        ("OpenGVLab/InternVL3_5-8B-HF", "internvl", "qwen"),
+        ("/models/llava-v1.6-mistral-7b-hf/", "llava", "mistral"),
+        ("google/gemma-4-E4B-it", "gemma", "gemma"),
+        ("gpt-5-mini", "gpt", "gpt"),
+        ("reference-captioner@b1a2671c", "reference", ""),
+    ],
+)
+def test_a_family_is_known_by_the_name(name: str, family: str, language_model: str) -> None:
+    assert find_family(name) == (family, language_model)
+
+
+def test_two_unknown_models_share_nothing() -> None:
+    assert share_language_model("OpenGVLab/InternVL3-8B-hf", "Qwen/Qwen3-VL-4B-Instruct") == "qwen"
+    assert share_language_model("mine-1", "mine-2") == ""
+
+
+def test_a_model_in_a_folder_is_counted_in_its_files(reference_models: Path) -> None:
+    clip = f"local-dir:{reference_models / 'reference-clip'}"
+    captioner = f"hf:{reference_models / 'reference-captioner'}"
+    settings = Settings(embed_model=clip, caption_model=captioner, judge_model=f"clip:{clip}")
+    for model in describe_models(settings):
+        assert model.state == "here" and model.parameters and model.disk_bytes and model.memory_bytes
+        assert model.parameters < model.disk_bytes <= 5 * model.parameters
+    assert describe_models(settings)[1].language_model == "llama"
+
+
+def test_a_model_in_the_cache_of_the_hub_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    text_config = {"text_config": {"model_type": "gemma4_text"}}
+    folder = put_in_hub_cache(tmp_path, "lab/our-judge", {"a": [3, 5], "b": [7]}, **text_config)
+    (folder / "README.md").write_text("---\nlibrary_name: transformers\nlicense: mit\n---\n# ours\n")
+    judge = describe_models(Settings(judge_model="hf:lab/our-judge"))[2]
+    assert (judge.state, judge.parameters, judge.licence) == ("here", 22, "mit")
+    assert (judge.language_model, judge.location) == ("gemma", str(folder))
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-00002.safetensors"}}')
+    assert describe_models(Settings(judge_model="hf:lab/our-judge"))[2].state == "to be fetched"
+
+
+def test_the_command_prints_a_table_and_a_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert main(["models"]) == 0
+    table = capsys.readouterr().out
+    assert "hf:google/gemma-4-E4B-it" in table and "to be fetched" in table and "Apache-2.0" in table
+    monkeypatch.setenv("ARES_JUDGE_MODEL", "hf:OpenGVLab/InternVL3-8B-hf")
+    monkeypatch.setenv("ARES_EMBED_MODEL", f"local-dir:{tmp_path / 'nowhere'}")
+    assert main(["models", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["shared_language_model"] == "qwen"
+    assert [model["state"] for model in document["models"]] == ["missing", "to be fetched", "to be fetched"]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"), [("served", "the server has it"), ("other", "the server has served")]
+)
+def test_a_server_is_asked_for_its_models(server: str, name: str, answer: str) -> None:
+    settings = Settings(caption_model=f"openai:{name}@{server}", embed_model="hash:64", judge_model="stub:x")
+    assert describe_models(settings)[1].check == ""
+    assert [model.check for model in describe_models(settings, check=True)] == ["", answer, ""]
+
+
+def test_a_server_that_is_down_is_said(server: str) -> None:
+    settings = Settings(
+        caption_model="openai:m@http://127.0.0.1:9/v1", embed_model="hash:64", judge_model="stub:x"
+    )
+    assert "cannot be reached" in describe_models(settings, check=True)[1].check

@@ -1,0 +1,99 @@
+"""`--dry-run` loads no model, needs no network, stores nothing, and says what it cannot know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotators.base import Options
+from annotators.runner import annotate, estimate_cost
+from app.cli.main import main
+from ares.jobs import AnnotateEstimate
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+
+NOWHERE = "hf:no-such-lab/no-such-model"
+
+
+@pytest.fixture(scope="module")
+def annotated(
+    tmp_path_factory: pytest.TempPathFactory, demo_samples: Path, reference_models: Path
+) -> Iterator[Workspace]:
+    """Four episodes, with captions and vectors by the reference models."""
+    clip = f"local-dir:{reference_models / 'reference-clip'}"
+    settings = Settings(
+        embed_model=clip,
+        caption_model=f"hf:{reference_models / 'reference-captioner'}",
+        judge_model=f"clip:{clip}",
+    )
+    workspace = open_workspace(str(tmp_path_factory.mktemp("dry") / "ws"), settings)
+    ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=4, quiet=True)
+    annotate(
+        workspace.stores, ["embed", "caption"], Options(settings=settings, device="cpu"), limit=3, quiet=True
+    )
+    yield workspace
+    workspace.close()
+
+
+@pytest.fixture(autouse=True)
+def no_model_and_no_network(monkeypatch: pytest.MonkeyPatch, annotated: Workspace) -> None:
+    """Whatever loads a model, opens a connection or stores a document fails the test."""
+
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError(f"{arguments}")
+
+    for name in (
+        "annotators.models.huggingface.load_huggingface",
+        "annotators.models.clip.load_clip",
+        "socket.socket.connect",
+        "socket.getaddrinfo",
+    ):
+        monkeypatch.setattr(name, refuse)
+    monkeypatch.setattr(type(annotated.stores.annotations), "put_documents", refuse)
+
+
+def estimate(ws: Workspace, *names: str, **options: Any) -> list[AnnotateEstimate]:
+    return list(estimate_cost(ws.stores, names, Options(settings=ws.settings, **options)))
+
+
+def test_what_a_model_has_done_is_known_by_its_files(annotated: Workspace) -> None:
+    embed, caption, grade = estimate(annotated, "embed", "caption", "grade")
+    assert (embed.planned, embed.already) == (4, 3)
+    assert (caption.planned, caption.already, caption.cost.calls) == (4, 3, 1)
+    assert (grade.planned, grade.already) == (3, 0)
+
+
+@pytest.mark.parametrize("name", ["caption", "grade"])
+def test_a_model_that_does_not_exist_is_estimated(name: str, annotated: Workspace) -> None:
+    (quote,) = estimate(annotated, name, model=NOWHERE)
+    # Nobody has graded yet, so nothing can be done already; captions there are, perhaps of this model.
+    assert quote.already == (None if name == "caption" else 0)
+    assert quote.cost.calls >= quote.planned
+
+
+def test_a_server_is_not_asked(annotated: Workspace) -> None:
+    (quote,) = estimate(annotated, "caption", model="openai:some-model@http://192.0.2.1:8000/v1")
+    assert (quote.planned, quote.already, quote.cost.usd) == (4, 0, None)
+
+
+def test_changed_weights_are_another_model(
+    annotated: Workspace, tmp_path: Path, reference_models: Path
+) -> None:
+    copy = tmp_path / "reference-captioner"
+    copy.mkdir()
+    for path in (reference_models / "reference-captioner").iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    (quote,) = estimate(annotated, "caption", model=f"hf:{copy}")
+    assert quote.already is None
+
+
+def test_the_terminal_says_what_is_unknown(annotated: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["annotate", "caption", "--model", NOWHERE, "--dry-run", "-w", annotated.path]
+    assert main(arguments) == 0
+    assert "already: unknown until loaded, for caption" in capsys.readouterr().out
+    assert main([*arguments, "--json"]) == 0
+    assert '"already": null' in capsys.readouterr().out

@@ -1,0 +1,225 @@
+"""Whatever a person types or has on disk is answered in one line: no command has a traceback or a bug for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.cli.main import COMMANDS, main
+
+Capture = pytest.CaptureFixture[str]
+# Values that fit no option, and those that parsers of numbers, paths and filters stumble over.
+VALUES = (
+    "", " ", "-1", "0", "nan", "inf", "1e400", "99999999999999999999", "x" * 5000, "a\0b", "../..", "/dev/null",
+    "/proc/self/mem", "~", "'", '"', ";--", "%s{}", "[bold]", "\x1b[31m", "\u202e", "é", "🤖", "a=b=c", ",,", "=", "@1",
+    "name@", "[]", "null",
+)  # fmt: skip
+# Each takes one value in the position of the braces.
+PATTERNS = (
+    ("search", "{}"),
+    ("search", "mug", "--where", "{}"),
+    ("search", "mug", "--by", "{}"),
+    ("search", "mug", "--limit={}"),
+    ("search", "--like={}"),
+    ("search", "--image={}"),
+    ("show", "--", "{}"),
+    ("set", "create", "s", "--ids={}"),
+    ("set", "create", "--where", "false", "--", "{}"),
+    ("set", "show", "--", "{}"),
+    ("set", "diff", "--", "{}", "{}"),
+    ("use", "--", "{}"),
+    ("rubric", "show", "--", "{}"),
+    ("rubric", "check", "--", "{}.yaml"),
+    ("annotate", "--dry-run", "--", "{}"),
+    ("annotate", "motion", "--dry-run", "--where={}"),
+    ("annotate", "motion", "--budget={}"),
+    ("annotate", "motion", "--device={}", "--dry-run"),
+    ("annotate", "caption", "--model={}"),
+    ("ingest", "--", "{}"),
+    ("ingest", "--format={}", "."),
+    ("ingest", "--spec={}", "."),
+    ("ingest", "--cameras={}", "--limit", "0", "{samples}/video"),
+    ("ingest", "--rate={}", "."),
+    ("ingest", "--engine={}", "."),
+    ("export", "--format=parquet", "--", "{}", "/dev/null/x"),
+    ("export", "all", "/dev/null/x", "--format={}"),
+    ("export", "all", "--format=parquet", "--", "{}/dev/null"),
+    ("doctor", "--relocate={}"),
+    ("completion", "--", "{}"),
+    ("app", "--no-browser", "--port={}", "-w", "/dev/null/x"),
+    ("--output={}", "status"),
+    *((command, "--output={}") for command in COMMANDS),
+)
+
+
+@pytest.fixture(scope="module")
+def workspace(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("bad_values") / "w")
+    assert main(["ingest", "-w", path, str(demo_samples / "video"), "--limit", "2", "-q"]) == 0
+    assert main(["set", "create", "all", "-w", path]) == 0
+    return path
+
+
+def run(arguments: list[str]) -> int:
+    try:
+        return main(arguments)
+    except SystemExit as exit_request:
+        return int(exit_request.code or 0)
+
+
+def is_answer(status: int, err: str) -> bool:
+    """Whether a refusal is one line, or two more with the position in a filter."""
+    lines = [line for line in err.splitlines() if line]
+    if status in (0, 1):
+        return "Traceback" not in err
+    pointer = lines[1:]
+    return status == 2 and lines[0].startswith("ares") and (not pointer or pointer[-1].strip() == "^")
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: "_".join(pattern).replace("/", ""))
+def test_a_bad_value_is_one_line(
+    pattern: tuple[str, ...],
+    workspace: str,
+    demo_samples: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrong = []
+    for value in VALUES:
+        arguments = [part.replace("{samples}", str(demo_samples)).replace("{}", value) for part in pattern]
+        position = arguments.index("--") if "--" in arguments else len(arguments)
+        if "app" not in arguments:
+            arguments[position:position] = ["-w", workspace]
+        status = run(arguments)
+        err = capsys.readouterr().err
+        if not is_answer(status, err):
+            wrong.append((value[:40], status, err[-400:]))
+    assert not wrong
+
+
+def _empty_tables(copy: Path) -> None:
+    for file in (copy / "lance").rglob("*.lance"):
+        if file.is_file():
+            file.write_bytes(b"")
+
+
+def _file_as_folder(copy: Path) -> None:
+    shutil.rmtree(copy / "lance")
+    (copy / "lance").write_text("")
+
+
+def _edit_manifest(**changes: object) -> Callable[[Path], object]:
+    def edit(copy: Path) -> None:
+        document = json.loads((copy / "workspace.json").read_text())
+        (copy / "workspace.json").write_text(json.dumps({**document, **changes}))
+
+    return edit
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "manifest": lambda copy: (copy / "workspace.json").write_text("{"),
+    "list": lambda copy: (copy / "workspace.json").write_text("[]"),
+    "bytes": lambda copy: (copy / "workspace.json").write_bytes(b"\xff\xfe"),
+    "newer": _edit_manifest(format=99),
+    "store": _edit_manifest(annotations="x"),
+    "no lance": lambda copy: shutil.rmtree(copy / "lance"),
+    "a file as lance": _file_as_folder,
+    "no log": lambda copy: (copy / "annotations.sqlite").unlink(),
+    "log": lambda copy: (copy / "annotations.sqlite").write_text("longer than the header of a database " * 9),
+    "tables": _empty_tables,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_workspace_is_one_line(
+    damage: str, workspace: str, tmp_path: Path, capsys: Capture
+) -> None:
+    copy = tmp_path / "w"
+    shutil.copytree(workspace, copy)
+    DAMAGES[damage](copy)
+    capsys.readouterr()
+    wrong = []
+    for arguments in (["status"], ["search", "drawer"], ["set", "list"], ["show", "0"], ["doctor"], ["use"]):
+        status = run([*arguments, "-w", str(copy)])
+        err = capsys.readouterr().err
+        if not is_answer(status, err):
+            wrong.append((arguments, status, err[-400:]))
+    assert not wrong
+
+
+ENVIRONMENTS: dict[str, dict[str, str | None]] = {
+    "no home": {"HOME": None},
+    "home of nobody": {"HOME": "/nonexistent/home", "XDG_CACHE_HOME": None},
+    "no temporary folder": {"TMPDIR": "/nonexistent/tmp"},
+    "locale C": {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    "ascii": {"PYTHONIOENCODING": "ascii"},
+    "price": {"ARES_PRICE": "cheap"},
+    "cache size": {"ARES_MEDIA_CACHE_GB": "nan"},
+    "workspace": {"ARES_WORKSPACE": "\t"},
+    "terminal": {"TERM": "nonsense", "COLUMNS": "-3"},
+}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("command", [["status"], ["search", "drawer"]], ids=["status", "search"])
+def test_a_strange_environment_is_no_bug(name: str, command: list[str], workspace: str) -> None:
+    environment: dict[str, str | None] = {**os.environ, **ENVIRONMENTS[name]}
+    process = subprocess.run(
+        [sys.executable, "-m", "app.cli.main", *command, "-w", workspace],
+        env={key: value for key, value in environment.items() if value is not None},
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert is_answer(process.returncode, process.stderr.decode()), process.stderr
+
+
+@pytest.mark.parametrize("redirection", [">/dev/full", "2>/dev/full", ">&-", "2>&-", "| head -c 1"])
+@pytest.mark.parametrize("command", ["--help", "status -w W", "status --json -w W", "status -w nowhere"])
+def test_an_output_that_cannot_be_written_is_no_traceback(
+    redirection: str, command: str, workspace: str
+) -> None:
+    line = f"{sys.executable} -m app.cli.main {command.replace('W', workspace)} {redirection}"
+    process = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert "Traceback" not in process.stderr and "Exception ignored" not in process.stderr
+    refused = "nowhere" in command or redirection == ">/dev/full"
+    assert process.returncode == (2 if refused else 0)
+
+
+def test_an_argument_that_is_no_text_is_named(workspace: str) -> None:
+    command = [
+        sys.executable.encode(),
+        b"-m",
+        b"app.cli.main",
+        b"search",
+        b"caf\xe9",
+        b"-w",
+        workspace.encode(),
+    ]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 2
+    assert process.stderr.startswith("ares search: an argument is not valid UTF-8: b'caf\\xe9'")
+
+
+def test_a_bug_is_one_line_with_its_location_and_a_status_of_its_own(
+    workspace: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ares.summary.failures_by_reason", lambda stores: {"": 0}["missing\x1b[31m"])
+    for options, count in (([], 1), (["-v"], 0)):
+        assert main(["status", "-w", workspace, *options]) == 70
+        err = capsys.readouterr().err
+        assert "this is a bug of ARES, KeyError: " in err and ".py:" in err
+        assert "\x1b" not in err.splitlines()[-1]
+        assert err.count("-v shows the traceback") == count
+        assert ("Traceback" in err) == (not count)

@@ -1,0 +1,99 @@
+"""The command line answers mistakes with what was meant, and takes options wherever they are typed."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+import pytest
+
+from app.cli.main import COMMANDS, build_parser, main, selected_command
+from ares.errors import RequestError
+from ares.messages import Verbosity
+from ares.registry import rankers
+
+Capture = pytest.CaptureFixture[str]
+
+
+def refusal(capsys: Capture, line: str) -> str:
+    with pytest.raises(SystemExit) as exit_info:
+        main(shlex.split(line))
+    assert exit_info.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    return err
+
+
+def parse(line: str) -> argparse.Namespace:
+    arguments = shlex.split(line)
+    namespace: argparse.Namespace = build_parser(selected_command(arguments)).parse_args(arguments)
+    return namespace
+
+
+def test_without_a_command_the_help_is_printed(capsys: Capture) -> None:
+    assert main([]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and all(f"    {name} " in out for name in COMMANDS) and "examples:" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("serch mug", "ares: no command 'serch': did you mean 'search'? there are: ingest, annotate"),
+        ("search --limt 3 mug", "ares search: no option '--limt': did you mean '--limit'? see"),
+        ("search --lim 3 mug", "ares search: no option '--lim': did you mean '--limit'?"),
+        ("set lst", "ares set: no action 'lst': did you mean 'list'?"),
+        ("set create x --wher y", "ares set create: no option '--wher': did you mean '--where'?"),
+        ("search mug --output cvs", "ares search: no format 'cvs': did you mean 'csv'?"),
+        ("ingest x --media cpoy", "did you mean 'copy'?"),
+        ("search mug shelf", "ares search: 'shelf' is an argument too many"),
+        ("annotate motion --device tpu", "no device 'tpu'"),
+        ("app --port 99999", "'99999' is not a port; give a number from 0 to 65535"),
+        ("annotate motion --budget nan", "'nan' is not an amount of US dollars"),
+        ("ingest x --rate nan", "'nan' is not a rate in Hz"),
+        ("ingest x --rate 0", "'0' is not a rate in Hz"),
+    ],
+)
+def test_a_mistake_is_one_line_with_what_was_meant(line: str, message: str, capsys: Capture) -> None:
+    assert message in refusal(capsys, line)
+
+
+def test_a_plugin_that_is_unknown_has_a_nearest_one() -> None:
+    with pytest.raises(RequestError, match=r"no ranker 'frame'.*did you mean 'frames'\? there are: "):
+        rankers.get("frame")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "search -w W --json mug --limit 3",
+        "-w W --json search --limit 3 mug",
+        "--json search mug -w W --limit=3",
+        "search --limit 3 --json -w W -- mug",
+    ],
+)
+def test_options_stand_before_and_behind_commands_and_texts(line: str) -> None:
+    args = parse(line)
+    assert (args.workspace, args.output, args.text, args.limit) == ("W", "json", "mug", 3)
+
+
+def test_options_stand_between_arguments() -> None:
+    assert parse("ingest A --media copy B").source == ["A", "B"]
+    assert parse("annotate caption --limit 1 grade -q").name == ["caption", "grade"]
+    assert parse("annotate caption --limit 1 grade -q").verbosity is Verbosity.QUIET
+
+
+def test_a_list_format_is_refused_where_the_answer_is_no_list(capsys: Capture) -> None:
+    assert main(["--output", "csv", "status"]) == 2
+    assert "the answer of `ares status` is no list" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_has_examples_that_can_be_typed(command: str, capsys: Capture) -> None:
+    assert COMMANDS[command].examples
+    for example in COMMANDS[command].examples:
+        typed = example.removeprefix("source <(").removesuffix(")").partition(" > ~")[0]
+        assert parse(typed.removeprefix("ares ")).command == command
+    with pytest.raises(SystemExit):
+        main(["help", command])
+    assert COMMANDS[command].examples[0] in capsys.readouterr().out

@@ -1,0 +1,116 @@
+"""A workspace that a user can read but not write: what reads works, what writes says so in one line."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.cli.main import main
+
+# Linux: root may write everywhere by this capability, which a child can give up for good.
+_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE = 24, 1
+
+
+def _give_up_root() -> None:
+    if os.geteuid() == 0:
+        ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, 0, 0, 0)
+
+
+def _set_writable(folder: Path, writable: bool) -> None:
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(path.stat().st_mode | 0o200 if writable else path.stat().st_mode & ~0o222)
+
+
+@pytest.fixture(scope="module")
+def workspace(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("read_only") / "w"
+    assert main(["ingest", "-w", str(path), str(demo_samples / "video")]) == 0
+    assert main(["set", "create", "all", "-w", str(path)]) == 0
+    _set_writable(path, False)
+    yield path
+    _set_writable(path, True)
+
+
+def run(workspace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "app.cli.main", *arguments, "-w", str(workspace)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, preexec_fn=_give_up_root
+    )
+
+
+def test_the_child_cannot_write(workspace: Path) -> None:
+    program = [sys.executable, "-c", "import pathlib, sys; pathlib.Path(sys.argv[1], 'x').touch()"]
+    process = subprocess.run(
+        [*program, str(workspace)], capture_output=True, text=True, check=False, preexec_fn=_give_up_root
+    )
+    assert "Permission" in process.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("status",), "12 episodes"),
+        (("search", "drawer"), "captions:1"),
+        (("doctor",), "all promises"),
+        (("set", "list"), "all"),
+        (("set", "show", "all"), "\n"),
+        (("use",), "quality"),
+    ],
+    ids=lambda part: "_".join(part) if isinstance(part, tuple) else "",
+)
+def test_what_reads_works(workspace: Path, arguments: tuple[str, ...], text: str) -> None:
+    process = run(workspace, *arguments)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert text in process.stdout
+
+
+def test_an_episode_is_shown_and_exported(workspace: Path, tmp_path: Path) -> None:
+    episode_id = run(workspace, "set", "show", "all").stdout.split()[0]
+    assert episode_id in run(workspace, "show", episode_id[:6]).stdout
+    process = run(workspace, "export", "all", str(tmp_path / "x"), "--format", "parquet")
+    assert process.returncode == 0 and (tmp_path / "x").is_dir()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("set", "create", "more"),
+        ("use", "quality=newest"),
+        ("doctor", "--repair"),
+        ("annotate", "motion"),
+        ("ingest", "{samples}/rlds", "--rate", "10"),
+    ],
+    ids=lambda part: part[0],
+)
+def test_what_writes_says_that_it_is_read_only(
+    workspace: Path, arguments: tuple[str, ...], demo_samples: Path
+) -> None:
+    process = run(workspace, *(part.format(samples=demo_samples) for part in arguments))
+    assert process.returncode == 2 and process.stdout == ""
+    (line,) = process.stderr.splitlines()
+    assert "read-only" in line and str(workspace) in line
+
+
+def test_what_a_writer_has_not_merged_yet_is_read(workspace: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "w"
+    shutil.copytree(workspace, copy)
+    _set_writable(copy, True)
+    connection = sqlite3.connect(copy / "annotations.sqlite")
+    connection.execute("UPDATE documents SET key = replace(key, 'all@', 'renamed@')")
+    connection.execute("UPDATE documents SET body = replace(body, '\"all\"', '\"renamed\"')")
+    connection.commit()
+    try:
+        assert (copy / "annotations.sqlite-wal").stat().st_size
+        _set_writable(copy, False)
+        assert "renamed" in run(copy, "set", "list").stdout
+    finally:
+        _set_writable(copy, True)
+        connection.close()

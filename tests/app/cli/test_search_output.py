@@ -1,0 +1,127 @@
+"""`ares search` prints a score that a person can read and how a hit was found, as table, JSON, JSON lines and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.main import main
+from app.cli.rows import write_csv, write_json_lines
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def workspace(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("search_output") / "w")
+    assert main(["ingest", "-w", path, str(demo_samples / "video"), "-q"]) == 0
+    return path
+
+
+def output(capsys: Capture, *arguments: str) -> str:
+    capsys.readouterr()
+    assert main([*arguments]) == 0
+    return capsys.readouterr().out
+
+
+def hits(capsys: Capture, *arguments: str) -> Any:
+    return json.loads(output(capsys, "search", *arguments, "--json"))
+
+
+def test_the_score_is_a_share_of_the_best_and_the_ways_are_named(workspace: str, capsys: Capture) -> None:
+    documents = hits(capsys, "push the green drawer closed", "-w", workspace)
+    assert documents[0]["relevance"] == 1.0 and documents[0]["ranks"] == {"captions": 1}
+    shares = [document["relevance"] for document in documents]
+    assert shares == sorted(shares, reverse=True) and 0 <= shares[-1] < 1
+    assert [document["ranks"]["captions"] for document in documents] == list(range(1, len(documents) + 1))
+    table = output(capsys, "search", "push the green drawer closed", "-w", workspace).splitlines()
+    assert table[0].split()[:4] == ["episode", "score", "found", "by"]
+    assert table[1].split()[:3] == [documents[0]["episode_id"], "1.00", "captions:1"]
+
+
+def test_the_formats_have_the_same_hits(workspace: str, capsys: Capture) -> None:
+    arguments = ("search", "drawer", "-w", workspace, "--output")
+    documents = json.loads(output(capsys, *arguments, "json"))
+    assert [json.loads(line) for line in output(capsys, *arguments, "jsonl").splitlines()] == documents
+    rows = list(csv.DictReader(io.StringIO(output(capsys, *arguments, "csv"))))
+    assert [row["episode_id"] for row in rows] == [document["episode_id"] for document in documents]
+    assert [json.loads(row["ranks"]) for row in rows] == [document["ranks"] for document in documents]
+
+
+def ids_of(workspace: str, capsys: Capture) -> list[str]:
+    output(capsys, "set", "create", "all", "-w", workspace)
+    return output(capsys, "set", "show", "all", "-w", workspace).split()
+
+
+def test_an_id_may_be_its_unique_start(workspace: str, capsys: Capture) -> None:
+    first, *others = ids_of(workspace, capsys)
+    start = next(first[:n] for n in range(1, 17) if not any(id.startswith(first[:n]) for id in others))
+    assert first in output(capsys, "show", start.upper(), "-w", workspace)
+    similar = [hits(capsys, "--like", id, "--by", "captions", "-w", workspace) for id in (start, first)]
+    assert similar[0] == similar[1] and first not in [hit["episode_id"] for hit in similar[0]]
+
+
+def test_an_ambiguous_id_names_candidates(workspace: str, capsys: Capture) -> None:
+    ids = ids_of(workspace, capsys)
+    digit = next(id[0] for id in ids if sum(other[0] == id[0] for other in ids) > 1)
+    assert main(["show", digit, "-w", workspace]) == 2
+    err = capsys.readouterr().err
+    assert f"several episodes have ids that start with {digit!r}" in err and "give more digits" in err
+    assert sum(id in err for id in ids) >= 2
+
+
+def test_a_list_of_ids_may_be_shortened(workspace: str, capsys: Capture, tmp_path: Path) -> None:
+    ids = (
+        output(capsys, "search", "drawer", "--output", "csv", "-w", workspace).splitlines()[1].split(",")[:1]
+    )
+    (tmp_path / "ids.txt").write_text(f"{ids[0][:12]}\n")
+    text = output(capsys, "set", "create", "short", "--ids", str(tmp_path / "ids.txt"), "-w", workspace)
+    assert "short@1: 1 episodes" in text
+    assert output(capsys, "set", "show", "short", "-w", workspace).split() == ids
+
+
+def test_a_spreadsheet_runs_nothing_and_a_terminal_obeys_nothing() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    row = {"text": "=1+1", "more": "@x", "control": "\x1b[31m", "number": -1.5, "none": None, "list": ["=a"]}
+    file, terminal, lines = io.StringIO(), Terminal(), io.StringIO()
+    write_csv([row], file)
+    (cells,) = csv.DictReader(io.StringIO(file.getvalue()))
+    assert cells == {
+        "text": "'=1+1", "more": "'@x", "control": "\x1b[31m", "number": "-1.5", "none": "", "list": '["=a"]'
+    }  # fmt: skip
+    write_csv([row], terminal)
+    assert "\x1b" not in terminal.getvalue()
+    write_json_lines([{"text": "\x9b31m\u202e\u2028"}], lines)
+    assert lines.getvalue().isprintable() or lines.getvalue().strip().isprintable()
+    assert json.loads(lines.getvalue()) == {"text": "\x9b31m\u202e\u2028"}
+
+
+def test_rows_are_written_while_they_are_read() -> None:
+    file, seen = io.StringIO(), []
+
+    def rows() -> Any:
+        for number in range(3):
+            seen.append(file.getvalue().count("\n"))
+            yield {"number": number}
+
+    write_json_lines(rows(), file)
+    assert seen == [0, 1, 2]
+
+
+def test_quiet_has_no_messages_and_verbose_has_steps(workspace: str, capsys: Capture) -> None:
+    level = logging.getLogger().level
+    assert main(["status", "-w", workspace, "-q"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["status", "-w", workspace, "-v"]) == 0
+    assert re.search(r"ares status: \d+\.\d\d s", capsys.readouterr().err)
+    assert logging.getLogger().level == level

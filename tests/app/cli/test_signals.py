@@ -1,0 +1,158 @@
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: one line, a status, no process or lock left, and work can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from app.cli.main import main
+from app.cli.stop_signals import StoppedBySignal, stop_on_signals
+
+# Wraps a function so that the process sends itself a signal at its first call; then runs the command line.
+SENDER = """
+import importlib, os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+import ares.jobs.pipeline, ingest.pipeline.write
+ares.jobs.pipeline._SINK_BATCH_SIZE, ingest.pipeline.write._EPISODES_PER_WRITE = 3, 3
+module, name, number, hang = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "hang"
+owner = importlib.import_module(module)
+*path, leaf = name.split(".")
+for part in path:
+    owner = getattr(owner, part)
+real, calls = getattr(owner, leaf), [0]
+def sending(*args, **kwargs):
+    result = real(*args, **kwargs)
+    calls[0] += 1
+    if calls[0] == 1:
+        os.kill(os.getpid(), number)
+        time.sleep(120 if hang else 0.5)
+    return result
+setattr(owner, leaf, sending)
+from app.cli.main import main
+sys.exit(main(sys.argv[5:]))
+"""
+# Tests that run in the background, or under nohup, ignore these signals and pass that on.
+DASHBOARD = """
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+from app.cli.main import main
+sys.exit(main())
+"""
+STATUSES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
+WRITE = ("ares.store.lance.episodes", "EpisodeTable.write")
+
+
+def start(point: tuple[str, str], name: str, *arguments: str, hang: bool = False) -> subprocess.Popen[str]:
+    """Start a command that gets a signal, in a session of its own."""
+    number = str(int(signal.Signals[name]))
+    command = [sys.executable, "-c", SENDER, *point, number, "hang" if hang else "go on", *arguments]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def processes_of_session(session: int) -> list[str]:
+    """Processes that still run in a session."""
+    running = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # ended meanwhile
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            running.append(stat.parent.name)
+    return running
+
+
+def last_line(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=300)
+    assert out == "" and "Traceback" not in err, err
+    return err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", STATUSES)
+def test_an_ingestion_that_is_stopped_says_what_it_kept_and_can_go_on(
+    name: str, demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("ingest", "-w", str(tmp_path / "w"), str(demo_samples / "video"))
+    process = start(WRITE, name, *arguments)
+    line = last_line(process)
+    assert process.returncode == STATUSES[name]
+    cause = "Ctrl-C" if name == "SIGINT" else name
+    assert line.startswith(f"ares ingest: stopped by {cause}; the workspace has ")
+    kept = int(line.split("has ")[1].split()[0])
+    assert 3 <= kept < 12 and line.endswith("run the same command again to read the rest")
+    assert not processes_of_session(process.pid)
+    assert main([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["already"] == kept and document["kept"] == 12 - kept
+
+
+def test_an_export_that_is_stopped_leaves_nothing_behind(
+    demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace = str(tmp_path / "w")
+    assert main(["ingest", "-w", workspace, str(demo_samples / "video"), "--limit", "4"]) == 0
+    assert main(["set", "create", "all", "-w", workspace]) == 0
+    point = ("ares.export.lerobot.writer", "LeRobotWriter.add")
+    process = start(
+        point, "SIGTERM", "export", "all", str(tmp_path / "x"), "--format", "lerobot", "-w", workspace
+    )
+    line = last_line(process)
+    assert process.returncode == 143
+    assert "stopped by SIGTERM" in line and "was not written; run the same command again" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["w"]
+
+
+def test_the_second_signal_ends_a_command_that_does_not_end(demo_samples: Path, tmp_path: Path) -> None:
+    process = start(
+        WRITE, "SIGTERM", "ingest", "-w", str(tmp_path / "w"), str(demo_samples / "video"), hang=True
+    )
+    while process.poll() is None:
+        time.sleep(1)
+        # It ends by the signal itself once the first was handled: before that it has no effect of its own.
+        os.kill(process.pid, signal.SIGTERM)
+    process.communicate()
+    assert process.returncode in (-signal.SIGTERM, 143)
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_the_dashboard_ends_on_a_signal(
+    name: str, status: int, demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace = str(tmp_path / "w")
+    assert main(["ingest", "-w", workspace, str(demo_samples / "video"), "--limit", "1"]) == 0
+    command = [sys.executable, "-c", DASHBOARD, "app", "-w", workspace, "--port", "0", "--no-browser"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    assert "ARES dashboard: http://" in process.stderr.readline()
+    os.kill(process.pid, signal.Signals[name])
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == status, err
+    assert err.splitlines()[-1].startswith(f"ares app: stopped by {name}; the dashboard has ended")
+    assert "Traceback" not in err and not processes_of_session(process.pid)
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    # An earlier test of this worker may have left a handler, as Ray does, so this test starts from the default.
+    terminate_before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with stop_on_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+        with pytest.raises(StoppedBySignal) as error_info, stop_on_signals():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        assert error_info.value.exit_status == 143
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, terminate_before)
+        signal.signal(signal.SIGHUP, previous)

@@ -1,0 +1,66 @@
+"""A dashboard in a process of its own, and tabs of a real browser that tolerate no error."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ares.workspace import Workspace
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SERVE_COMMAND = (
+    "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
+    "from app.server.asgi import serve; serve(open_workspace(sys.argv[1], Settings()), port=0)"
+)
+
+
+@contextmanager
+def serve(workspace: Workspace, command: str = SERVE_COMMAND) -> Iterator[str]:
+    """Serve a workspace in a process of its own; the address of the dashboard."""
+    server = subprocess.Popen(
+        [sys.executable, "-c", command, workspace.path], stderr=subprocess.PIPE, text=True, bufsize=1
+    )
+    try:
+        assert server.stderr is not None
+        lines = iter(server.stderr.readline, "")
+        yield next(match[0] for line in lines if (match := re.search(r"http://\S+", line)))
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+
+
+@contextmanager
+def open_tab(browser: Browser, address: str) -> Iterator[Page]:
+    """A tab that must load nothing from elsewhere, and raise no error, also none of the policy of its headers."""
+    tab = browser.new_page(viewport={"width": 1400, "height": 900})
+    tab.set_default_timeout(20_000)
+    foreign: list[str] = []
+    errors: list[str] = []
+    tab.on(
+        "request", lambda request: foreign.append(request.url) if not _is_own(request.url, address) else None
+    )
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.on("console", lambda line: errors.append(line.text) if "Security Policy" in line.text else None)
+    yield tab
+    tab.close()
+    assert foreign == []
+    assert errors == []
+
+
+def _is_own(url: str, address: str) -> bool:
+    return url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))

@@ -1,0 +1,200 @@
+"""Whatever an address or a text box of a page contains: no file of the server is touched, and nothing breaks."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.dashboard import cached_reads
+from app.dashboard.limits import PageLimits, forget_slow_filters
+from app.dashboard.url_params import PAGE_PARAMETERS
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from tests.app.dashboard.file_watch import outside, watch_files
+from tests.conftest import ROOT
+
+_DASHBOARD = ROOT / "app" / "dashboard"
+_FILTERS = ("f.dataset", "f.num_steps", "f.no_such_column", "f.dataset) OR (1=1")
+_EXISTS, _MISSING = "aaaa.png", "bbbb.png"
+
+
+@pytest.fixture(scope="module")
+def outside_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a picture that no page may open."""
+    from PIL import Image
+
+    folder = tmp_path_factory.mktemp("outside")
+    Image.new("RGB", (16, 16)).save(folder / _EXISTS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    """Four episodes with a set, a map and vectors of frames, so that a search by an image gets as far as the image."""
+    import pyarrow as pa
+
+    from annotators.base import Options
+    from annotators.runner import annotate
+    from ingest.pipeline import ingest_paths
+
+    settings = Settings(embed_model="hash:16")
+    opened = open_workspace(str(tmp_path_factory.mktemp("hostile") / "ws"), settings)
+    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=4, quiet=True)
+    annotate(opened.stores, ["embed"], Options(settings=settings), quiet=True)
+    ids = sorted(opened.stores.tables.episodes.ids())
+    coordinates = {"episode_id": ids, "map_x": [0.0, 0.1, 5.0, 5.1], "map_y": [0.0, 0.1, 5.0, 5.1]}
+    opened.stores.tables.episodes.set_values(pa.table(coordinates))
+    opened.sets.create("all", ids, {})
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def shown(embedded: Workspace) -> Iterator[Workspace]:
+    cached_reads.use_workspace(embedded, PageLimits(query_seconds=60))
+    yield embedded
+    forget_slow_filters()
+
+
+def _hostile_texts(folder: Path) -> list[str]:
+    return [
+        str(folder / _EXISTS),
+        str(folder / _MISSING),
+        f"../../../../../../../../..{folder}/{_EXISTS}",
+        f"file://{folder}/{_EXISTS}",
+        "http://127.0.0.1:9/x.png",
+        "s3://bucket/x.png",
+        r"\\server\share\x.png",
+        f"{folder}/{_EXISTS}\x00.png",
+        f"0123456789abcdef/..{folder}/{_EXISTS}@1",
+        f"upload:../..{folder}/{_EXISTS}",
+        "x" * 19_000,
+        "\u202e\ud7ff\U0001f4a5é%00%2e%2e%2f",
+        "' OR 1=1; DROP TABLE episodes --",
+        f"read_csv('{folder}/{_EXISTS}') IS NOT NULL",
+        "<script>alert(1)</script>{{7*7}}${7*7}%s%n",
+        "nan", "9" * 100, "~range:1e400..nan",
+    ]  # fmt: skip
+
+
+def _draw(page: str, params: dict[str, str]) -> AppTest:
+    script = f"from app.dashboard.pages import page_function\npage_function({page!r})()\n"
+    app = AppTest.from_string(script, default_timeout=60)
+    for name, value in params.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+def _visible(app: AppTest) -> str:
+    """All text of a page, with the same word for the file that exists and the one that does not."""
+    texts = [str(element) for element in app.main] + [str(element) for element in app.sidebar]
+    return "\n".join(texts).replace(_EXISTS[:4], "cccc").replace(_MISSING[:4], "cccc")
+
+
+def _check(app: AppTest, events: list[tuple[str, str]], folder: Path, workspace: Workspace) -> None:
+    assert not app.exception
+    touched = [event for event in events if folder.name in event[1]]
+    assert not touched, "a page touched a file that a user named"
+    interpreter = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.base_prefix).resolve()]
+    script = Path(app._script_path).parent  # which AppTest writes
+    allowed = [ROOT, Path(workspace.location), *interpreter, script, *map(Path, ("/proc", "/sys", "/dev"))]
+    scratch = f"{tempfile.gettempdir()}/ares-scratch-"
+    foreign = [
+        event for event in outside(events, allowed) if not event[1].startswith((scratch, "/etc/localtime"))
+    ]
+    assert not foreign
+    assert not [event for event in events if event[0].startswith(("socket.", "subprocess.", "urllib."))]
+
+
+# Parameters that a page looks something up by; of all others it only parses the value.
+_LOOKED_UP = {
+    "browse": ("q", "like", "image", "by", "where", "sort", "f.dataset", "f.no_such_column"),
+    "episode": ("episode", "t"),
+    "sets": ("set",),
+}
+_CASES = [(page, name) for page, names in _LOOKED_UP.items() for name in names]
+
+
+def _base(page: str, workspace: Workspace) -> dict[str, str]:
+    return {"episode": next(iter(workspace.stores.tables.episodes.ids()))} if page == "episode" else {}
+
+
+@pytest.mark.parametrize(("page", "name"), _CASES)
+def test_no_parameter_of_a_page_reaches_a_file(
+    page: str, name: str, shown: Workspace, outside_folder: Path
+) -> None:
+    base, pages = _base(page, shown), []
+    for text in _hostile_texts(outside_folder):
+        with watch_files() as events:
+            app = _draw(page, {**base, name: text})
+        _check(app, events, outside_folder, shown)
+        pages.append(_visible(app))
+    assert pages[0] == pages[1], "a page tells whether a file exists"
+
+
+@pytest.mark.parametrize("page", list(PAGE_PARAMETERS))
+def test_all_parameters_of_a_page_together_reach_no_file(
+    page: str, shown: Workspace, outside_folder: Path
+) -> None:
+    names = {*PAGE_PARAMETERS[page], *_FILTERS} - set(_LOOKED_UP.get(page, ()))
+    for text in _hostile_texts(outside_folder)[::2]:
+        with watch_files() as events:
+            app = _draw(page, {**_base(page, shown), **dict.fromkeys(names, text[:900])})
+        _check(app, events, outside_folder, shown)
+
+
+@pytest.mark.parametrize("page", list(PAGE_PARAMETERS))
+def test_no_text_typed_on_a_page_reaches_a_file(page: str, shown: Workspace, outside_folder: Path) -> None:
+    base = _base(page, shown)
+    drawn = _draw(page, base)
+    keys = [element.key for element in (*drawn.text_input, *drawn.text_area)]
+    assert bool(keys) == (page in ("browse", "sets"))
+    for text in _hostile_texts(outside_folder)[:10:2]:
+        for key in keys:
+            with watch_files() as events:
+                app = _draw(page, base)
+                inputs = {element.key: element for element in (*app.text_input, *app.text_area)}
+                inputs[key].set_value(text)
+                submits = [button for button in app.button if button.label in ("Export", "Make the set")]
+                (submits[0].click() if submits else app).run()
+            _check(app, events, outside_folder, shown)
+
+
+def test_only_one_module_reads_the_address_and_it_knows_every_parameter() -> None:
+    """A new parameter is in `PAGE_PARAMETERS`, and so in the test above, or reading it raises KeyError."""
+    readers = [path.name for path in _DASHBOARD.rglob("*.py") if _reads_address(path)]
+    assert readers == ["url_params.py"]
+
+
+def _reads_address(path: Path) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "query_params"
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+
+
+def test_an_address_beyond_the_limits_is_one_line(shown: Workspace) -> None:
+    app = _draw("browse", {"q": "x" * 30_000})
+    assert [error.value.split("\n")[0] for error in app.error] == ["**the address is too long**"]
+
+
+def test_a_search_by_a_frame_and_by_an_upload_still_works(shown: Workspace) -> None:
+    import io
+
+    from PIL import Image
+
+    from app.dashboard.limits import store_upload
+
+    file = io.BytesIO()
+    Image.new("RGB", (16, 16), "red").save(file, format="PNG")
+    episode_id = next(iter(shown.stores.tables.episodes.ids()))
+    for image in (f"{episode_id}/front@1.0", store_upload(shown.stores, file.getvalue())):
+        app = _draw("browse", {"image": image})
+        assert not app.error
+        assert "of 4 episodes" in "\n".join(element.value for element in app.markdown)

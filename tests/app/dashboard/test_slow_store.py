@@ -1,0 +1,66 @@
+"""Pages over a store that does not answer: each page ends in time with one line, and works again afterwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.dashboard import cached_reads
+from app.dashboard.limits import PageLimits, forget_slow_filters
+from ares.store.annotations import SqliteAnnotationStore
+from ares.store.lance import EpisodeSnapshot
+from ares.workspace import Workspace
+
+_PAGES = ("browse", "map", "episode", "sets", "status")
+
+
+@pytest.fixture
+def release(mapped: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Let no read of the tables and of the log end before this is set."""
+    ids = sorted(mapped.stores.tables.episodes.ids())
+    mapped.sets.create("all", ids, {})
+    cached_reads.use_workspace(mapped, PageLimits(query_seconds=0.3))
+    event = threading.Event()
+    for cls, names in (
+        (EpisodeSnapshot, ("count", "scan", "row_mask", "columns")),
+        (SqliteAnnotationStore, ("_rows",)),
+    ):
+        for name in names:
+            monkeypatch.setattr(cls, name, _blocked(getattr(cls, name), event))
+    yield event
+    event.set()
+    forget_slow_filters()
+
+
+def _blocked(method: object, event: threading.Event) -> object:
+    def wait_and_call(*args: object, **kwargs: object) -> object:
+        event.wait(120)
+        return method(*args, **kwargs)  # type: ignore[operator]
+
+    return wait_and_call
+
+
+def _draw(page: str, episode_id: str) -> AppTest:
+    script = f"from app.dashboard.pages import page_function\npage_function({page!r})()\n"
+    app = AppTest.from_string(script, default_timeout=60)
+    if page == "episode":
+        app.query_params["episode"] = episode_id
+    return app.run()
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_a_page_over_a_store_that_hangs_is_one_line(
+    page: str, release: threading.Event, mapped: Workspace
+) -> None:
+    app = _draw(page, "0" * 16)
+    assert not app.exception
+    assert [error.value.split("\n")[0] for error in app.error] == ["**the query took longer than 0\\.3 s**"]
+    release.set()
+    cached_reads.use_workspace(mapped, PageLimits(query_seconds=60))
+    episode_id = min(mapped.stores.tables.episodes.ids())
+    again = _draw(page, episode_id)
+    assert not again.exception
+    assert not again.error

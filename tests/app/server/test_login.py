@@ -1,0 +1,215 @@
+"""Log-in beyond loopback: pages and websockets ask for the password, guessing is slowed down and logged."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from typing import Any
+
+import pytest
+
+from app.server.login import LoginMiddleware
+from app.server.login_attempts import (
+    FREE_FAILURES,
+    MAX_FAILURES_PER_MINUTE,
+    MAX_WAIT_SECONDS,
+    LoginAttempts,
+    address_group,
+)
+from app.server.login_sessions import IDLE_SECONDS, MAX_AGE_SECONDS, LoginSessions
+from tests.app.server.asgi_client import Messages, answer_ok, headers_of, send_request, status_of
+
+_HTML = ("accept", "text/html,*/*")
+
+
+class _Clock:
+    """Seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _basic(password: str) -> tuple[str, str]:
+    return "authorization", "Basic " + base64.b64encode(f"me:{password}".encode()).decode()
+
+
+def _cookie(messages: Messages) -> str:
+    return headers_of(messages)["set-cookie"].split(";")[0]
+
+
+def _post(middleware: LoginMiddleware, password: str, next_url: str = "/", **options: Any) -> Messages:
+    body = f"password={password}&next={next_url}".encode()
+    return send_request(middleware, "http", path="/api/login", method="POST", body=body, **options)
+
+
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_the_login_guards_pages_and_websockets(kind: str) -> None:
+    middleware = LoginMiddleware(answer_ok, password="s3cret")
+    refused = 401 if kind == "http" else 1008
+    assert status_of(send_request(middleware, kind)) == refused
+    assert status_of(send_request(middleware, kind, [_basic("s3cre")])) == refused
+    assert status_of(send_request(middleware, kind, [("authorization", "Basic ***")])) == refused
+    assert status_of(send_request(middleware, kind, [("cookie", "ares_login=guess")])) == refused
+    assert status_of(send_request(middleware, kind, [("cookie", "ares_login=\xff; =;;")])) == refused
+    messages = send_request(middleware, kind, [_basic("s3cret")])
+    assert status_of(messages) == 200
+    assert status_of(send_request(middleware, kind, [("cookie", f"other=1; {_cookie(messages)}")])) == 200
+
+
+def test_a_browser_logs_in_by_a_form_and_lands_on_the_page_that_it_wanted() -> None:
+    middleware = LoginMiddleware(answer_ok, password="s3cret")
+    form = send_request(middleware, "http", [_HTML], path="/episode", query='episode=1&q="><b>')
+    assert status_of(form) == 401
+    text = form[1]["body"].decode()
+    assert 'value="/episode?episode=1&amp;q=&quot;&gt;&lt;b&gt;"' in text
+    assert "Basic" not in headers_of(form)["www-authenticate"]
+    messages = _post(middleware, "s3cret", "/episode%3Fepisode=1")
+    assert (status_of(messages), headers_of(messages)["location"]) == (303, "/episode?episode=1")
+    assert status_of(send_request(middleware, "http", [("cookie", _cookie(messages))])) == 200
+    assert status_of(_post(middleware, "wrong")) == 401
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://evil.example", "//evil.example", "/%5Cevil.example", "/a%0D%0AX: y", "/%C3%A9", "/api/logout"],
+)
+def test_the_form_leads_nowhere_else(url: str) -> None:
+    messages = _post(LoginMiddleware(answer_ok, password="s3cret"), "s3cret", url)
+    assert headers_of(messages)["location"] == "/"
+
+
+def test_the_cookie_is_new_at_each_login_and_out_of_reach_of_scripts() -> None:
+    middleware = LoginMiddleware(answer_ok, password="s3cret")
+    first = _post(middleware, "s3cret")
+    planted = ("cookie", _cookie(first))
+    second = _post(middleware, "s3cret", headers=[planted])
+    assert _cookie(first) != _cookie(second)
+    assert status_of(send_request(middleware, "http", [planted])) == 401
+    attributes = headers_of(second)["set-cookie"].split("; ")[1:]
+    assert attributes == ["HttpOnly", "SameSite=Strict", "Path=/"]
+    secure = headers_of(_post(middleware, "s3cret", scheme="https"))["set-cookie"]
+    assert secure.endswith("; Secure")
+
+
+def test_a_log_out_ends_requests_and_open_websockets() -> None:
+    received: list[str] = []
+
+    async def listen(scope: Any, receive: Any, send: Any) -> None:
+        received.append((await receive())["type"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    middleware = LoginMiddleware(listen, password="s3cret")
+    cookie = ("cookie", _cookie(_post(middleware, "s3cret")))
+
+    async def talk() -> None:
+        async def receive() -> dict[str, Any]:
+            if len(received) == 1:
+                await asyncio.to_thread(send_request, middleware, "http", [cookie], "/api/logout")
+            return {"type": "websocket.receive", "bytes": b""}
+
+        async def send(message: Any) -> None:
+            pass
+
+        scope = {"type": "websocket", "path": "/", "headers": [(cookie[0].encode(), cookie[1].encode())]}
+        await middleware(scope, receive, send)
+        await middleware(scope, receive, send)
+
+    asyncio.run(talk())
+    assert received == ["websocket.receive", "websocket.disconnect"]
+    assert status_of(send_request(middleware, "http", [cookie])) == 401
+
+
+def test_guesses_are_refused_for_longer_and_longer_and_the_right_password_too() -> None:
+    clock = _Clock()
+    middleware = LoginMiddleware(answer_ok, password="s3cret", attempts=LoginAttempts(clock))
+    assert [status_of(_post(middleware, "guess")) for _ in range(FREE_FAILURES)] == [401] * FREE_FAILURES
+    blocked = _post(middleware, "s3cret")
+    assert status_of(blocked) == 429
+    assert headers_of(blocked)["retry-after"] == "1"
+    assert status_of(send_request(middleware, "http", [_basic("s3cret")])) == 429
+    assert status_of(_post(middleware, "s3cret", client="192.0.2.8")) == 303
+    clock.now += 1
+    assert status_of(_post(middleware, "guess")) == 401
+    assert headers_of(_post(middleware, "guess"))["retry-after"] == "2"
+    clock.now += 2
+    assert status_of(_post(middleware, "s3cret")) == 303
+    assert status_of(_post(middleware, "guess")) == 401
+
+
+def test_waits_are_bounded_and_forgotten() -> None:
+    clock = _Clock()
+    attempts = LoginAttempts(clock)
+    for _ in range(40):
+        attempts.add_failure("192.0.2.7")
+    assert attempts.wait_seconds("192.0.2.7") == MAX_WAIT_SECONDS
+    clock.now += 2 * 3600
+    assert attempts.wait_seconds("192.0.2.7") == 0
+    assert attempts.add_failure("192.0.2.7") == 1
+
+
+def test_many_addresses_together_are_slowed_down_and_take_bounded_memory() -> None:
+    clock = _Clock()
+    attempts = LoginAttempts(clock)
+    attempts.add_success("192.0.2.1")
+    for number in range(MAX_FAILURES_PER_MINUTE):
+        attempts.add_failure(f"10.0.0.{number}")
+    assert attempts.wait_seconds("10.1.1.1") == 60
+    assert attempts.wait_seconds("192.0.2.1") == 0, "who has logged in before is not locked out by others"
+    clock.now += 61
+    assert attempts.wait_seconds("10.1.1.1") == 0
+    for number in range(12_000):
+        attempts.add_failure(f"10.{number // 65536}.{number // 256 % 256}.{number % 256}")
+    assert len(attempts._addresses) <= 10_000
+
+
+def test_one_user_of_ipv6_is_one_address() -> None:
+    assert address_group("2001:db8:1:2::3") == address_group("2001:db8:1:2:ffff::9")
+    assert address_group("::ffff:192.0.2.7") == "192.0.2.7"
+    assert address_group("evil\nline") == "unknown"
+
+
+def test_each_login_and_each_failure_is_one_line_without_the_password(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    middleware = LoginMiddleware(answer_ok, password="s3cret")
+    with caplog.at_level(logging.INFO, "ares.login"):
+        _post(middleware, "guess-1")
+        _post(middleware, "s3cret", client="2001:db8::1")
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [
+        "failed log-in from 192.0.2.7, number 1; next in 0 s",
+        "log-in from 2001:db8::/64",
+    ]
+
+
+def test_a_session_ends_when_it_is_not_used_and_at_last_in_any_case() -> None:
+    clock = _Clock()
+    sessions = LoginSessions(clock)
+    idle, busy = sessions.open(), sessions.open()
+    for _ in range(int(MAX_AGE_SECONDS / IDLE_SECONDS)):
+        clock.now += IDLE_SECONDS - 1
+        assert sessions.is_open(busy)
+    assert not sessions.is_open(idle)
+    clock.now += IDLE_SECONDS
+    assert not sessions.is_open(busy)
+
+
+def test_a_form_without_end_is_not_read() -> None:
+    middleware = LoginMiddleware(answer_ok, password="s3cret")
+    reads = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal reads
+        reads += 1
+        return {"type": "http.request", "body": b"x" * 4096, "more_body": True}
+
+    async def send(message: Any) -> None:
+        pass
+
+    scope = {"type": "http", "path": "/api/login", "method": "POST", "headers": [], "client": ("::1", 1)}
+    asyncio.run(middleware(scope, receive, send))
+    assert reads < 5

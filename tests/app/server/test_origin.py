@@ -1,0 +1,42 @@
+"""Which requests pass: those of this server's own pages, by names of this machine on loopback."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.server.origin import SameOriginMiddleware, is_loopback
+from tests.app.server.asgi_client import answer_ok, send_request, status_of
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("0.0.0.0", False),
+        ("localhost.evil.example", False),
+        ("", False),
+    ],
+)
+def test_which_hosts_are_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "passes"),
+    [
+        ([("host", "127.0.0.1:8501")], True),
+        ([("host", "localhost:9"), ("origin", "http://localhost:9")], True),
+        ([("host", "rebound.example:8501")], False),
+        ([("host", "[::1")], False),
+        ([("host", "localhost:8501"), ("origin", "http://evil.example")], False),
+        ([("host", "localhost:8501"), ("origin", "http://[")], False),
+        ([("host", "localhost:8501"), ("origin", "null")], False),
+    ],
+)
+def test_foreign_pages_and_rebound_names_are_refused(headers: list[tuple[str, str]], passes: bool) -> None:
+    for kind in ("http", "websocket"):
+        messages = send_request(SameOriginMiddleware(answer_ok, loopback_only=True), kind, headers)
+        assert (status_of(messages) == 200) is passes

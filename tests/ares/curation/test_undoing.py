@@ -1,0 +1,91 @@
+"""What can be taken back, what cannot any more, and what an undo of an undo is."""
+
+from __future__ import annotations
+
+import pytest
+
+from ares.curation import StagedIds, clear_failures, list_failures, remove_episodes, undo
+from ares.doctor import run_checks
+from ares.errors import RequestError
+from ares.workspace import Workspace
+
+
+def remove(workspace: Workspace, episode_ids: list[str]) -> int:
+    """Remove episodes. Returns the number of the action."""
+    with StagedIds(episode_ids) as staged:
+        return remove_episodes(workspace.stores, staged, {}).number
+
+
+def count(workspace: Workspace) -> int:
+    """Number of episodes that are there."""
+    return workspace.stores.tables.episodes.count()
+
+
+def test_undo_goes_back_step_by_step_and_an_undo_can_be_taken_back(
+    curated: Workspace, ids: list[str]
+) -> None:
+    remove(curated, ids[:1])
+    remove(curated, ids[1:3])
+    second = undo(curated.stores)
+    assert (second.undone.number, count(curated)) == (2, 11)
+    assert (undo(curated.stores).undone.number, count(curated)) == (1, 12)
+    with pytest.raises(RequestError, match="nothing to take back"):
+        undo(curated.stores)
+    again = undo(curated.stores, second.action.number)
+    assert count(curated) == 10
+    undo(curated.stores, again.action.number)
+    assert count(curated) == 12
+
+
+def test_what_cannot_be_taken_back_says_so(curated: Workspace, ids: list[str]) -> None:
+    number = remove(curated, ids[:1])
+    with pytest.raises(RequestError, match="no action 7"):
+        undo(curated.stores, 7)
+    undone = undo(curated.stores)
+    with pytest.raises(RequestError, match=f"taken back already.*ares undo {undone.action.number}"):
+        undo(curated.stores, number)
+
+
+def test_overlapping_removals_are_taken_back_one_by_one(curated: Workspace, ids: list[str]) -> None:
+    first = remove(curated, ids[:2])
+    remove(curated, ids[1:3])
+    undo(curated.stores, first)
+    assert curated.stores.tables.episodes.ids() == {ids[0], *ids[3:]}
+
+
+def failed(workspace: Workspace) -> int:
+    """Failures that status counts."""
+    annotations = workspace.status().annotations
+    return annotations["grade"].failed if "grade" in annotations else 0
+
+
+def test_cleared_failures_no_longer_count_until_they_happen_again(curated: Workspace, ids: list[str]) -> None:
+    log = curated.stores.annotations
+    assert failed(curated) == 12
+    assert len(list(list_failures(curated.stores, where=f"episode_id = '{ids[0]}'"))) == 1
+    assert not list(list_failures(curated.stores, reason="other"))
+    clear_failures(curated.stores, work="grade", reason="NO REPLY")
+    assert failed(curated) == 0
+    log.put_documents("failures", {f"grade/0123/{ids[0]}": {"reason": "again", "detail": "", "at": "later"}})
+    assert failed(curated) == 1
+    undo(curated.stores)
+    failures = {failure.subject: failure.reason for failure in list_failures(curated.stores)}
+    assert len(failures) == 12 and failures[ids[0]] == "again"
+    assert run_checks(curated.stores) == []
+
+
+def test_an_undo_brings_back_no_failure_of_work_that_was_done_since(
+    curated: Workspace, ids: list[str]
+) -> None:
+    from tests.ares.curation.conftest import CAPTION
+
+    key = f"caption/{CAPTION.maker_id}/{ids[0]}"
+    curated.stores.annotations.put_documents("failures", {key: {"reason": "r", "detail": "", "at": ""}})
+    clear_failures(curated.stores, work="caption")
+    undo(curated.stores)
+    assert not list(list_failures(curated.stores, work="caption"))
+
+
+def test_nothing_to_clear_says_so(curated: Workspace) -> None:
+    with pytest.raises(RequestError, match="no failure matches"):
+        clear_failures(curated.stores, work="motion")

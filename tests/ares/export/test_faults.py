@@ -1,0 +1,66 @@
+"""A fault of an exporter is one line that names it; a fault with one episode leaves that episode out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ares.errors import PluginError
+from ares.registry import exporters
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+
+
+@pytest.fixture(scope="module")
+def ws(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    workspace = open_workspace(str(tmp_path_factory.mktemp("faults") / "ws"), Settings())
+    ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=4, quiet=True)
+    workspace.sets.create("all", workspace.stores.tables.episodes.ids(), {"where": ""})
+    yield workspace
+    workspace.close()
+
+
+def _raise(error: BaseException) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("exporter", "message"),
+    [
+        (lambda *arguments: _raise(KeyError("task")), "exporter 'faulty' raised KeyError: 'task'"),
+        (lambda *arguments: _raise(SystemExit(1)), "exporter 'faulty' raised SystemExit: 1"),
+        (lambda stores: None, "exporter 'faulty' raised TypeError"),
+        (lambda *arguments: {"episodes": 4}, "exporter 'faulty' returned no ExportReport: got a dict"),
+    ],
+)
+def test_a_fault_names_the_exporter(exporter: Any, message: str, ws: Workspace, tmp_path: Path) -> None:
+    exporters.add("faulty", exporter)
+    try:
+        with pytest.raises(PluginError, match=message):
+            ws.export("all", tmp_path / "out", format="faulty", quiet=True)
+    finally:
+        exporters.remove("faulty")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_episode_whose_video_fails_in_a_library_is_left_out(
+    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ares.export.lerobot import exporter
+    from ares.export.lerobot.video import prepare_video
+
+    bad_id = min(ws.stores.tables.episodes.ids())
+
+    def prepare_most(camera: Any, num_steps: int, rate_hz: int, scratch: Path) -> Any:
+        if scratch.name.startswith(bad_id):
+            raise ValueError("a codec raised something of its own")
+        return prepare_video(camera, num_steps, rate_hz, scratch)
+
+    monkeypatch.setattr(exporter, "prepare_video", prepare_most)
+    report = ws.export("all", tmp_path / "out", format="lerobot", quiet=True)
+    assert (report.episodes, report.failed) == (3, 1)
+    assert "raised ValueError" in str(report.failures)

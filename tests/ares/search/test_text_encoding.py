@@ -1,0 +1,174 @@
+"""A text search needs neither the model nor its library once the text encoder of the space is stored."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from annotators.base import Options
+from annotators.runner import annotate
+from ares.doctor import run_checks
+from ares.search import TEXT_ENCODER_FOLDER, choose_space, embedding_spaces, load_encoder
+from ares.search.text_encoding import encode_text
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+
+# Searches in a new process and prints the vector of the text, and which libraries were imported.
+_SEARCH = """
+import json, sys
+from ares.search import choose_space, search, Query
+from ares.search.text_encoding import encode_text
+from ares.settings import Settings
+from ares.workspace import open_workspace
+ws = open_workspace(sys.argv[1], Settings())
+hits = search(ws.stores, Query(text=sys.argv[2]))
+vector = encode_text(ws.stores, choose_space(ws.stores), sys.argv[2])
+libraries = sorted({"torch", "open_clip", "transformers", "torchvision", "tokenizers"} & {*sys.modules})
+print(json.dumps({"hits": [hit.to_json() for hit in hits], "vector": vector.tolist(), "libraries": libraries}))
+"""
+_TEXT = "close the green drawer"
+
+
+class Searched:
+    """What a search in a new process gave."""
+
+    def __init__(self, folder: Path, text: str = _TEXT) -> None:
+        command = [sys.executable, "-c", _SEARCH, str(folder), text]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert process.returncode == 0, process.stderr
+        document = json.loads(process.stdout)
+        self.hits, self.libraries = document["hits"], document["libraries"]
+        self.vector: NDArray[np.float32] = np.array(document["vector"], np.float32)
+        self.messages = process.stderr
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path, reference_models: Path) -> Path:
+    """A workspace of a few episodes, embedded by a copy of the reference model that lies beside it."""
+    folder = tmp_path_factory.mktemp("text-encoding")
+    shutil.copytree(reference_models / "reference-clip", folder / "reference-clip")
+    settings = Settings(embed_model=f"local-dir:{folder / 'reference-clip'}")
+    workspace = open_workspace(str(folder / "ws"), settings)
+    ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=4, quiet=True)
+    annotate(workspace.stores, ["embed"], Options(settings=settings), quiet=True)
+    workspace.close()
+    return folder
+
+
+@pytest.fixture
+def folder(embedded: Path, tmp_path: Path) -> Path:
+    """A copy of that workspace; its model is where it was."""
+    shutil.copytree(embedded / "ws", tmp_path / "ws")
+    return tmp_path / "ws"
+
+
+@pytest.fixture
+def ws(folder: Path) -> Iterator[Workspace]:
+    workspace = open_workspace(str(folder), Settings())
+    yield workspace
+    workspace.close()
+    embedding_spaces.load_model.cache_clear()
+
+
+def _stored(folder: Path) -> Path:
+    return next((folder / TEXT_ENCODER_FOLDER).glob("*.safetensors"))
+
+
+def test_embedding_stores_the_text_encoder_and_searches_load_no_model(folder: Path, ws: Workspace) -> None:
+    first, second, other = Searched(folder), Searched(folder), Searched(folder, "open a window")
+    assert first.libraries == other.libraries == ["tokenizers"]
+    assert second.libraries == [], "the vector of a text that was searched before is remembered"
+    assert second.hits == first.hits and np.array_equal(second.vector, first.vector)
+    expected = load_encoder(choose_space(ws.stores)).encode_texts([_TEXT])[0]
+    np.testing.assert_allclose(first.vector, expected, atol=1e-4)
+
+
+def test_a_workspace_without_one_loads_the_model_a_single_time(folder: Path) -> None:
+    shutil.rmtree(folder / TEXT_ENCODER_FOLDER)
+    first, second = Searched(folder), Searched(folder, "open a window")
+    assert "open_clip" in first.libraries and "open_clip" not in second.libraries
+    assert "stored the text encoder of reference-clip" in first.messages
+    assert "stored" not in second.messages
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "other"])
+def test_a_damaged_file_is_written_again(folder: Path, damage: str) -> None:
+    path = _stored(folder)
+    whole = path.read_bytes()
+    path.write_bytes({"cut": whole[:-1000], "empty": b"", "other": b"x" * 5000}[damage])
+    assert "open_clip" in Searched(folder).libraries
+    assert path.read_bytes() == whole
+    assert "open_clip" not in Searched(folder, "open a window").libraries
+
+
+def test_texts_are_found_where_the_model_is_not(folder: Path, embedded: Path) -> None:
+    expected = Searched(folder)
+    model, elsewhere = embedded / "reference-clip", embedded / "elsewhere"
+    model.rename(elsewhere)
+    try:
+        shutil.rmtree(folder.parent / "ws" / TEXT_ENCODER_FOLDER / "none", ignore_errors=True)
+        assert Searched(folder).hits == expected.hits
+        assert Searched(folder, "open a window").hits
+    finally:
+        elsewhere.rename(model)
+
+
+def test_a_model_that_was_exchanged_is_not_stored(folder: Path, embedded: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    shutil.rmtree(folder / TEXT_ENCODER_FOLDER)
+    weights = embedded / "reference-clip" / "open_clip_model.safetensors"
+    original = weights.read_bytes()
+    weights.chmod(0o644)
+    tensors = load_file(weights)
+    tensors["logit_scale"] = tensors["logit_scale"] + 1
+    try:
+        save_file(tensors, weights)
+        assert "stored" not in Searched(folder).messages
+        assert not list((folder / TEXT_ENCODER_FOLDER).glob("*.safetensors"))
+    finally:
+        weights.write_bytes(original)
+
+
+def test_a_workspace_that_cannot_be_written_to(
+    ws: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(folder / TEXT_ENCODER_FOLDER)
+    (folder / TEXT_ENCODER_FOLDER).write_text("no folder, and so no file can be written below it")
+    space = choose_space(ws.stores)
+    vector = encode_text(ws.stores, space, _TEXT)
+    np.testing.assert_allclose(vector, load_encoder(space).encode_texts([_TEXT])[0], atol=1e-4)
+    with monkeypatch.context() as patch:
+        patch.setattr(embedding_spaces, "load_model", None)
+        assert np.array_equal(encode_text(ws.stores, space, _TEXT), vector), "this process remembers it"
+
+
+def test_only_its_owner_decides_who_reads_the_file(folder: Path) -> None:
+    manifest = folder / "workspace.json"
+    readers = 0o044
+    assert _stored(folder).stat().st_mode & readers == manifest.stat().st_mode & readers
+
+
+def test_the_doctor_removes_what_cannot_be_used(folder: Path, ws: Workspace) -> None:
+    path = _stored(folder)
+    assert not [finding for finding in run_checks(ws.stores) if "text encoder" in finding.check]
+    other = path.with_name("gone-0123abcd.safetensors")
+    shutil.copy(path, other)
+    path.write_bytes(path.read_bytes()[:-1000])
+    partial = path.with_name("gone-0123abcd.7.tmp")
+    partial.touch()
+    os.utime(partial, (0, 0))
+    found = next(finding for finding in run_checks(ws.stores) if "text encoder" in finding.check)
+    assert found.count == 2 and not found.repaired
+    run_checks(ws.stores, repair=True)
+    assert not path.exists() and not other.exists() and not partial.exists()

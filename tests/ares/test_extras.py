@@ -1,0 +1,172 @@
+"""A library that only an extra installs: a missing one is one line with what to type, a broken one keeps its error."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.main import main
+from ares.errors import RequestError
+from ares.extras import EXTRA_MODULES, missing_extra, needs_extra
+from ares.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+    "optional-dependencies"
+]
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Blocks the import of a library, as if it were not installed."""
+
+    def block(library: str) -> None:
+        for name in [name for name in sys.modules if name == library or name.startswith(f"{library}.")]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, library, None)
+
+    return block
+
+
+def load_clip() -> None:
+    from annotators.models import load_clip
+
+    load_clip("ViT-B-32/openai")
+
+
+def load_huggingface() -> None:
+    from annotators.models import load_vlm
+
+    load_vlm("hf:org/name", _options(), 10)
+
+
+def load_openai() -> None:
+    from annotators.models.openai import OpenAiVlm
+
+    OpenAiVlm("model", "http://127.0.0.1:9/v1", Settings(), 10)
+
+
+def connect_mongo() -> None:
+    from ares.store.annotations.mongo_client import MongoServer
+
+    MongoServer("mongodb://127.0.0.1:9")
+
+
+def start_ray() -> None:
+    from ares.jobs import open_engine
+
+    with open_engine("ray"):
+        pass
+
+
+def open_s3() -> None:
+    from ares.io import parse_path
+
+    parse_path("s3://bucket/name")
+
+
+def _options() -> Any:
+    from annotators.base import Options
+
+    return Options(settings=Settings())
+
+
+@pytest.mark.parametrize(
+    ("library", "extra", "use"),
+    [
+        ("torch", "models", load_clip),
+        ("open_clip", "models", load_clip),
+        ("transformers", "models", load_huggingface),
+        ("openai", "openai", load_openai),
+        ("pymongo", "mongo", connect_mongo),
+        ("ray", "ray", start_ray),
+        ("s3fs", "s3", open_s3),
+    ],
+)
+def test_a_missing_library_is_named_with_its_extra(
+    library: str, extra: str, use: Callable[[], None], without: Callable[[str], None]
+) -> None:
+    from fsspec.registry import _registry
+
+    _registry.pop("s3", None)
+    without(library)
+    with pytest.raises(RequestError) as caught:
+        use()
+    assert str(caught.value) == f"{library} is not installed: pip install 'ares-curation[{extra}]'"
+
+
+@pytest.mark.parametrize("library", ["streamlit", "uvicorn"])
+def test_a_command_without_its_extra_is_one_line(
+    library: str, without: Callable[[str], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ares.workspace import open_workspace
+
+    open_workspace(str(tmp_path / "ws"), Settings()).close()
+    without(library)
+    assert main(["app", "-w", str(tmp_path / "ws"), "--port", "0", "--no-browser"]) == 2
+    line = f"{library} is not installed: pip install 'ares-curation[app]'"
+    assert capsys.readouterr().err.strip() == f"ares app: {line}"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModuleNotFoundError("No module named 'sympy'", name="sympy"),
+        ModuleNotFoundError("No module named 'torch._C'", name="torch._C"),
+        ImportError("libcudart.so.13: cannot open shared object file", name="torch"),
+    ],
+)
+def test_a_library_that_is_installed_but_broken_keeps_its_error(error: ImportError) -> None:
+    with pytest.raises(type(error)) as caught, needs_extra("models"):
+        raise error
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("extra", EXTRA_MODULES)
+def test_an_extra_declares_every_library_that_it_is_named_for(extra: str) -> None:
+    declared = {_canonical(requirement) for requirement in _requirements(extra)}
+    distributions = packages_distributions()
+    for module in EXTRA_MODULES[extra]:
+        assert {_canonical(name) for name in distributions.get(module, [])} & declared, module
+
+
+def test_every_extra_for_users_is_part_of_all() -> None:
+    users = EXTRAS.keys() - {"all", "dev", "mongo-test"}
+    assert users == EXTRA_MODULES.keys()
+    assert {_canonical(part) for name in users for part in _requirements(name)} == {
+        _canonical(part) for part in _requirements("all")
+    }
+
+
+def test_the_core_needs_no_torch_and_no_page() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    core = {_canonical(requirement) for requirement in project["dependencies"]}
+    optional = {_canonical(part) for extra in EXTRA_MODULES for part in _requirements(extra)}
+    assert not core & optional
+
+
+def test_the_command_that_is_named_installs_an_extra_that_exists() -> None:
+    command = re.search(r"pip install '(\S+)\[(\w+)\]'", str(missing_extra("torch", "models")))
+    assert command and command[1] == "ares-curation" and command[2] in EXTRAS
+
+
+def _requirements(extra: str) -> list[str]:
+    """The requirements of an extra, with those of the extras that it names."""
+    parts = []
+    for requirement in EXTRAS[extra]:
+        inner = re.fullmatch(r"ares-curation\[(.*)\]", requirement)
+        parts += (
+            [part for name in inner[1].split(",") for part in _requirements(name)] if inner else [requirement]
+        )
+    return parts
+
+
+def _canonical(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9._-]", requirement)[0].lower().replace("_", "-")

@@ -1,0 +1,171 @@
+"""The handle: opening, closing, its verbs with typed reports, and what a type checker says of a misspelt argument."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ares
+from ares.curation import Sets
+from ares.errors import RequestError
+from ares.registry import operations
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+    with open_workspace(tmp_path / "workspace", Settings()) as workspace:
+        workspace.ingest(demo_samples / "rlds", rate_hz=10, quiet=True)
+        yield workspace
+
+
+def test_a_typing_error_makes_no_folder(tmp_path: Path) -> None:
+    for path in (tmp_path / "typo", str(tmp_path / "typo")):
+        with pytest.raises(RequestError, match=r"there is no workspace at .*typo'.*create=True"):
+            ares.open(path)
+    assert not list(tmp_path.iterdir())
+    with ares.open(tmp_path / "new", create=True) as workspace:
+        assert (tmp_path / "new" / "workspace.json").is_file() and "0 episodes" in repr(workspace)
+
+
+def test_a_closed_workspace_says_so(ws: Workspace) -> None:
+    ws.close()
+    ws.close()
+    assert repr(ws) == f"Workspace({ws.path!r}: closed)"
+    with pytest.raises(RequestError, match="the workspace is closed"):
+        ws.status()
+
+
+def test_the_repr_says_what_is_inside(ws: Workspace) -> None:
+    assert repr(ws) == f"Workspace({ws.path!r}: 12 episodes, 1 dataset)"
+    ws.sets.create("short", where="num_steps < 50")
+    assert repr(ws).endswith("1 dataset, sets: short)")
+    assert ws._repr_html_().count("<img") == 6
+
+
+def test_a_wrong_source_creates_no_workspace(tmp_path: Path) -> None:
+    from app.cli.main import main
+
+    assert main(["ingest", str(tmp_path / "nothing"), "-w", str(tmp_path / "ws")]) == 2
+    assert not (tmp_path / "ws").exists()
+
+
+def test_reports_are_the_documents_of_the_commands(ws: Workspace, demo_samples: Path) -> None:
+    report = ws.ingest(demo_samples / "video", limit=4, quiet=True)
+    assert (report.planned, report.kept, report.failed) == (4, 4, 0)
+    assert list(report.to_json())[:4] == ["planned", "kept", "already", "failed"]
+    (motion,) = ws.annotate("motion", quiet=True)
+    assert (motion.annotator, motion.kept, motion.cost.usd) == ("motion", 16, 0.0)
+    (estimate,) = ws.estimate("motion")
+    assert (estimate.planned, estimate.already) == (16, 16)
+    status = ws.status()
+    assert status.annotations["motion"].done == status.episodes == 16
+    assert [maker.current for maker in ws.makers()["motion"]] == [True]
+
+
+def test_sets_from_filters_hits_views_and_files(ws: Workspace, tmp_path: Path) -> None:
+    hits = ws.search("drawer", by="captions")
+    assert hits and all(hit.episode.episode_id == hit.episode_id for hit in hits)
+    by_hits, by_view = ws.sets.create("a", hits), ws.sets.create("a", ws.episodes.take(3))
+    assert (by_hits.label, by_view.label, by_view.episodes) == ("a@1", "a@2", 3)
+    assert sorted(by_view.ids()) == sorted(ws.episodes.take(3).ids())
+    assert set(by_hits.members.ids()) == {hit.episode_id for hit in hits}
+    (tmp_path / "ids.txt").write_text("\n".join(ws.episodes.take(3).ids()))
+    assert ws.sets.create("a", tmp_path / "ids.txt").label == "a@2"
+    diff = ws.sets.diff("a@1", "a@2")
+    assert repr(diff) == f"SetDiff(added={diff.added}, removed={diff.removed}, common={diff.common})"
+    assert list(ws.sets) == ["a"] and "a" in ws.sets and len(Sets(ws.stores.annotations).versions("a")) == 2
+    with pytest.raises(RequestError, match="the set would be empty"):
+        ws.sets.create("b", [])
+
+
+def test_what_is_removed_or_tagged_comes_back(ws: Workspace) -> None:
+    assert ws.remove(ws.episodes.take(2), note="blurred").count == 2
+    assert len(ws.episodes) == 10
+    ws.undo()
+    assert len(ws.episodes) == 12
+    ws.tag("short", where="num_steps < 50")
+    tagged = ws.episodes.where("array_has(tags, 'short')")
+    assert 0 < len(tagged) == len(ws.episodes.where("num_steps < 50"))
+    ws.untag("short", tagged.take(1))
+    assert len(tagged) == len(ws.episodes.where("num_steps < 50")) - 1
+    with pytest.raises(RequestError, match="nothing says which episodes: give ids, where"):
+        ws.remove()
+
+
+def test_an_export_is_reported_and_its_folder_complete(ws: Workspace, tmp_path: Path) -> None:
+    ws.sets.create("short", where="num_steps < 50")
+    report = ws.export("short", tmp_path / "out", format="parquet", quiet=True)
+    assert report.episodes == ws.sets["short"].episodes and (tmp_path / "out" / "manifest.json").is_file()
+    with pytest.raises(RequestError, match="no exporter 'rlsd'"):
+        ws.export("short", tmp_path / "bad", format="rlsd")
+
+
+def test_a_picture_in_memory_can_be_searched_by(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ws, "settings", Settings(embed_model="hash:8"))
+    with pytest.raises(RequestError, match="an image is a path, a PIL image, or an array"):
+        ws.search(image=np.zeros((4, 4)))  # type: ignore[arg-type]
+
+
+def test_a_misspelt_argument_is_answered_with_the_one_that_was_meant(ws: Workspace) -> None:
+    with pytest.raises(TypeError, match=r"search\(\) has no argument 'limt': did you mean 'limit'\?"):
+        ws.search("pick", limt=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="did you mean 'descending'"):
+        ws.episodes.sort("num_steps", ascending=False)  # type: ignore[call-arg]
+
+
+def test_a_misspelt_argument_is_a_type_error(tmp_path: Path) -> None:
+    (tmp_path / "notebook.py").write_text(
+        "import ares\n"
+        "ws = ares.open('w', craete=True)\n"
+        "ws.search('pick', limt=3)\n"
+        "ws.ingest('data', rate='fast')\n"
+        "ws.sets.create('a', were='success')\n"
+        "steps: str = ws.episodes[0].num_steps\n"
+        "fine: int = ws.ingest('data', rate_hz=5).kept\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--cache-dir",
+        str(ROOT / ".mypy_cache"),
+        "--config-file",
+    ]
+    command += [str(ROOT / "pyproject.toml"), str(tmp_path / "notebook.py")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    lines = sorted({int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line})
+    assert lines == [2, 3, 4, 5, 6], done.stdout
+
+
+def test_a_missing_package_is_one_clear_line(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "_entries", lambda: ())
+    monkeypatch.setattr(operations, "_loaded", {})
+    with pytest.raises(RequestError, match="no operation 'ingest'"):
+        ws.ingest("data")
+
+
+def test_the_dashboard_runs_beside_a_notebook(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    from urllib.request import urlopen
+
+    dashboard = ares.app(ws, port=0, open_browser=False)
+    try:
+        with urlopen(f"{dashboard.url}/api/health", timeout=60) as answer:
+            assert answer.status == 200
+        assert dashboard.url in dashboard._repr_html_() and len(ws.episodes) == 12
+    finally:
+        dashboard.close()
+
+
+@pytest.mark.parametrize("package", ["ares", "ingest", "annotators", "app"])
+def test_a_package_says_that_it_is_typed(package: str) -> None:
+    assert (ROOT / package / "py.typed").is_file()

@@ -1,0 +1,44 @@
+"""A file of the user that has the name of a package of ARES is named in one line, and others are no problem."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_INGEST = "import ares; ares.open('w', create=True).ingest('data')"
+
+
+def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", ["ingest.py", "app.py", "annotators/__init__.py", "annotators/own.py"])
+def test_the_command_names_both_files(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("")
+    package = name.partition("/")[0].removesuffix(".py")
+    ran = _run(tmp_path, "-m", "ares", "status")
+    if name == "annotators/own.py":  # a folder without __init__.py hides nothing
+        assert "there is no workspace" in ran.stderr
+        return
+    assert ran.returncode == 2 and len(ran.stderr.splitlines()) == 1
+    assert f"{tmp_path / name} hides {ROOT / package / '__init__.py'}" in ran.stderr
+
+
+def test_the_first_verb_names_both_files_and_the_rest_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "ingest.py").write_text("")
+    ran = _run(tmp_path, "-c", _INGEST)
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith("ares.errors.RequestError: the module 'ingest' is not the one of ARES: ")
+    assert str(tmp_path / "ingest.py") in last and str(ROOT / "ingest" / "__init__.py") in last
+    assert _run(tmp_path, "-c", "import ares; print(ares.open('v', create=True))").returncode == 0
+
+
+def test_an_imported_module_of_that_name_is_named_too(tmp_path: Path) -> None:
+    (tmp_path / "ingest.py").write_text("")
+    ran = _run(tmp_path, "-c", f"import ingest; {_INGEST}")
+    assert "hides" in ran.stderr.splitlines()[-1]

