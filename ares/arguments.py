@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import signature
 from typing import ParamSpec, TypeVar
-
-from ares.registry import did_you_mean
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -18,12 +15,15 @@ def checks_arguments(function: Callable[Parameters, Returned]) -> Callable[Param
 
     Type checkers see the function as it is.
     """
-    names = [name for name in signature(function).parameters if name != "self"]
+    code = function.__code__  # a plain function; importing inspect takes 6 ms
+    names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
 
     @wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         for name in kwargs:
             if name not in names:
+                from ares.registry import did_you_mean
+
                 hint = f"{did_you_mean(name, names)}there are: {', '.join(names)}"
                 raise TypeError(f"{function.__name__}() has no argument {name!r}: {hint}")
         return function(*args, **kwargs)
