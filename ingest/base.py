@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from ares.episode import Record
 from ares.errors import SourceError
@@ -52,6 +53,30 @@ def _raise_source_error(reason: str, detail: str) -> Record:
     raise SourceError(reason, detail)
 
 
+FileUse = Literal["data", "metadata", "pointer", "unreadable", "unused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """What a source does with one file below its folder.
+
+    Attributes:
+        path: Absolute path or URL.
+        use: "data" holds episodes; "metadata" describes them; "pointer" stands for a file that was not fetched;
+            "unreadable" is damaged; "unused" is data that no episode names.
+        detail: Why it is a pointer, unreadable or unused, and what to do; "" otherwise.
+    """
+
+    path: str
+    use: FileUse
+    detail: str = ""
+
+
+def no_files() -> Iterable[SourceFile]:
+    """The files of a source that does not list them."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A dataset that an ingester has opened.
@@ -64,6 +89,9 @@ class Source:
         items: The items, lazily, in a fixed order. A missing or broken record is an Item whose `load` raises.
         warnings: Reasons to warn that concern the source, not single items.
         fragile: Whether damaged bytes can crash the library that reads it; then only worker processes read it.
+        folder: The folder (or single file) that the dataset occupies; "" where the ingester does not tell.
+        files: Lists the files of the dataset and their use, lazily, without reading records. Files below `folder`
+            that it does not list are not accounted for.
     """
 
     format: str
@@ -73,6 +101,8 @@ class Source:
     items: Iterator[Item]
     warnings: tuple[str, ...] = ()
     fragile: bool = False
+    folder: str = ""
+    files: Callable[[], Iterable[SourceFile]] = no_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
