@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ares.episode import Record
 from ares.errors import SourceError
+
+if TYPE_CHECKING:
+    from ares.io import FolderEntries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +56,7 @@ def _raise_source_error(reason: str, detail: str) -> Record:
     raise SourceError(reason, detail)
 
 
-FileUse = Literal["data", "metadata", "pointer", "unreadable", "unused"]
+FileUse = Literal["data", "metadata", "pointer", "unreadable", "unused", "not_data"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +66,9 @@ class SourceFile:
     Attributes:
         path: Absolute path or URL.
         use: "data" holds episodes; "metadata" describes them; "pointer" stands for a file that was not fetched;
-            "unreadable" is damaged; "unused" is data that no episode names.
-        detail: Why it is a pointer, unreadable or unused, and what to do; "" otherwise.
+            "unreadable" is damaged; "unused" is data that no episode names; "not_data" holds no episodes by its kind,
+            such as a README.
+        detail: Why it is a pointer, unreadable, unused or no data, and what to do; "" otherwise.
     """
 
     path: str
@@ -90,8 +94,11 @@ class Source:
         warnings: Reasons to warn that concern the source, not single items.
         fragile: Whether damaged bytes can crash the library that reads it; then only worker processes read it.
         folder: The folder (or single file) that the dataset occupies; "" where the ingester does not tell.
-        files: Lists the files of the dataset and their use, lazily, without reading records. Files below `folder`
-            that it does not list are not accounted for.
+        files: Lists the files of the dataset and their use, lazily, without reading records; called once, while
+            `walk_folders` and `list_folder` answer from the listing of the whole tree. Files below `folder` that it
+            does not list are not accounted for.
+        rate_hz: Recording rate of all its episodes, or None where only the records tell.
+        cameras: Names of the cameras of all its episodes, or () where only the records tell.
     """
 
     format: str
@@ -103,6 +110,14 @@ class Source:
     fragile: bool = False
     folder: str = ""
     files: Callable[[], Iterable[SourceFile]] = no_files
+    rate_hz: float | None = None
+    cameras: tuple[str, ...] = ()
+
+
+# What a folder is to a format: "dataset": it is the folder of one dataset, whose files say so; "data": records of the
+# format lie directly in it, which belong to a dataset of this or a higher folder; "store": it is itself one record
+# file of the format, made of many files, and is not searched for other data.
+FolderClaim = Literal["dataset", "data", "store"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,13 +126,20 @@ class Ingester:
 
     Attributes:
         name: Format name, as in `ares ingest --format`.
-        recognises: Whether a folder or file holds this format; fast, reads no record.
-        open: Opens every dataset at or under a path. Raises SourceError for one that cannot be opened.
+        recognises: Whether a folder or file holds this format; fast, reads no record. Without `claims` it is asked
+            once, about the path that the user gave.
+        open: Opens every dataset at or under a path. Raises SourceError for one that cannot be opened. While it runs,
+            `walk_folders` and `list_folder` show it the files that no other dataset uses, from one walk of the tree.
         show_spec: Returns the specs of the datasets at or under a path, as YAML; None for a format without
             specs.
+        claims: What a folder is to the format, by the names in it alone; asked once for each folder of a tree, so
+            that no ingester walks the tree itself. None means: nothing.
+        uses: Formats whose files may lie among the records of this one and be used by it: "video" beside HDF5.
     """
 
     name: str
     recognises: Callable[[str], bool]
     open: Callable[[str, IngestOptions], list[Source]]
     show_spec: Callable[[str, IngestOptions], str] | None = None
+    claims: Callable[[FolderEntries], FolderClaim | None] | None = None
+    uses: frozenset[str] = frozenset()

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
         parse_path,
         relative_path,
         translate_remote_errors,
-        walk_folders,
     )
+    from ares.io.folders import FolderEntries, known_folders, list_folder, walk_folders
     from ares.io.json_stream import stream_json
 
 __all__ = [
     "FileState",
+    "FolderEntries",
     "absolute_path",
     "copy_file",
     "describe_os_error",
@@ -33,6 +34,8 @@ __all__ = [
     "file_state",
     "folder_name",
     "is_url",
+    "known_folders",
+    "list_folder",
     "open_file",
     "parse_path",
     "relative_path",

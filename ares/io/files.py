@@ -123,27 +123,6 @@ def relative_path(path: Path, folder: Path) -> str:
     return path.relative_to(folder).as_posix()
 
 
-def walk_folders(folder: Path, follow_links: bool = False) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Like os.walk, also for URLs: each folder with the names of its subfolders and files.
-
-    As with os.walk, the caller may change the list of subfolders to skip some of them.
-    """
-    if isinstance(folder, Path):
-        yield from (
-            (Path(path), folders, files) for path, folders, files in os.walk(folder, followlinks=follow_links)
-        )
-        return
-    with translate_remote_errors(str(folder)):
-        entries = folder.fs.ls(folder.path, detail=True)
-    # An object store may list a folder as an empty object inside itself.
-    named_entries = ((entry["name"].rstrip("/"), entry["type"]) for entry in entries)
-    children = sorted(entry for entry in named_entries if entry[0] != folder.path.rstrip("/"))
-    subfolders = [name.rpartition("/")[2] for name, kind in children if kind == "directory"]
-    yield folder, subfolders, [name.rpartition("/")[2] for name, kind in children if kind != "directory"]
-    for name in subfolders:
-        yield from walk_folders(folder / name)
-
-
 def open_file(path: str, *, long_reads: bool = False) -> BinaryIO:
     """Open a file for reading bytes; of a URL only the blocks that are read are fetched.
 

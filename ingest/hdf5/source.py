@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,18 @@ from typing import Any
 from ares.episode import ASSUMED_RATE_HZ, Record
 from ares.errors import SourceError
 from ares.formats import INFO_PATH
-from ares.io import absolute_path, folder_name, walk_folders
+from ares.io import FolderEntries, absolute_path, folder_name, walk_folders
 from ares.media.readers import open_hdf5, translate_hdf5_errors
-from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
+from ingest.base import (
+    FileUse,
+    FolderClaim,
+    Ingester,
+    IngestOptions,
+    Item,
+    Source,
+    SourceFile,
+    failing_item,
+)
 from ingest.hdf5.aloha import has_known_width, load_aloha
 from ingest.hdf5.demos import file_warnings, load_demo, masks_by_demo, read_environment, split_of
 from ingest.hdf5.droid import RECORDINGS, TRAJECTORY_FILE, is_droid_folder, load_droid
@@ -55,6 +64,18 @@ def recognises(path: str) -> bool:
     return next(_hdf5_paths(root), None) is not None
 
 
+def claims(folder: FolderEntries) -> FolderClaim | None:
+    """Whether HDF5 files lie in a folder, or it is a DROID episode that has lost its file."""
+    is_data = not SUFFIXES.isdisjoint(folder.suffixes) or _is_droid_listing(folder)
+    return "data" if is_data else None
+
+
+def _is_droid_listing(folder: FolderEntries) -> bool:
+    return RECORDINGS in folder.folders and any(
+        name.startswith("metadata_") and name.endswith(".json") for name in folder.files
+    )
+
+
 def open_hdf5_dataset(path: str, options: IngestOptions) -> list[Source]:
     """Open a folder, or a single file, as one dataset. Raises SourceError when there is no HDF5 file."""
     root = absolute_path(path)
@@ -77,8 +98,25 @@ def open_hdf5_dataset(path: str, options: IngestOptions) -> list[Source]:
             items=(item for file in hdf5_files for item in _items(file, folder, dataset, options.rate_hz)),
             warnings=tuple(warnings),
             fragile=True,
+            folder=str(folder),
+            files=functools.partial(_list_files, tuple(hdf5_files)),
         )
     ]
+
+
+def _list_files(hdf5_files: Iterable[HDF5File]) -> Iterator[SourceFile]:
+    """The HDF5 files, and the recordings and metadata in the folders of DROID episodes."""
+    for file in hdf5_files:
+        if file.error is None:
+            yield SourceFile(path=str(file.path), use="data")
+        else:
+            yield SourceFile(path=str(file.path), use="unreadable", detail=str(file.error))
+        if file.family == "droid" or is_droid_folder(file.path.parent):
+            for parent, _, names in walk_folders(file.path.parent):
+                for name in names:
+                    use: FileUse = "metadata" if name.endswith(".json") else "data"
+                    if name.endswith((".json", ".mp4", ".svo")):
+                        yield SourceFile(path=str(parent / name), use=use)
 
 
 def _hdf5_paths(folder: Path) -> Iterator[Path]:
@@ -196,4 +234,6 @@ def _location(entry: HDF5Entry) -> str:
     return f"{entry.path} {entry.group}".strip()
 
 
-hdf5 = Ingester(name=FORMAT, recognises=recognises, open=open_hdf5_dataset)
+hdf5 = Ingester(
+    name=FORMAT, recognises=recognises, open=open_hdf5_dataset, claims=claims, uses=frozenset({"video"})
+)

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING
 from ares.episode import RateSource
 from ares.errors import SourceError
 from ares.formats import INFO_PATH, MODALITY_PATH
-from ares.io import absolute_path, parse_path, walk_folders
-from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
+from ares.io import FolderEntries, absolute_path, parse_path, walk_folders
+from ingest.base import (
+    FolderClaim,
+    Ingester,
+    IngestOptions,
+    Item,
+    Source,
+    SourceFile,
+    failing_item,
+)
 from ingest.lerobot.consistency import check_dataset, drop_cameras_without_video
 from ingest.lerobot.episode import FORMAT, LeRobotDataset, load_episode
 from ingest.lerobot.feature_map import LeRobotFeatureMap, map_features
@@ -38,6 +46,11 @@ _SEARCH_DEPTH = 2
 def recognises(path: str) -> bool:
     """Whether a folder, or one up to two levels below it, is a LeRobot dataset."""
     return next(_dataset_folders(absolute_path(path), _SEARCH_DEPTH), None) is not None
+
+
+def claims(folder: FolderEntries) -> FolderClaim | None:
+    """Whether a folder is a LeRobot dataset, by its info.json."""
+    return "dataset" if folder.has_file(INFO_PATH) else None
 
 
 def open_lerobot(path: str, options: IngestOptions) -> list[Source]:
@@ -114,7 +127,26 @@ def _open_dataset(folder: Path, name: str, options: IngestOptions) -> Source:
         total=total,
         items=_items(dataset, rows),
         warnings=tuple(warnings),
+        folder=str(folder),
+        files=functools.partial(_list_files, folder),
+        rate_hz=rate_hz,
+        cameras=tuple(camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)),
     )
+
+
+_METADATA_FOLDER = "meta"
+_DATA_SUFFIXES = (".parquet", ".mp4", ".png", ".jpg", ".jpeg")
+
+
+def _list_files(folder: Path) -> Iterator[SourceFile]:
+    """Files below meta/ describe the dataset; Parquet files, videos and images elsewhere are its data."""
+    for parent, _, names in walk_folders(folder):
+        is_metadata = parent.relative_to(folder).parts[:1] == (_METADATA_FOLDER,)
+        for name in names:
+            if is_metadata:
+                yield SourceFile(path=str(parent / name), use="metadata")
+            elif name.lower().endswith(_DATA_SUFFIXES):
+                yield SourceFile(path=str(parent / name), use="data")
 
 
 def _map_features(info: LeRobotInfo, warnings: list[str]) -> tuple[LeRobotFeatureMap, bool]:
@@ -204,4 +236,4 @@ def _items(dataset: LeRobotDataset, rows: Iterator[tuple[str, MetadataRow | Sour
         )
 
 
-lerobot = Ingester(name=FORMAT, recognises=recognises, open=open_lerobot)
+lerobot = Ingester(name=FORMAT, recognises=recognises, open=open_lerobot, claims=claims)

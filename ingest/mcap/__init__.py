@@ -8,11 +8,18 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ingest.mcap.episode import load_recording
-    from ingest.mcap.files import folders_with_files, recording_key, recording_path, recording_uris
+    from ingest.mcap.files import (
+        folders_with_files,
+        list_recording_files,
+        recording_key,
+        recording_path,
+        recording_uris,
+    )
     from ingest.mcap.source import mcap
 
 __all__ = [
     "folders_with_files",
+    "list_recording_files",
     "load_recording",
     "mcap",
     "recording_key",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ares.errors import SourceError
 from ares.formats import ROSBAG2_METADATA, recording_files
-from ares.io import folder_name, parse_path, walk_folders
+from ares.io import folder_name, list_folder, parse_path, walk_folders
+from ingest.base import SourceFile
 
 
 def folders_with_files(folder: Path, is_recording: Callable[[str], bool]) -> Iterator[tuple[Path, list[str]]]:
@@ -41,6 +42,17 @@ def _folder_uris(folder: Path, names: list[str], warnings: dict[str, None]) -> l
             warnings[f"{error.reason}, so each file is read as one episode"] = None
     bag = [str(metadata)] if len(listed) > 1 and listed & set(names) else []
     return bag + [str(folder / name) for name in names if not (bag and name in listed)]
+
+
+def list_recording_files(uris: Iterable[str]) -> Iterator[SourceFile]:
+    """The files of recordings, and the metadata.yaml beside them."""
+    folders: set[Path] = set()
+    for uri in uris:
+        folders.add(parse_path(uri).parent)
+        yield from (SourceFile(path=path, use="data") for path in recording_files(uri))
+    for folder in sorted(folders):
+        if ROSBAG2_METADATA in list_folder(folder).files:
+            yield SourceFile(path=str(folder / ROSBAG2_METADATA), use="metadata")
 
 
 def recording_key(uri: str, folder: Path) -> str:

@@ -8,10 +8,23 @@ from pathlib import Path
 from ares.episode import make_episode_id
 from ares.errors import SourceError
 from ares.formats import INFO_PATH, recording_files
-from ares.io import absolute_path, folder_name
-from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
+from ares.io import FolderEntries, absolute_path, folder_name
+from ingest.base import (
+    FolderClaim,
+    Ingester,
+    IngestOptions,
+    Item,
+    Source,
+    failing_item,
+)
 from ingest.mcap.episode import FORMAT, load_recording
-from ingest.mcap.files import folders_with_files, recording_key, recording_path, recording_uris
+from ingest.mcap.files import (
+    folders_with_files,
+    list_recording_files,
+    recording_key,
+    recording_path,
+    recording_uris,
+)
 from ingest.mcap.spans import EpisodeSpan, read_spans
 
 SUFFIX = ".mcap"
@@ -29,13 +42,18 @@ def recognises(path: str) -> bool:
     return next(folders_with_files(root, _is_mcap), None) is not None
 
 
+def claims(folder: FolderEntries) -> FolderClaim | None:
+    """Whether MCAP files lie in a folder."""
+    return "data" if SUFFIX in folder.suffixes else None
+
+
 def open_mcap_dataset(path: str, options: IngestOptions) -> list[Source]:
     """Open a folder, or a single file, as one dataset. Raises SourceError when there is no MCAP file."""
     root = absolute_path(path)
     folder = root.parent if root.is_file() else root
     dataset = options.dataset or folder_name(folder)
     warnings: dict[str, None] = {}
-    uris = recording_uris(root, _is_mcap, warnings)
+    uris = tuple(recording_uris(root, _is_mcap, warnings))
     parts: list[_RecordingPart] = [(uri, span) for uri in uris for span in _episode_spans(uri)]
     if not parts:
         raise SourceError("folder holds no MCAP file", f"{path}: no {SUFFIX}")
@@ -48,6 +66,8 @@ def open_mcap_dataset(path: str, options: IngestOptions) -> list[Source]:
             total=len(parts),
             items=items,
             warnings=tuple(warnings),
+            folder=str(folder),
+            files=functools.partial(list_recording_files, uris),
         )
     ]
 
@@ -79,4 +99,4 @@ def _item(
     return Item(episode_id=identity, location=location, load=load)
 
 
-mcap = Ingester(name=FORMAT, recognises=recognises, open=open_mcap_dataset)
+mcap = Ingester(name=FORMAT, recognises=recognises, open=open_mcap_dataset, claims=claims)

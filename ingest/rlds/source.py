@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ares.errors import SourceError
 from ares.formats import RecordSpan, find_records
-from ares.io import absolute_path, describe_os_error, walk_folders
-from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
+from ares.io import FolderEntries, absolute_path, describe_os_error, list_folder, walk_folders
+from ingest.base import (
+    FolderClaim,
+    Ingester,
+    IngestOptions,
+    Item,
+    Source,
+    SourceFile,
+    failing_item,
+)
 from ingest.dataset_spec import builtin_spec, read_spec
 from ingest.json_files import read_json_object
 from ingest.rlds.episode import FORMAT, RldsDataset, RldsRecordEntry, load_record
@@ -45,6 +53,11 @@ class Shard:
 def recognises(path: str) -> bool:
     """Whether a folder is a TFDS dataset, or has one in it."""
     return next(_find_folders(absolute_path(path)), None) is not None
+
+
+def claims(folder: FolderEntries) -> FolderClaim | None:
+    """Whether a folder is a TFDS dataset, by the names of its files."""
+    return "dataset" if _INFO_FILE in folder.files and _FEATURES in folder.files else None
 
 
 def open_rlds(path: str, options: IngestOptions) -> list[Source]:
@@ -100,7 +113,24 @@ def _open_source(folder: Path, options: IngestOptions) -> Source:
         total=sum(shard.records for shard in shards),
         items=(item for shard in shards for item in _list_items(dataset, shard)),
         warnings=tuple(_source_warnings(dataset)),
+        folder=str(folder),
+        files=functools.partial(_list_files, folder, tuple(shard.path for shard in shards)),
+        rate_hz=dataset.rate_hz,
+        cameras=tuple(camera.name for camera in dataset.feature_map.cameras),
     )
+
+
+def _list_files(folder: Path, shards: Collection[str]) -> Iterator[SourceFile]:
+    """The shards are data; other TFRecord files of the folder are not, and all other files describe the dataset."""
+    shard_paths = frozenset(shards)
+    for name in list_folder(folder).files:
+        path = str(folder / name)
+        if path in shard_paths:
+            yield SourceFile(path=path, use="data")
+        elif ".tfrecord" in name or ".array_record" in name:
+            yield SourceFile(path=path, use="unused", detail=f"{_INFO_FILE} does not list this shard")
+        elif name.endswith((".json", ".txt")):
+            yield SourceFile(path=path, use="metadata")
 
 
 def _open_dataset(folder: Path, options: IngestOptions) -> RldsDataset:
@@ -233,4 +263,4 @@ def _location(entry: RldsRecordEntry) -> str:
     return f"{entry.path}, record {entry.key}"
 
 
-rlds = Ingester(name=FORMAT, recognises=recognises, open=open_rlds, show_spec=specs_yaml)
+rlds = Ingester(name=FORMAT, recognises=recognises, open=open_rlds, show_spec=specs_yaml, claims=claims)

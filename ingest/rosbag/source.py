@@ -10,9 +10,22 @@ from ares.episode import make_episode_id
 from ares.errors import SourceError
 from ares.extras import missing_extra
 from ares.formats import INFO_PATH
-from ares.io import absolute_path, folder_name
-from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
-from ingest.mcap import folders_with_files, recording_key, recording_path, recording_uris
+from ares.io import FolderEntries, absolute_path, folder_name
+from ingest.base import (
+    FolderClaim,
+    Ingester,
+    IngestOptions,
+    Item,
+    Source,
+    failing_item,
+)
+from ingest.mcap import (
+    folders_with_files,
+    list_recording_files,
+    recording_key,
+    recording_path,
+    recording_uris,
+)
 from ingest.rosbag.episode import FORMAT, load_bag
 
 SUFFIXES = (".db3", ".bag", ".bag.active")
@@ -32,6 +45,11 @@ def recognises(path: str) -> bool:
     if (root / INFO_PATH).exists():
         return False
     return next(folders_with_files(root, _is_bag), None) is not None
+
+
+def claims(folder: FolderEntries) -> FolderClaim | None:
+    """Whether bags lie in a folder."""
+    return None if folder.suffixes.isdisjoint((*SUFFIXES, *_PACKED_SUFFIXES)) else "data"
 
 
 def open_bags(path: str, options: IngestOptions) -> list[Source]:
@@ -60,6 +78,8 @@ def open_bags(path: str, options: IngestOptions) -> list[Source]:
             items=items,
             warnings=tuple(warnings),
             fragile=any(uri.lower().endswith(".db3") for uri in uris),
+            folder=str(folder),
+            files=functools.partial(list_recording_files, tuple(uris)),
         )
     ]
 
@@ -74,4 +94,4 @@ def _item(uri: str, folder: Path, dataset: str, options: IngestOptions) -> Item:
     return Item(episode_id=identity, location=location, load=load)
 
 
-rosbag = Ingester(name=FORMAT, recognises=recognises, open=open_bags)
+rosbag = Ingester(name=FORMAT, recognises=recognises, open=open_bags, claims=claims)

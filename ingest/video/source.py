@@ -8,8 +8,16 @@ from collections.abc import Iterator
 from ares.episode import make_episode_id
 from ares.errors import SourceError
 from ares.formats import INFO_PATH
-from ares.io import absolute_path, folder_name
-from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
+from ares.io import FolderEntries, absolute_path, folder_name
+from ingest.base import (
+    FolderClaim,
+    Ingester,
+    IngestOptions,
+    Item,
+    Source,
+    SourceFile,
+    failing_item,
+)
 from ingest.video.episode import FORMAT, load_clip
 from ingest.video.listing import VIDEO_SUFFIXES, holds_videos, is_video
 from ingest.video.plan import PlannedClip, VideoFolderPlan, plan_folder
@@ -23,6 +31,12 @@ def recognises(path: str) -> bool:
     if (folder / INFO_PATH).exists():
         return False
     return (folder / "metadata.jsonl").is_file() or holds_videos(folder)
+
+
+def claims(folder: FolderEntries) -> FolderClaim | None:
+    """Whether videos or a JSON lines table lie in a folder."""
+    is_data = not VIDEO_SUFFIXES.isdisjoint(folder.suffixes) or "metadata.jsonl" in folder.files
+    return "data" if is_data else None
 
 
 def open_video(path: str, options: IngestOptions) -> list[Source]:
@@ -48,8 +62,33 @@ def open_video(path: str, options: IngestOptions) -> list[Source]:
             total=folder_plan.total,
             items=_list_items(folder_plan, dataset, options),
             warnings=tuple(folder_plan.warnings),
+            folder=str(folder),
+            files=functools.partial(_list_files, folder_plan),
         )
     ]
+
+
+def _list_files(folder_plan: VideoFolderPlan) -> Iterator[SourceFile]:
+    """The videos of the folder, those that no episode uses, and the tables and JSON files that describe them."""
+    used: set[str] = set()
+    unmatched = frozenset(folder_plan.cameras.unmatched)
+    for planned in folder_plan.clips():
+        if isinstance(planned.clip, SourceError):
+            used.update(filter(None, [planned.file]))
+            continue
+        used.update(planned.clip.videos.values())
+        if planned.clip.sidecar:
+            yield SourceFile(path=planned.clip.sidecar, use="metadata")
+    for name in folder_plan.files.videos:
+        path = f"{folder_plan.files.folder}/{name}"
+        if path in used:
+            yield SourceFile(path=path, use="data")
+        elif name in unmatched:
+            yield SourceFile(path=path, use="unused", detail="its name does not match --cameras")
+        else:
+            yield SourceFile(path=path, use="unused", detail="no row of its table names this video")
+    for table in folder_plan.tables:
+        yield SourceFile(path=f"{folder_plan.files.folder}/{table}", use="metadata")
 
 
 def _list_items(folder_plan: VideoFolderPlan, dataset: str, options: IngestOptions) -> Iterator[Item]:
@@ -80,4 +119,4 @@ def _escape_non_utf8(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-video = Ingester(name=FORMAT, recognises=recognises, open=open_video)
+video = Ingester(name=FORMAT, recognises=recognises, open=open_video, claims=claims)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = "zarr"
+VIDEO_FOLDER = "videos"
 _TIME_KEY = "timestamp"
 _ACTION_KEYS = ("action", "actions")
 _STATE_KEYS = ("state", "states", "agent_pos")
@@ -242,7 +243,7 @@ def _hash_images(reader: _EpisodeReader) -> None:
 
 def _video_cameras(reader: _EpisodeReader) -> list[Camera]:
     """The videos of Diffusion Policy's real robots, `videos/EPISODE/CAMERA.mp4` beside the store."""
-    folder = Path(reader.entry.path).parent / "videos" / str(reader.entry.number)
+    folder = Path(reader.entry.path).parent / VIDEO_FOLDER / str(reader.entry.number)
     cameras = []
     for path in sorted(folder.glob("*.mp4")) if folder.is_dir() else ():
         try:

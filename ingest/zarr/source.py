@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING
 from ares.errors import SourceError
 from ares.extras import missing_extra
 from ares.formats import INFO_PATH, is_zarr_folder, is_zarr_zip
-from ares.io import absolute_path, folder_name, is_url, walk_folders
+from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
 from ares.media.readers import ZarrStore, open_zarr, translate_zarr_errors
-from ingest.base import Ingester, IngestOptions, Item, Source, failing_item
-from ingest.zarr.episode import FORMAT, ZarrEntry, load_episode
+from ingest.base import (
+    FolderClaim,
+    Ingester,
+    IngestOptions,
+    Item,
+    Source,
+    SourceFile,
+    failing_item,
+)
+from ingest.zarr.episode import FORMAT, VIDEO_FOLDER, ZarrEntry, load_episode
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +51,16 @@ def recognises(path: str) -> bool:
     return not (root / INFO_PATH).exists() and next(_stores(root), None) is not None
 
 
+def claims(folder: FolderEntries) -> FolderClaim | None:
+    """Whether a folder is a Zarr store, or zipped stores lie in it."""
+    if is_url(str(folder.path)):
+        return None
+    if is_zarr_folder(folder.files):
+        return "store"
+    is_data = ".zip" in folder.suffixes and any(is_zarr_zip(folder.path / name) for name in folder.files)
+    return "data" if is_data else None
+
+
 def open_zarr_dataset(path: str, options: IngestOptions) -> list[Source]:
     """Open a folder with stores, or a single store, as one dataset.
 
@@ -67,8 +85,25 @@ def open_zarr_dataset(path: str, options: IngestOptions) -> list[Source]:
             total=sum(max(len(store.ends), 1) for store in stores),
             items=(item for store in stores for item in _items(store, folder, dataset, options)),
             fragile=True,
+            folder=str(folder),
+            files=functools.partial(_list_files, tuple(stores)),
         )
     ]
+
+
+def _list_files(stores: Iterable[_Store]) -> Iterator[SourceFile]:
+    """The stores, each folder as one, and the videos beside them."""
+    for store in stores:
+        if store.error is None:
+            yield SourceFile(path=str(store.path), use="data")
+        else:
+            yield SourceFile(path=str(store.path), use="unreadable", detail=str(store.error))
+        videos = store.path.parent / VIDEO_FOLDER
+        for number in range(len(store.ends)):
+            names = list_folder(videos / str(number)).files
+            for name in names:
+                if name.endswith(".mp4"):
+                    yield SourceFile(path=str(videos / str(number) / name), use="data")
 
 
 def _stores(folder: Path) -> Iterator[Path]:
@@ -135,4 +170,6 @@ def _items(store: _Store, folder: Path, dataset: str, options: IngestOptions) ->
             yield Item(episode_id=entry.episode_id, location=location, load=load)
 
 
-zarr = Ingester(name=FORMAT, recognises=recognises, open=open_zarr_dataset)
+zarr = Ingester(
+    name=FORMAT, recognises=recognises, open=open_zarr_dataset, claims=claims, uses=frozenset({"video"})
+)
