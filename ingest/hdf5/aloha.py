@@ -6,9 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ares.episode import Record
-from ares.media.readers import has_encoded_images, open_hdf5, read_encoded_image, translate_hdf5_errors
+from ares.media.readers import has_encoded_images, open_hdf5, read_encoded_image
 from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
-from ingest.hdf5.reader import HDF5EpisodeReader, find_datasets, read_attributes, read_texts, small_values
+from ingest.hdf5.reader import (
+    HDF5EpisodeReader,
+    find_datasets,
+    read_attributes,
+    read_small,
+    read_texts,
+    small_values,
+)
 from ingest.signals import resolve_rate
 
 RATE_HZ = 50.0
@@ -74,8 +81,7 @@ def _compression_warnings(datasets: Mapping[str, Any], attributes: Mapping[str, 
         warnings.append("attribute compress does not match the images")
     lengths = datasets.get("compress_len")
     if lengths is not None and encoded and lengths.ndim == 2 and lengths.shape[1]:
-        with translate_hdf5_errors(f"{lengths.file.filename} compress_len"):
-            first_lengths = {int(length) for length in lengths[:, 0]}
+        first_lengths = {length for length, *_ in read_small(lengths)}
         # compress_len lists cameras in the order of writing, which the file does not record.
         if any(len(read_encoded_image(images, 0)) not in first_lengths for images in encoded.values()):
             warnings.append("compress_len does not match the images")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ares.episode import Json, RateSource, Record
-from ares.media.readers import open_hdf5, translate_hdf5_errors
+from ares.errors import SourceError
+from ares.media.readers import open_hdf5, open_hdf5_object, translate_hdf5_errors
 from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
 from ingest.hdf5.reader import (
     HDF5EpisodeReader,
@@ -17,6 +18,7 @@ from ingest.hdf5.reader import (
     natural_key,
     parse_json_object,
     read_attributes,
+    read_small,
     small_values,
     to_plain_value,
 )
@@ -116,8 +118,7 @@ def masks_by_demo(file: Any) -> dict[str, tuple[str, ...]]:
     """Every demonstration of a file, in natural order, with the masks that list it. Raises SourceError."""
     import h5py  # type: ignore[import-untyped]
 
-    with translate_hdf5_errors(f"{file.filename} data"):
-        data = file["data"]
+    data = open_hdf5_object(file, "data")
     # A broken link has the class None: a demonstration that is missing.
     names = [name for name, cls in child_classes(data).items() if cls in (h5py.Group, None)]
     masks: dict[str, list[str]] = {name: [] for name in sorted(names, key=natural_key)}
@@ -132,15 +133,12 @@ def read_masks(file: Any) -> dict[str, list[str]]:
     """The names of demonstrations in each dataset of the group `mask`. Raises SourceError."""
     import h5py
 
-    with translate_hdf5_errors(f"{file.filename} mask"):
-        group = file.get("mask")
-        if not isinstance(group, h5py.Group):
-            return {}
-        values = {
-            mask: to_plain_value(dataset[()])
-            for mask, dataset in group.items()
-            if isinstance(dataset, h5py.Dataset)
-        }
+    group = open_hdf5_object(file, "mask")
+    if not isinstance(group, h5py.Group):
+        return {}
+    values = {
+        mask: read_small(group[mask]) for mask, cls in child_classes(group).items() if cls is h5py.Dataset
+    }
     return {
         mask: [name for name in names if isinstance(name, str)]
         for mask, names in values.items()
@@ -175,8 +173,9 @@ def load_demo(entry: HDF5Entry) -> Record:
     """Read one demonstration. Raises SourceError when it is damaged or has no action."""
     where = f"{entry.path} {entry.group}"
     with open_hdf5(entry.path) as file:
-        with translate_hdf5_errors(where):
-            data, demo = file["data"], file[entry.group]
+        data, demo = open_hdf5_object(file, "data"), open_hdf5_object(file, entry.group)
+        if demo is None:
+            raise SourceError("HDF5 link leads nowhere", where)
         datasets, attributes, environment = find_datasets(demo), read_attributes(demo), read_environment(data)
         steps = count_steps(datasets, ["actions"], where)
         rate_hz, rate_source = resolve_rate(entry.rate_hz, environment.rate_hz, environment.rate_source)
@@ -238,9 +237,8 @@ def _initial_state(datasets: Mapping[str, Any], reader: HDF5EpisodeReader) -> di
     metadata: dict[str, Json] = {}
     for label, values in datasets.items():
         if label.startswith("initial_state/"):
-            with translate_hdf5_errors(f"{reader.path} {label}"):
-                is_small = values.size <= 64
-                note = small_values({label: to_plain_value(values[()])}) if is_small else {}
+            is_small = values.shape is not None and values.size <= 64
+            note = small_values({label: read_small(values)}) if is_small else {}
             metadata.update(note)
             if not note:
                 reader.warnings.append(f"{label} is not stored (too long for the metadata)")

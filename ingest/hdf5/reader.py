@@ -9,9 +9,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Json, MediaRef, Signal
-from ares.errors import MediaError
+from ares.errors import MediaError, SourceError
 from ares.media import ImageInfo, decode_image, parse_image_header
-from ares.media.readers import has_encoded_images, has_raw_images, read_encoded_image, translate_hdf5_errors
+from ares.media.readers import (
+    has_encoded_images,
+    has_own_storage,
+    has_raw_images,
+    open_hdf5_object,
+    read_encoded_image,
+    read_raw_bytes,
+    require_own_storage,
+    translate_hdf5_errors,
+)
 from ingest.media_files import describe_camera
 from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
 
@@ -23,6 +32,7 @@ LONGEST_TEXT = 1000
 LONGEST_LIST = 64
 _EXACT_IN_FLOAT32 = 2**24
 _BLACK_LEVEL = 24
+_SMALL_BYTES = 2**24
 
 
 def natural_key(text: str) -> tuple[tuple[int, str], ...]:
@@ -57,12 +67,13 @@ def child_classes(group: Any) -> dict[str, Any]:
 def _class_of_child(group: Any, name: str) -> Any:
     import h5py
 
-    try:
+    if isinstance(group.get(name, getlink=True), h5py.HardLink):
         return group.get(name, getclass=True)
-    except (OSError, RuntimeError, KeyError):
-        if isinstance(group.get(name, getlink=True), h5py.ExternalLink | h5py.SoftLink):
-            return None
-        raise
+    try:
+        child = open_hdf5_object(group, name)
+    except SourceError:
+        return None
+    return None if child is None else type(child)
 
 
 def read_attributes(group: Any) -> dict[str, Any]:
@@ -111,11 +122,21 @@ def small_values(values: Mapping[str, Any]) -> dict[str, Json]:
 
 def read_texts(dataset: Any) -> list[str]:
     """The texts in a dataset of strings; an empty list for other datasets. Raises SourceError."""
-    if dataset.dtype.kind not in "SO" or dataset.size > LONGEST_LIST:
+    if dataset.shape is None or dataset.dtype.kind not in "SO" or dataset.size > LONGEST_LIST:
         return []
-    with translate_hdf5_errors(f"{dataset.file.filename} {dataset.name}"):
-        strings = to_plain_value(dataset[()])
+    strings = read_small(dataset)
     return [text for text in (strings if isinstance(strings, list) else [strings]) if isinstance(text, str)]
+
+
+def read_small(dataset: Any) -> Any:
+    """All values of a dataset as Python values. Raises SourceError above 16 MiB, or when they are in another file."""
+    where = f"{dataset.file.filename} {dataset.name}"
+    if dataset.nbytes > _SMALL_BYTES:
+        raise SourceError(
+            "HDF5 dataset is too large", f"{where}: {dataset.nbytes} bytes, at most {_SMALL_BYTES}"
+        )
+    with translate_hdf5_errors(where):
+        return to_plain_value(require_own_storage(dataset)[()])
 
 
 class HDF5EpisodeReader:
@@ -195,7 +216,7 @@ class HDF5EpisodeReader:
         if len(images) < self.steps:
             self.warnings.append(f"camera {name} {'lacks images' if len(images) else 'has no image'}")
             return None
-        if images.external or images.is_virtual:
+        if not has_own_storage(images):
             self.warnings.append(f"camera {name} is not stored (its images are in another file)")
             return None
         if len(images) > self.steps:
@@ -218,7 +239,7 @@ class HDF5EpisodeReader:
         width = int(values.size // len(values)) if len(values) else 0
         if width > MAX_SIGNAL_WIDTH:
             return "is not stored (too wide for a signal)"
-        if values.external or values.is_virtual:
+        if not has_own_storage(values):
             return "is not stored (its values are in another file)"
         if len(values) < self.steps:
             return "is shorter than the actions"
@@ -260,7 +281,10 @@ def holds_images(dataset: Any) -> bool:
     if has_raw_images(dataset):
         return "depth" not in dataset.name.rpartition("/")[2]
     return bool(
-        has_encoded_images(dataset) and len(dataset) and parse_image_header(read_encoded_image(dataset, 0))
+        has_encoded_images(dataset)
+        and len(dataset)
+        and has_own_storage(dataset)
+        and parse_image_header(read_encoded_image(dataset, 0))
     )
 
 
@@ -282,9 +306,7 @@ def _image_info(images: Any, first_image: bytes) -> ImageInfo | None:
 def _image_bytes(images: Any, number: int) -> bytes:
     if has_encoded_images(images):
         return read_encoded_image(images, number)
-    with translate_hdf5_errors(f"{images.file.filename} {images.name} row {number}"):
-        row: bytes = images[number].tobytes()
-    return row
+    return read_raw_bytes(images, number)
 
 
 def _fits_float32(rows: NDArray[Any]) -> bool:

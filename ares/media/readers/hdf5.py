@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # Large enough that a chunk of several images is decompressed once rather than once per image.
 _CHUNK_CACHE_BYTES = 64 * 2**20
+# A row is an image; HDF5 can claim rows of any size without storing them. 8K in three bytes is 100 MB.
+_LARGEST_ROW_BYTES = 2**28
+_LONGEST_LINK_CHAIN = 8
 
 
 @contextmanager
@@ -27,9 +30,16 @@ def translate_hdf5_errors(where: str) -> Iterator[None]:
         yield
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
         message = str(error).strip("'\"") or type(error).__name__
-        is_locked = "unable to lock file" in message
-        reason = "HDF5 file is being written" if is_locked else "HDF5 file is cut or damaged"
-        raise SourceError(reason, f"{where}: {message}") from None
+        raise SourceError(_error_reason(message), f"{where}: {message}") from None
+
+
+def _error_reason(message: str) -> str:
+    """What a message of the HDF5 library means for the file."""
+    if "unable to lock file" in message:
+        return "HDF5 file is being written"
+    if "required filter" in message:
+        return "HDF5 file is compressed with a filter that is not installed"
+    return "HDF5 file is cut or damaged"
 
 
 @contextmanager
@@ -61,6 +71,49 @@ def open_hdf5(path: str) -> Iterator[Any]:
         handle.close()
 
 
+def open_hdf5_object(group: Any, path: str) -> Any:
+    """The group or dataset at a path below a group, reached without opening any other file; None where nothing is.
+
+    Raises SourceError where a link leads to another file or the file is damaged.
+    """
+    with translate_hdf5_errors(f"{group.file.filename} {path}"):
+        return _follow_links(group, path, _LONGEST_LINK_CHAIN)
+
+
+def _follow_links(group: Any, path: str, links_left: int) -> Any:
+    """Follow hard and soft links part by part; external ones raise SourceError before their file is opened."""
+    import h5py
+
+    child = group.file["/"] if path.startswith("/") else group
+    for name in filter(None, path.split("/")):
+        link = child.get(name, getlink=True) if isinstance(child, h5py.Group) else None
+        if link is None:
+            return None
+        if isinstance(link, h5py.ExternalLink):
+            raise SourceError(
+                "HDF5 link leads to another file", f"{group.file.filename} {path}: to {link.filename}"
+            )
+        if isinstance(link, h5py.SoftLink):
+            if not links_left:
+                return None
+            child = _follow_links(child, link.path, links_left - 1)
+        else:
+            child = child[name]
+    return child
+
+
+def has_own_storage(dataset: Any) -> bool:
+    """Whether the values of a dataset lie in its file: neither in external files nor in those of a virtual dataset."""
+    return not dataset.external and not dataset.is_virtual
+
+
+def require_own_storage(dataset: Any) -> Any:
+    """The dataset. Raises SourceError for one whose values are in another file."""
+    if not has_own_storage(dataset):
+        raise SourceError("values are in another file", f"{dataset.file.filename} {dataset.name}")
+    return dataset
+
+
 def has_raw_images(dataset: Any) -> bool:
     """Whether a dataset is (T, H, W, C) uint8 with 1, 3 or 4 channels."""
     return bool(dataset.ndim == 4 and dataset.dtype == "uint8" and dataset.shape[-1] in (1, 3, 4))
@@ -81,8 +134,7 @@ def read_encoded_image(dataset: Any, row_number: int) -> bytes:
     """The JPEG or PNG in a row, without the zeros that pad it. Raises SourceError."""
     import numpy as np
 
-    with translate_hdf5_errors(f"{dataset.file.filename} {dataset.name} row {row_number}"):
-        row = dataset[row_number]
+    row = _read_row(dataset, row_number)
     # Neither format can end in a zero byte.
     return (row if isinstance(row, bytes) else np.asarray(row, np.uint8).tobytes()).rstrip(b"\0")
 
@@ -91,11 +143,25 @@ def read_raw_image(dataset: Any, row_number: int) -> NDArray[np.uint8]:
     """(H, W, 3) uint8 RGB of a row of raw pixels: grey is repeated, alpha is dropped. Raises SourceError."""
     import numpy as np
 
-    with translate_hdf5_errors(f"{dataset.file.filename} {dataset.name} row {row_number}"):
-        row: NDArray[np.uint8] = dataset[row_number]
+    row: NDArray[np.uint8] = _read_row(dataset, row_number)
     if row.shape[-1] == 1:
         return np.repeat(row, 3, axis=-1)
     return np.ascontiguousarray(row[..., :3])
+
+
+def read_raw_bytes(dataset: Any, row_number: int) -> bytes:
+    """The bytes of a row of raw pixels as stored. Raises SourceError."""
+    row: NDArray[np.uint8] = _read_row(dataset, row_number)
+    return row.tobytes()
+
+
+def _read_row(dataset: Any, row_number: int) -> Any:
+    where = f"{dataset.file.filename} {dataset.name} row {row_number}"
+    row_bytes = dataset.nbytes // max(len(dataset), 1)
+    if row_bytes > _LARGEST_ROW_BYTES:
+        raise SourceError("image is too large", f"{where}: {row_bytes} bytes, at most {_LARGEST_ROW_BYTES}")
+    with translate_hdf5_errors(where):
+        return require_own_storage(dataset)[row_number]
 
 
 def read_hdf5_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
@@ -126,8 +192,7 @@ def _open_images(ref: MediaRef) -> Iterator[Any]:
 
     try:
         with open_hdf5(ref.uri) as file:
-            with translate_hdf5_errors(f"{ref.uri} {ref.key}"):
-                dataset = file.get(ref.key)
+            dataset = open_hdf5_object(file, ref.key)
             is_dataset = isinstance(dataset, h5py.Dataset)
             if not is_dataset or not (has_raw_images(dataset) or has_encoded_images(dataset)):
                 raise MediaError("file has no such images", f"{ref.key!r} in {ref.uri}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,23 +131,58 @@ def test_attributes_that_are_no_json(h5: Any, tmp_path: Path) -> None:
     assert record.warnings[:2] == ("env_args is no JSON object", "env_info is no JSON object")
 
 
-def test_demonstrations_that_are_links(h5: Any, tmp_path: Path) -> None:
+def test_a_link_inside_the_file_is_followed_and_one_out_of_it_is_not(h5: Any, tmp_path: Path) -> None:
     images = h5.pictures()
-    h5.write(
-        tmp_path / "parts" / "one.hdf5",
-        data__demo_0__obs__front=h5.pictures(),
-        data__demo_1__obs__front=images,
-        data__demo_1__actions=h5.numbers(h5.steps, 7),
-    )
-    with h5py.File(tmp_path / "merged.hdf5", "w") as file:
-        file["data/demo_0"] = h5py.ExternalLink("parts/one.hdf5", "data/demo_1")
-        file["data/demo_1"] = h5py.ExternalLink("parts/none.hdf5", "data/demo_0")
-        file["data/demo_2"] = h5py.SoftLink("/nowhere")
+    h5.demo(tmp_path / "parts" / "one.hdf5")
+    path = h5.demo(tmp_path / "merged.hdf5", obs__front=images)
+    with h5py.File(path, "a") as file:
+        file["data/demo_1"] = h5py.SoftLink("/data/demo_0")
+        file["data/demo_2"] = h5py.ExternalLink("parts/one.hdf5", "data/demo_0")
+        file["elsewhere"] = h5py.ExternalLink("parts/one.hdf5", "data")
+        file["data/demo_3"] = h5py.SoftLink("/elsewhere/demo_0")
+        file["data/demo_4"] = h5py.SoftLink("/nowhere")
+        file["data/demo_5"] = h5py.SoftLink("/data/demo_5")
         file["data/about"] = h5.numbers()
-    linked, *missing = h5.opened(tmp_path / "merged.hdf5").items
+    _, linked, *refused = h5.opened(path).items
     (camera,) = linked.load().episode.cameras
     assert np.array_equal(np.stack(list(all_frames(camera.media))), images)
-    assert [h5.outcome(item) for item in missing] == ["HDF5 file is cut or damaged"] * 2
+    assert [h5.outcome(item) for item in refused] == [
+        *["HDF5 link leads to another file"] * 2,
+        *["HDF5 link leads nowhere"] * 2,
+    ]
+    # Opening a pipe would wait for ever.
+    os.mkfifo(tmp_path / "pipe")
+    with h5py.File(path, "a") as file:
+        file["data/demo_6"] = h5py.ExternalLink(str(tmp_path / "pipe"), "data")
+    *_, waiting = h5.opened(path).items
+    assert h5.outcome(waiting) == "HDF5 link leads to another file"
+
+
+def test_texts_in_another_file_are_not_read(h5: Any, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the password of root")
+    arrays = {"action": h5.numbers(STEPS, 14), "observations__qpos": h5.numbers(STEPS, 14)}
+    path = h5.write(tmp_path / "aloha.hdf5", **arrays)
+    with h5py.File(path, "a") as file:
+        file.create_dataset("language_raw", (1,), "S20", external=[(str(secret), 0, 20)])
+    (item,) = h5.opened(path).items
+    assert h5.outcome(item) == "values are in another file"
+    path = h5.demo(tmp_path / "demo.hdf5")
+    with h5py.File(path, "a") as file:
+        file.create_dataset("mask/train", (1,), "S20", external=[(str(secret), 0, 20)])
+        file.create_dataset(
+            "data/demo_0/obs/front", (STEPS, 2, 2, 3), "u1", external=[(str(secret), 0, 12 * STEPS)]
+        )
+    (item,) = h5.opened(path).items
+    assert h5.outcome(item) == "values are in another file"
+
+
+def test_images_that_no_file_could_hold_are_refused_before_memory_is_taken(h5: Any, tmp_path: Path) -> None:
+    path = h5.demo(tmp_path / "a.hdf5")
+    with h5py.File(path, "a") as file:
+        file.create_dataset("data/demo_0/obs/front", (STEPS, 10**5, 10**5, 3), "u1", chunks=(1, 64, 64, 3))
+    (item,) = h5.opened(path).items
+    assert h5.outcome(item) == "image is too large"
 
 
 def test_text_that_is_no_text(h5: Any, tmp_path: Path) -> None:
