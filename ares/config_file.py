@@ -36,6 +36,10 @@ class ConfigFile(BaseModel):
     export_dirs: str | tuple[str, ...] = ""
     query_seconds: float | int | None = None
     trusted_proxies: str | tuple[str, ...] = ""
+    max_megapixels: float | int | None = None
+    reader_gb: float | int | None = None
+    record_seconds: float | int | None = None
+    follow_links: bool | None = None
 
 
 def read_config_file(path: Path) -> dict[str, str]:

@@ -26,6 +26,10 @@ _VARIABLES = {
     "export_dirs": "ARES_EXPORT_DIRS",
     "query_seconds": "ARES_QUERY_SECONDS",
     "trusted_proxies": "ARES_TRUSTED_PROXIES",
+    "max_megapixels": "ARES_MAX_MEGAPIXELS",
+    "reader_gb": "ARES_READER_GB",
+    "record_seconds": "ARES_RECORD_SECONDS",
+    "follow_links": "ARES_FOLLOW_LINKS",
 }
 _SECRET_FIELDS = {"mongo_uri", "openai_api_key", "app_password"}
 
@@ -59,6 +63,10 @@ class Settings:
         query_seconds: Time limit of each query of the dashboard (ARES_QUERY_SECONDS).
         trusted_proxies: Addresses or networks of reverse proxies before the dashboard (ARES_TRUSTED_PROXIES, separated
             by commas).
+        max_megapixels: Millions of pixels of one image or video frame of a dataset (ARES_MAX_MEGAPIXELS).
+        reader_gb: Gigabytes of memory that reading a dataset may add to a process (ARES_READER_GB).
+        record_seconds: Seconds in which a reader process must read one record (ARES_RECORD_SECONDS).
+        follow_links: Whether symbolic links may lead out of a dataset (ARES_FOLLOW_LINKS, 0 or 1).
     """
 
     workspace: str = "./ares-workspace"
@@ -74,6 +82,10 @@ class Settings:
     export_dirs: tuple[str, ...] = ()
     query_seconds: float = 10.0
     trusted_proxies: tuple[str, ...] = ()
+    max_megapixels: float = 100.0
+    reader_gb: float = 4.0
+    record_seconds: float = 300.0
+    follow_links: bool = False
 
     def __repr__(self) -> str:
         return f"Settings(workspace={self.workspace!r})"  # the other fields may hold a password
@@ -95,7 +107,17 @@ def settings_from_environment(environ: Mapping[str, str] | None = None) -> Setti
         "price": _price(texts.pop("price", "")),
         "media_cache_bytes": _cache_bytes(texts.pop("media_cache_gb", "10")),
         "export_dirs": _split(texts.pop("export_dirs", ""), os.pathsep),
-        "query_seconds": _query_seconds(texts.pop("query_seconds", "10")),
+        "query_seconds": _number(
+            "ARES_QUERY_SECONDS", texts.pop("query_seconds", "10"), "seconds such as 10"
+        ),
+        "max_megapixels": _number(
+            "ARES_MAX_MEGAPIXELS", texts.pop("max_megapixels", "100"), "millions such as 100"
+        ),
+        "reader_gb": _number("ARES_READER_GB", texts.pop("reader_gb", "4"), "gigabytes such as 4"),
+        "record_seconds": _number(
+            "ARES_RECORD_SECONDS", texts.pop("record_seconds", "300"), "seconds such as 300"
+        ),
+        "follow_links": _flag("ARES_FOLLOW_LINKS", texts.pop("follow_links", "0")),
         "trusted_proxies": _split(texts.pop("trusted_proxies", ""), ","),
     }
     return Settings(**texts, **parsed)  # type: ignore[arg-type]
@@ -166,13 +188,17 @@ def _split(text: str, separator: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(separator) if part.strip())
 
 
-def _query_seconds(text: str) -> float:
+def _number(variable: str, text: str, example: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise RequestError(
-            "ARES_QUERY_SECONDS is not a number", f"{text!r}; use seconds such as 10"
-        ) from None
+        raise RequestError(f"{variable} is not a number", f"{text!r}; use {example}") from None
+
+
+def _flag(variable: str, text: str) -> bool:
+    if text.lower() not in ("0", "1", "true", "false"):
+        raise RequestError(f"{variable} is neither 0 nor 1", repr(text))
+    return text.lower() in ("1", "true")
 
 
 def _cache_bytes(text: str) -> int:

@@ -82,7 +82,7 @@ def _read_frames(requests: Sequence[tuple[Episode, list[float]]]) -> None:
 
 def _scan_shards(requests: Sequence[tuple[Episode, list[float]]]) -> None:
     from ares.formats import find_records, parse_example, read_record
-    from ares.media import decode_image
+    from ares.input import decode_image
 
     for episode, _ in requests:
         ref = episode.cameras[0].media

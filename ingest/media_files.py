@@ -15,7 +15,7 @@ from ares.media.video import VideoInfo, probe_video
 from ingest.names import camera_role
 
 if TYPE_CHECKING:
-    from ares.media import ImageInfo
+    from ares.input import ImageInfo
 
 
 def hash_media_files(paths: Iterable[str]) -> str:

@@ -8,7 +8,6 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.media.cache import FileCache
-    from ares.media.encoded_image import ImageInfo, decode_image, parse_image_header
     from ares.media.fingerprint import (
         SOURCE_REMEDIES,
         compute_stamp,
@@ -26,17 +25,14 @@ __all__ = [
     "MEDIA_FOLDER",
     "SOURCE_REMEDIES",
     "FileCache",
-    "ImageInfo",
     "all_frames",
     "browser_video",
     "compute_stamp",
     "copy_cameras",
-    "decode_image",
     "encoded_frames",
     "fingerprint_blocks",
     "frames_at",
     "frozen_camera_flags",
-    "parse_image_header",
     "stamp_mismatch",
     "stamp_record",
     "thumbnail",

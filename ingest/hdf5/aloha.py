@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ares.episode import Record
-from ares.media.readers import has_encoded_images, open_hdf5, read_encoded_image
+from ares.input import open_hdf5
+from ares.media.readers import has_encoded_images, read_encoded_image
 from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
 from ingest.hdf5.reader import (
     HDF5EpisodeReader,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ares.episode import Json, RateSource, Record
 from ares.errors import SourceError
-from ares.media.readers import open_hdf5, open_hdf5_object, translate_hdf5_errors
+from ares.input import open_hdf5, open_hdf5_object, translate_hdf5_errors
 from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
 from ingest.hdf5.reader import (
     HDF5EpisodeReader,

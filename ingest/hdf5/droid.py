@@ -8,9 +8,9 @@ from typing import Any
 
 from ares.episode import Camera, MediaRef, Record, Role
 from ares.errors import SourceError
+from ares.input import open_hdf5
 from ares.io import parse_path
 from ares.media import frozen_camera_flags
-from ares.media.readers import open_hdf5
 from ares.media.video import VideoInfo, probe_video
 from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
 from ingest.hdf5.reader import HDF5EpisodeReader, find_datasets, parse_json_object, small_values

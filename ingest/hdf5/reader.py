@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Json, MediaRef, Signal
 from ares.errors import MediaError, SourceError
-from ares.media import ImageInfo, decode_image, parse_image_header
-from ares.media.readers import (
-    has_encoded_images,
+from ares.input import (
+    ImageInfo,
+    decode_image,
     has_own_storage,
-    has_raw_images,
     open_hdf5_object,
-    read_encoded_image,
-    read_raw_bytes,
+    parse_image_header,
     require_own_storage,
     translate_hdf5_errors,
 )
+from ares.media.readers import has_encoded_images, has_raw_images, read_encoded_image, read_raw_bytes
 from ingest.media_files import describe_camera
 from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
 

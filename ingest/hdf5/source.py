@@ -11,8 +11,8 @@ from typing import Any
 from ares.episode import ASSUMED_RATE_HZ, Record
 from ares.errors import SourceError
 from ares.formats import INFO_PATH
+from ares.input import open_hdf5, translate_hdf5_errors
 from ares.io import FolderEntries, absolute_path, folder_name, walk_folders
-from ares.media.readers import open_hdf5, translate_hdf5_errors
 from ingest.base import (
     FileUse,
     FolderClaim,

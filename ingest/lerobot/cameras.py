@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from ares.episode import Camera, MediaRef
 from ares.errors import MediaError, SourceError
 from ares.formats import video_columns
-from ares.media import ImageInfo, frozen_camera_flags, parse_image_header
+from ares.input import ImageInfo, parse_image_header
+from ares.media import frozen_camera_flags
 from ares.media.readers import read_column_images
 from ares.media.video import VideoInfo
 from ingest.lerobot.feature_map import CameraFeature

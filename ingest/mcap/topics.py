@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ares.errors import MediaError, SourceError
-from ares.media import ImageInfo
+from ares.input import ImageInfo
 from ares.media.mcap import (
     ImageCollector,
     McapMessage,

@@ -20,7 +20,7 @@ from ares.episode import (
 )
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordSpan, parse_example, read_record
-from ares.media import decode_image, parse_image_header
+from ares.input import decode_image, parse_image_header
 from ingest.dataset_spec import DatasetSpec
 from ingest.media_files import describe_camera
 from ingest.names import distinct_texts

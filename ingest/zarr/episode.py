@@ -19,7 +19,7 @@ from ares.episode import (
     make_episode_id,
 )
 from ares.errors import SourceError
-from ares.media import ImageInfo
+from ares.input import ImageInfo
 from ares.media.readers import ZarrStore, has_images, image_size, open_zarr, translate_zarr_errors
 from ingest.media_files import describe_camera, probe_once
 from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names, resolve_rate

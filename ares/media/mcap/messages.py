@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from ares.errors import MediaError, SourceError
-from ares.media.encoded_image import ImageInfo, decode_image, parse_image_header
+from ares.input import ImageInfo, decode_image, parse_image_header
 
 if TYPE_CHECKING:
     import numpy as np

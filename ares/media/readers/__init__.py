@@ -9,16 +9,11 @@ from ares.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from ares.media.readers.hdf5 import (
         has_encoded_images,
-        has_own_storage,
         has_raw_images,
-        open_hdf5,
-        open_hdf5_object,
         read_encoded_image,
         read_hdf5_frames,
         read_hdf5_images,
         read_raw_bytes,
-        require_own_storage,
-        translate_hdf5_errors,
     )
     from ares.media.readers.image_column import read_column_frames, read_column_images
     from ares.media.readers.tfrecord import read_tfrecord_frames, read_tfrecord_images
@@ -30,11 +25,8 @@ __all__ = [
     "ZarrStore",
     "has_encoded_images",
     "has_images",
-    "has_own_storage",
     "has_raw_images",
     "image_size",
-    "open_hdf5",
-    "open_hdf5_object",
     "open_zarr",
     "read_all_video_frames",
     "read_column_frames",
@@ -47,8 +39,6 @@ __all__ = [
     "read_tfrecord_images",
     "read_video_frames",
     "read_zarr_frames",
-    "require_own_storage",
-    "translate_hdf5_errors",
     "translate_zarr_errors",
 ]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ares.errors import MediaError
 from ares.formats import INFO_PATH
+from ares.input import decode_image
 from ares.io import file_state, is_url, open_file, parse_path
-from ares.media.encoded_image import decode_image
 
 if TYPE_CHECKING:
     import numpy as np

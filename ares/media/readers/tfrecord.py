@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordSpan, parse_example, read_record
-from ares.media.encoded_image import decode_image
+from ares.input import decode_image
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from ares.io import open_file
-from ares.media.video.open_video import open_container
+from ares.input import open_input, open_video
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +74,7 @@ def _first_frame_orientation(path: str | Path, stream_index: int) -> Orientation
     import av
 
     try:
-        with open_container(str(path)) as container:
+        with open_video(str(path)) as container:
             frame = next(container.decode(container.streams[stream_index]), None)
             return frame_orientation(frame) if isinstance(frame, av.VideoFrame) else UPRIGHT
     except (av.FFmpegError, OSError):
@@ -83,7 +82,7 @@ def _first_frame_orientation(path: str | Path, stream_index: int) -> Orientation
 
 
 def _track_orientation(path: str, track_number: int) -> Orientation:
-    with open_file(path) as file:
+    with open_input(path) as file:
         size = file.seek(0, 2)
         for moov in _find_boxes(file, b"moov", 0, size):
             for track in _find_boxes(file, b"trak", *moov):

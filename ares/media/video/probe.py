@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.errors import SourceError
+from ares.input import open_video
 from ares.io import file_state
-from ares.media.video.open_video import open_container
 from ares.media.video.orientation import UPRIGHT, Orientation, stream_orientation
 from ares.media.video.packet_activity import FrameSpans, find_inactive_spans
 
@@ -94,7 +94,7 @@ def open_video_stream(path: str | Path) -> Iterator[tuple[InputContainer, VideoS
     try:
         if file_state(str(path)).size == 0:
             raise SourceError("video file is empty", f"{path}: 0 bytes")
-        container = open_container(str(path))
+        container = open_video(str(path))
     except (FileNotFoundError, IsADirectoryError):
         raise SourceError("video file is missing", str(path)) from None
     except (av.FFmpegError, OSError, ValueError) as error:

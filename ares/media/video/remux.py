@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
+from ares.input import open_video
 from ares.media.fingerprint import verify_source
 from ares.media.video.clock import span_clock
-from ares.media.video.open_video import open_container
 from ares.media.video.orientation import UPRIGHT, stream_orientation
 from ares.media.video.probe import find_video_stream
 
@@ -95,7 +95,7 @@ def open_video_container(uri: str) -> InputContainer:
     import av
 
     try:
-        container = open_container(uri)
+        container = open_video(uri)
     except FileNotFoundError:
         raise MediaError("the video is not there any more", uri) from None
     except (av.error.FFmpegError, OSError) as error:

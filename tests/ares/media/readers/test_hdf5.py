@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from ares.episode import MediaRef
 from ares.errors import MediaError, SourceError
+from ares.input import open_hdf5
 from ares.media import FileCache, all_frames, browser_video, encoded_frames, frames_at, thumbnail
-from ares.media.readers import open_hdf5
 from ares.media.video import probe_video
 
 STEPS, RATE = 24, 12.0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ares.errors import MediaError
-from ares.media import decode_image, parse_image_header
+from ares.input import decode_image, parse_image_header
 
 
 @pytest.mark.parametrize(("suffix", "codec"), [(".jpg", "jpeg"), (".png", "png")])

@@ -1,0 +1,98 @@
+"""JSON and YAML documents of foreign datasets, bounded in size, depth and expanded aliases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from ares.errors import SourceError
+from ares.input.budgets import input_budgets
+from ares.input.files import read_input
+
+
+def read_json(path: str, **options: Any) -> Any:
+    """The value in a JSON file.
+
+    Args:
+        path: Path or URL.
+        options: Arguments of `json.loads`, such as `parse_constant`.
+
+    Raises:
+        SourceError: The file is too large or nested too deeply, or is no regular file of the dataset.
+        ValueError: It is not JSON.
+        OSError: It cannot be read.
+    """
+    return parse_json(read_input(path), path, **options)
+
+
+def parse_json(text: bytes | str, where: str, **options: Any) -> Any:
+    """The value of a JSON text that a dataset holds.
+
+    Raises:
+        SourceError: The text is too large or nested too deeply.
+        ValueError: It is not JSON.
+    """
+    _check_size(text, input_budgets().text_bytes, where)
+    try:
+        return json.loads(text, **options)
+    except RecursionError:
+        raise SourceError("document is nested too deeply", where) from None
+
+
+def read_yaml(path: str) -> Any:
+    """The value in a YAML file.
+
+    Raises:
+        SourceError: The file is not YAML, is too large or nested too deeply, or its aliases expand too far.
+        OSError: It cannot be read.
+    """
+    return parse_yaml(read_input(path, input_budgets().yaml_bytes), path)
+
+
+def parse_yaml(text: bytes | str, where: str) -> Any:
+    """The value of a YAML text, of plain lists, mappings and scalars only.
+
+    Raises:
+        SourceError: The text is not YAML, is too large or nested too deeply, or its aliases expand too far.
+    """
+    import yaml
+
+    _check_size(text, input_budgets().yaml_bytes, where)
+    try:
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            _expanded_nodes(node, {}, 0, where)
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except RecursionError:
+        raise SourceError("document is nested too deeply", where) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        raise SourceError("file is not YAML", f"{where}: {' '.join(str(error).split())[:300]}") from None
+
+
+def _expanded_nodes(node: Any, counts: dict[int, int], depth: int, where: str) -> int:
+    """Nodes of a YAML document after its aliases are expanded. Raises SourceError beyond the budgets."""
+    budgets = input_budgets()
+    if depth > budgets.depth:
+        raise SourceError("document is nested too deeply", f"{where}: more than {budgets.depth} levels")
+    if id(node) not in counts:
+        counts[id(node)] = budgets.entries + 1  # until it is known: an alias of itself is endless
+        children = node.value if isinstance(node.value, list) else []
+        nodes = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
+        counts[id(node)] = 1 + sum(_expanded_nodes(part, counts, depth + 1, where) for part in nodes)
+    if counts[id(node)] > budgets.entries:
+        raise SourceError("aliases of the document expand too far", f"{where}: over {budgets.entries} nodes")
+    return counts[id(node)]
+
+
+def _check_size(text: bytes | str, limit: int, where: str) -> None:
+    if len(text) > limit:
+        raise SourceError("document is larger than allowed", f"{where}: {len(text)} of at most {limit} bytes")
+
+
+JsonParser = Callable[[bytes], Any]

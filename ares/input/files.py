@@ -1,0 +1,156 @@
+"""Files of foreign datasets, opened only where they are regular files that no link leads out of the dataset."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+from ares.errors import SourceError
+from ares.input.budgets import input_budgets
+from ares.io import is_url, open_file
+
+_dataset_folder: ContextVar[str] = ContextVar("dataset_folder", default="")
+
+
+@contextmanager
+def reading_dataset(folder: str) -> Iterator[None]:
+    """Refuse, within the block and this thread, files that symbolic links lead out of a folder.
+
+    Args:
+        folder: Folder (or file) that the user named, or URL; "" for no rule about links.
+    """
+    token = _dataset_folder.set(folder)
+    try:
+        yield
+    finally:
+        _dataset_folder.reset(token)
+
+
+def open_input(path: str, *, long_reads: bool = False) -> BinaryIO:
+    """Open a file of a dataset for reading bytes; of a URL only the blocks that are read are fetched.
+
+    Args:
+        path: Path or URL.
+        long_reads: Whether the caller makes few large reads rather than many small ones.
+
+    Raises:
+        SourceError: It is no regular file, or a link leads out of the dataset.
+        OSError: It is missing or cannot be read; also when reading.
+    """
+    check_input_file(path)
+    return open_file(path, long_reads=long_reads)
+
+
+def read_input(path: str, max_bytes: int = 0) -> bytes:
+    """The content of a file of a dataset.
+
+    Args:
+        path: Path or URL.
+        max_bytes: Most bytes to read; 0 for those of a text document.
+
+    Raises:
+        SourceError: It is larger, is no regular file, or a link leads out of the dataset.
+        OSError: It is missing or cannot be read.
+    """
+    limit = max_bytes or input_budgets().text_bytes
+    with open_input(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise SourceError("file is larger than allowed", f"{path}: more than {limit} bytes")
+    return data
+
+
+def check_input_file(path: str) -> None:
+    """Check that a path may be opened; costs two system calls.
+
+    Raises:
+        SourceError: It is a device, pipe or socket, or a link leads out of the dataset.
+        FileNotFoundError: There is no such file.
+        IsADirectoryError: It is a folder.
+    """
+    folder = _dataset_folder.get()
+    if is_url(path):
+        if folder and not is_url(folder):
+            raise SourceError("path leads out of the dataset", f"{path!r} is a URL")
+        return
+    if "\0" in path:
+        raise FileNotFoundError(2, os.strerror(2), path)
+    mode = os.stat(path).st_mode  # noqa: PTH116 - called for every file
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(21, os.strerror(21), path)
+    if not stat.S_ISREG(mode):
+        raise SourceError("not a regular file", f"{path}: a device, pipe or socket")
+    if folder and not is_url(folder):
+        check_links(path, folder)
+
+
+def check_links(path: str, folder: str) -> None:
+    """Check that no symbolic link leads a file or folder out of a dataset.
+
+    Links into the `blobs` of the same Hugging Face cache are allowed, and all links where the setting
+    `follow_links` is on.
+
+    Args:
+        path: Local path below `folder`, or beside it.
+        folder: Local folder or file of the dataset.
+
+    Raises:
+        SourceError: A link leads out.
+    """
+    parent, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - called for every file
+    target = os.path.join(_real_folder(parent), name)  # noqa: PTH118
+    if os.path.islink(target):  # noqa: PTH114
+        target = os.path.realpath(target)
+    roots = _allowed_roots(folder)
+    if any(target == root or target.startswith(f"{root}{os.sep}") for root in roots):
+        return
+    is_below = f"{parent}{os.sep}".startswith(f"{os.path.abspath(folder)}{os.sep}")  # noqa: PTH100
+    is_link = target != os.path.join(parent, name)  # noqa: PTH118
+    if not input_budgets().follow_links and (is_below or is_link):
+        raise SourceError(
+            "a link leads out of the dataset",
+            f"{path} -> {target}; to allow it: ARES_FOLLOW_LINKS=1, or follow_links = true in ares.toml",
+        )
+
+
+@lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+@lru_cache(maxsize=256)
+def _allowed_roots(folder: str) -> tuple[str, ...]:
+    """The real folder of a dataset, and the `blobs` beside it where it lies in a cache of Hugging Face."""
+    root = os.path.realpath(folder)
+    if os.path.isfile(root):  # noqa: PTH113
+        root = os.path.dirname(root)  # noqa: PTH120
+    parts = PurePosixPath(os.path.abspath(folder)).parts  # noqa: PTH100
+    if "snapshots" not in parts:
+        return (root,)
+    cache = PurePosixPath(*parts[: parts.index("snapshots")])
+    blobs = os.path.realpath(cache / "blobs")
+    # A dataset must not make itself a cache by its own folder names: the cache is above it and named by the hub.
+    is_cache = cache.name.startswith(("datasets--", "models--", "spaces--"))
+    return (root, blobs) if is_cache else (root,)
+
+
+def check_relative_path(path: str, where: str) -> str:
+    """The path, as metadata of a dataset gives it, which must stay inside the dataset.
+
+    Args:
+        path: Relative path with "/" as separator.
+        where: File that gives it, for messages.
+
+    Raises:
+        SourceError: It is empty, absolute or a URL, goes up by "..", or holds a null byte.
+    """
+    is_outside = path.startswith(("/", "\\", "~")) or ".." in path.replace("\\", "/").split("/")
+    if not path or is_outside or is_url(path) or "\0" in path or len(path) > 4096:
+        raise SourceError("path leads out of the dataset", f"{where}: {path[:200]!r}")
+    return path
