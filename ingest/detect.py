@@ -15,7 +15,7 @@ from ingest.base import Ingester, IngestOptions, Source
 from ingest.guard import guarded_call
 
 # Formats whose datasets contain files that another ingester would recognise.
-_FORMATS_INSIDE = {"lerobot": {"video"}, "hdf5": {"video"}, "zarr": {"video"}}
+_FORMATS_INSIDE = {"agibot": {"hdf5", "video"}, "lerobot": {"video"}, "hdf5": {"video"}, "zarr": {"video"}}
 
 
 def open_sources(paths: Sequence[str], options: IngestOptions, format: str = "auto") -> list[Source]:

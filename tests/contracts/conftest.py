@@ -15,6 +15,7 @@ from ares.workspace import Workspace, open_workspace
 from ingest.base import IngestOptions
 from ingest.pipeline import ingest_paths
 from tests.ares.store.conftest import make_annotation, open_database, open_store, store
+from tests.ingest.agibot.conftest import write_agibot
 from tests.ingest.mcap.conftest import images, states, write
 from tests.ingest.rosbag.conftest import write_ros1, write_ros2
 from tests.ingest.zarr.conftest import write_zip
@@ -71,6 +72,7 @@ def make_samples(demo_samples: Path, sample_workspace: Workspace) -> dict[str, M
         return folder / "bags"
 
     return {
+        "agibot": lambda folder: write_agibot(folder / "agibot"),
         "hdf5": hdf5,
         "lerobot": lerobot,
         "mcap": mcap,

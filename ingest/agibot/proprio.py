@@ -1,0 +1,301 @@
+"""Signals of an AgiBot World episode: the arrays of proprio_stats.h5, their units, and actions that have gaps.
+
+Shapes and units are those that the dataset's authors publish (github.com/OpenDriveLab/AgiBot-World): joints, head and
+waist in rad (the waist's lift in m), positions in m, quaternions xyzw; the state of a gripper is its opening in mm,
+its action runs from 0 (open) to 1 (closed).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ares.episode import RateSource, Signal, Trajectory
+from ares.errors import SourceError
+from ares.io import file_state
+from ares.media.readers import open_hdf5, translate_hdf5_errors
+from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names, resolve_rate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# The rate that the authors' loader uses; only where timestamps are missing or do not rise.
+NOMINAL_RATE_HZ = 30.0
+_STATE = ("joint/position", "effector/position", "head/position", "waist/position")
+_ACTION = (*_STATE, "robot/velocity")
+_ARMS = tuple(f"{side}_arm_{number}" for side in ("left", "right") for number in range(7))
+_NAMES: dict[tuple[str, int], tuple[str, ...]] = {
+    ("joint/position", 14): _ARMS,
+    ("joint/position", 16): (*_ARMS, "left_gripper", "right_gripper"),
+    ("effector/position", 2): ("left_gripper", "right_gripper"),
+    ("effector/position", 12): tuple(
+        f"{side}_finger_{number}" for side in ("left", "right") for number in range(6)
+    ),
+    ("head/position", 2): ("head_yaw", "head_pitch"),
+    ("waist/position", 2): ("waist_pitch", "waist_lift"),
+    ("robot/velocity", 2): ("robot_x_velocity", "robot_yaw_velocity"),
+}
+# No filter of HDF5 compresses better than this; a damaged shape could otherwise claim all memory.
+_LARGEST_COMPRESSION_RATIO = 1100
+_SMALL_BYTES = 2**24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proprioception:
+    """The signals of one episode.
+
+    Attributes:
+        trajectory: Its state, action and other signals.
+        rate_hz: Steps per second.
+        rate_source: Where the rate comes from.
+        content_hash: 32 hex digits over everything that was read.
+        warnings: Reasons to warn.
+    """
+
+    trajectory: Trajectory
+    rate_hz: float
+    rate_source: RateSource
+    content_hash: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _ProprioReader:
+    """The file of one episode, and what was read of it so far."""
+
+    path: str
+    steps: int = 0
+    warnings: dict[str, None] = field(default_factory=dict)
+    hash: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
+
+    def read(self, key: str, array: Any) -> NDArray[Any]:
+        """All rows of an array, as stored. Raises SourceError when it is damaged or claims too much."""
+        import numpy as np
+
+        where = f"{self.path}, {key}"
+        with translate_hdf5_errors(where):
+            too_large = array.nbytes > max(
+                _LARGEST_COMPRESSION_RATIO * file_state(self.path).size, _SMALL_BYTES
+            )
+            if too_large:
+                raise SourceError(
+                    "HDF5 file is cut or damaged", f"{where}: {array.shape} is more than it holds"
+                )
+            rows: NDArray[Any] = np.asarray(array[()])
+        self.hash.update(f"\x1f{key} {rows.dtype} {rows.shape}\x1f".encode() + rows.tobytes())
+        return rows
+
+    def rows(self, key: str, array: Any) -> NDArray[np.float32] | None:
+        """(T, D) of an array with a row for each step; None, and a warning, for one that cannot be used."""
+        import numpy as np
+
+        if array.dtype.kind not in "biuf" or not array.ndim:
+            self.warnings[f"{key} is not stored (no numbers for each step)"] = None
+            return None
+        if array.external or array.is_virtual:
+            self.warnings[f"{key} is not stored (its values are in another file)"] = None
+            return None
+        values = self.read(key, array)
+        values = values.reshape(len(values), -1) if len(values) else values.reshape(0, 0)
+        if values.shape[1] > MAX_SIGNAL_WIDTH:
+            self.warnings[f"{key} is not stored (too wide for a signal)"] = None
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            return values.astype(np.float32)
+
+
+def read_proprioception(path: str, rate_hz: float | None) -> Proprioception:
+    """Read proprio_stats.h5.
+
+    Args:
+        path: The file.
+        rate_hz: Rate set by the user, or None.
+
+    Raises SourceError when the file is missing or damaged, or holds no step.
+    """
+    # Damaged types and shapes raise only where they are looked at.
+    with open_hdf5(path) as file, translate_hdf5_errors(path):
+        reader = _ProprioReader(path)
+        arrays = dict(_arrays(file, path))
+        rate_hz, rate_source, seconds = _clock(reader, arrays, rate_hz)
+        state = _read_state(reader, arrays)
+        action = _align_actions(reader, arrays)
+        masks = _command_masks(reader, arrays)
+        # A part of an action would be another action.
+        is_whole = all(key in action for key in _ACTION if _holds_numbers(arrays, f"action/{key}"))
+    action_keys = _ACTION if is_whole else ()
+    trajectory = Trajectory(
+        timestamps=seconds,
+        state=_join(state, _STATE),
+        action=_join(action, action_keys),
+        extra={
+            **_other_signals("state", state, _STATE),
+            **_other_signals("action", action, action_keys),
+            **masks,
+        },
+    )
+    return Proprioception(
+        trajectory=trajectory,
+        rate_hz=rate_hz,
+        rate_source=rate_source,
+        content_hash=reader.hash.hexdigest(),
+        warnings=tuple(reader.warnings),
+    )
+
+
+def _arrays(group: Any, path: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every array at or below a group by its key; links to other objects or files are not followed."""
+    import h5py  # type: ignore[import-untyped]
+
+    with translate_hdf5_errors(f"{path} {prefix}"):
+        names = [name for name in group if isinstance(group.get(name, getlink=True), h5py.HardLink)]
+        children = [(str(name), group[name]) for name in names]
+    for name, child in children:
+        key = f"{prefix}{name}"
+        if isinstance(child, h5py.Group):
+            yield from _arrays(child, path, f"{key}/") if key.count("/") < 4 else ()
+        elif isinstance(child, h5py.Dataset) and child.shape is not None:
+            yield key, child
+
+
+def _clock(
+    reader: _ProprioReader, arrays: dict[str, Any], user_rate_hz: float | None
+) -> tuple[float, RateSource, NDArray[np.float64]]:
+    """Rate, where it comes from, and (T,) seconds: by the stamps where they rise, else evenly spaced."""
+    import numpy as np
+
+    reader.steps = _count_steps(reader, arrays)
+    stamps = arrays.get("timestamp")
+    measured: float | None = None
+    if stamps is not None and stamps.shape == (reader.steps,) and stamps.dtype.kind in "iuf":
+        times = reader.read("timestamp", stamps)
+        # Whole numbers are nanoseconds since 1970; only differences fit float64 exactly.
+        seconds = (times - times[0]).astype(np.float64) / (1e9 if times.dtype.kind in "iu" else 1.0)
+        if len(seconds) > 1 and np.isfinite(seconds).all() and (np.diff(seconds) > 0).all():
+            measured = float((len(seconds) - 1) / seconds[-1])
+            if user_rate_hz is None:
+                return measured, "source", seconds
+        elif len(seconds) > 1:
+            reader.warnings["timestamp does not rise; steps are evenly spaced"] = None
+    rate_hz, source = resolve_rate(
+        user_rate_hz, measured or NOMINAL_RATE_HZ, "source" if measured else "spec"
+    )
+    return rate_hz, source, np.arange(reader.steps) / rate_hz
+
+
+def _count_steps(reader: _ProprioReader, arrays: dict[str, Any]) -> int:
+    """Rows of the timestamps, else of the joints' state. Raises SourceError for no step."""
+    for key in ("timestamp", *(f"state/{name}" for name in _STATE)):
+        if key in arrays and arrays[key].ndim and len(arrays[key]):
+            return len(arrays[key])
+    arrays_text = ", ".join(arrays) or "no arrays"
+    raise SourceError(
+        "episode holds no step",
+        f"{reader.path}: no timestamp and no state/joint/position; it holds {arrays_text}",
+    )
+
+
+def _read_state(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+    """The arrays of the state that have a row for each step, by their key without "state/"."""
+    result: dict[str, NDArray[np.float32]] = {}
+    for key in (key for key in arrays if key.startswith("state/") and arrays[key].size):
+        values = reader.rows(key, arrays[key])
+        if values is not None and len(values) != reader.steps:
+            reader.warnings[f"{key} is not stored (it has no row for each step)"] = None
+        elif values is not None:
+            result[key.removeprefix("state/")] = values
+    return result
+
+
+def _align_actions(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+    """The arrays of the action by their key without "action/"; a step without a command has the last one."""
+    result: dict[str, NDArray[np.float32]] = {}
+    names = [key for key in arrays if key.startswith("action/") and not key.endswith("/index")]
+    for key in (key for key in names if arrays[key].size):
+        values = reader.rows(key, arrays[key])
+        if values is None:
+            continue
+        if len(values) < reader.steps:
+            values = _spread(reader, arrays, key, values)
+        elif len(values) > reader.steps:
+            reader.warnings[f"{key} is not stored (it is longer than the state)"] = None
+            continue
+        if values is not None:
+            result[key.removeprefix("action/")] = values
+    return result
+
+
+def _spread(
+    reader: _ProprioReader, arrays: dict[str, Any], key: str, values: NDArray[np.float32]
+) -> NDArray[np.float32] | None:
+    """Commands at the steps that the array's index names, repeated until the next one; the first also before it."""
+    import numpy as np
+
+    steps = _command_steps(reader, arrays, key.split("/")[1])
+    if steps is None or len(steps) != len(values):
+        reader.warnings[
+            f"{key} is not stored (it has no row for each step, and no index that names them)"
+        ] = None
+        return None
+    reader.warnings[f"{key} has a command for some steps only; between them the last one is repeated"] = None
+    latest = np.searchsorted(steps, np.arange(reader.steps), side="right") - 1
+    return values[np.maximum(latest, 0)]
+
+
+def _command_steps(reader: _ProprioReader, arrays: dict[str, Any], part: str) -> NDArray[np.int64] | None:
+    """The rising steps at which a part was commanded; None where the index is absent, empty or not valid."""
+    import numpy as np
+
+    # The index of the end effectors' poses may be lost; it is that of the joints.
+    for name in (part, "joint") if part == "end" else (part,):
+        index = arrays.get(f"action/{name}/index")
+        if index is not None and index.size and index.ndim == 1 and index.dtype.kind in "iu":
+            steps = reader.read(f"action/{name}/index", index).astype(np.int64)
+            is_valid = (np.diff(steps) > 0).all() and steps[0] >= 0 and steps[-1] < reader.steps
+            return steps if is_valid else None
+    return None
+
+
+def _command_masks(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, Signal]:
+    """By part, 1 at the steps at which the control source sent a command, else 0."""
+    import numpy as np
+
+    masks = {}
+    for part in (key.split("/")[1] for key in arrays if key.startswith("action/") and key.endswith("/index")):
+        steps = _command_steps(reader, arrays, part)
+        if steps is not None:
+            values = np.zeros((reader.steps, 1), np.float32)
+            values[steps] = 1.0
+            masks[f"action.{part}.is_sent"] = Signal(values, (f"{part}_is_sent",))
+    return masks
+
+
+def _holds_numbers(arrays: dict[str, Any], key: str) -> bool:
+    return key in arrays and arrays[key].size > 0
+
+
+def _join(parts: dict[str, NDArray[np.float32]], keys: tuple[str, ...]) -> Signal | None:
+    import numpy as np
+
+    present_keys = [key for key in keys if key in parts]
+    if not present_keys:
+        return None
+    names = [name for key in present_keys for name in _dimension_names(key, parts[key].shape[1])]
+    return Signal(np.concatenate([parts[key] for key in present_keys], axis=1), tuple(names))
+
+
+def _other_signals(
+    group: str, parts: dict[str, NDArray[np.float32]], used: tuple[str, ...]
+) -> dict[str, Signal]:
+    return {
+        f"{group}.{key.replace('/', '.')}": Signal(values, _dimension_names(key, values.shape[1]))
+        for key, values in parts.items()
+        if key not in used
+    }
+
+
+def _dimension_names(key: str, width: int) -> tuple[str, ...]:
+    return _NAMES.get((key, width)) or numbered_names(key.replace("/", "_"), width)

@@ -1,0 +1,165 @@
+"""Ingester for AgiBot World: `task_info`, `observations`, `proprio_stats` and `parameters`, by task and episode."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from ares.errors import SourceError
+from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
+from ingest.agibot.episode import FORMAT, PROPRIO_FILE, AgibotEntry, load_episode
+from ingest.agibot.tasks import TaskInfo, read_task
+from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+
+_PARTS = ("observations", "proprio_stats")
+_ARCHIVES = (".tar", ".gz", ".zip")
+
+
+def recognises(path: str) -> bool:
+    """Whether a folder is AgiBot World, or has a copy of it in it."""
+    root = absolute_path(path)
+    return not is_url(str(root)) and root.is_dir() and next(_dataset_folders(root), None) is not None
+
+
+def claims(folder: FolderEntries) -> FolderClaim | None:
+    """Whether a folder is AgiBot World, by the names of its folders."""
+    return "dataset" if _is_dataset(folder.folders) else None
+
+
+def open_agibot(path: str, options: IngestOptions) -> list[Source]:
+    """Open every copy of AgiBot World at or under a folder. Raises SourceError when there is none."""
+    roots = list(_dataset_folders(absolute_path(path)))
+    if not roots:
+        raise SourceError("folder holds no AgiBot World data", f"{path}: no task_info beside proprio_stats")
+    if options.dataset and len(roots) > 1:
+        raise SourceError(
+            "one name for several datasets", f"{options.dataset!r} for {len(roots)} under {path}"
+        )
+    return [_open_source(root, options) for root in roots]
+
+
+def _dataset_folders(root: Path) -> Iterator[Path]:
+    for folder, below, _ in walk_folders(root):
+        if _is_dataset(below):
+            below.clear()
+            yield folder
+        below.sort()
+
+
+def _is_dataset(folders: Collection[str]) -> bool:
+    """By the names of its folders; `observations` and `task_info` alone are AgiBot World without its signals."""
+    return "proprio_stats" in folders or {"observations", "task_info"} <= set(folders)
+
+
+def _open_source(root: Path, options: IngestOptions) -> Source:
+    dataset = options.dataset or folder_name(root)
+    tasks = {task: _episode_names(root, task) for task in _task_names(root)}
+    return Source(
+        format=FORMAT,
+        dataset=dataset,
+        version="",
+        total=sum(map(len, tasks.values())),
+        items=(item for task, names in tasks.items() for item in _items(root, dataset, task, names, options)),
+        warnings=tuple(_source_warnings(root, tasks)),
+        fragile=True,
+        folder=str(root),
+        files=functools.partial(_list_files, root),
+    )
+
+
+def _task_names(root: Path) -> list[str]:
+    """Tasks with a folder here, in order of their numbers."""
+    names = {child.name for part in _PARTS for child in _folders(root / part)}
+    return sorted(names, key=lambda name: (len(name), name))
+
+
+def _episode_names(root: Path, task: str) -> list[str]:
+    """Episodes of a task with a folder here, in order of their numbers."""
+    names = {child.name for part in _PARTS for child in _folders(root / part / task)}
+    return sorted(names, key=lambda name: (len(name), name))
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    yield from (folder / name for name in list_folder(folder).folders if not name.startswith("."))
+
+
+def _items(
+    root: Path, dataset: str, task: str, episodes: list[str], options: IngestOptions
+) -> Iterator[Item]:
+    """One item for each episode of a task; its JSON file is read once. A file that cannot be read fails them all."""
+    try:
+        infos = _read_task_info(root, task)
+    except SourceError as error:
+        for name in episodes:
+            entry = AgibotEntry(root=str(root), dataset=dataset, task=task, episode=name)
+            yield failing_item(entry.episode_id, _location(entry), SourceError(error.reason, error.detail))
+        return
+    for name in episodes:
+        entry = AgibotEntry(
+            root=str(root),
+            dataset=dataset,
+            task=task,
+            episode=name,
+            info=infos.get(name),
+            rate_hz=options.rate_hz,
+        )
+        load = functools.partial(load_episode, entry)
+        yield Item(episode_id=entry.episode_id, location=_location(entry), load=load)
+
+
+def _location(entry: AgibotEntry) -> str:
+    return f"{entry.root}, task {entry.task}, episode {entry.episode}"
+
+
+def _read_task_info(root: Path, task: str) -> dict[str, TaskInfo]:
+    path = root / "task_info" / f"task_{task}.json"
+    return read_task(path) if path.exists() else {}
+
+
+def _source_warnings(root: Path, tasks: dict[str, list[str]]) -> Iterator[str]:
+    """What is described but not here, and archives that are not unpacked."""
+    described = {
+        name.removeprefix("task_").removesuffix(".json") for name in list_folder(root / "task_info").files
+    }
+    absent = len(described - tasks.keys())
+    if absent:
+        yield f"{absent} tasks of task_info have no episode here: they were not downloaded or not unpacked"
+    archives = sum(1 for part in _PARTS for _ in _archives(root / part))
+    if archives:
+        yield f"{archives} archives are not unpacked: run tar -xf on each in its folder"
+
+
+def _archives(folder: Path) -> Iterator[Path]:
+    """Archives in a folder, and in the folders of its tasks."""
+    for parent in (folder, *_folders(folder)):
+        yield from (parent / name for name in list_folder(parent).files if name.endswith(_ARCHIVES))
+
+
+def _list_files(root: Path) -> Iterable[SourceFile]:
+    for part in ("task_info", *_PARTS, "parameters"):
+        for folder, _, names in walk_folders(root / part):
+            for name in names:
+                yield _describe_file(folder, name, part)
+
+
+def _describe_file(folder: Path, name: str, part: str) -> SourceFile:
+    path = str(folder / name)
+    if name.endswith(_ARCHIVES):
+        return SourceFile(path=path, use="unused", detail="an archive: unpack it with tar -xf")
+    if part in ("task_info", "parameters"):
+        return SourceFile(path=path, use="metadata")
+    if name == PROPRIO_FILE or (part == "observations" and name.lower().endswith(".mp4")):
+        return SourceFile(path=path, use="data")
+    if folder.name == "depth":
+        return SourceFile(path=path, use="not_data", detail="depth is not stored")
+    return SourceFile(path=path, use="unused", detail="no part of AgiBot World is named so")
+
+
+agibot = Ingester(
+    name=FORMAT,
+    recognises=recognises,
+    open=open_agibot,
+    claims=claims,
+    uses=frozenset({"hdf5", "video"}),
+)

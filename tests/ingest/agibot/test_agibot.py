@@ -1,0 +1,186 @@
+"""AgiBot World: values, seconds, videos and subtasks as written; gaps in actions are told; damage costs one record."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+
+from ares.errors import SourceError
+from ares.media import frames_at
+from ingest.agibot import agibot
+from ingest.base import IngestOptions
+from ingest.detect import open_sources
+from tests.ingest.agibot.conftest import STEPS, arrays, opened, read, write_agibot, write_episode, write_task
+
+
+def test_values_seconds_videos_and_subtasks_are_those_that_were_written(tmp_path: Path) -> None:
+    write_agibot(tmp_path / "AgiBotWorld-Alpha")
+    (source,) = open_sources([str(tmp_path)], IngestOptions())
+    assert (source.format, source.dataset, source.total) == ("agibot", "AgiBotWorld-Alpha", 3)
+    records = [item.load() for item in source.items]
+    assert [record.episode.key for record in records] == ["327/648642", "327/648649", "1352/7"]
+    episode, trajectory, written = records[0].episode, records[0].trajectory, arrays(seed=648642)
+    assert trajectory.state is not None and trajectory.action is not None
+    state = np.concatenate(
+        [written[f"state/{part}/position"] for part in ("joint", "effector", "head", "waist")], 1
+    )
+    np.testing.assert_array_equal(trajectory.state.values, state.astype(np.float32))
+    np.testing.assert_array_equal(
+        trajectory.action.values[:, -2:], written["action/robot/velocity"].astype(np.float32)
+    )
+    assert trajectory.state.names[13:16] == ("right_arm_6", "left_gripper", "right_gripper")
+    assert trajectory.extra["state.end.position"].values.shape == (STEPS, 6)
+    np.testing.assert_allclose(trajectory.timestamps, np.arange(STEPS) * 0.033333333, rtol=1e-12)
+    assert episode.rate_hz == pytest.approx(30.0, rel=1e-6) and episode.rate_source == "source"
+    assert episode.instruction == "Pack fruit" and episode.success is None
+    assert episode.metadata["intrinsics"] == {"head": {"fx": 600.5, "fy": 601}}
+    assert episode.metadata["subtasks"] == [
+        {"start_frame": 2, "end_frame": 7, "text": "Pick up the lemon.", "skill": "Pick"}
+    ]
+    assert [camera.name for camera in episode.cameras] == ["hand_left", "head"]
+    frames = frames_at(episode.cameras[1].media, [0.0, 5 / 30])
+    assert [round(float(frame.mean()) / 20) for frame in frames] == [0, 5]
+    assert records[0].warnings == ()
+
+
+def test_every_file_is_listed_with_its_use(tmp_path: Path) -> None:
+    root = write_agibot(tmp_path / "alpha")
+    depth = root / "observations" / "327" / "648642" / "depth"
+    depth.mkdir()
+    (depth / "head_depth_000000.png").write_bytes(b"png")
+    (root / "observations" / "400").mkdir()
+    (root / "observations" / "400" / "1-2.tar").write_bytes(b"tar")
+    source = opened(root)
+    uses = {file.path: file.use for file in source.files()}
+    assert set(uses) == {str(path) for path in root.rglob("*") if path.is_file()}
+    assert uses[str(depth / "head_depth_000000.png")] == "not_data"
+    assert uses[str(root / "observations/400/1-2.tar")] == "unused"
+    assert "1 archives are not unpacked: run tar -xf on each in its folder" in source.warnings
+    assert "depth images are not stored" in next(iter(source.items)).load().warnings
+
+
+def test_commands_at_some_steps_are_held_until_the_next(tmp_path: Path) -> None:
+    steps, commands = np.array([2, 3, 7]), np.arange(6.0).reshape(3, 2)
+    changed = {"action/effector/position": commands, "action/effector/index": steps}
+    write_episode(tmp_path / "beta", changed=changed)
+    (record,) = read(tmp_path / "beta")
+    action = record.trajectory.action
+    assert action is not None
+    held = action.values[:, action.names.index("left_gripper")].tolist()
+    assert held == [0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 4]
+    sent = record.trajectory.extra["action.effector.is_sent"].values[:, 0]
+    assert np.flatnonzero(sent).tolist() == steps.tolist()
+    assert any("the last one is repeated" in warning for warning in record.warnings)
+
+
+@pytest.mark.parametrize(
+    "commands", [np.ones((STEPS + 1, 14)), np.ones((STEPS - 2, 14))], ids=["longer", "no index"]
+)
+def test_an_action_that_cannot_be_aligned_is_no_action(tmp_path: Path, commands: np.ndarray) -> None:
+    changed = {"action/joint/position": commands, "action/joint/index": None}
+    write_episode(tmp_path / "beta", changed=changed)
+    (record,) = read(tmp_path / "beta")
+    assert record.trajectory.action is None and record.trajectory.state is not None
+    assert any(warning.startswith("action/joint/position is not stored") for warning in record.warnings)
+    assert "action.head.position" in record.trajectory.extra
+
+
+def test_parts_that_were_not_downloaded_are_told(tmp_path: Path) -> None:
+    root = tmp_path / "alpha"
+    write_episode(root, 327, 1).unlink()
+    write_episode(root, 327, 2)
+    for video in (root / "observations" / "327" / "2" / "videos").iterdir():
+        video.unlink()
+    write_task(root, 999, [5])
+    source = opened(root)
+    assert any(warning.startswith("1 tasks of task_info have no episode here") for warning in source.warnings)
+    without_signals, without_videos = (item.load() for item in source.items)
+    assert without_signals.trajectory.state is None and without_signals.episode.num_steps == STEPS
+    assert any("videos and no signals" in warning for warning in without_signals.warnings)
+    assert (
+        without_videos.episode.cameras == ()
+        and "no videos of the episode are here" in without_videos.warnings
+    )
+
+
+def test_stamps_that_do_not_rise_are_not_used(tmp_path: Path) -> None:
+    write_episode(tmp_path / "a", changed={"timestamp": np.zeros(STEPS, np.int64)})
+    (record,) = read(tmp_path / "a")
+    assert record.episode.rate_hz == 30.0 and record.episode.rate_source == "spec"
+    assert "timestamp does not rise; steps are evenly spaced" in record.warnings
+
+
+def test_links_and_external_storage_are_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(b"\x01" * 4096)
+    path = write_episode(tmp_path / "a", changed={"state/head/position": None})
+    with h5py.File(path, "a") as file:
+        file["state/waist/other"] = h5py.SoftLink("/state/joint/position")
+        file["state/waist/far"] = h5py.ExternalLink(str(secret), "/x")
+        file.create_dataset("state/head/position", (STEPS, 2), "f8", external=[(str(secret), 0, 4096)])
+    (record,) = read(tmp_path / "a")
+    assert record.trajectory.state is not None and "head_yaw" not in record.trajectory.state.names
+    assert not any("waist.other" in name or "waist.far" in name for name in record.trajectory.extra)
+
+
+def test_damage_costs_one_record_with_file_and_reason(tmp_path: Path) -> None:
+    root = write_agibot(tmp_path / "alpha")
+    seed = random.randrange(2**32)
+    chance, whole = random.Random(seed), opened(root)
+    identities = [item.episode_id for item in whole.items]
+    targets = [*root.rglob("*.h5"), *root.rglob("*.mp4"), *root.glob("task_info/*.json")]
+    for _ in range(15):
+        path = chance.choice(targets)
+        good = path.read_bytes()
+        path.write_bytes(_damaged(good, chance))
+        try:
+            outcomes = []
+            for item in opened(root).items:
+                outcomes.append(item.episode_id)
+                try:
+                    record = item.load()
+                except SourceError as error:
+                    assert error.reason and "\n" not in str(error), f"seed {seed}"
+                else:
+                    seconds = record.trajectory.timestamps
+                    assert len(seconds) == record.episode.num_steps, f"seed {seed}"
+            assert outcomes == identities, f"seed {seed}"
+        finally:
+            path.write_bytes(good)
+
+
+def _damaged(data: bytes, chance: random.Random) -> bytes:
+    kind = chance.randrange(4)
+    if kind == 0:
+        return b""
+    if kind == 1:
+        return data[: chance.randrange(len(data))]
+    if kind == 2:
+        return json.dumps(
+            [{"episode_id": None}, 3, {"episode_id": 1, "label_info": {"action_config": 5}}]
+        ).encode()
+    changed = bytearray(data)
+    for _ in range(20):
+        changed[chance.randrange(len(changed))] = chance.randrange(256)
+    return bytes(changed)
+
+
+def test_a_cut_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    root = write_agibot(tmp_path / "alpha")
+    path = root / "proprio_stats" / "327" / "648649" / "proprio_stats.h5"
+    path.write_bytes(path.read_bytes()[:700])
+    good, bad, other = opened(root).items
+    assert good.load() and other.load()
+    with pytest.raises(SourceError, match="cut or damaged") as caught:
+        bad.load()
+    assert str(path) in str(caught.value)
+
+
+def test_a_folder_without_agibot_data_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="folder holds no AgiBot World data"):
+        agibot.open(str(tmp_path), IngestOptions())
