@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import RateSource, Signal, Trajectory
 from ares.errors import SourceError
+from ares.input import has_own_storage, input_budgets, open_hdf5, require_own_storage, translate_hdf5_errors
 from ares.io import file_state
-from ares.media.readers import open_hdf5, translate_hdf5_errors
 from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names, resolve_rate
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class _ProprioReader:
 
         where = f"{self.path}, {key}"
         with translate_hdf5_errors(where):
-            too_large = array.nbytes > max(
+            require_own_storage(array)
+            too_large = array.nbytes > input_budgets().array_bytes or array.nbytes > max(
                 _LARGEST_COMPRESSION_RATIO * file_state(self.path).size, _SMALL_BYTES
             )
             if too_large:
@@ -95,7 +96,7 @@ class _ProprioReader:
         if array.dtype.kind not in "biuf" or not array.ndim:
             self.warnings[f"{key} is not stored (no numbers for each step)"] = None
             return None
-        if array.external or array.is_virtual:
+        if not has_own_storage(array):
             self.warnings[f"{key} is not stored (its values are in another file)"] = None
             return None
         values = self.read(key, array)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from ares.episode import Json
 from ares.errors import SourceError
+from ares.input import read_json
 from ares.io import describe_os_error
 
 _LONGEST_TEXT = 1000
@@ -34,10 +34,10 @@ class TaskInfo:
 def read_task(path: Path) -> dict[str, TaskInfo]:
     """What a file of task_info says, by episode. Raises SourceError when it is not a list of episodes."""
     try:
-        document = json.loads(path.read_bytes())
+        document = read_json(str(path))
     except OSError as error:
         raise SourceError("task file cannot be read", f"{path}: {describe_os_error(error)}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise SourceError("task file is not JSON", f"{path}: {error}") from None
     if not isinstance(document, list):
         raise SourceError("task file is no list of episodes", f"{path}: {type(document).__name__}")

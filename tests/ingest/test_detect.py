@@ -20,15 +20,13 @@ def ws(tmp_path: Path) -> Workspace:
 
 def test_what_is_no_dataset_is_refused_in_one_line(ws: Workspace, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing here")
-    with pytest.raises(
-        RequestError, match="not a recognised dataset: formats tried: .*hdf5, .*lerobot, .*mcap"
-    ):
+    with pytest.raises(RequestError, match="not a recognised dataset: formats tried: agibot, "):
         ingest_paths(ws.stores, [str(tmp_path / "notes.txt")], quiet=True)
     with pytest.raises(RequestError, match="no such file"):
         ingest_paths(ws.stores, [str(tmp_path / "nowhere")], quiet=True)
     with pytest.raises(
         RequestError,
-        match=r"no ingester 'rdls': did you mean 'rlds'\? there are: hdf5, lerobot, mcap, rlds, rosbag, video, zarr",
+        match=r"no ingester 'rdls': did you mean 'rlds'\? there are: agibot, .*, rlds, ",
     ):
         ingest_paths(ws.stores, [str(tmp_path)], format="rdls", quiet=True)
 
