@@ -42,7 +42,7 @@ def show_specs(paths: Sequence[str], options: IngestOptions, format: str = "auto
         ingester = _candidates(path, format).ingesters[0]
         if ingester.show_spec is None:
             raise RequestError(f"{path!r} takes no spec", f"{ingester.name} datasets describe themselves")
-        specs.append(guarded_call(ingester.name, partial(ingester.show_spec, path, options)))
+        specs.append(guarded_call(ingester.name, partial(ingester.show_spec, path, options), path))
     return "---\n".join(specs)
 
 
@@ -60,7 +60,9 @@ def _open_path(path: str, options: IngestOptions, format: str) -> list[Source]:
         for name in unread
     )
     faults = tuple(f"not tried: {fault}" for fault in candidates.faults)
-    sources = _check_sources(ingester.name, guarded_call(ingester.name, lambda: ingester.open(path, options)))
+    sources = _check_sources(
+        ingester.name, guarded_call(ingester.name, lambda: ingester.open(path, options), path)
+    )
     first = [replace(source, warnings=(*source.warnings, *warnings, *faults)) for source in sources[:1]]
     return first + sources[1:]
 
@@ -89,7 +91,7 @@ def _candidates(path: str, format: str) -> _Candidates:
     for name in names:
         try:
             ingester = _import_ingester(name)
-            if guarded_call(name, partial(ingester.recognises, path)):
+            if guarded_call(name, partial(ingester.recognises, path), path):
                 candidates.ingesters.append(ingester)
         except PluginError as error:
             if format != "auto":

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ares.episode import Record
 from ares.errors import AresError, PluginError, SourceError
+from ares.input import limited_memory, reading_dataset
 from ares.io import describe_os_error
 from ares.registry import ingesters, plugin_faults
 from ingest.base import Item, Source
@@ -16,24 +17,25 @@ from ingest.base import Item, Source
 T = TypeVar("T")
 
 
-def guarded_item(item: Item, ingester: str) -> Item:
-    """The item; loading it raises only errors of ARES."""
-    return replace(item, load=partial(load_guarded, item.load, ingester, item.episode_id))
+def guarded_item(item: Item, ingester: str, folder: str = "") -> Item:
+    """The item; loading it raises only errors of ARES, and opens no file that a link leads out of `folder`."""
+    return replace(item, load=partial(load_guarded, item.load, ingester, item.episode_id, folder))
 
 
-def load_guarded(load: Callable[[], Record], ingester: str, episode_id: str) -> Record:
+def load_guarded(load: Callable[[], Record], ingester: str, episode_id: str, folder: str = "") -> Record:
     """Read a record.
 
     Args:
         load: Reads it.
         ingester: Name of the ingester that it belongs to.
         episode_id: Id that its item announced.
+        folder: Folder of the dataset, or "" where its ingester does not tell.
 
     Raises:
         SourceError: It cannot be read.
         PluginError: The ingester raised something else, or returned no record or that of another episode.
     """
-    record = guarded_call(ingester, load)
+    record = guarded_call(ingester, load, folder)
     if not isinstance(record, Record):
         raise PluginError(f"{ingesters.label(ingester)} returned no Record", f"got a {type(record).__name__}")
     if record.episode.episode_id != episode_id:
@@ -44,12 +46,26 @@ def load_guarded(load: Callable[[], Record], ingester: str, episode_id: str) -> 
     return record
 
 
-def guarded_call(ingester: str, call: Callable[[], T]) -> T:
-    """What an ingester returns. Raises its AresError as it is; SourceError or PluginError for anything else."""
-    with plugin_faults(ingesters.label(ingester)):
+def guarded_call(ingester: str, call: Callable[[], T], folder: str = "") -> T:
+    """What an ingester returns. Raises its AresError as it is; SourceError or PluginError for anything else.
+
+    The call may add no more memory to the process than the budget, and links must not lead out of `folder`.
+    """
+    with plugin_faults(ingesters.label(ingester)), limited_memory(), reading_dataset(folder):
         try:
             return call()
         except OSError as error:  # a disk or a server that fails is no fault of the ingester
+            raise SourceError(
+                "file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}"
+            ) from error
+
+
+def guarded_next(source: Source, items: Iterator[Any]) -> Any:
+    """The next item of a source, or None. Raises as `guarded_call`, without its limit of memory."""
+    with plugin_faults(ingesters.label(source.format)), reading_dataset(source.folder):
+        try:
+            return next(items, None)
+        except OSError as error:
             raise SourceError(
                 "file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}"
             ) from error
@@ -73,7 +89,7 @@ class GuardedItems:
         items: Iterator[Any] = iter(self._source.items)
         while True:
             try:
-                item = guarded_call(self._source.format, lambda: next(items, None))
+                item = guarded_next(self._source, items)
             except (PluginError, SourceError) as error:
                 self.error = error
                 return

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         require_own_storage,
         translate_hdf5_errors,
     )
-    from ares.input.memory import limited_memory, resident_bytes
+    from ares.input.memory import limited_memory
     from ares.input.path_template import PathTemplate, parse_path_template
     from ares.input.pictures import ImageInfo, check_pixels, decode_image, open_video, parse_image_header
     from ares.input.tables import check_parquet_read, connect_sqlite, open_parquet
@@ -71,7 +71,6 @@ __all__ = [
     "read_zip_entry",
     "reading_dataset",
     "require_own_storage",
-    "resident_bytes",
     "translate_hdf5_errors",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from ares.errors import AresError
@@ -14,6 +15,19 @@ ItemT = TypeVar("ItemT", contravariant=True)
 ResultT = TypeVar("ResultT", covariant=True)
 
 BatchFunction = Callable[[Sequence[T]], Sequence[R | AresError]]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """What a worker process may cost for one batch; beyond it the process is ended and the batch retried by items.
+
+    Attributes:
+        seconds: Time for the batch.
+        memory_bytes: Resident memory that the batch adds to the process.
+    """
+
+    seconds: float
+    memory_bytes: int
 
 
 class WorkerPool(Protocol[ItemT, ResultT]):
@@ -46,6 +60,7 @@ class Engine(Protocol):
         shared_worker: bool = False,
         gpu_fraction: float = 0.0,
         start_after_seconds: float | None = None,
+        limits: WorkerLimits | None = None,
     ) -> WorkerPool[T, R]:
         """A pool of workers that run `fn`, until the engine is closed.
 
@@ -58,6 +73,7 @@ class Engine(Protocol):
             gpu_fraction: Share of a GPU that one worker takes, where there is any.
             start_after_seconds: For functions that keep the interpreter busy: on this machine they run in the calling
                 thread for so long before worker processes start; None for no processes.
+            limits: Limits of one batch in a worker process of this machine.
         """
 
     def put(self, value: V) -> Callable[[], V | None]:

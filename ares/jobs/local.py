@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Generic
 
 from ares.errors import AresError
-from ares.jobs.engine import BatchFunction, R, T, V, WorkerPool
+from ares.jobs.engine import BatchFunction, R, T, V, WorkerLimits, WorkerPool
 from ares.jobs.worker_pool import RestartingPool, identity
 from ares.jobs.worker_process import WorkerProcess, is_picklable
 
@@ -29,12 +29,13 @@ class LocalEngine:
         shared_worker: bool = False,
         gpu_fraction: float = 0.0,
         start_after_seconds: float | None = None,
+        limits: WorkerLimits | None = None,
     ) -> WorkerPool[T, R]:
         """A pool that runs `fn` in the calling thread, or in processes; see `Engine.pool`."""
         if start_after_seconds is None:
             return InlinePool(fn, max_workers)
         build = build or partial(identity, fn)
-        pool = ProcessPool(fn, build, max_workers, on_worker_death, start_after_seconds)
+        pool = ProcessPool(fn, build, max_workers, on_worker_death, start_after_seconds, limits)
         self._pools.append(pool)
         return pool
 
@@ -78,6 +79,7 @@ class ProcessPool(Generic[T, R]):
         max_workers: Worker processes.
         on_worker_death: Error of an item whose worker died in two attempts.
         start_after_seconds: How long batches run in the calling thread before processes start.
+        limits: Limits of one batch in a process.
     """
 
     def __init__(
@@ -87,12 +89,18 @@ class ProcessPool(Generic[T, R]):
         max_workers: int,
         on_worker_death: type[AresError],
         start_after_seconds: float,
+        limits: WorkerLimits | None = None,
     ) -> None:
         self._fn, self._build = fn, build
         self.max_workers = max_workers
         inline_fn = fn if start_after_seconds else None
         self._pool: RestartingPool[T, R] = RestartingPool(
-            partial(WorkerProcess, build), max_workers, 1, on_worker_death, inline_fn, start_after_seconds
+            partial(WorkerProcess, build, limits),
+            max_workers,
+            1,
+            on_worker_death,
+            inline_fn,
+            start_after_seconds,
         )
 
     def map(self, batch: Sequence[T]) -> Sequence[R | AresError]:

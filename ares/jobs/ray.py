@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from ares.errors import AresError, RequestError
 from ares.extras import needs_extra
-from ares.jobs.engine import BatchFunction, R, T, V, WorkerPool
+from ares.jobs.engine import BatchFunction, R, T, V, WorkerLimits, WorkerPool
 from ares.jobs.worker_pool import RestartingPool, WorkerDied, identity
 from ares.settings import ray_address
 
@@ -59,6 +59,7 @@ class RayEngine:
         shared_worker: bool = False,
         gpu_fraction: float = 0.0,
         start_after_seconds: float | None = None,
+        limits: WorkerLimits | None = None,
     ) -> WorkerPool[T, R]:
         """Actors, started when there is work for them; see `ares.jobs.engine.Engine.pool`."""
         ray = _ray()

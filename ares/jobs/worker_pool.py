@@ -21,6 +21,10 @@ class WorkerDied(Exception):
     """The worker died while it worked on a batch; the text says of what."""
 
 
+class WorkerLimitExceeded(WorkerDied):
+    """The worker was ended because a batch took too long or too much memory; the text says which."""
+
+
 class Worker(Protocol):
     """A process or an actor that works on batches."""
 
@@ -28,7 +32,7 @@ class Worker(Protocol):
         """Whether it would begin at once."""
 
     def process(self, batch: Sequence[Any]) -> Sequence[Any]:
-        """One result per item. Raises WorkerDied, or whatever the function raised."""
+        """One result per item. Raises WorkerDied, WorkerLimitExceeded, or whatever the function raised."""
 
     def close(self) -> None:
         """End it."""
@@ -71,7 +75,9 @@ class RestartingPool(Generic[T, R]):
         """One result or error per item, in order; raises what the function raised."""
         try:
             return self._process(batch, self._inline_fn)
-        except WorkerDied:
+        except WorkerDied as error:
+            if isinstance(error, WorkerLimitExceeded) and len(batch) == 1:
+                return [self._on_worker_death(*error.args)]  # a second attempt would take as long
             # One by one, so that an item that kills its worker costs no other item.
             return [self._retry(item) for item in batch]
 
@@ -89,6 +95,8 @@ class RestartingPool(Generic[T, R]):
     def _retry(self, item: T) -> R | AresError:
         try:
             return self._process([item], None)[0]
+        except WorkerLimitExceeded as error:
+            return self._on_worker_death(*error.args)
         except WorkerDied as error:
             return self._on_worker_death("the worker died twice", str(error))
 

@@ -10,14 +10,17 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
 from typing import Any
 
 from ares.errors import RequestError
-from ares.jobs.worker_pool import WorkerDied
+from ares.jobs.engine import WorkerLimits
+from ares.jobs.worker_pool import WorkerDied, WorkerLimitExceeded
 
 # Not multiprocessing: that runs the user's main script again, which may have no guard against it.
 _PROGRAM = (
@@ -26,6 +29,7 @@ _PROGRAM = (
 )
 _STDERR = 2
 _EXIT_TIMEOUT_SECONDS = 5.0
+_POLL_SECONDS = 0.1
 _CANNOT_START = "a worker process cannot start"
 
 
@@ -49,12 +53,18 @@ class WorkerProcess:
 
     Args:
         build: Makes the function, in the new process.
+        limits: What one batch may cost; None for no limits.
 
     Raises:
         RequestError: It cannot be started.
     """
 
-    def __init__(self, build: Callable[[], Callable[[Sequence[Any]], Sequence[Any]]]) -> None:
+    def __init__(
+        self,
+        build: Callable[[], Callable[[Sequence[Any]], Sequence[Any]]],
+        limits: WorkerLimits | None = None,
+    ) -> None:
+        self._limits = limits
         self._connection, child_connection = Pipe()
         with child_connection:
             command = [sys.executable, "-c", _PROGRAM, str(child_connection.fileno()), json.dumps(sys.path)]
@@ -80,6 +90,7 @@ class WorkerProcess:
 
         Raises:
             WorkerDied: The process ended during this batch.
+            WorkerLimitExceeded: The batch exceeded the limits; the process was killed.
             RequestError: It ended before its first batch: the next process would, too.
             Exception: What the function raised, with the traceback of the worker as a note.
         """
@@ -87,6 +98,7 @@ class WorkerProcess:
             self._wait_until_ready()
         try:
             self._connection.send_bytes(pickle.dumps(list(batch), pickle.HIGHEST_PROTOCOL))
+            self._wait_within_limits()
             is_result, answer = pickle.loads(self._connection.recv_bytes())
         except (EOFError, OSError):
             raise WorkerDied(self._exit_reason()) from None
@@ -94,6 +106,23 @@ class WorkerProcess:
             raise answer
         results: Sequence[Any] = answer
         return results
+
+    def _wait_within_limits(self) -> None:
+        """Wait for the answer. Raises WorkerLimitExceeded, after killing the process."""
+        if self._limits is None:
+            return
+        started, idle_bytes = time.monotonic(), resident_bytes(self._process.pid)
+        while not self._connection.poll(_POLL_SECONDS):
+            if time.monotonic() - started > self._limits.seconds:
+                self._process.kill()
+                raise WorkerLimitExceeded(
+                    "the record took too long to read", f"more than {self._limits.seconds:g} s"
+                )
+            if resident_bytes(self._process.pid) - idle_bytes > self._limits.memory_bytes:
+                self._process.kill()
+                raise WorkerLimitExceeded(
+                    "reading takes more memory than allowed", f"more than {self._limits.memory_bytes} bytes"
+                )
 
     def _wait_until_ready(self) -> None:
         try:
@@ -115,6 +144,15 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             return f"no exit within {_EXIT_TIMEOUT_SECONDS:.0f} s of closing its connection"
         return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+
+
+def resident_bytes(process_id: int) -> int:
+    """Resident memory of a process of this machine; 0 where the system does not tell, or it has ended."""
+    try:
+        pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def serve(connection_fd: int) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
-from ares.jobs import Engine, IngestReport, Report, available_cores, engine_or_local, record_job
+from ares.input import input_budgets
+from ares.jobs import Engine, IngestReport, Report, WorkerLimits, available_cores, engine_or_local, record_job
 from ares.process_tuning import tuned_garbage_collector
 from ares.store.sync import reset_applied_actions
 from ingest.base import IngestOptions, Source
@@ -28,6 +29,8 @@ _IN_PROCESS_SECONDS = 0.25
 # So many items take longer in any case: the processes start at once.
 _MIN_ITEMS_TO_START_EARLY = 1_024
 _MAX_READERS = 16
+# Encoding the images of a record takes so many times as long as reading it.
+_COPY_FACTOR = 12
 
 
 @dataclass(slots=True)
@@ -117,7 +120,7 @@ def ingest_sources(
     started = time.monotonic()
     report = IngestCounts()
     with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
-        readers = _open_readers(engine, workers, sources, limit)
+        readers = _open_readers(engine, workers, sources, limit, media)
         stores.sync()
         stores.tables.episodes.drop_orphans()
         check_unchecked_episodes(stores)
@@ -148,8 +151,9 @@ def _show_actions_anew(stores: Stores, kept: int) -> None:
 
 
 def _open_readers(
-    engine: Engine, workers: int | None, sources: Sequence[Source], limit: int | None
+    engine: Engine, workers: int | None, sources: Sequence[Source], limit: int | None, media: MediaMode
 ) -> Readers:
+    budgets = input_budgets()
     max_workers = workers or min(available_cores(), _MAX_READERS)
     is_fragile = any(source.fragile for source in sources)
     readers: Readers = engine.pool(
@@ -158,6 +162,9 @@ def _open_readers(
         on_worker_death=SourceError,
         build=start_reader,
         start_after_seconds=0.0 if is_fragile else _IN_PROCESS_SECONDS if max_workers > 1 else None,
+        limits=WorkerLimits(
+            budgets.record_seconds * (_COPY_FACTOR if media == "copy" else 1), budgets.memory_bytes
+        ),
     )
     total = sum(source.total for source in sources)
     if (total if limit is None else min(total, limit)) >= _MIN_ITEMS_TO_START_EARLY:

@@ -96,6 +96,7 @@ class SourcePlanner:
         self._folder = stores.folder
         self._stored_ids = stored_ids(stores, source)
         self._format, self._dataset = source.format, source.dataset
+        self._dataset_folder = source.folder
         self._removed_ids = RemovedIds(stores.annotations, stores.workspace_id)
         self._seen: set[str] = set()
         self._unmoved: bool | None = None
@@ -131,7 +132,7 @@ class SourcePlanner:
 
     def _outcome(self, item: Item, action: ItemAction) -> ItemOutcome | None:
         """The outcome to send to the readers; None when the item turns out to be stored already."""
-        item = guarded_item(item, self._format)
+        item = guarded_item(item, self._format, self._dataset_folder)
         if action is ItemAction.READ:
             return ItemOutcome(copying_media(item, self._media, self._folder), action)
         if action is ItemAction.REJECT_DUPLICATE:

@@ -1,0 +1,51 @@
+"""A worker process that takes too long or too much memory is ended; other items get their results."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from ares.errors import SourceError
+from ares.jobs import LocalEngine, WorkerLimits, WorkerPool
+
+MEGABYTES = 2**20
+
+
+def takes_memory_or_time(items: Sequence[int]) -> Sequence[int]:
+    """Doubles numbers; 13 fills 600 MB, 14 sleeps for a minute."""
+    for item in items:
+        if item == 13:
+            data = bytearray(600 * MEGABYTES)
+            time.sleep(5)
+            del data
+        if item == 14:
+            time.sleep(60)
+    return [2 * item for item in items]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of a process is read from /proc")
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [(13, "reading takes more memory than allowed"), (14, "the record took too long to read")],
+)
+def test_an_item_beyond_the_limits_fails_and_the_others_do_not(item: int, reason: str) -> None:
+    engine, started = LocalEngine(), time.monotonic()
+    try:
+        pool: WorkerPool[int, int] = engine.pool(
+            takes_memory_or_time,
+            max_workers=1,
+            on_worker_death=SourceError,
+            start_after_seconds=0.0,
+            limits=WorkerLimits(seconds=1.5, memory_bytes=200 * MEGABYTES),
+        )
+        results = pool.map([1, item, 2])
+        assert [results[0], results[2]] == [2, 4]
+        assert isinstance(results[1], SourceError) and results[1].reason == reason
+        (again,) = pool.map([item])
+        assert isinstance(again, SourceError) and pool.map([3]) == [6]
+    finally:
+        engine.close()
+    assert time.monotonic() - started < 25
