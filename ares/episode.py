@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -233,6 +234,35 @@ def _column_name(signal: str, dimension: str, columns: Mapping[str, object]) -> 
     return name
 
 
+ArrayUse = Literal["state", "action", "reward", "time", "extra", "camera", "unused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceArray:
+    """An array, column or topic of a source, and what a record uses it as.
+
+    Attributes:
+        key: Its name in the source.
+        use: Its role; "unused" where it is not stored.
+        name: Name of the extra signal that it is, or is a part of; "" for another use.
+        shape: Its shape, (T, ...).
+        dtype: Its type in the source, such as "float64"; "" where it is not known.
+        note: Why it is unused, or "".
+    """
+
+    key: str
+    use: ArrayUse
+    name: str = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    note: str = ""
+
+    @property
+    def width(self) -> int:
+        """Numbers per step."""
+        return math.prod(self.shape[1:])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One record of a source, as an ingester returns it.
@@ -241,8 +271,10 @@ class Record:
         episode: Everything but the signals.
         trajectory: The signals.
         warnings: Problems, with the same text for every case of one ("camera image_3 is black").
+        arrays: What the signals were made of; those of one signal in the order of its dimensions.
     """
 
     episode: Episode
     trajectory: Trajectory
     warnings: tuple[str, ...] = ()
+    arrays: tuple[SourceArray, ...] = ()

@@ -23,12 +23,15 @@ class IngestOptions:
         rate_hz: Recording rate, or None for the source's own.
         spec: YAML file with what the dataset does not state itself (`DatasetSpec`), or "".
         cameras: Pattern of the names of video files, such as "{episode}_{camera}.mp4", or "".
+        reads_unknown: Whether files of no known family are read by the names and shapes of their arrays, as
+            --show-spec does; a spec implies it.
     """
 
     dataset: str = ""
     rate_hz: float | None = None
     spec: str = ""
     cameras: str = ""
+    reads_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,15 +129,15 @@ class Ingester:
 
     Attributes:
         name: Format name, as in `ares ingest --format`.
-        recognises: Whether a folder or file holds this format; fast, reads no record. Without `claims` it is asked
-            once, about the path that the user gave.
-        open: Opens every dataset at or under a path. Raises SourceError for one that cannot be opened. While it runs,
-            `walk_folders` and `list_folder` show it the files that no other dataset uses, from one walk of the tree.
-        show_spec: Returns the specs of the datasets at or under a path, as YAML; None for a format without
-            specs.
-        claims: What a folder is to the format, by the names in it alone; asked once for each folder of a tree, so
-            that no ingester walks the tree itself. None means: nothing.
-        uses: Formats whose files may lie among the records of this one and be used by it: "video" beside HDF5.
+    recognises: Whether a folder or file holds this format; fast, reads no record. Without `claims` it is asked
+        once, about the path that the user gave.
+    open: Opens every dataset at or under a path. Raises SourceError for one that cannot be opened. While it runs,
+        `walk_folders` and `list_folder` show it the files that no other dataset uses, from one walk of the tree.
+    show_spec: Returns the specs of the datasets at or under a path, as YAML, for a format that applies specs
+        itself; None where `ingest.mapping` shows the spec of the first record, and applies specs to records.
+    claims: What a folder is to the format, by the names in it alone; asked once for each folder of a tree, so
+        that no ingester walks the tree itself. None means: nothing.
+    uses: Formats whose files may lie among the records of this one and be used by it: "video" beside HDF5.
     """
 
     name: str

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ares.episode import Role
+from ares.episode import Channels, Role
 from ares.errors import SourceError
+from ares.registry import did_you_mean
+
+TimeUnit = Literal["s", "ms", "us", "ns"]
 
 _FOLDER = Path(__file__).parent / "specs"
 
@@ -46,20 +49,67 @@ class SliceSpec(BaseModel):
         return self
 
 
-class DatasetSpec(BaseModel):
-    """What is known about one dataset. Keys are feature keys of its records.
+class CameraSpec(BaseModel):
+    """What a camera is.
 
     Attributes:
-        rate_hz: Steps per second, which RLDS does not store.
+        key: Its array, feature, topic or name in the source; "" where it is the camera's name.
+        role: Viewpoint; None where the name implies it.
+        channels: Stored order of the colours; None for what the reader knows.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: str = ""
+    role: Role | None = None
+    channels: Channels | None = None
+
+
+class TextSpec(BaseModel):
+    """An instruction that no field of the source holds.
+
+    Attributes:
+        text: The instruction of every episode.
+        path: Pattern of the end of an episode's path with `{text}`, such as "{text}/episode_*.npz". `*` and `{text}`
+            match any text without "/"; underscores of the text become spaces.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    text: str = ""
+    path: str = ""
+
+    @model_validator(mode="after")
+    def _check_choice(self) -> TextSpec:
+        if bool(self.text) == bool(self.path):
+            raise ValueError("give either text or path")
+        if self.path and self.path.count("{text}") != 1:
+            raise ValueError(f"path {self.path!r} does not name {{text}} once")
+        return self
+
+
+class DatasetSpec(BaseModel):
+    """What is known about one dataset, of any format. It decides over what a reader would guess.
+
+    A key is the name of a feature (RLDS), column (LeRobot), dataset (HDF5), array (Zarr, npz) or topic (MCAP, bags). A
+    field of the episode's metadata is a key too, in the fields for texts and the outcome; a dot leads into an object.
+
+    Attributes:
+        rate_hz: Steps per second; decides over the rate of the source.
         robot: The robot, for episodes that do not name theirs.
-        cameras: Role of a camera by its name, where the name does not imply it.
+        cameras: Role of a camera by its name, where the name does not imply it; or its `CameraSpec`.
         bgr: Cameras whose red and blue are swapped, with the height and width of the release that has the error
             (copies of another size are correct), or null for any size.
         state: Slices that make up the state, in order; without any, the state is chosen by feature names.
         action: The same for the action.
-        language: Keys of the instructions, the main one first; others are found by name and come after them.
+        reward: Key of the reward, one number per step; "" for the reader's own choice.
+        timestamps: Key of the time of each step, in arrays of Zarr, npz and HDF5 of no known family.
+        time_unit: Unit of these times.
+        episode_ends: Key of the step at which each episode of a file ends, in such arrays.
+        left_out: Keys that are not stored.
+        language: Instructions, the main one first; others are found by name and come after them.
         success: Key that holds the outcome, or "".
-        outcome_in_path: Whether a folder "success" or "failure" in the episode's file_path is its outcome.
+        outcome_in_path: Whether a word such as "success" or "failure" in the episode's path is its outcome.
         faults: Known faults of the dataset; each ingestion warns of them.
         reference: Where this information comes from.
         verified: What of it was confirmed in actual records, and in how many; "" for nothing.
@@ -69,16 +119,26 @@ class DatasetSpec(BaseModel):
 
     rate_hz: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     robot: str = ""
-    cameras: dict[str, Role] = Field(default_factory=dict)
+    cameras: dict[str, Role | CameraSpec] = Field(default_factory=dict)
     bgr: dict[str, tuple[int, int] | None] = Field(default_factory=dict)
     state: tuple[SliceSpec, ...] = ()
     action: tuple[SliceSpec, ...] = ()
-    language: tuple[str, ...] = ()
+    reward: str = ""
+    timestamps: str = ""
+    time_unit: TimeUnit = "s"
+    episode_ends: str = ""
+    left_out: tuple[str, ...] = ()
+    language: tuple[str | TextSpec, ...] = ()
     success: str = ""
     outcome_in_path: bool = False
     faults: tuple[str, ...] = ()
     reference: str = Field(min_length=1)
     verified: str = ""
+
+    def camera(self, name: str) -> CameraSpec:
+        """What is known of a camera."""
+        camera = self.cameras.get(name, CameraSpec())
+        return camera if isinstance(camera, CameraSpec) else CameraSpec(role=camera)
 
 
 @functools.cache
@@ -95,9 +155,17 @@ def read_spec(path: Path) -> DatasetSpec:
     try:
         return DatasetSpec.model_validate(_read_document(path))
     except ValidationError as error:
-        first = error.errors()[0]
+        # Of a field that is a text or an object, the complaint about the object says more.
+        errors = sorted(error.errors(), key=lambda part: part["type"] in ("string_type", "literal_error"))
+        first = errors[0]
         field_path = ".".join(str(part) for part in first["loc"])
-        raise SourceError("dataset spec has a wrong field", f"{path}: {field_path}: {first['msg']}") from None
+        hint = ""
+        if first["type"] == "extra_forbidden":
+            fields = (*DatasetSpec.model_fields, *SliceSpec.model_fields, *CameraSpec.model_fields)
+            hint = f"; {did_you_mean(str(first['loc'][-1]), fields)}".rstrip("; ")
+        raise SourceError(
+            "dataset spec has a wrong field", f"{path}: {field_path}: {first['msg']}{hint}"
+        ) from None
 
 
 def _read_document(path: Path) -> Any:

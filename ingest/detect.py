@@ -13,6 +13,7 @@ from ares.messages import announce_if_slow
 from ares.registry import ingesters
 from ingest.base import Ingester, IngestOptions, Source
 from ingest.guard import guarded_call
+from ingest.mapping import open_with_spec, show_spec
 
 # Formats whose datasets contain files that another ingester would recognise.
 _FORMATS_INSIDE = {"agibot": {"hdf5", "video"}, "lerobot": {"video"}, "hdf5": {"video"}, "zarr": {"video"}}
@@ -23,8 +24,6 @@ def open_sources(paths: Sequence[str], options: IngestOptions, format: str = "au
 
     Raises RequestError for a path that holds no dataset of the format.
     """
-    if options.spec:
-        show_specs(paths, options, format)  # raises for a format that takes no spec
     sources = []
     for path in paths:
         with announce_if_slow(f"looking at the folder {path}"):
@@ -35,14 +34,12 @@ def open_sources(paths: Sequence[str], options: IngestOptions, format: str = "au
 def show_specs(paths: Sequence[str], options: IngestOptions, format: str = "auto") -> str:
     """The specs of the datasets at the paths, as YAML to be saved, edited and passed with --spec.
 
-    Raises RequestError for a path that holds no dataset of the format, or whose format takes no spec.
+    Raises RequestError for a path that holds no dataset of the format, SourceError for one without a readable record.
     """
     specs = []
     for path in paths:
         ingester = _candidates(path, format).ingesters[0]
-        if ingester.show_spec is None:
-            raise RequestError(f"{path!r} takes no spec", f"{ingester.name} datasets describe themselves")
-        specs.append(guarded_call(ingester.name, partial(ingester.show_spec, path, options), path))
+        specs.append(guarded_call(ingester.name, partial(show_spec, ingester, path, options), path))
     return "---\n".join(specs)
 
 
@@ -61,7 +58,7 @@ def _open_path(path: str, options: IngestOptions, format: str) -> list[Source]:
     )
     faults = tuple(f"not tried: {fault}" for fault in candidates.faults)
     sources = _check_sources(
-        ingester.name, guarded_call(ingester.name, lambda: ingester.open(path, options), path)
+        ingester.name, guarded_call(ingester.name, lambda: open_with_spec(ingester, path, options), path)
     )
     first = [replace(source, warnings=(*source.warnings, *warnings, *faults)) for source in sources[:1]]
     return first + sources[1:]

@@ -23,6 +23,18 @@ _PLACEHOLDER_TEXTS = frozenset(
     {"", "null", "none", "nan", "n/a", "na", "unknown", "no instruction", "dummy", "."}
 )
 
+# Words that state an outcome, and numbers that do where a field is known to hold one.
+OUTCOME_WORDS = {
+    **dict.fromkeys(("true", "success", "successful", "succeeded", "pass", "passed", "yes"), True),
+    **dict.fromkeys(("false", "failure", "fail", "failed", "unsuccessful", "no"), False),
+}
+OUTCOME_NUMBERS = {"1": True, "1.0": True, "0": False, "0.0": False}
+
+
+def parse_outcome(value: object) -> bool | None:
+    """The outcome that a bool, a number or a word states; None for anything else."""
+    return (OUTCOME_WORDS | OUTCOME_NUMBERS).get(str(value).strip().lower())
+
 
 def camera_role(name: str) -> Role:
     """The role that a camera's name implies; "other" when it implies none."""

@@ -121,18 +121,23 @@ def make_record(
     details: EpisodeDetails,
 ) -> Record:
     """Read the arrays and build the record. Raises SourceError when they cannot be read."""
-    action = reader.read_signal(_select_datasets(datasets, roles.action), roles.action_names)
+    action = reader.read_signal(_select_datasets(datasets, roles.action), roles.action_names, use="action")
     if action is None:
         raise SourceError("episode holds no action", f"{entry.path} {entry.group}: {reader.warnings[-1]}")
-    state = reader.read_signal(_select_datasets(datasets, roles.state), roles.state_names)
+    state = reader.read_signal(_select_datasets(datasets, roles.state), roles.state_names, use="state")
     rewards = _select_datasets(datasets, [roles.reward])
-    reward = reader.read_signal(rewards) if rewards else None
+    reward = reader.read_signal(rewards, use="reward") if rewards else None
     used = {*roles.action, *roles.state, roles.reward, *roles.left_out}
     others = {label: dataset for label, dataset in datasets.items() if label not in used}
     cameras, extra = _cameras_and_extra_signals(reader, others)
     trajectory = _make_trajectory(reader, state, action, reward, extra)
     episode = _make_episode(entry, reader, state, action, cameras, details)
-    return Record(episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(reader.warnings)))
+    return Record(
+        episode=episode,
+        trajectory=trajectory,
+        warnings=tuple(dict.fromkeys(reader.warnings)),
+        arrays=tuple(reader.arrays),
+    )
 
 
 def _make_episode(
@@ -207,7 +212,11 @@ def _cameras_and_extra_signals(
             cameras.append(camera)
     extra: dict[str, Signal] = {}
     for label, dataset in datasets.items():
-        signal = None if label in image_datasets else reader.read_signal({label: dataset})
+        signal = (
+            None
+            if label in image_datasets
+            else reader.read_signal({label: dataset}, signal_name=short_label(label))
+        )
         if signal:
             extra[short_label(label)] = signal
     return cameras, extra

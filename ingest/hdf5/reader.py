@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import Camera, Json, MediaRef, Signal
+from ares.episode import ArrayUse, Camera, Json, MediaRef, Signal, SourceArray
 from ares.errors import MediaError, SourceError
 from ares.input import (
     ImageInfo,
@@ -154,6 +154,7 @@ class HDF5EpisodeReader:
         self.steps = steps
         self.rate_hz = rate_hz
         self.warnings: list[str] = []
+        self.arrays: list[SourceArray] = []
         self._hash = hashlib.blake2b(digest_size=16)
 
     @property
@@ -188,12 +189,21 @@ class HDF5EpisodeReader:
             self.warnings.append(f"{label} holds numbers that are not finite")
         return numbers
 
-    def read_signal(self, datasets: Mapping[str, Any], names: Sequence[str] = ()) -> Signal | None:
+    def read_signal(
+        self,
+        datasets: Mapping[str, Any],
+        names: Sequence[str] = (),
+        *,
+        use: ArrayUse = "extra",
+        signal_name: str = "",
+    ) -> Signal | None:
         """Datasets joined side by side as one signal, or None when none of them can be used.
 
         Args:
             datasets: Datasets by label.
             names: Names of the dimensions, used when their number matches.
+            use: What the signal is.
+            signal_name: Its name among the extra signals.
         """
         import numpy as np
 
@@ -203,6 +213,10 @@ class HDF5EpisodeReader:
             part = self.read_numbers(label, values)
             if part is not None:
                 parts.append(part)
+                shape, dtype = (self.steps, *values.shape[1:]), str(values.dtype)
+                self.arrays.append(
+                    SourceArray(key=label, use=use, name=signal_name, shape=shape, dtype=dtype)
+                )
                 own_names += numbered_names(short_label(label).replace("/", "."), part.shape[1])
         if not parts:
             return None

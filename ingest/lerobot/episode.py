@@ -23,6 +23,7 @@ from ingest.lerobot.rows import (
     read_episode_file,
     read_from_shared_file,
 )
+from ingest.lerobot.source_arrays import source_arrays
 from ingest.lerobot.values import EpisodeRows
 from ingest.media_files import hash_media_file
 
@@ -206,7 +207,8 @@ def _make_record(
         metadata=episode_notes(dataset.info.root, feature_map, rows, row),
     )
     trajectory = _make_trajectory(dataset, rows, state, action, warnings)
-    return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings))
+    arrays = tuple(source_arrays(feature_map, rows))
+    return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings), arrays=arrays)
 
 
 def _make_trajectory(

@@ -23,6 +23,7 @@ from ingest.mcap.clock import (
     time_warnings,
     times_in_span,
 )
+from ingest.mcap.source_arrays import source_arrays
 from ingest.mcap.spans import EpisodeSpan
 from ingest.mcap.topics import RecordingContents, read_contents
 from ingest.mcap.tracks import SIGNAL_FIELDS, SignalTrack, build_track
@@ -89,7 +90,8 @@ def load_recording(
         metadata={**_make_metadata(contents, tracks, clock), **(span.metadata if span else {})},
     )
     _add_time_warnings(contents, tracks, clock.times, span)
-    return Record(episode=episode, trajectory=trajectory, warnings=tuple(contents.warnings))
+    arrays, warnings = tuple(source_arrays(contents, tracks)), tuple(contents.warnings)
+    return Record(episode=episode, trajectory=trajectory, warnings=warnings, arrays=arrays)
 
 
 def _content_hash(files: list[str], span: EpisodeSpan | None) -> str:

@@ -157,7 +157,7 @@ def _language_features(
     features: list[Feature], spec: DatasetSpec | None, warnings: list[str]
 ) -> list[Feature]:
     by_key = {feature.key: feature for feature in features}
-    spec_keys = spec.language if spec else ()
+    spec_keys = [part for part in (spec.language if spec else ()) if isinstance(part, str)]
     warnings += [
         f"{key}, named as language by the spec, does not exist" for key in spec_keys if key not in by_key
     ]
@@ -214,7 +214,7 @@ def _map_cameras(
     for feature in images:
         is_unique = names.count(feature.name) == 1
         name = feature.name if is_unique else feature.key.removeprefix("steps/").replace("/", ".")
-        role = (spec.cameras.get(name) if spec else None) or camera_role(name)
+        role = (spec.camera(name).role if spec else None) or camera_role(name)
         cameras.append(RldsCamera(feature, name, role, _channel_order(feature, name, spec, warnings)))
     return tuple(cameras)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 from ares.episode import RateSource
 from ingest.dataset_spec import DatasetSpec, SliceSpec
+from ingest.mapping import spec_lines
 from ingest.rlds.feature_map import RldsFeatureMap
 from ingest.rlds.parts import MISFIT, FeatureSlice
 
@@ -47,7 +45,7 @@ def spec_to_yaml(
         if spec and not spec.verified
         else []
     )
-    lines += [*_yaml_lines(completed.model_dump(exclude_defaults=True, mode="json"))]
+    lines += [*spec_lines(completed.model_dump(exclude_defaults=True, mode="json"))]
     lines += [f"# {warning}" for warning in (*feature_map.warnings, *feature_map.left_out)]
     lines += [f"# {key} is stored as a signal of its own" for key in feature_map.unknown]
     return "\n".join(lines) + "\n"
@@ -63,20 +61,3 @@ def _spec_slices(
     return tuple(
         SliceSpec(key=part.feature.key, start=part.start, stop=part.stop, names=part.names) for part in slices
     )
-
-
-def _yaml_lines(document: dict[str, Any]) -> Iterator[str]:
-    """One line for each value, and one for each slice of the state and action."""
-    for name, value in document.items():
-        if name in ("state", "action"):
-            yield f"{name}:"
-            yield from (f"  - {_flow_yaml(spec_slice)}" for spec_slice in value)
-        else:
-            yield f"{name}: {_flow_yaml(value)}"
-
-
-def _flow_yaml(value: Any) -> str:
-    import yaml
-
-    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000, allow_unicode=True)
-    return str(text).removesuffix("...\n").strip()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ares.episode import Json
+from ingest.names import OUTCOME_WORDS, parse_outcome
 
 T = TypeVar("T")
 
@@ -35,12 +36,6 @@ _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     ),
 }
 _FILE_COLUMNS = frozenset({*_COLUMN_NAMES["videos"], *_COLUMN_NAMES["video"]})
-_OUTCOMES = {
-    **dict.fromkeys(("true", "success", "successful", "succeeded", "pass", "passed", "yes"), True),
-    **dict.fromkeys(("false", "failure", "fail", "failed", "unsuccessful", "no"), False),
-}
-# Not used for a column named "label", where a number may be a class index.
-_NUMERIC_OUTCOMES = {"1": True, "1.0": True, "0": False, "0.0": False}
 _TIME_PATTERN = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
 UNKNOWN_OUTCOME = "outcome is neither success nor failure: kept as metadata"
 
@@ -173,7 +168,8 @@ def _read_outcome(reader: _RowReader) -> tuple[bool | None, str, tuple[str, ...]
         return None, "", ()
     text = str(value).strip().lower()
     is_label = _normalise_name(column) == "label"
-    outcome = _OUTCOMES.get(text) if is_label else (_OUTCOMES | _NUMERIC_OUTCOMES).get(text)
+    # In a column "label" a number may be the index of a class.
+    outcome = OUTCOME_WORDS.get(text) if is_label else parse_outcome(text)
     if outcome is None:
         return None, "", () if is_label else (UNKNOWN_OUTCOME,)
     reader.exclude_from_metadata(column)
