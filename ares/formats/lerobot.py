@@ -26,14 +26,6 @@ EPISODES_FOLDER = "meta/episodes"
 V3_EPISODES_PATH = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 V3_DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 V3_VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
-# Every field of these templates, with a value to try a template with.
-PATH_FIELDS = {
-    "episode_chunk": 0,
-    "episode_index": 0,
-    "chunk_index": 0,
-    "file_index": 0,
-    "video_key": "key",
-}
 
 STATE_KEY = "observation.state"
 ACTION_KEY = "action"

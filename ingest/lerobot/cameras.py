@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ares.episode import Camera, MediaRef
@@ -13,8 +14,11 @@ from ares.input import ImageInfo, parse_image_header
 from ares.media import frozen_camera_flags
 from ares.media.readers import read_column_images
 from ares.media.video import VideoInfo
+from ingest.lerobot.evidence import DatasetEvidence, FrameLocation
 from ingest.lerobot.feature_map import CameraFeature
-from ingest.lerobot.metadata import as_count
+from ingest.lerobot.metadata import LeRobotInfo, as_count
+from ingest.lerobot.paths import PathRole
+from ingest.lerobot.rows import file_state_or_none
 from ingest.lerobot.values import EpisodeRows
 from ingest.media_files import describe_camera, probe_once
 
@@ -40,96 +44,179 @@ class VideoSpan(NamedTuple):
     Attributes:
         path: The video.
         start_seconds: Second of the video at which the episode begins.
-        stop_seconds: Its end, half open; None for the end of the video.
+        stop_seconds: Its end by the metadata, half open; None where it says none.
+        is_whole: Whether the video is of this episode alone.
     """
 
     path: str
     start_seconds: float = 0.0
     stop_seconds: float | None = None
+    is_whole: bool = False
 
 
-def video_span(template: str, root: str, feature: CameraFeature, row: Mapping[str, Any]) -> VideoSpan | None:
-    """Where the metadata of a v3.0 dataset places an episode's video; None when it names no file for the camera."""
+def claimed_span(
+    info: LeRobotInfo, feature: CameraFeature, episode: int, row: Mapping[str, Any]
+) -> VideoSpan | None:
+    """Where info.json and the list of episodes place an episode's video; None when they name no file."""
+    template = info.video_path
+    if template.has("episode"):
+        values: dict[PathRole, int | str] = {
+            "episode": episode,
+            "chunk": episode // info.chunk_size,
+            "camera": feature.key,
+        }
+        return VideoSpan(f"{info.root}/{template.fill(values)}", is_whole=True)
     columns = video_columns(feature.key)
     chunk, file = as_count(row.get(columns.chunk_index)), as_count(row.get(columns.file_index))
     if chunk is None or file is None:
         return None
     start = _finite_seconds(row.get(columns.from_timestamp))
     stop = _finite_seconds(row.get(columns.to_timestamp))
-    path = template.format(video_key=feature.key, chunk_index=chunk, file_index=file)
-    return VideoSpan(f"{root}/{path}", start or 0.0, stop)
+    path = template.fill({"chunk": chunk, "file": file, "camera": feature.key})
+    return VideoSpan(f"{info.root}/{path}", start or 0.0, stop)
 
 
 def _finite_seconds(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoSearch:
+    """What is known of an episode when its videos are looked for.
+
+    Attributes:
+        info: The dataset.
+        evidence: What the files of the dataset hold.
+        episode: Number of the episode.
+        row: Its entry in the list of episodes.
+        steps: Its steps, or 0 when they are not known yet.
+        fps: Frames per second of the dataset.
+        rate_hz: Steps per second, which differ from fps when the user set another rate.
+        contradicted: Why the metadata about a camera cannot be right, by the camera's key.
+    """
+
+    info: LeRobotInfo
+    evidence: DatasetEvidence
+    episode: int
+    row: Mapping[str, Any]
+    steps: int
+    fps: float
+    rate_hz: float
+    contradicted: Mapping[str, str]
+
+
 def video_cameras(
-    spans: Mapping[CameraFeature, VideoSpan | None],
-    steps: int,
-    fps: float,
-    rate_hz: float,
-    warnings: list[str],
+    features: Sequence[CameraFeature], search: VideoSearch, warnings: list[str]
 ) -> Iterator[Camera]:
     """Yield the cameras whose videos can be used.
 
     Args:
-        spans: Video span of each camera; None where the metadata names no video.
-        steps: Steps of the episode, or 0 when they are not known yet.
-        fps: Frames per second of the dataset.
-        rate_hz: Steps per second, which differ from fps when the user set another rate.
+        features: The cameras.
+        search: What is known of the episode.
         warnings: Receives the reason for each camera that is left out, and other warnings.
     """
-    for feature, span in spans.items():
-        if span is None:
-            warnings.append(f"camera {feature.name} left out: the metadata names no video")
-            continue
+    for feature in features:
         try:
+            span, reason = find_span(feature, search)
             info = probe_once(span.path)
-            camera = _make_camera(feature, span, info, fps, rate_hz)
+            camera = _make_camera(feature, span, info, search)
         except SourceError as error:
             warnings.append(f"camera {feature.name} left out: {error.reason}")
             continue
-        warnings.extend(_camera_warnings(feature, span, info, camera, steps, fps))
+        if reason:
+            warnings.append(f"camera {feature.name} is not where the metadata says: {reason}")
+        warnings.extend(_camera_warnings(feature, span, info, camera, search))
         yield camera
 
 
-def _make_camera(
-    feature: CameraFeature, span: VideoSpan, info: VideoInfo, fps: float, rate_hz: float
-) -> Camera:
-    path, start, stop = span
+def find_span(feature: CameraFeature, search: VideoSearch) -> tuple[VideoSpan, str]:
+    """The span of the metadata where the files agree, else what they prove and the reason for it.
+
+    Raises SourceError where neither gives a video.
+    """
+    claim = claimed_span(search.info, feature, search.episode, search.row)
+    contradiction = search.contradicted.get(feature.key)
+    if claim and not contradiction and _fits_video(claim, search):
+        return claim, ""
+    is_whole = claim is not None and claim.is_whole and not contradiction
+    location = _search_files(feature, search, is_whole=is_whole)
+    if location:
+        start = location.first_frame / search.fps
+        stop = start + search.steps / search.fps if search.steps else None
+        return VideoSpan(location.path, start, stop, location.is_whole), location.reason
+    if contradiction:
+        raise SourceError(contradiction, f"{search.info.root}: episode {search.episode}")
+    if claim is None:
+        raise SourceError("the metadata names no video", f"{search.info.root}: episode {search.episode}")
+    return claim, ""
+
+
+def _fits_video(claim: VideoSpan, search: VideoSearch) -> bool:
+    """Whether a video is there and goes on until the end of the episode; a damaged one does."""
+    if claim.is_whole:
+        return file_state_or_none(claim.path) is not None
+    try:
+        info = probe_once(claim.path)
+    except SourceError:
+        return file_state_or_none(claim.path) is not None
+    rate_hz = search.fps if _has_dataset_rate(info, search.fps) else info.rate_hz
+    end = claim.start_seconds + search.steps / search.fps
+    return claim.start_seconds >= 0 and end <= (info.num_frames + 0.5) / rate_hz
+
+
+def _search_files(feature: CameraFeature, search: VideoSearch, *, is_whole: bool) -> FrameLocation | None:
+    key, episode, evidence = feature.key, search.episode, search.evidence
+    if is_whole:  # the layout has a video for each episode, so a number in a name is one
+        return evidence.video_by_number(key, episode, 0) or evidence.video_by_frames(key, episode)
+    location = evidence.video_by_frames(key, episode)
+    return location or (evidence.video_by_number(key, episode, search.steps) if search.steps else None)
+
+
+def _make_camera(feature: CameraFeature, span: VideoSpan, info: VideoInfo, search: VideoSearch) -> Camera:
+    fps, start = search.fps, span.start_seconds
     video_rate_hz = fps if _has_dataset_rate(info, fps) else info.rate_hz
     video_seconds = info.num_frames / video_rate_hz
+    stop = None if span.is_whole else _stop_seconds(span, search)
     end = video_seconds if stop is None else min(stop, video_seconds)
     num_frames = round((end - start) * video_rate_hz) if 0 <= start < end else 0
     if not num_frames:
         raise SourceError(
-            "its span lies outside the video", f"{path}: {start:g} to {stop} s of {video_seconds:g} s"
+            "its span lies outside the video", f"{span.path}: {start:g} to {stop} s of {video_seconds:g} s"
         )
     media = MediaRef(
         kind="mp4",
-        uri=path,
+        uri=span.path,
         start_seconds=start,
         stop_seconds=end,
         num_frames=num_frames,
-        rate_hz=video_rate_hz * rate_hz / fps,
+        rate_hz=video_rate_hz * search.rate_hz / fps,
     )
     flags = frozen_camera_flags(media, info.inactive_spans, round(start * video_rate_hz))
     return describe_camera(feature.name, info, media, flags=flags)
 
 
+def _stop_seconds(span: VideoSpan, search: VideoSearch) -> float | None:
+    """End of an episode in a shared video: by its steps, as LeRobot reads it, else by the metadata."""
+    if not search.steps:
+        return span.stop_seconds
+    stop = span.start_seconds + search.steps / search.fps
+    claimed = span.stop_seconds
+    return claimed if claimed is not None and abs(claimed - stop) < 0.5 / search.fps else stop
+
+
 def _camera_warnings(
-    feature: CameraFeature, span: VideoSpan, info: VideoInfo, camera: Camera, steps: int, fps: float
+    feature: CameraFeature, span: VideoSpan, info: VideoInfo, camera: Camera, search: VideoSearch
 ) -> Iterator[str]:
+    fps, steps = search.fps, search.steps
     declared_codec = feature.codec.lower()
     if declared_codec and _CODEC_BY_ENCODER.get(declared_codec, declared_codec) != info.codec:
         yield f"camera {feature.name} is {info.codec}, not {feature.codec} as info.json says"
     if feature.size and feature.size != (info.width, info.height):
         yield f"camera {feature.name} is not of the size that info.json says"
+    if span.stop_seconds is not None and _stop_seconds(span, search) != span.stop_seconds:
+        yield f"to_timestamp of camera {feature.name} is not where its steps end: the steps are used"
     if not _has_dataset_rate(info, fps):
         yield f"camera {feature.name} has not the fps of info.json"
-    elif span.stop_seconds is not None and span.stop_seconds * fps > info.num_frames + 0.5:
-        yield f"the span of camera {feature.name} goes past the end of its video"
     elif steps and abs(camera.media.num_frames - steps) >= 1:
         yield f"camera {feature.name} has not one frame for each step"
 

@@ -2,40 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from ares.errors import SourceError
-from ares.formats import TASK_LINES_PATH
+from ares.formats import TASK_LINES_PATH, TASKS_PATH
 from ares.io import parse_path
 from ingest.lerobot.episode import LeRobotDataset
+from ingest.lerobot.episode_list import ListSurvey
+from ingest.lerobot.evidence import dataset_evidence, file_number
 from ingest.lerobot.feature_map import LeRobotFeatureMap
-from ingest.lerobot.metadata import LeRobotInfo, read_json_lines, task_texts
+from ingest.lerobot.metadata import LeRobotInfo, read_json_lines, read_tasks_parquet, task_texts
 
 
 def drop_cameras_without_video(
     info: LeRobotInfo, feature_map: LeRobotFeatureMap
 ) -> tuple[LeRobotFeatureMap, list[str]]:
-    """The feature map without cameras that have no video at all, and a warning for each of these."""
+    """The feature map without cameras that have no video at all, and warnings about these and misplaced ones."""
     cameras = feature_map.video_cameras
-    with_video = tuple(camera for camera in cameras if info.has_video(camera.key))
+    keys = [camera.key for camera in cameras]
+    misplaced = {camera.key for camera in cameras if not info.has_video(camera.key)}
+    elsewhere = {key for key in misplaced if dataset_evidence(info, keys).camera_videos(key)}
     warnings = [
-        f"camera {camera.name} of info.json has no video" for camera in cameras if camera not in with_video
+        f"videos of camera {camera.name} are not where video_path of info.json says: found by their names"
+        if camera.key in elsewhere
+        else f"camera {camera.name} of info.json has no video"
+        for camera in cameras
+        if camera.key in misplaced
     ]
-    return replace(feature_map, video_cameras=with_video), warnings
+    kept = tuple(camera for camera in cameras if camera.key not in misplaced - elsewhere)
+    return replace(feature_map, video_cameras=kept), warnings
 
 
-def check_dataset(dataset: LeRobotDataset, episodes: int, frames: int | None) -> Iterator[str]:
+def check_list(info: LeRobotInfo, listed: ListSurvey, unlisted: int) -> Iterator[str]:
+    """Warnings about the list of episodes.
+
+    Args:
+        info: The dataset.
+        listed: Its list.
+        unlisted: Number of episodes that the list does not name.
+
+    Raises:
+        SourceError: There is no episode at all.
+    """
+    if not listed.episodes and not unlisted:
+        raise SourceError("dataset holds no episode", f"{info.root}: none in meta, and no data file or video")
+    if not listed.episodes:
+        yield "the metadata lists no episodes; they are taken from the files"
+    if listed.has_repeated:
+        yield "the metadata lists episodes more than once: the first entry of each is used"
+
+
+def check_dataset(dataset: LeRobotDataset, frames: int | None) -> Iterator[str]:
     """Warnings about a dataset.
 
     Args:
         dataset: The dataset.
-        episodes: Number of its episodes.
-        frames: Number of their frames by the list of episodes, or None where there is no list.
-
-    Raises:
-        SourceError: The tasks cannot be read.
+        frames: Number of frames by the list of episodes, or None where there is no list.
     """
+    episodes = dataset.total
     info = dataset.info
     yield from _check_totals(info, episodes, frames)
     end_of_splits = max((stop for _, _, stop in dataset.splits), default=0)
@@ -44,12 +69,18 @@ def check_dataset(dataset: LeRobotDataset, episodes: int, frames: int | None) ->
     task_lines = read_json_lines(parse_path(info.root) / TASK_LINES_PATH)
     if any(isinstance(row, SourceError) for _, row in task_lines):
         yield "tasks.jsonl has lines that are not JSON objects"
+    try:
+        read_tasks_parquet(parse_path(info.root) / TASKS_PATH)
+    except SourceError as error:
+        yield f"{error.reason}: tasks are those of the list of episodes"
     if not task_texts(info.root):
         yield "there is no list of tasks"
     elif info.count("total_tasks") not in (None, len(task_texts(info.root))):
         yield "total_tasks of info.json is not the number of tasks"
-    if not info.shared_files:
-        yield from _check_file_counts(dataset, episodes)
+    if info.data_path.has("episode"):
+        yield from _check_data_files(dataset, episodes)
+    if info.video_path.has("episode"):
+        yield from _check_videos(dataset, episodes)
 
 
 def _check_totals(info: LeRobotInfo, episodes: int, frames: int | None) -> Iterator[str]:
@@ -61,13 +92,16 @@ def _check_totals(info: LeRobotInfo, episodes: int, frames: int | None) -> Itera
         yield "total_frames of info.json is not the number of frames that the episodes have"
 
 
-def _check_file_counts(dataset: LeRobotDataset, episodes: int) -> Iterator[str]:
-    """Warnings where the number of files is wrong, in a layout with one file per episode."""
-    info = dataset.info
-    data_files = sum(1 for _ in info.data_files())
+def _check_data_files(dataset: LeRobotDataset, episodes: int) -> Iterator[str]:
+    """Warnings where there is not one data file for each episode, in a layout with one each."""
+    data_files = sum(1 for _ in dataset.info.data_files())
     if dataset.has_data and data_files != episodes:
         yield "there is not one data file for each episode"
-    cameras = dataset.feature_map.video_cameras
+
+
+def _check_videos(dataset: LeRobotDataset, episodes: int) -> Iterator[str]:
+    """Warnings where there is not one video for each episode, in a layout with one each."""
+    info, cameras = dataset.info, dataset.feature_map.video_cameras
     videos = {camera.name: sum(1 for _ in info.video_files(camera.key)) for camera in cameras}
     for name, count in videos.items():
         if count != episodes:
@@ -75,3 +109,60 @@ def _check_file_counts(dataset: LeRobotDataset, episodes: int) -> Iterator[str]:
     declared = info.count("total_videos")
     if videos and declared not in (None, sum(videos.values())):
         yield "total_videos of info.json is not the number of videos"
+
+
+@dataclass(frozen=True, slots=True)
+class Contradictions:
+    """Where the metadata about videos cannot be right.
+
+    Attributes:
+        overlapping: Per camera, the episodes whose spans overlap others.
+        misnumbered: Cameras whose videos are numbered from 1 while episodes are numbered from 0.
+        warnings: One for each camera that is concerned.
+    """
+
+    overlapping: Mapping[str, frozenset[int]]
+    misnumbered: frozenset[str]
+    warnings: tuple[str, ...]
+
+    def of_episode(self, episode: int) -> Mapping[str, str]:
+        """The reason for each camera, by its key, why the metadata about this episode is not used."""
+        reasons = dict.fromkeys(
+            self.misnumbered, "its videos are numbered from 1 and their frames do not decide"
+        )
+        for key, episodes in self.overlapping.items():
+            if episode in episodes:
+                reasons[key] = "its span overlaps another episode and the frames of the videos do not decide"
+        return reasons
+
+
+def find_contradictions(dataset: LeRobotDataset, listed: ListSurvey) -> Contradictions:
+    """Compare what the list says about the videos with itself, and the numbers of files with those of episodes."""
+    info, cameras = dataset.info, dataset.feature_map.video_cameras
+    has_own_videos = info.video_path.has("episode")
+    overlapping = {} if has_own_videos else {key: some for key, some in listed.contradicted.items() if some}
+    misnumbered = frozenset(
+        camera.key for camera in cameras if has_own_videos and _first_number_is_1(info, camera.key, listed)
+    )
+    warnings = [
+        *(
+            f"spans of camera {camera.name} overlap in the metadata"
+            for camera in cameras
+            if camera.key in overlapping
+        ),
+        *(
+            f"videos of camera {camera.name} are numbered from 1"
+            for camera in cameras
+            if camera.key in misnumbered
+        ),
+    ]
+    return Contradictions(overlapping, misnumbered, tuple(warnings))
+
+
+def _first_number_is_1(info: LeRobotInfo, key: str, listed: ListSurvey) -> bool:
+    """Whether the videos have the numbers 1 to N and the episodes 0 to N - 1."""
+    count = len(listed.listed)
+    if not count or listed.listed[0] != 0 or listed.listed[-1] != count - 1:
+        return False
+    numbers = sorted(number for path in info.video_files(key) if (number := file_number(path)) is not None)
+    return numbers == list(range(1, count + 1))

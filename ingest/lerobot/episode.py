@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Episode, RateSource, Record, Signal, Trajectory, make_episode_id
 from ares.errors import SourceError
 from ares.formats import DATA_FILE_COLUMNS
 from ares.io import FileState
-from ingest.lerobot.cameras import VideoSpan, image_cameras, video_cameras, video_span
-from ingest.lerobot.feature_map import INDICES, CameraFeature, LeRobotFeatureMap, SignalColumn
+from ingest.lerobot.cameras import VideoSearch, image_cameras, video_cameras
+from ingest.lerobot.evidence import DatasetEvidence, dataset_evidence
+from ingest.lerobot.feature_map import INDICES, LeRobotFeatureMap, SignalColumn
 from ingest.lerobot.language import episode_instructions, episode_notes, episode_outcome
 from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, as_count
 from ingest.lerobot.names import dimension_names, short_name
 from ingest.lerobot.rows import (
-    data_file_by_episode,
     file_state_or_none,
     read_episode_file,
     read_from_shared_file,
 )
 from ingest.lerobot.source_arrays import source_arrays
-from ingest.lerobot.values import EpisodeRows
+from ingest.lerobot.values import EpisodeRows, in_order
 from ingest.media_files import hash_media_file
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ class LeRobotDataset:
         rate_source: Where the rate comes from.
         splits: Name, first episode and end (half open) of each split.
         has_data: Whether there is any data file.
+        total: Episodes in the list.
     """
 
     name: str
@@ -60,25 +60,42 @@ class LeRobotDataset:
     rate_source: RateSource
     splits: tuple[tuple[str, int, int], ...]
     has_data: bool
+    total: int = 0
+
+    @property
+    def evidence(self) -> DatasetEvidence:
+        """What the files of the dataset hold."""
+        return dataset_evidence(self.info, [camera.key for camera in self.feature_map.video_cameras])
 
     def identity(self, key: str) -> str:
         """Identity of an episode. It leaves out the split: splits move as a dataset grows, episode numbers do not."""
         return make_episode_id(format=FORMAT, dataset=self.name, version=self.info.version, split="", key=key)
 
 
-def load_episode(dataset: LeRobotDataset, row: MetadataRow) -> Record:
+def load_episode(dataset: LeRobotDataset, row: MetadataRow, contradicted: Mapping[str, str]) -> Record:
     """Read an episode listed in the metadata.
 
-    Raises SourceError when it has neither data nor video, or its data cannot be read.
+    Args:
+        dataset: The dataset.
+        row: Its entry in the list of episodes.
+        contradicted: Why the metadata about a camera cannot be right, by the camera's key.
+
+    Raises:
+        SourceError: It has neither data nor video, or its data cannot be read.
     """
     index = int(row["episode_index"])
     warnings: list[str] = []
     source, rows = _read_rows(dataset, index, row, warnings)
     declared_length = as_count(row.get("length")) or 0
     steps = rows.count if rows else declared_length
-    spans = _video_spans(dataset, index, row)
-    cameras = tuple(video_cameras(spans, steps, dataset.fps, dataset.rate_hz, warnings))
-    if rows and rows.count:
+    search = video_search(dataset, index, row, steps, contradicted)
+    cameras = tuple(video_cameras(dataset.feature_map.video_cameras, search, warnings))
+    if rows and rows.is_sorted:
+        warnings.extend(
+            f"camera {camera.name} left out: its rows are not in the order of frame_index"
+            for camera in dataset.feature_map.image_cameras
+        )
+    elif rows and rows.count:
         cameras += tuple(
             image_cameras(dataset.feature_map.image_cameras, source, rows, dataset.rate_hz, warnings)
         )
@@ -98,77 +115,95 @@ def load_episode(dataset: LeRobotDataset, row: MetadataRow) -> Record:
     return _make_record(dataset, row, source, rows or EpisodeRows(steps, {}, {}), cameras, warnings)
 
 
+def video_search(
+    dataset: LeRobotDataset, episode: int, row: MetadataRow, steps: int, contradicted: Mapping[str, str]
+) -> VideoSearch:
+    """The search for the videos of an episode of a dataset."""
+    return VideoSearch(
+        info=dataset.info,
+        evidence=dataset.evidence,
+        episode=episode,
+        row=row,
+        steps=steps,
+        fps=dataset.fps,
+        rate_hz=dataset.rate_hz,
+        contradicted=contradicted,
+    )
+
+
+def load_unlisted_episode(dataset: LeRobotDataset, index: int) -> Record:
+    """Read an episode that only the files hold. Raises SourceError like `load_episode`."""
+    record = load_episode(dataset, {"episode_index": index}, {})
+    warning = "the metadata does not list the episode: read from its files"
+    return replace(record, warnings=(*record.warnings, warning))
+
+
 def _read_rows(
     dataset: LeRobotDataset, index: int, row: MetadataRow, warnings: list[str]
 ) -> tuple[str, EpisodeRows | None]:
     """The data file of an episode and its rows, or None when there is no such file."""
-    if dataset.info.shared_files:
-        path, rows = _read_shared_rows(dataset, index, row, warnings)
-    else:
-        path, rows = _read_own_rows(dataset, index, warnings)
+    path = claimed_data_path(dataset.info, index, row)
+    rows = _read_claimed_rows(dataset, path, index, warnings)
+    if rows is None and dataset.has_data:
+        path, rows = _find_rows(dataset, path, index, warnings)
     if rows is None:
         warnings.append("data file is missing: no signals")
     else:
+        rows = in_order(rows, warnings)
         warnings.extend(rows.warnings)
     return path, rows
 
 
-def _read_own_rows(
-    dataset: LeRobotDataset, index: int, warnings: list[str]
+def claimed_data_path(info: LeRobotInfo, index: int, row: MetadataRow) -> str:
+    """Where info.json and the list of episodes place the data of an episode."""
+    chunk, file = (as_count(row.get(name)) or 0 for name in DATA_FILE_COLUMNS)
+    if info.data_path.has("episode"):
+        chunk = index // info.chunk_size
+    return f"{info.root}/{info.data_path.fill({'episode': index, 'chunk': chunk, 'file': file})}"
+
+
+def _read_claimed_rows(
+    dataset: LeRobotDataset, path: str, index: int, warnings: list[str]
+) -> EpisodeRows | None:
+    """The rows of an episode in the file that the metadata names; None when it does not hold the episode.
+
+    A file of one episode whose column episode_index has a number of no episode is taken by its name.
+    """
+    columns = dataset.feature_map.columns
+    if not dataset.info.data_path.has("episode"):
+        return read_from_shared_file(path, index, columns)
+    rows = read_episode_file(path, columns)
+    if rows is None or "episode_index" not in rows.numbers or not rows.count:
+        return rows
+    episodes = rows.numbers["episode_index"]
+    if (episodes == index).all():
+        return rows
+    if (episodes == index).any():
+        return read_from_shared_file(path, index, columns)
+    number = as_count(episodes.flat[0].item())
+    if dataset.evidence.files_with_episode(index):
+        return None
+    if (
+        number is not None
+        and number < dataset.total
+        and dataset.evidence.files_with_episode(number) == (path,)
+    ):
+        raise SourceError("its data file holds another episode", f"{path}: episode_index {number}")
+    warnings.append("episode_index in the data is not that of the file")
+    return rows
+
+
+def _find_rows(
+    dataset: LeRobotDataset, claimed: str, index: int, warnings: list[str]
 ) -> tuple[str, EpisodeRows | None]:
-    info = dataset.info
-    chunk = index // info.chunk_size
-    path = f"{info.root}/{info.data_path.format(episode_chunk=chunk, episode_index=index)}"
-    rows = read_episode_file(path, dataset.feature_map.columns)
-    if rows and "episode_index" in rows.numbers and (rows.numbers["episode_index"] != index).any():
-        warnings.append("episode_index in the data is not that of the file")
-    return path, rows
-
-
-def _read_shared_rows(
-    dataset: LeRobotDataset, index: int, row: MetadataRow, warnings: list[str]
-) -> tuple[str, EpisodeRows | None]:
-    """Rows from the file that the metadata names, else from the file that holds the episode."""
-    info, columns = dataset.info, dataset.feature_map.columns
-    chunk, file = (as_count(row.get(name)) for name in DATA_FILE_COLUMNS)
-    path = f"{info.root}/{info.data_path.format(chunk_index=chunk or 0, file_index=file or 0)}"
-    rows = read_from_shared_file(path, index, columns)
-    if rows is None and dataset.has_data:
-        path = data_file_by_episode(_data_file_paths(info)).get(index, path)
-        rows = read_from_shared_file(path, index, columns)
-        if rows:
-            warnings.append("the metadata names another data file than the one that holds the episode")
-    return path, rows
-
-
-@functools.lru_cache(maxsize=8)
-def _list_data_files(root: str, template: str) -> tuple[str, ...]:
-    return tuple(LeRobotInfo(root, {}, True, template, "").data_files())
-
-
-def _data_file_paths(info: LeRobotInfo) -> tuple[str, ...]:
-    return _list_data_files(info.root, info.data_path)
-
-
-def _video_spans(
-    dataset: LeRobotDataset, index: int, row: MetadataRow
-) -> Mapping[CameraFeature, VideoSpan | None]:
-    info = dataset.info
-    if info.shared_files:
-        return {
-            feature: video_span(info.video_path, info.root, feature, row)
-            for feature in dataset.feature_map.video_cameras
-        }
-    return {
-        feature: VideoSpan(f"{info.root}/{_video_path(info, index, feature.key)}")
-        for feature in dataset.feature_map.video_cameras
-    }
-
-
-def _video_path(info: LeRobotInfo, index: int, video_key: str) -> str:
-    """Relative path of a camera's video in a layout with one file per episode."""
-    chunk = index // info.chunk_size
-    return info.video_path.format(episode_chunk=chunk, episode_index=index, video_key=video_key)
+    """The rows of an episode in the one data file that holds it by its column episode_index."""
+    paths = dataset.evidence.files_with_episode(index)
+    if not paths:
+        return claimed, None
+    if len(paths) > 1:
+        raise SourceError("several data files hold the episode", ", ".join(paths[:3]))
+    warnings.append("the metadata names another data file than the one that holds the episode")
+    return paths[0], read_from_shared_file(paths[0], index, dataset.feature_map.columns)
 
 
 def _make_record(

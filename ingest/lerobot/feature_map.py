@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ares.formats import ACTION_KEY, INDEX_DTYPES, REWARD_KEY, STATE_KEY
-from ingest.lerobot.column_types import is_image, is_number, is_text, row_width, value_type
 from ingest.lerobot.names import (
     annotation_keys,
     camera_names,
@@ -18,6 +17,7 @@ from ingest.lerobot.names import (
     part_names,
     short_name,
 )
+from ingest.lerobot.values import is_image, is_number, is_text, row_width, value_type
 from ingest.signals import MAX_SIGNAL_WIDTH
 
 if TYPE_CHECKING:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import glob
 import json
-import os
-import string
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from ares.formats import (
     EPISODE_LINES_PATH,
     EPISODES_FOLDER,
     INFO_PATH,
-    PATH_FIELDS,
     TASK_LINES_PATH,
     TASK_TEXT_COLUMN,
     TASKS_PATH,
@@ -29,6 +26,7 @@ from ares.formats import (
 )
 from ares.io import is_url, open_file, parse_path
 from ingest.json_files import parse_json_lines, read_json_object
+from ingest.lerobot.paths import RoleTemplate, parse_template, template_fault
 
 MetadataRow = Mapping[str, Any]
 
@@ -40,16 +38,20 @@ class LeRobotInfo:
     Attributes:
         root: Absolute path of the dataset.
         document: The JSON object of info.json.
-        shared_files: Whether files hold many episodes each (v3.0) or one each (v2.0, v2.1).
+        shared_files: Whether the folder is laid out as v3.0, where files hold many episodes each.
         data_path: Template of the data files.
         video_path: Template of the videos.
+        opened_at: Tells apart two openings of one folder, in ns of a clock.
+        warnings: What of info.json could not be used.
     """
 
     root: str
     document: Mapping[str, Any]
     shared_files: bool
-    data_path: str
-    video_path: str
+    data_path: RoleTemplate
+    video_path: RoleTemplate
+    opened_at: int
+    warnings: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
@@ -84,16 +86,11 @@ class LeRobotInfo:
         """Whether a camera has any video."""
         return next(self._matching_files(self.video_path, key), None) is not None
 
-    def _sorted_files(self, template: str, key: str) -> Iterator[str]:
+    def _sorted_files(self, template: RoleTemplate, key: str) -> Iterator[str]:
         return iter(sorted(str(path) for path in self._matching_files(template, key)))
 
-    def _matching_files(self, template: str, key: str) -> Iterator[Path]:
-        parts = string.Formatter().parse(template)
-        pattern = "".join(
-            glob.escape(text) + ("" if name is None else glob.escape(key) if name == "video_key" else "*")
-            for text, name, _, _ in parts
-        )
-        return parse_path(self.root).glob(pattern)
+    def _matching_files(self, template: RoleTemplate, key: str) -> Iterator[Path]:
+        return parse_path(self.root).glob(template.glob(key))
 
 
 def as_count(value: object) -> int | None:
@@ -104,22 +101,39 @@ def as_count(value: object) -> int | None:
 
 
 def read_info(root: Path) -> LeRobotInfo:
-    """Read the info.json of a dataset. Raises SourceError when it is not valid."""
+    """Read the info.json of a dataset; what is unusable in it is replaced and becomes a warning.
+
+    Raises SourceError when the dataset is stored in another format, or a path leads out of it.
+    """
     path = root / INFO_PATH
-    document = read_json_object(path, _parse_json)
+    warnings = []
+    try:
+        document: Mapping[str, Any] = read_json_object(path, _parse_json)
+    except SourceError as error:
+        document = {}
+        warnings.append(f"{error.reason}: rate and cameras are taken from the files")
     storage_format = document.get("storage_format") or "parquet"
     if storage_format != "parquet":
         raise SourceError("dataset is not stored as parquet", f"{path}: storage_format {storage_format!r}")
     shared_files = _has_shared_files(root, document)
-    templates = (
-        {"data_path": V3_DATA_PATH, "video_path": V3_VIDEO_PATH}
-        if shared_files
-        else {"data_path": V2_DATA_PATH, "video_path": V2_VIDEO_PATH}
+    defaults = (V3_DATA_PATH, V3_VIDEO_PATH) if shared_files else (V2_DATA_PATH, V2_VIDEO_PATH)
+    return LeRobotInfo(
+        root=str(root),
+        document=document,
+        shared_files=shared_files,
+        data_path=_template(document, "data_path", defaults[0], warnings),
+        video_path=_template(document, "video_path", defaults[1], warnings),
+        opened_at=time.monotonic_ns(),
+        warnings=tuple(warnings),
     )
-    paths = {
-        name: _path_template(document.get(name), default, name, path) for name, default in templates.items()
-    }
-    return LeRobotInfo(str(root), document, shared_files, paths["data_path"], paths["video_path"])
+
+
+def _template(document: Mapping[str, Any], name: str, default: str, warnings: list[str]) -> RoleTemplate:
+    stored = document.get(name)
+    if stored is not None and (fault := template_fault(str(stored), name)):
+        warnings.append(fault)
+        stored = None
+    return parse_template(default if stored is None else str(stored), name)
 
 
 def _parse_json(text: bytes) -> Any:
@@ -137,23 +151,6 @@ def _has_shared_files(root: Path, document: Mapping[str, Any]) -> bool:
     return not str(document.get("codebase_version")).startswith(("v1", "v2"))
 
 
-def _path_template(value: object, default: str, name: str, path: Path) -> str:
-    """A path template of info.json, or the default. Raises SourceError when it is unusable or leaves the dataset."""
-    if value is None:
-        return default
-    try:
-        sample = os.path.normpath(str(value).format(**PATH_FIELDS))
-    except (LookupError, ValueError, AttributeError, TypeError) as error:
-        raise SourceError(
-            f"{name} in info.json is not a path template", f"{path}: {value!r}: {error}"
-        ) from None
-    if sample == ".":
-        raise SourceError(f"{name} in info.json is not a path template", f"{path}: {value!r}")
-    if Path(sample).is_absolute() or sample.startswith("..") or "\x00" in sample:
-        raise SourceError(f"{name} in info.json points outside the dataset", f"{path}: {value!r}")
-    return str(value)
-
-
 def read_optional_json(path: Path) -> Mapping[str, Any] | None:
     """A JSON object; None where the file is missing. Raises SourceError when it is not a JSON object."""
     return read_json_object(path, _parse_json) if path.is_file() else None
@@ -161,10 +158,14 @@ def read_optional_json(path: Path) -> Mapping[str, Any] | None:
 
 @functools.lru_cache(maxsize=64)
 def task_texts(root: str) -> Mapping[int, str]:
-    """Text of each task by its index; empty where the dataset lists no tasks. Raises SourceError."""
-    parquet_file = parse_path(root) / TASKS_PATH
-    if parquet_file.is_file():
-        return _read_tasks_parquet(parquet_file)
+    """Text of each task by its index; empty where the dataset lists no tasks that can be read."""
+    try:
+        return read_tasks_parquet(parse_path(root) / TASKS_PATH) or _task_lines(root)
+    except SourceError:
+        return _task_lines(root)
+
+
+def _task_lines(root: str) -> Mapping[int, str]:
     texts: dict[int, str] = {}
     for _, row in read_json_lines(parse_path(root) / TASK_LINES_PATH):
         if not isinstance(row, SourceError):
@@ -174,8 +175,13 @@ def task_texts(root: str) -> Mapping[int, str]:
     return texts
 
 
-def _read_tasks_parquet(path: Path) -> Mapping[int, str]:
-    """Text by index; pandas stores the texts as column `task` or, from an index without name, `__index_level_0__`."""
+def read_tasks_parquet(path: Path) -> Mapping[int, str]:
+    """Text by index; pandas stores the texts as column `task` or, from an index without name, `__index_level_0__`.
+
+    Empty for a missing file. Raises SourceError when it cannot be read.
+    """
+    if not path.is_file():
+        return {}
     table = read_table(path)
     text_columns = [name for name in table.column_names if "string" in str(table.schema.field(name).type)]
     if "task_index" not in table.column_names or not text_columns:
@@ -194,14 +200,21 @@ def parquet_source(path: str) -> Any:
     return open_file(path) if is_url(path) else path
 
 
-def read_table(path: Path, columns: list[str] | None = None) -> Any:
-    """Read a small Parquet file as pyarrow.Table. Raises SourceError when it cannot be read."""
+def read_table(path: Path, select: Callable[[str], bool] | None = None) -> Any:
+    """Read a small Parquet file as pyarrow.Table; of columns with one name, the first. Raises SourceError.
+
+    Args:
+        path: The file.
+        select: Whether a column is read, by its name; all where None.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(parquet_source(str(path))) as file:
-            return file.read(columns)
+            names = [name for name in file.schema_arrow.names if select is None or select(name)]
+            table = file.read(names)
+            return table.select([table.schema.names.index(name) for name in dict.fromkeys(names)])
     except (pa.ArrowException, OSError) as error:
         raise SourceError("parquet file cannot be read", f"{path}: {error}") from None
 
@@ -211,63 +224,3 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, MetadataRow | SourceError
     if path.is_file():
         with path.open("rb") as file:
             yield from parse_json_lines(file, path, _parse_json)
-
-
-def episode_list_files(info: LeRobotInfo) -> list[Path]:
-    """The files that list the episodes, sorted by name."""
-    root = parse_path(info.root)
-    if info.shared_files:
-        return sorted((root / EPISODES_FOLDER).rglob("*.parquet"))
-    return [root / EPISODE_LINES_PATH]
-
-
-def read_episode_list(info: LeRobotInfo) -> Iterator[tuple[str, MetadataRow | SourceError]]:
-    """Yield the location and the metadata of each episode, without statistics; one file at a time is in memory."""
-    for path in episode_list_files(info):
-        if not info.shared_files:
-            yield from ((f"{path}, line {number}", row) for number, row in read_json_lines(path))
-            continue
-        try:
-            rows = _rows_without_stats(path)
-        except SourceError as error:
-            yield str(path), error
-            continue
-        yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
-
-
-def _rows_without_stats(path: Path) -> Iterator[MetadataRow]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        names = pq.read_schema(parquet_source(str(path))).names
-        table = read_table(path, [name for name in names if not name.startswith("stats/")])
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError("parquet file cannot be read", f"{path}: {error}") from None
-    return (row for batch in table.to_batches(max_chunksize=4096) for row in batch.to_pylist())
-
-
-def count_episodes(info: LeRobotInfo) -> tuple[int, int]:
-    """Number of episodes (or broken entries) that `read_episode_list` yields, and the sum of their frames."""
-    episodes = frames = 0
-    for path in episode_list_files(info):
-        for length in _lengths_in_parquet(path) if info.shared_files else _lengths_in_lines(path):
-            episodes += 1
-            frames += length
-    return episodes, frames
-
-
-def _lengths_in_parquet(path: Path) -> Iterable[int]:
-    """Frames of each episode that a file lists; one episode of 0 frames for a file that cannot be read."""
-    try:
-        table = read_table(path, ["length"])
-    except SourceError:
-        return [0]
-    if not table.num_columns:
-        return [0] * table.num_rows
-    return [length or 0 for length in table.column("length").to_pylist()]
-
-
-def _lengths_in_lines(path: Path) -> Iterator[int]:
-    for _, row in read_json_lines(path):
-        yield 0 if isinstance(row, SourceError) else as_count(row.get("length")) or 0

@@ -83,19 +83,46 @@ def _slice_block(
     return slice_rows(block, columns, max(start, first) - first, min(stop, last) - first)
 
 
-@functools.lru_cache(maxsize=8)
-def data_file_by_episode(paths: tuple[str, ...]) -> Mapping[int, str]:
-    """The file that holds each episode; files that cannot be read are skipped."""
-    path_by_episode: dict[int, str] = {}
-    for path in paths:
-        state = file_state_or_none(path)
-        try:
-            with _lock:
-                episodes = _open_shared_file(path, state).row_ranges if state else {}
-        except SourceError:
-            continue
-        path_by_episode |= dict.fromkeys(episodes, path)
-    return path_by_episode
+def episode_lengths_in_file(path: str) -> Mapping[int, int]:
+    """Rows of each episode that a data file holds. Raises SourceError when the file cannot be read."""
+    state = file_state_or_none(path)
+    if state is None:
+        return {}
+    with _lock:
+        row_ranges = _open_shared_file(path, state).row_ranges
+    return {episode: stop - start for episode, (start, stop) in row_ranges.items()}
+
+
+def count_rows(path: str) -> int:
+    """Rows of a data file by its footer; 0 when it cannot be read."""
+    try:
+        with _open_parquet(path) as file:
+            return int(file.metadata.num_rows)
+    except SourceError:
+        return 0
+
+
+def timestamp_rate(path: str) -> float | None:
+    """Rows per second by the median distance of the timestamps in the first row group; None where it has none.
+
+    A rate within a thousandth of a whole number, which float32 seconds do not tell apart, is that number.
+    """
+    import numpy as np
+
+    try:
+        with _open_parquet(path) as file:
+            if not file.metadata.num_row_groups:
+                return None
+            table = _read_columns(path, file, range(1), ("timestamp",))
+    except SourceError:
+        return None
+    seconds = decode_table(table)["timestamp"].flat if table.num_columns else np.empty(0)
+    distances = np.diff(seconds.astype(np.float64)) if seconds.dtype.kind in "fiu" else np.empty(0)
+    distance = float(np.median(distances[distances > 0])) if (distances > 0).any() else 0.0
+    if not 1e-4 < distance < 1e4:
+        return None
+    rate_hz = 1 / distance
+    return float(round(rate_hz)) if abs(rate_hz - round(rate_hz)) < 1e-3 * rate_hz else rate_hz
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.episode import RateSource
 from ares.errors import SourceError
-from ares.formats import INFO_PATH, MODALITY_PATH
-from ares.io import FolderEntries, absolute_path, parse_path, walk_folders
-from ingest.base import (
-    FolderClaim,
-    Ingester,
-    IngestOptions,
-    Item,
-    Source,
-    SourceFile,
-    failing_item,
+from ares.formats import EPISODE_LINES_PATH, EPISODES_FOLDER, INFO_PATH, META_FOLDER, MODALITY_PATH
+from ares.io import FolderEntries, absolute_path, list_folder, parse_path, walk_folders
+from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, failing_item
+from ingest.lerobot.consistency import (
+    Contradictions,
+    check_dataset,
+    check_list,
+    drop_cameras_without_video,
+    find_contradictions,
 )
-from ingest.lerobot.consistency import check_dataset, drop_cameras_without_video
-from ingest.lerobot.episode import FORMAT, LeRobotDataset, load_episode
+from ingest.lerobot.episode import FORMAT, LeRobotDataset, load_episode, load_unlisted_episode
+from ingest.lerobot.episode_list import read_episode_list, survey_episode_list
+from ingest.lerobot.evidence import (
+    camera_keys_in_files,
+    dataset_evidence,
+    rate_of_files,
+    unlisted_episodes,
+)
 from ingest.lerobot.feature_map import LeRobotFeatureMap, map_features
+from ingest.lerobot.file_uses import list_files
 from ingest.lerobot.metadata import (
     LeRobotInfo,
     MetadataRow,
     as_count,
-    count_episodes,
     parquet_source,
-    read_episode_list,
     read_info,
     read_optional_json,
 )
@@ -49,8 +55,14 @@ def recognises(path: str) -> bool:
 
 
 def claims(folder: FolderEntries) -> FolderClaim | None:
-    """Whether a folder is a LeRobot dataset, by its info.json."""
-    return "dataset" if folder.has_file(INFO_PATH) else None
+    """Whether a folder is a LeRobot dataset, by its info.json or, where that is missing, its list of episodes."""
+    is_dataset = folder.has_file(INFO_PATH) or folder.has_file(EPISODE_LINES_PATH)
+    return "dataset" if is_dataset or _has_episodes_folder(folder) else None
+
+
+def _has_episodes_folder(folder: FolderEntries) -> bool:
+    meta, name = EPISODES_FOLDER.split("/")
+    return meta in folder.folders and name in list_folder(folder.path / meta).folders
 
 
 def open_lerobot(path: str, options: IngestOptions) -> list[Source]:
@@ -81,7 +93,7 @@ def open_lerobot(path: str, options: IngestOptions) -> list[Source]:
 def _dataset_folders(path: Path, depth: int) -> Iterator[Path]:
     for folder, subfolders, _ in walk_folders(path, follow_links=True):
         subfolders.sort()
-        if (folder / INFO_PATH).is_file():
+        if META_FOLDER in subfolders and claims(list_folder(folder)):
             yield folder
             subfolders.clear()
         elif len(folder.relative_to(path).parts) == depth:
@@ -96,9 +108,12 @@ def _dataset_name(folder: Path) -> str:
 
 def _open_dataset(folder: Path, name: str, options: IngestOptions) -> Source:
     info = read_info(folder)
+    if not info.document:
+        cameras = {key: {"dtype": "video"} for key in camera_keys_in_files(info.root)}
+        info = replace(info, document={"features": cameras})
     warnings: list[str] = []
     feature_map, has_data = _map_features(info, warnings)
-    fps, rate_hz, rate_source = _frame_and_step_rate(info, options)
+    fps, rate_hz, rate_source = _frame_and_step_rate(info, feature_map, options, warnings)
     if rate_source == "assumed":
         warnings.append(f"fps in info.json is not known, {rate_hz:g} Hz assumed (give --rate)")
     dataset = LeRobotDataset(
@@ -111,42 +126,26 @@ def _open_dataset(folder: Path, name: str, options: IngestOptions) -> Source:
         splits=_read_splits(info),
         has_data=has_data,
     )
-    total, num_frames = count_episodes(info)
-    if total:
-        rows = read_episode_list(info)
-        warnings.extend(check_dataset(dataset, total, num_frames))
-    else:
-        file_rows = _rows_from_file_names(info, feature_map)
-        total, rows = len(file_rows), iter(file_rows)
-        warnings.append("the metadata lists no episodes; they are taken from the files")
-        warnings.extend(check_dataset(dataset, total, None))
+    listed = survey_episode_list(info, [camera.key for camera in feature_map.video_cameras], fps)
+    unlisted = unlisted_episodes(info, dataset.evidence, listed.listed, listed.frames)
+    dataset = replace(dataset, total=listed.episodes + len(unlisted))
+    contradictions = find_contradictions(dataset, listed)
+    warnings += [*check_list(info, listed, len(unlisted)), *check_dataset(dataset, listed.frames or None)]
     return Source(
         format=FORMAT,
         dataset=name,
         version=info.version,
-        total=total,
-        items=_items(dataset, rows),
-        warnings=tuple(warnings),
+        total=dataset.total,
+        items=chain(
+            _items(dataset, read_episode_list(info), contradictions),
+            _unlisted_items(dataset, unlisted, has_list=listed.episodes > 0),
+        ),
+        warnings=tuple(dict.fromkeys((*info.warnings, *warnings, *contradictions.warnings))),
         folder=str(folder),
-        files=functools.partial(_list_files, folder),
+        files=functools.partial(list_files, dataset, contradictions, unlisted),
         rate_hz=rate_hz,
         cameras=tuple(camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)),
     )
-
-
-_METADATA_FOLDER = "meta"
-_DATA_SUFFIXES = (".parquet", ".mp4", ".png", ".jpg", ".jpeg")
-
-
-def _list_files(folder: Path) -> Iterator[SourceFile]:
-    """Files below meta/ describe the dataset; Parquet files, videos and images elsewhere are its data."""
-    for parent, _, names in walk_folders(folder):
-        is_metadata = parent.relative_to(folder).parts[:1] == (_METADATA_FOLDER,)
-        for name in names:
-            if is_metadata:
-                yield SourceFile(path=str(parent / name), use="metadata")
-            elif name.lower().endswith(_DATA_SUFFIXES):
-                yield SourceFile(path=str(parent / name), use="data")
 
 
 def _map_features(info: LeRobotInfo, warnings: list[str]) -> tuple[LeRobotFeatureMap, bool]:
@@ -171,7 +170,7 @@ def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:
     import pyarrow.parquet as pq
 
     has_data = False
-    for path in info.data_files():
+    for path in chain(info.data_files(), (path for path in dataset_evidence(info, ()).data_files)):
         has_data = True
         try:
             return pq.read_schema(parquet_source(path)), has_data
@@ -180,7 +179,9 @@ def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:
     return None, has_data
 
 
-def _frame_and_step_rate(info: LeRobotInfo, options: IngestOptions) -> tuple[float, float, RateSource]:
+def _frame_and_step_rate(
+    info: LeRobotInfo, feature_map: LeRobotFeatureMap, options: IngestOptions, warnings: list[str]
+) -> tuple[float, float, RateSource]:
     """Frames per second of the dataset, steps per second, and where that rate comes from."""
     stored_fps = info.document.get("fps")
     is_valid = (
@@ -189,6 +190,10 @@ def _frame_and_step_rate(info: LeRobotInfo, options: IngestOptions) -> tuple[flo
         and 0 < stored_fps < float("inf")
     )
     fps = float(stored_fps) if is_valid and stored_fps else None
+    if fps is None:
+        fps, source = rate_of_files(info, [camera.key for camera in feature_map.video_cameras])
+        if fps is not None:
+            warnings.append(f"fps in info.json is not known: {fps:g} Hz by the {source}")
     rate_hz, rate_source = resolve_rate(options.rate_hz, fps, "source")
     return fps or rate_hz, rate_hz, rate_source
 
@@ -204,23 +209,11 @@ def _read_splits(info: LeRobotInfo) -> tuple[tuple[str, int, int], ...]:
     return tuple(splits)
 
 
-def _rows_from_file_names(
-    info: LeRobotInfo, feature_map: LeRobotFeatureMap
-) -> list[tuple[str, MetadataRow | SourceError]]:
-    """Episodes by the names of their files, for datasets whose metadata lists none.
-
-    Raises SourceError when there is no such file.
-    """
-    videos = [path for camera in feature_map.video_cameras for path in info.video_files(camera.key)]
-    paths = [] if info.shared_files else [*info.data_files(), *videos]
-    matches = {path: re.search(r"_(\d+)\.\w+$", path) for path in reversed(paths)}
-    path_by_episode = {int(match[1]): path for path, match in matches.items() if match}
-    if not path_by_episode:
-        raise SourceError("dataset holds no episode", f"{info.root}: none in meta, and no data file or video")
-    return [(path_by_episode[episode], {"episode_index": episode}) for episode in sorted(path_by_episode)]
-
-
-def _items(dataset: LeRobotDataset, rows: Iterator[tuple[str, MetadataRow | SourceError]]) -> Iterator[Item]:
+def _items(
+    dataset: LeRobotDataset,
+    rows: Iterable[tuple[str, MetadataRow | SourceError]],
+    contradictions: Contradictions,
+) -> Iterator[Item]:
     """Yield one item for each listed episode; a line that is broken becomes an item whose load raises."""
     for number, (location, row) in enumerate(rows, start=1):
         if not isinstance(row, SourceError) and as_count(row.get("episode_index")) is None:
@@ -228,11 +221,22 @@ def _items(dataset: LeRobotDataset, rows: Iterator[tuple[str, MetadataRow | Sour
         if isinstance(row, SourceError):
             yield failing_item(dataset.identity(f"line {number}"), location, row)
             continue
-        key = str(as_count(row["episode_index"]))
+        index = as_count(row["episode_index"]) or 0
         yield Item(
-            episode_id=dataset.identity(key),
-            location=f"{location}: episode {key}",
-            load=functools.partial(load_episode, dataset, row),
+            episode_id=dataset.identity(str(index)),
+            location=f"{location}: episode {index}",
+            load=functools.partial(load_episode, dataset, row, contradictions.of_episode(index)),
+        )
+
+
+def _unlisted_items(dataset: LeRobotDataset, episodes: Sequence[int], *, has_list: bool) -> Iterator[Item]:
+    """Yield one item for each episode that only the files hold; where there is a list, its record warns of that."""
+    for index in episodes:
+        load = functools.partial(load_episode, dataset, {"episode_index": index}, {})
+        yield Item(
+            episode_id=dataset.identity(str(index)),
+            location=f"{dataset.info.root}: episode {index}",
+            load=functools.partial(load_unlisted_episode, dataset, index) if has_list else load,
         )
 
 

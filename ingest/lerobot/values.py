@@ -1,12 +1,11 @@
-"""Decodes columns of LeRobot data files, nested lists included, to arrays and slices out the rows of an episode."""
+"""What the columns of LeRobot data files hold, by their Arrow types; their values as arrays, cut to an episode."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from ingest.lerobot.column_types import is_list, is_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,6 +56,7 @@ class EpisodeRows:
         texts: Distinct texts by column, in order of appearance.
         warnings: Why columns are left out.
         first_row: Number of the first row in its file.
+        is_sorted: Whether the rows were put in another order than that of the file.
     """
 
     count: int
@@ -64,6 +64,7 @@ class EpisodeRows:
     texts: Mapping[str, tuple[str, ...]]
     warnings: tuple[str, ...] = ()
     first_row: int = 0
+    is_sorted: bool = False
 
 
 def decode_table(table: pa.Table) -> dict[str, ColumnValues]:
@@ -160,3 +161,83 @@ def concat_rows(parts: list[EpisodeRows]) -> EpisodeRows:
         for name in parts[0].texts
     }
     return EpisodeRows(sum(part.count for part in parts), numbers, texts, tuple(warnings))
+
+
+def in_order(rows: EpisodeRows, warnings: list[str]) -> EpisodeRows:
+    """The rows in the order of frame_index, with a warning where they were not, or where numbers are missing."""
+    import numpy as np
+
+    stored = rows.numbers.get("frame_index")
+    if stored is None or stored.shape[1] != 1 or rows.count < 2:
+        return rows
+    frames = stored[:, 0]
+    steps = frames[1:] - frames[:-1]
+    if (steps == 1).all():
+        return rows
+    order = np.argsort(frames, kind="stable")
+    if (np.diff(frames[order]) == 1).all():
+        warnings.append("rows are not in the order of frame_index: sorted")
+        numbers = {name: values[order] for name, values in rows.numbers.items()}
+        return replace(rows, numbers=numbers, is_sorted=True)
+    warnings.append("frame_index has gaps or repeats: steps may be missing")
+    return rows
+
+
+def row_width(column_type: pa.DataType, feature: Mapping[str, Any]) -> int:
+    """Numbers per step: by the type where it fixes them, else by the shape in info.json; 1 when neither does."""
+    import pyarrow.types as types
+
+    width, inner = 1, _storage_type(column_type)
+    while types.is_fixed_size_list(inner):
+        width, inner = width * inner.list_size, _storage_type(inner.value_type)
+    if not is_list(inner):
+        return width
+    shape = feature.get("shape")
+    sizes = shape if isinstance(shape, list) and all(isinstance(size, int) for size in shape) else ()
+    return math.prod(sizes)
+
+
+def is_list(column_type: pa.DataType) -> bool:
+    """Whether a type is a list of fixed or variable size."""
+    import pyarrow.types as types
+
+    return bool(
+        types.is_list(column_type)
+        or types.is_large_list(column_type)
+        or types.is_fixed_size_list(column_type)
+    )
+
+
+def _storage_type(column_type: pa.DataType) -> pa.DataType:
+    """The storage type of an extension type, such as Hugging Face's Array2D; other types unchanged."""
+    return getattr(column_type, "storage_type", column_type)
+
+
+def value_type(column_type: pa.DataType) -> pa.DataType:
+    """The type of the values inside nested lists; the type itself when it is no list."""
+    inner = _storage_type(column_type)
+    while is_list(inner):
+        inner = _storage_type(inner.value_type)
+    return inner
+
+
+def is_number(column_type: pa.DataType) -> bool:
+    """Whether a column holds integers, floats or booleans, also inside lists."""
+    import pyarrow.types as types
+
+    leaf = value_type(column_type)
+    return bool(types.is_integer(leaf) or types.is_floating(leaf) or types.is_boolean(leaf))
+
+
+def is_text(column_type: pa.DataType) -> bool:
+    """Whether a column holds strings."""
+    import pyarrow.types as types
+
+    return bool(types.is_string(column_type) or types.is_large_string(column_type))
+
+
+def is_image(column_type: pa.DataType) -> bool:
+    """Whether a column holds encoded images: structs with a field "bytes"."""
+    import pyarrow.types as types
+
+    return bool(types.is_struct(column_type) and any(field.name == "bytes" for field in column_type))

@@ -184,7 +184,7 @@ def test_lines_that_are_not_json(tmp_path: Path, folders: Any) -> None:
     ]
     folders.write(folder, "episodes.jsonl", *lines)
     folders.write(folder, "tasks.jsonl", "nothing", {"task_index": 0, "task": "do it"})
-    assert folders.opened(folder).total == 5
+    assert folders.opened(folder).total == 7
     assert "tasks.jsonl has lines that are not JSON objects" in folders.opened(folder).warnings
     assert folders.outcomes(folder) == [
         "good",
@@ -192,6 +192,7 @@ def test_lines_that_are_not_json(tmp_path: Path, folders: Any) -> None:
         "metadata line is not a JSON object",
         "metadata has no episode_index",
         "good",
+        *["the metadata does not list the episode: read from its files"] * 2,
     ]
     assert folders.first(folder).episode.instruction == "do it"
 
@@ -294,13 +295,7 @@ def test_column_that_one_file_lacks_and_file_of_another_episode(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        ("{", "info.json is not JSON"),
-        ("[1]", "info.json is not a JSON object"),
         ('{"storage_format": "lance"}', "dataset is not stored as parquet"),
-        (
-            '{"codebase_version": "v2.1", "data_path": "{nothing}"}',
-            "data_path in info.json is not a path template",
-        ),
         ('{"codebase_version": "v2.1", "video_path": "../../x"}', "video_path in info.json points outside"),
         (
             '{"codebase_version": "v2.1", "data_path": "/etc/{episode_index}"}',
@@ -313,3 +308,77 @@ def test_info_that_cannot_be_used(tmp_path: Path, document: str, reason: str, fo
     folders.write(folder, "info.json", document)
     with pytest.raises(SourceError, match=reason):
         folders.opened(folder)
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (None, "info.json cannot be read: rate and cameras are taken from the files"),
+        ("", "info.json is not JSON: rate and cameras are taken from the files"),
+        ("{", "info.json is not JSON: rate and cameras are taken from the files"),
+        ("[1]", "info.json is not a JSON object: rate and cameras are taken from the files"),
+    ],
+)
+def test_info_that_is_damaged_is_replaced_by_what_the_files_prove(
+    tmp_path: Path, document: str | None, reason: str, folders: Any
+) -> None:
+    folder = folders.make(tmp_path / "made")
+    good = [item.load() for item in folders.opened(folder).items]
+    if document is None:
+        (folder / "meta" / "info.json").unlink()
+    else:
+        folders.write(folder, "info.json", document)
+    assert folders.opened(folder).warnings == (
+        reason,
+        "fps in info.json is not known: 10 Hz by the timestamps",
+    )
+    for record, expected in zip(folders.opened(folder).items, good, strict=True):
+        episode = record.load().episode
+        assert (episode.rate_hz, episode.content_hash) == (10.0, expected.episode.content_hash)
+        assert [camera.media.uri for camera in episode.cameras] == [
+            camera.media.uri for camera in expected.episode.cameras
+        ]
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{nothing",
+        "data/{a.b}.parquet",
+        "data/{episode_index!r}.parquet",
+        "data/{episode_index:>99999999}",
+        "data/{}.parquet",
+        "",
+        "data/{episode_index:099d}.parquet",
+    ],
+)
+def test_template_that_is_none_is_replaced_by_names(tmp_path: Path, template: str, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", data_path=template, video_path=template)
+    assert folders.outcomes(folder) == ["good", "good"]
+    assert {
+        f"{name} in info.json is not a path template: files are found by their names"
+        for name in ("data_path", "video_path")
+    } <= set(folders.opened(folder).warnings)
+
+
+@pytest.mark.parametrize(
+    ("data_path", "video_path"),
+    [
+        ("{part}/{n:04d}.parquet", "movies/{view}/take{n}.mp4"),
+        ("d/{chunk:02d}-{ep}.parquet", "v/{ep:08d}/{cam_name}_{chunk}.mp4"),
+        ("{i:06d}.parquet", "{whatever}.{i:06d}.mp4"),
+    ],
+)
+def test_templates_with_names_of_their_own(
+    tmp_path: Path, data_path: str, video_path: str, folders: Any
+) -> None:
+    folder = folders.make(tmp_path / "made", data_path=data_path, video_path=video_path)
+    for number in range(2):
+        values = {"part": 0, "n": number, "chunk": 0, "ep": number, "i": number}
+        target = folder / data_path.format(**values)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (folder / DATA.format(number)).rename(target)
+        target = folder / video_path.format(**values, view=CAMERA, cam_name=CAMERA, whatever=CAMERA)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (folder / VIDEO.format(CAMERA, number)).rename(target)
+    assert (folders.opened(folder).warnings, folders.outcomes(folder)) == ((), ["good", "good"])

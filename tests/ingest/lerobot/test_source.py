@@ -318,6 +318,11 @@ def test_name_of_a_snapshot_in_the_cache_of_the_hub(tmp_path: Path) -> None:
 def test_rate_of_the_user_and_none_at_all(tmp_path: Path) -> None:
     folder = make(tmp_path / "made", fps=None)
     source = opened(folder)
+    assert next(source.items).load().episode.rate_hz == 10.0
+    assert "fps in info.json is not known: 10 Hz by the timestamps" in source.warnings
+    for path in folder.rglob("data/*/*.parquet"):
+        pq.write_table(pq.read_table(path).drop_columns("timestamp"), path)
+    source = opened(folder)
     assert next(source.items).load().episode.rate_source == "assumed"
     assert "fps in info.json is not known, 10 Hz assumed (give --rate)" in source.warnings
     record = records(make(tmp_path / "told"), rate_hz=20.0)[0]

@@ -133,17 +133,44 @@ def test_stale_file_index(tmp_path: Path, folders: Any) -> None:
     assert [state.values[0, 1] for state in states if state] == [0.5, 1.5]
 
 
-def test_spans_that_do_not_fit_their_video(tmp_path: Path, folders: Any) -> None:
+COUNTED = "its frames were found by counting those of all videos and episodes"
+
+
+def test_spans_that_do_not_fit_their_video_are_found_by_counting(tmp_path: Path, folders: Any) -> None:
     start, stop = f"videos/{CAMERA}/from_timestamp", f"videos/{CAMERA}/to_timestamp"
     folder = shared(folders, tmp_path / "late", {start: 0.9, stop: 1.5}, {start: 5.0, stop: 5.6})
-    assert folders.outcomes(folder) == [
-        "the span of camera front goes past the end of its video",
-        "camera front left out: its span lies outside the video",
-    ]
-    folder = shared(folders, tmp_path / "none", {stop: 0.3}, {f"videos/{CAMERA}/file_index": None})
+    warning = f"camera front is not where the metadata says: {COUNTED}"
+    assert folders.outcomes(folder) == [warning, warning]
+    records = [item.load() for item in folders.opened(folder).items]
+    spans = [(record.episode.cameras[0].media.start_seconds, STEPS) for record in records]
+    assert spans == [(0.0, STEPS), (0.6, STEPS)]
+
+
+def test_spans_that_counting_does_not_prove(tmp_path: Path, folders: Any) -> None:
+    start, stop = f"videos/{CAMERA}/from_timestamp", f"videos/{CAMERA}/to_timestamp"
+    folder = shared(folders, tmp_path / "late", {start: 0.9, stop: 1.5}, {start: 5.0, stop: 5.6})
+    folders.write_video(folder / "videos" / CAMERA / "chunk-000" / "file-000.mp4", frames=13)
     assert folders.outcomes(folder) == [
         "camera front has not one frame for each step",
-        "camera front left out: the metadata names no video",
+        "camera front left out: its span lies outside the video",
+    ]
+    folder = shared(folders, tmp_path / "over", {}, {start: 0.3, stop: 0.9})
+    folders.write_video(folder / "videos" / CAMERA / "chunk-000" / "file-000.mp4", frames=13)
+    assert "spans of camera front overlap in the metadata" in folders.opened(folder).warnings
+    reason = "its span overlaps another episode and the frames of the videos do not decide"
+    assert folders.outcomes(folder) == [f"camera front left out: {reason}"] * 2
+
+
+def test_the_frames_count_and_not_to_timestamp(tmp_path: Path, folders: Any) -> None:
+    stop = f"videos/{CAMERA}/to_timestamp"
+    folder = shared(folders, tmp_path / "none", {stop: 0.3}, {f"videos/{CAMERA}/file_index": None})
+    assert folders.outcomes(folder) == [
+        "to_timestamp of camera front is not where its steps end: the steps are used",
+        f"camera front is not where the metadata says: {COUNTED}",
+    ]
+    assert [item.load().episode.cameras[0].media.num_frames for item in folders.opened(folder).items] == [
+        6,
+        6,
     ]
 
 
@@ -152,4 +179,9 @@ def test_rows_that_do_not_stand_together(tmp_path: Path, folders: Any) -> None:
     path = folder / "data" / "chunk-000" / "file-000.parquet"
     parts = [pa.table(folders.columns(number)) for number in (0, 5, 0)]
     pq.write_table(pa.concat_tables(parts), path)
-    assert folders.outcomes(folder) == ["rows of the episode are not contiguous", "good"]
+    unlisted = "the metadata does not list the episode: read from its files"
+    assert folders.outcomes(folder) == [
+        "rows of the episode are not contiguous",
+        "good",
+        f"camera front left out: the metadata names no video; {unlisted}",
+    ]
