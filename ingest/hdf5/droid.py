@@ -6,15 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ares.episode import Camera, MediaRef, Record, Role
-from ares.errors import SourceError
+from ares.episode import Camera, Record, Role
 from ares.input import open_hdf5
 from ares.io import parse_path
-from ares.media import frozen_camera_flags
-from ares.media.video import VideoInfo, probe_video
 from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
 from ingest.hdf5.reader import HDF5EpisodeReader, find_datasets, parse_json_object, small_values
-from ingest.media_files import describe_camera, hash_media_files
+from ingest.hdf5.videos import video_camera
 from ingest.signals import resolve_rate
 
 TRAJECTORY_FILE = "trajectory.h5"
@@ -36,8 +33,6 @@ _CAMERAS: tuple[tuple[str, str, Role], ...] = (
     ("ext1_cam_serial", "ext1", "front"),
     ("ext2_cam_serial", "ext2", "side"),
 )
-# A video about as long as the episode keeps its own rate; any other has one frame per step.
-_LENGTH_TOLERANCE = 0.05
 
 
 def is_droid_folder(folder: Path) -> bool:
@@ -124,28 +119,6 @@ def _cameras(folder: Path, metadata: Mapping[str, Any], reader: HDF5EpisodeReade
     serials = [serial for serial in known_cameras if serial in mono_videos]
     for serial in dict.fromkeys((*serials, *mono_videos)):
         name, role = known_cameras.get(serial, (serial, "other"))
-        try:
-            info = probe_video(str(mono_videos[serial]))
-        except SourceError as error:
-            reader.warnings.append(f"camera {name} is not stored ({error.reason})")
-            continue
-        reader.add_to_hash(serial, hash_media_files([str(mono_videos[serial])]).encode())
-        yield _camera(name, role, str(mono_videos[serial]), info, reader)
-
-
-def _camera(name: str, role: Role, path: str, info: VideoInfo, reader: HDF5EpisodeReader) -> Camera:
-    rate_hz, length = reader.rate_hz, reader.steps / reader.rate_hz
-    if info.num_frames != reader.steps:
-        reader.warnings.append(f"camera {name} has not one frame for each step")
-        if abs(info.duration_seconds - length) <= _LENGTH_TOLERANCE * length:
-            rate_hz = info.rate_hz
-    media = MediaRef(
-        kind="mp4",
-        uri=path,
-        start_seconds=0.0,
-        stop_seconds=info.duration_seconds,
-        num_frames=info.num_frames,
-        rate_hz=rate_hz,
-    )
-    flags = frozen_camera_flags(media, info.inactive_spans, 0)
-    return describe_camera(name, info, media, flags=flags, role=role)
+        camera = video_camera(name, role, str(mono_videos[serial]), reader, hash_label=serial)
+        if camera:
+            yield camera

@@ -60,6 +60,7 @@ class ArrayRoles:
         state_names: Names of the state's dimensions, used when their number matches.
         reward: Array of the reward, or "".
         left_out: Labels that are not stored.
+        image_names: Last parts of labels that every camera has; such a camera is named after its folder.
     """
 
     action: Sequence[str]
@@ -68,6 +69,7 @@ class ArrayRoles:
     state_names: Sequence[str] = ()
     reward: str = ""
     left_out: frozenset[str] = frozenset()
+    image_names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +96,7 @@ class EpisodeDetails:
 
 
 def count_steps(datasets: Mapping[str, Any], action: Sequence[str], where: str) -> int:
-    """Steps of an episode, which are the rows of its first action array.
+    """Steps of an episode, which are the rows of its first action array, or of the first state where none is needed.
 
     Raises SourceError when it has no action or no step.
     """
@@ -122,14 +124,14 @@ def make_record(
 ) -> Record:
     """Read the arrays and build the record. Raises SourceError when they cannot be read."""
     action = reader.read_signal(_select_datasets(datasets, roles.action), roles.action_names, use="action")
-    if action is None:
+    if action is None and roles.action:
         raise SourceError("episode holds no action", f"{entry.path} {entry.group}: {reader.warnings[-1]}")
     state = reader.read_signal(_select_datasets(datasets, roles.state), roles.state_names, use="state")
     rewards = _select_datasets(datasets, [roles.reward])
     reward = reader.read_signal(rewards, use="reward") if rewards else None
     used = {*roles.action, *roles.state, roles.reward, *roles.left_out}
     others = {label: dataset for label, dataset in datasets.items() if label not in used}
-    cameras, extra = _cameras_and_extra_signals(reader, others)
+    cameras, extra = _cameras_and_extra_signals(reader, others, roles.image_names)
     trajectory = _make_trajectory(reader, state, action, reward, extra)
     episode = _make_episode(entry, reader, state, action, cameras, details)
     return Record(
@@ -144,7 +146,7 @@ def _make_episode(
     entry: HDF5Entry,
     reader: HDF5EpisodeReader,
     state: Signal | None,
-    action: Signal,
+    action: Signal | None,
     cameras: Sequence[Camera],
     details: EpisodeDetails,
 ) -> Episode:
@@ -169,7 +171,7 @@ def _make_episode(
         success=details.success,
         success_source=details.success_source,
         state_names=state.names if state else (),
-        action_names=action.names,
+        action_names=action.names if action else (),
         metadata={**details.metadata, **masks},
     )
 
@@ -181,7 +183,7 @@ def _select_datasets(datasets: Mapping[str, Any], labels: Sequence[str]) -> dict
 def _make_trajectory(
     reader: HDF5EpisodeReader,
     state: Signal | None,
-    action: Signal,
+    action: Signal | None,
     reward: Signal | None,
     extra: dict[str, Signal],
 ) -> Trajectory:
@@ -199,11 +201,11 @@ def _make_trajectory(
 
 
 def _cameras_and_extra_signals(
-    reader: HDF5EpisodeReader, datasets: Mapping[str, Any]
+    reader: HDF5EpisodeReader, datasets: Mapping[str, Any], image_names: frozenset[str]
 ) -> tuple[list[Camera], dict[str, Signal]]:
     """Cameras and extra signals among the arrays that have no role."""
     image_datasets = {label: dataset for label, dataset in datasets.items() if holds_images(dataset)}
-    names = [label.rpartition("/")[2] for label in image_datasets]
+    names = [_camera_name(label, image_names) for label in image_datasets]
     cameras: list[Camera] = []
     for (label, images), name in zip(image_datasets.items(), names, strict=True):
         unique_name = name if names.count(name) == 1 else short_label(label).replace("/", ".")
@@ -220,3 +222,8 @@ def _cameras_and_extra_signals(
         if signal:
             extra[short_label(label)] = signal
     return cameras, extra
+
+
+def _camera_name(label: str, image_names: frozenset[str]) -> str:
+    folder, _, name = label.rpartition("/")
+    return folder.rpartition("/")[2] if name in image_names and folder else name

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import ArrayUse, Camera, Json, MediaRef, Signal, SourceArray
+from ares.episode import ArrayUse, Camera, Channels, Json, MediaRef, Signal, SourceArray
 from ares.errors import MediaError, SourceError
 from ares.input import (
     ImageInfo,
@@ -146,13 +146,25 @@ class HDF5EpisodeReader:
         group: HDF5 group of the episode, "" for a file that is one episode.
         steps: Steps of the episode, which is the number of its actions.
         rate_hz: Steps per second.
+        channels: Stored order of the colours of its cameras.
+        has_final_observation: Whether the source observes once more after the last action, by its format.
     """
 
-    def __init__(self, path: str, group: str, steps: int, rate_hz: float) -> None:
+    def __init__(
+        self,
+        path: str,
+        group: str,
+        steps: int,
+        rate_hz: float,
+        channels: Channels = "rgb",
+        has_final_observation: bool = False,
+    ) -> None:
         self.path = path
         self.group = group
         self.steps = steps
         self.rate_hz = rate_hz
+        self.channels = channels
+        self.has_final_observation = has_final_observation
         self.warnings: list[str] = []
         self.arrays: list[SourceArray] = []
         self._hash = hashlib.blake2b(digest_size=16)
@@ -174,10 +186,9 @@ class HDF5EpisodeReader:
         if reason:
             self.warnings.append(f"{label} {reason}")
             return None
-        if len(values) > self.steps:
-            self.warnings.append(f"{label} is longer than the actions")
+        self._warn_of_more_rows(len(values), f"{label} is longer than the actions")
         with translate_hdf5_errors(f"{self.path} {values.name}"):
-            rows: NDArray[Any] = np.asarray(values[: self.steps])
+            rows: NDArray[Any] = np.asarray(require_own_storage(values)[: self.steps])
         self.add_to_hash(f"{label} {rows.dtype} {rows.shape}", rows.tobytes())
         rows = rows.reshape(self.steps, -1)
         if rows.dtype.kind in "iu" and rows.size and not _fits_float32(rows):
@@ -232,8 +243,7 @@ class HDF5EpisodeReader:
         if not has_own_storage(images):
             self.warnings.append(f"camera {name} is not stored (its images are in another file)")
             return None
-        if len(images) > self.steps:
-            self.warnings.append(f"camera {name} has more images than there are actions")
+        self._warn_of_more_rows(len(images), f"camera {name} has more images than there are actions")
         samples = [_image_bytes(images, number) for number in (0, self.steps // 2, self.steps - 1)]
         for image in samples:
             self.add_to_hash(f"{name} {images.dtype} {images.shape[1:]}", image)
@@ -244,6 +254,13 @@ class HDF5EpisodeReader:
         flags = self._frozen_flags(images, samples)
         self.warnings.extend(f"camera {name} is {flag}" for flag in flags)
         return describe_camera(name, info, self._media_ref(label), flags=flags)
+
+    def _warn_of_more_rows(self, rows: int, warning: str) -> None:
+        """Warn of rows after the last step; the final observation that a format promises has a warning of its own."""
+        if self.has_final_observation and rows == self.steps + 1:
+            self.warnings.append("the observation after the last action is not stored")
+        elif rows > self.steps:
+            self.warnings.append(warning)
 
     def _reason_unusable(self, values: Any) -> str:
         """Why a dataset cannot be a signal, or ""."""
@@ -279,6 +296,7 @@ class HDF5EpisodeReader:
             stop_seconds=self.steps / self.rate_hz,
             num_frames=self.steps,
             rate_hz=self.rate_hz,
+            channels=self.channels,
             # Not the dataset's own name, which differs when the group is a link into another file.
             key=f"{self.group}/{label}".lstrip("/"),
         )

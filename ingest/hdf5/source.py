@@ -1,18 +1,19 @@
-"""Ingester for HDF5 files of robomimic, LIBERO, Isaac Lab, robosuite and ALOHA, and for raw DROID folders."""
+"""Ingester for HDF5 files of robomimic, ALOHA, the projects in the table of families, and raw DROID folders."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ares.episode import ASSUMED_RATE_HZ, Record
 from ares.errors import SourceError
 from ares.formats import INFO_PATH
-from ares.input import open_hdf5, translate_hdf5_errors
-from ares.io import FolderEntries, absolute_path, folder_name, walk_folders
+from ares.input import open_hdf5, open_hdf5_object, translate_hdf5_errors
+from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
 from ingest.base import (
     FileUse,
     FolderClaim,
@@ -24,12 +25,16 @@ from ingest.base import (
     failing_item,
 )
 from ingest.hdf5.aloha import has_known_width, load_aloha
+from ingest.hdf5.companions import companion_files, shared_files
 from ingest.hdf5.demos import file_warnings, load_demo, masks_by_demo, read_environment, split_of
 from ingest.hdf5.droid import RECORDINGS, TRAJECTORY_FILE, is_droid_folder, load_droid
 from ingest.hdf5.episode import FORMAT, HDF5Entry
+from ingest.hdf5.families import BY_NAME, FAMILIES, Family, episode_groups, family_of
+from ingest.hdf5.family_episode import load_family_episode
 from ingest.hdf5.reader import child_classes, find_datasets, natural_key
 
 SUFFIXES = frozenset({".hdf5", ".h5"})
+_MOST_DESCRIBED = 8
 _LOADERS: dict[str, Callable[[HDF5Entry], Record]] = {"aloha": load_aloha, "droid": load_droid}
 
 
@@ -39,7 +44,7 @@ class HDF5File:
 
     Attributes:
         path: Path of the file.
-        family: "demos", "aloha" or "droid"; "" for a file that cannot be read.
+        family: "demos", "aloha", "droid" or the name of a family in the table; "" for a file that cannot be read.
         count: Episodes in the file; 1 for a file that cannot be read.
         has_rate: Whether the recording rate is known.
         warnings: Warnings about the file, not about one of its episodes.
@@ -105,18 +110,32 @@ def open_hdf5_dataset(path: str, options: IngestOptions) -> list[Source]:
 
 
 def _list_files(hdf5_files: Iterable[HDF5File]) -> Iterator[SourceFile]:
-    """The HDF5 files, and the recordings and metadata in the folders of DROID episodes."""
+    """The HDF5 files, what lies beside them, and the recordings and metadata in the folders of DROID episodes."""
+    folders: set[Path] = set()
     for file in hdf5_files:
         if file.error is None:
             yield SourceFile(path=str(file.path), use="data")
         else:
             yield SourceFile(path=str(file.path), use="unreadable", detail=str(file.error))
+        yield from _list_companions(file, folders)
         if file.family == "droid" or is_droid_folder(file.path.parent):
             for parent, _, names in walk_folders(file.path.parent):
                 for name in names:
                     use: FileUse = "metadata" if name.endswith(".json") else "data"
                     if name.endswith((".json", ".mp4", ".svo")):
                         yield SourceFile(path=str(parent / name), use=use)
+
+
+def _list_companions(file: HDF5File, folders: set[Path]) -> Iterator[SourceFile]:
+    """The files beside an HDF5 file that belong to it; those of its folder when the folder is not among `folders`."""
+    for companion, use in companion_files(file.family, file.path):
+        if companion.name in list_folder(companion.parent).files:
+            yield SourceFile(path=str(companion), use=use)
+    if file.path.parent not in folders:
+        folders.add(file.path.parent)
+        for companion in shared_files(file.family, file.path.parent):
+            if companion.name in list_folder(companion.parent).files:
+                yield SourceFile(path=str(companion), use="metadata")
 
 
 def _hdf5_paths(folder: Path) -> Iterator[Path]:
@@ -148,6 +167,9 @@ def _inspect_groups(path: Path, file: Any) -> HDF5File:
     classes = child_classes(file)
     if classes.get("data") is h5py.Group:
         return _inspect_demos(path, file)
+    family = family_of(name for name, cls in classes.items() if cls is h5py.Group)
+    if family:
+        return _inspect_family(path, file, family, classes)
     if classes.get("observations") is h5py.Group:
         datasets = find_datasets(file)
         is_aloha = "action" in datasets and has_known_width(datasets["action"])
@@ -157,9 +179,34 @@ def _inspect_groups(path: Path, file: Any) -> HDF5File:
     if classes.get("action") is h5py.Group and classes.get("observation") is h5py.Group:
         return HDF5File(path=path, family="droid", warnings=tuple(_precision_warnings(find_datasets(file))))
     raise SourceError(
-        "layout of the HDF5 file is not recognised",
-        f"{path}: holds {', '.join(sorted(classes)) or 'nothing'}; supported are data/demo_* (robomimic, LIBERO, "
-        "Isaac Lab, robosuite), observations with action (ALOHA), observation and action (DROID)",
+        "HDF5 file is of no known family",
+        f"{path}: holds {_describe_contents(file) or 'nothing'}; known are data/demo_* (robomimic, LIBERO, Isaac Lab, "
+        f"robosuite), observations with action (ALOHA), observation and action (DROID), "
+        f"{', '.join(family.name for family in FAMILIES)}",
+    )
+
+
+def _describe_contents(file: Any) -> str:
+    """The first datasets of a file with their shapes and types. Raises SourceError when it is damaged."""
+    datasets = find_datasets(file)
+    named = [
+        f"{label} {dataset.shape} {dataset.dtype}"
+        for label, dataset in islice(datasets.items(), _MOST_DESCRIBED)
+    ]
+    more = len(datasets) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
+
+
+def _inspect_family(path: Path, file: Any, family: Family, classes: Mapping[str, Any]) -> HDF5File:
+    names = episode_groups(family, classes) if family.episodes else [""]
+    first = open_hdf5_object(file, names[0])
+    datasets = find_datasets(first) if first is not None else {}
+    return HDF5File(
+        path=path,
+        family=family.name,
+        count=len(names),
+        has_rate=family.rate_hz is not None or "additional_info/frequency" in datasets,
+        warnings=tuple(_precision_warnings(datasets)),
     )
 
 
@@ -195,11 +242,44 @@ def _items(file: HDF5File, folder: Path, dataset: str, rate_hz: float | None) ->
     file_entry = HDF5Entry(dataset=dataset, split="", key=key, path=str(file.path), rate_hz=rate_hz)
     if file.error is not None:
         yield failing_item(file_entry.episode_id, _location(file_entry), file.error)
+    elif file.family in BY_NAME:
+        yield from _family_items(file_entry, file)
     elif file.family != "demos":
         load = functools.partial(_LOADERS[file.family], file_entry)
         yield Item(episode_id=file_entry.episode_id, location=file_entry.path, load=load)
     else:
         yield from _demo_items(file_entry, file)
+
+
+def _family_items(file_entry: HDF5Entry, file: HDF5File) -> Iterator[Item]:
+    """One item for each episode of a file of a project in the table."""
+    family = BY_NAME[file.family]
+    split = next((part for part in reversed(file.path.parts) if part in family.splits), "")
+    try:
+        names = _episode_names(file_entry.path, family)
+    except SourceError as error:
+        yield from _failing_items(file_entry, file.count, error)
+        return
+    for name in names:
+        key = f"{file_entry.key}/{name}" if name else file_entry.key
+        entry = replace(file_entry, split=split, key=key, group=name)
+        load = functools.partial(load_family_episode, family.name, entry)
+        yield Item(episode_id=entry.episode_id, location=_location(entry), load=load)
+
+
+def _episode_names(path: str, family: Family) -> list[str]:
+    """The groups that are episodes, or "" for a file that is one. Raises SourceError."""
+    if not family.episodes:
+        return [""]
+    with open_hdf5(path) as file:
+        return episode_groups(family, child_classes(file))
+
+
+def _failing_items(file_entry: HDF5Entry, count: int, error: SourceError) -> Iterator[Item]:
+    """Failing items for the episodes of a file that could be opened before."""
+    for number in range(count):
+        entry = _demo_entry(file_entry, str(number), ())
+        yield failing_item(entry.episode_id, _location(entry), error)
 
 
 def _demo_items(file_entry: HDF5Entry, demo_file: HDF5File) -> Iterator[Item]:
@@ -208,9 +288,7 @@ def _demo_items(file_entry: HDF5Entry, demo_file: HDF5File) -> Iterator[Item]:
         with open_hdf5(file_entry.path) as file:
             demos = masks_by_demo(file)
     except SourceError as error:
-        for number in range(demo_file.count):
-            entry = _demo_entry(file_entry, str(number), ())
-            yield failing_item(entry.episode_id, _location(entry), error)
+        yield from _failing_items(file_entry, demo_file.count, error)
         return
     for name, masks in demos.items():
         entry = _demo_entry(file_entry, name, masks)

@@ -185,5 +185,5 @@ def test_it_is_loaded_into_a_workspace(h5: Any, shared_data: Path, tmp_path: Pat
             ingesters.remove("hdf5")
     assert (first.planned, first.kept, first.failed) == (9, 8, 1)
     assert (again.kept, again.already, again.failed) == (0, 8, 1)
-    assert first.to_json()["failures"][0]["reason"] == "layout of the HDF5 file is not recognised"  # type: ignore[index,call-overload]
+    assert first.to_json()["failures"][0]["reason"] == "HDF5 file is of no known family"  # type: ignore[index,call-overload]
     assert ws.stores.tables.trajectories.count() == 8
