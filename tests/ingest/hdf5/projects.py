@@ -47,10 +47,9 @@ class Written:
 
 def pictures(rng: np.random.Generator, steps: int) -> NDArray[np.uint8]:
     """Smooth pictures with red, green and blue of their own, so that a swap of colours shows after JPEG."""
-    base = np.zeros((steps, HEIGHT, WIDTH, 3), np.uint8)
-    base[..., 0], base[..., 1], base[..., 2] = 220, 120, 30
-    shift = rng.integers(-20, 20, (steps, 1, 1, 3))
-    return np.clip(base + shift, 0, 255).astype(np.uint8)
+    images: NDArray[np.uint8] = np.empty((steps, HEIGHT, WIDTH, 3), np.uint8)
+    images[...] = np.array([220, 120, 30]) + rng.integers(-20, 20, (steps, 1, 1, 3))
+    return images
 
 
 def jpeg_of(image: NDArray[np.uint8], swapped: bool) -> bytes:
@@ -72,74 +71,72 @@ def numbers(rng: np.random.Generator, *shape: int, dtype: str = "float32") -> ND
 def maniskill(folder: Path, rng: np.random.Generator, steps: int) -> Written:
     """ManiSkill: `traj_N` groups with T actions and T + 1 observations, and a JSON of the same name."""
     file = folder / "trajectory.rgbd.pd_joint_delta_pos.h5"
-    qpos, qvel = numbers(rng, steps + 1, 9), numbers(rng, steps + 1, 9)
-    actions, images = numbers(rng, steps, 8), pictures(rng, steps + 1)
-    success = np.zeros(steps, bool)
-    success[-1] = rng.random() < 0.5
+    arrays, images = _maniskill_arrays(rng, steps), pictures(rng, steps + 1)
     with h5py.File(file, "w") as h5:
         group = h5.create_group("traj_0", track_order=True)
-        for name, values in {
-            "obs/agent/qpos": qpos,
-            "obs/agent/qvel": qvel,
-            "obs/extra/tcp_pose": numbers(rng, steps + 1, 7),
-            "obs/sensor_param/base_camera/intrinsic_cv": numbers(rng, steps + 1, 3, 3),
-            "actions": actions,
-            "terminated": success,
-            "truncated": np.zeros(steps, bool),
-            "success": success,
-            "env_states/actors/cube": numbers(rng, steps + 1, 13),
-            "env_states/articulations/panda": numbers(rng, steps + 1, 31),
-            "rewards": numbers(rng, steps),
-        }.items():
+        for name, values in arrays.items():
             group[name] = values
-        for name, values in {
-            "rgb": images,
-            "depth": rng.integers(0, 999, (steps + 1, HEIGHT, WIDTH, 1), np.int16),
-            "segmentation": np.zeros((steps + 1, HEIGHT, WIDTH, 1), np.int16),
-        }.items():
+        depth = rng.integers(0, 999, (steps + 1, HEIGHT, WIDTH, 1), np.int16)
+        for name, values in {"rgb": images, "depth": depth, "segmentation": np.zeros_like(depth)}.items():
             group.create_dataset(f"obs/sensor_data/base_camera/{name}", data=values, compression="gzip")
-    episode = {
+    success = bool(arrays["success"][-1])
+    document = {"episodes": [_maniskill_episode(steps, success)], "source_type": "motionplanning"}
+    kwargs = {"obs_mode": "rgbd", "robot_uids": "panda", "sim_config": {"control_freq": 25}}
+    environment = {"env_info": {"env_id": "PickCube-v1", "env_kwargs": kwargs}}
+    file.with_suffix(".json").write_text(json.dumps({**environment, **document}))
+    state = [arrays[f"obs/agent/{name}"][:steps] for name in ("qpos", "qvel")]
+    signals = {"actions", "rewards", "obs/agent/qpos", "obs/agent/qvel"}
+    return Written(
+        path=folder,
+        file=file,
+        steps=steps,
+        action=arrays["actions"],
+        state=np.concatenate(state, axis=1),
+        cameras={"base_camera": images[:steps]},
+        extra=frozenset(name.removeprefix("obs/") for name in arrays.keys() - signals),
+        facts={"rate_hz": 25.0, "rate_source": "source", "robot": "panda", "success": success},
+        group="traj_0",
+    )
+
+
+def _maniskill_arrays(rng: np.random.Generator, steps: int) -> dict[str, NDArray[Any]]:
+    success = np.zeros(steps, bool)
+    success[-1] = rng.random() < 0.5
+    return {
+        "obs/agent/qpos": numbers(rng, steps + 1, 9),
+        "obs/agent/qvel": numbers(rng, steps + 1, 9),
+        "obs/extra/tcp_pose": numbers(rng, steps + 1, 7),
+        "obs/sensor_param/base_camera/intrinsic_cv": numbers(rng, steps + 1, 3, 3),
+        "actions": numbers(rng, steps, 8),
+        "terminated": success,
+        "truncated": np.zeros(steps, bool),
+        "success": success,
+        "env_states/actors/cube": numbers(rng, steps + 1, 13),
+        "env_states/articulations/panda": numbers(rng, steps + 1, 31),
+        "rewards": numbers(rng, steps),
+    }
+
+
+def _maniskill_episode(steps: int, success: bool) -> dict[str, Any]:
+    return {
         "episode_id": 0,
         "episode_seed": 7,
         "control_mode": "pd_joint_delta_pos",
         "elapsed_steps": steps,
         "reset_kwargs": {"options": {}, "seed": 7},
-        "success": bool(success[-1]),
+        "success": success,
     }
-    kwargs = {"obs_mode": "rgbd", "robot_uids": "panda", "sim_config": {"control_freq": 25}}
-    document = {"env_info": {"env_id": "PickCube-v1", "env_kwargs": kwargs}, "episodes": [episode]}
-    file.with_suffix(".json").write_text(json.dumps({**document, "source_type": "motionplanning"}))
-    return Written(
-        path=folder,
-        file=file,
-        steps=steps,
-        action=actions,
-        state=np.concatenate([qpos, qvel], axis=1)[:steps],
-        cameras={"base_camera": images[:steps]},
-        extra=frozenset(
-            {
-                "extra/tcp_pose",
-                "sensor_param/base_camera/intrinsic_cv",
-                "terminated",
-                "truncated",
-                "success",
-                "env_states/actors/cube",
-                "env_states/articulations/panda",
-            }
-        ),
-        facts={"rate_hz": 25.0, "rate_source": "source", "robot": "panda", "success": bool(success[-1])},
-        group="traj_0",
-    )
 
 
-ROBOMIND_ROBOTS = ("AgileX Cobot Magic", "Franka Panda", "UR5e", "Tien Kung")
+# Width of the joints of an arm, by the robot.
+ROBOMIND_ROBOTS = {"AgileX Cobot Magic": 7, "Franka Panda": 8, "UR5e": 7, "Tien Kung": 16}
 
 
 def robomind(folder: Path, rng: np.random.Generator, steps: int, robot: str = "") -> Written:
     """RoboMIND: master and puppet joints, images as bytes of varying length, task and outcome in the folders."""
-    robot = robot or ROBOMIND_ROBOTS[rng.integers(4)]
+    robot = robot or tuple(ROBOMIND_ROBOTS)[rng.integers(4)]
     ends = ("_left", "_right") if robot.startswith("AgileX") else ("",)
-    width = {"AgileX Cobot Magic": 7, "Franka Panda": 8, "UR5e": 7, "Tien Kung": 16}[robot]
+    width = ROBOMIND_ROBOTS[robot]
     is_success = bool(rng.random() < 0.7)
     outcome = "success_episodes" if is_success else "failure_episodes"
     file = (
@@ -157,21 +154,15 @@ def robomind(folder: Path, rng: np.random.Generator, steps: int, robot: str = ""
         arm: [numbers(rng, steps, width, dtype="float64") for _ in ends] for arm in ("master", "puppet")
     }
     images = pictures(rng, steps)
-    has_text = bool(rng.random() < 0.5)
+    text = ("pack the plate", "packplate")[rng.integers(2)]
     with h5py.File(file, "w") as h5:
         h5.attrs.update(sim=False, compress=True)
         for arm, parts in joints.items():
             for end, values in zip(ends, parts, strict=True):
                 h5[f"{arm}/joint_position{end}"] = values
-        rows = h5.create_dataset("observations/rgb_images/camera_top", (steps,), h5py.vlen_dtype(np.uint8))
-        depth = h5.create_dataset("observations/depth_images/camera_top", (steps,), h5py.vlen_dtype(np.uint8))
-        for number, image in enumerate(images):
-            swapped = robot in ("AgileX Cobot Magic", "Tien Kung")
-            rows[number] = np.frombuffer(jpeg_of(image, swapped), np.uint8)
-            millimetres = np.full((HEIGHT, WIDTH), 400, np.uint16)
-            depth[number] = np.frombuffer(cv2.imencode(".png", millimetres)[1].tobytes(), np.uint8)
-        if has_text:
-            h5["language_raw"] = np.array([b"pack the plate"])
+        _write_robomind_images(h5, images, swapped=robot in ("AgileX Cobot Magic", "Tien Kung"))
+        if text == "pack the plate":
+            h5["language_raw"] = np.array([text.encode()])
     return Written(
         path=folder,
         file=file,
@@ -179,16 +170,19 @@ def robomind(folder: Path, rng: np.random.Generator, steps: int, robot: str = ""
         action=np.concatenate(joints["master"], axis=1),
         state=np.concatenate(joints["puppet"], axis=1),
         cameras={"camera_top": images},
-        facts={
-            "rate_hz": 30.0,
-            "rate_source": "spec",
-            "robot": robot,
-            "success": is_success,
-            "success_source": "folder",
-            "split": "train",
-            "instruction": "pack the plate" if has_text else "packplate",
-        },
+        facts={"rate_hz": 30.0, "robot": robot, "success": is_success, "split": "train", "instruction": text},
     )
+
+
+def _write_robomind_images(h5: Any, images: NDArray[np.uint8], swapped: bool) -> None:
+    rows = h5.create_dataset("observations/rgb_images/camera_top", (len(images),), h5py.vlen_dtype(np.uint8))
+    depth = h5.create_dataset(
+        "observations/depth_images/camera_top", (len(images),), h5py.vlen_dtype(np.uint8)
+    )
+    millimetres = np.full((HEIGHT, WIDTH), 400, np.uint16)
+    for number, image in enumerate(images):
+        rows[number] = np.frombuffer(jpeg_of(image, swapped), np.uint8)
+        depth[number] = np.frombuffer(cv2.imencode(".png", millimetres)[1].tobytes(), np.uint8)
 
 
 def robotwin(folder: Path, rng: np.random.Generator, steps: int) -> Written:
@@ -196,25 +190,19 @@ def robotwin(folder: Path, rng: np.random.Generator, steps: int) -> Written:
     file = folder / "data" / "episode3.hdf5"
     for name in ("data", "instructions", "video"):
         (folder / name).mkdir()
-    parts = {
-        "left_arm": numbers(rng, steps, 6, dtype="float64"),
-        "left_gripper": numbers(rng, steps, dtype="float64"),
-        "right_arm": numbers(rng, steps, 6, dtype="float64"),
-        "right_gripper": numbers(rng, steps, dtype="float64"),
-    }
+    widths = {"left_arm": 6, "left_gripper": 1, "right_arm": 6, "right_gripper": 1}
+    parts = {name: numbers(rng, steps, width, dtype="float64") for name, width in widths.items()}
     poses = {
-        "left_endpose": numbers(rng, steps, 7, dtype="float64"),
-        "left_gripper": numbers(rng, steps, dtype="float64"),
-        "right_endpose": numbers(rng, steps, 7, dtype="float64"),
-        "right_gripper": numbers(rng, steps, dtype="float64"),
+        name: numbers(rng, steps, 7 if name.endswith("endpose") else 1, dtype="float64")
+        for name in ("left_endpose", "left_gripper", "right_endpose", "right_gripper")
     }
-    vector = np.concatenate([values.reshape(steps, -1) for values in parts.values()], axis=1)
+    vector = np.concatenate(list(parts.values()), axis=1)
     cameras = {name: pictures(rng, steps) for name in ("head_camera", "left_camera")}
     with h5py.File(file, "w") as h5:
         for name, values in {**parts, "vector": vector}.items():
-            h5[f"joint_action/{name}"] = values
+            h5[f"joint_action/{name}"] = values.squeeze(1) if "gripper" in name else values
         for name, values in poses.items():
-            h5[f"endpose/{name}"] = values
+            h5[f"endpose/{name}"] = values.squeeze(1) if "gripper" in name else values
         h5["pointcloud"] = np.zeros((steps, 0))
         for camera, images in cameras.items():
             h5[f"observation/{camera}/rgb"] = padded([jpeg_of(image, swapped=True) for image in images])
@@ -229,7 +217,7 @@ def robotwin(folder: Path, rng: np.random.Generator, steps: int) -> Written:
         file=file,
         steps=steps,
         action=vector,
-        state=np.concatenate([values.reshape(steps, -1) for values in poses.values()], axis=1),
+        state=np.concatenate(list(poses.values()), axis=1),
         cameras=cameras,
         extra=frozenset(f"{camera}/intrinsic_cv" for camera in cameras),
         facts={"rate_hz": 250 / 15, "instructions": ("Lift the hammer.", "Beat the block.")},
