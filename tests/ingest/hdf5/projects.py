@@ -139,16 +139,8 @@ def robomind(folder: Path, rng: np.random.Generator, steps: int, robot: str = ""
     width = ROBOMIND_ROBOTS[robot]
     is_success = bool(rng.random() < 0.7)
     outcome = "success_episodes" if is_success else "failure_episodes"
-    file = (
-        folder
-        / "h5_robot"
-        / "10_packplate_2"
-        / outcome
-        / "train"
-        / "0918_104022"
-        / "data"
-        / "trajectory.hdf5"
-    )
+    episode = f"h5_robot/10_packplate_2/{outcome}/train/0918_104022"
+    file = folder / episode / "data" / "trajectory.hdf5"
     file.parent.mkdir(parents=True)
     joints = {
         arm: [numbers(rng, steps, width, dtype="float64") for _ in ends] for arm in ("master", "puppet")
