@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ares.errors import MediaError, SourceError
 from ares.formats import ROSBAG2_METADATA, recording_files, zarr_metadata_files
 from ares.io import FileState, describe_os_error, file_state, is_url, open_file
+from ares.media.readers import sample_images
 
 if TYPE_CHECKING:
     from ares.episode import MediaRef, Record
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _FULL_CHECKSUM_BYTES = 8 * 2**20
 _BLOCK_BYTES = 2**18
 _BLOCKS = 16
+# Images of a folder whose content is compared.
+_SAMPLED_IMAGES = 8
 # Checksums that a process remembers: a shard is shared by thousands of episodes.
 _MAX_CACHED = 100_000
 
@@ -147,7 +150,9 @@ def _stamp_or_empty(uri: str) -> str:
 
 
 def _source_files(uri: str) -> list[str]:
-    """The files of a source: the file itself, those of a rosbag2 recording, or the metadata of a Zarr folder."""
+    """The files of a source: the file itself, those of a rosbag2 recording, some images, or Zarr metadata."""
+    if uri.endswith("/"):
+        return sample_images(uri, _SAMPLED_IMAGES)
     if uri.endswith(".zarr") and Path(uri).is_dir():
         return zarr_metadata_files(uri)
     return recording_files(uri) if uri.endswith(ROSBAG2_METADATA) else [uri]

@@ -11,11 +11,14 @@ from ares.io import describe_os_error
 from ares.media.fingerprint import verify_source
 from ares.media.mcap import read_all_topic_frames, read_topic_frames
 from ares.media.readers import (
+    frame_numbers,
     read_all_video_frames,
     read_column_frames,
     read_column_images,
     read_hdf5_frames,
     read_hdf5_images,
+    read_image_file_frames,
+    read_image_files,
     read_tfrecord_frames,
     read_tfrecord_images,
     read_video_frames,
@@ -90,6 +93,8 @@ def _read_encoded(ref: MediaRef) -> list[bytes]:
         return read_hdf5_images(ref)
     if ref.kind == "parquet":
         return list(read_column_images(ref, range(ref.num_frames)))
+    if ref.kind == "images":
+        return list(read_image_files(ref, range(ref.num_frames)))
     raise _unknown_kind(ref)
 
 
@@ -101,6 +106,8 @@ def _decode_at(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.u
         return _to_rgb(ref, read_topic_frames(ref, seconds))
     last_number = ref.num_frames - 1
     tolerance = min(_ROUNDING_SECONDS, 0.5 / ref.rate_hz)
+    if ref.kind == "images" and (stamped := frame_numbers(ref, seconds, tolerance)) is not None:
+        return _to_rgb(ref, _decode_numbers(ref, stamped))
     numbers = [min(max(int((second + tolerance) * ref.rate_hz), 0), last_number) for second in seconds]
     return _to_rgb(ref, _decode_numbers(ref, numbers))
 
@@ -115,6 +122,8 @@ def _decode_numbers(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[n
         return read_column_frames(ref, numbers)
     if ref.kind == "zarr":
         return read_zarr_frames(ref, numbers)
+    if ref.kind == "images":
+        return read_image_file_frames(ref, numbers)
     raise _unknown_kind(ref)
 
 

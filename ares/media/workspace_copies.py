@@ -17,7 +17,7 @@ from ares.errors import DiskFull, MediaError, SourceError
 from ares.io import copy_file
 from ares.media.frames import all_frames
 from ares.media.mcap import copy_topic_packets, image_seconds
-from ares.media.readers import read_video_frames
+from ares.media.readers import image_file_seconds, read_video_frames
 from ares.media.video import NotCopyable, VideoEncoding, encode_mp4, probe_video, trim_video
 
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ def _encode_camera(camera: Camera, path: Path) -> tuple[MediaRef, str]:
     if seconds is not None:
         with suppress(NotCopyable):
             return _copied_reference(ref, path, copy_topic_packets(ref, path)), camera.codec
+    if ref.kind == "images":
+        seconds = image_file_seconds(ref)
     codec, encoding = _encoding_for(camera)
     written = encode_mp4(_constant_rate_frames(ref), path, ref.rate_hz, encoding, seconds)
     if written != ref.num_frames:

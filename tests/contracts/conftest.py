@@ -16,6 +16,7 @@ from ingest.base import IngestOptions
 from ingest.pipeline import ingest_paths
 from tests.ares.store.conftest import make_annotation, open_database, open_store, store
 from tests.ingest.agibot.conftest import write_agibot
+from tests.ingest.csv_episodes.conftest import write_dataset
 from tests.ingest.mcap.conftest import images, states, write
 from tests.ingest.rosbag.conftest import write_ros1, write_ros2
 from tests.ingest.zarr.conftest import write_zip
@@ -73,6 +74,7 @@ def make_samples(demo_samples: Path, sample_workspace: Workspace) -> dict[str, M
 
     return {
         "agibot": lambda folder: write_agibot(folder / "agibot"),
+        "csv": lambda folder: write_dataset(folder / "drawers"),
         "hdf5": hdf5,
         "lerobot": lerobot,
         "mcap": mcap,

@@ -1,0 +1,170 @@
+"""Cameras of one episode: folders of numbered images below it, and columns of its table that name an image each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.episode import Camera, MediaRef
+from ares.errors import MediaError, SourceError
+from ares.input import check_pixels, check_relative_path, decode_image, parse_image_header, read_input
+from ares.io import FolderEntries, describe_os_error, list_folder
+from ares.media.readers import IMAGE_SUFFIXES, NumberedImages, group_images
+from ingest.csv_episodes.tables import EpisodeTables
+from ingest.media_files import describe_camera
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_HEADER_BYTES = 2**28
+# Stamps of images and steps that lie further apart than this are of two clocks.
+_LARGEST_OFFSET_SECONDS = 60.0
+
+
+def image_folders(folder: Path) -> Iterator[FolderEntries]:
+    """An episode's folder and those at most two levels below it that hold images."""
+    waiting = [(list_folder(folder), 0)]
+    while waiting:
+        entries, depth = waiting.pop()
+        if holds_images(entries):
+            yield entries
+        if depth < 2:
+            below = (
+                name for name in reversed(entries.folders) if name[0] != "." and name not in entries.links
+            )
+            waiting += [(list_folder(entries.path / name), depth + 1) for name in below]
+
+
+def holds_images(entries: FolderEntries) -> bool:
+    """Whether images lie directly in a folder."""
+    return not entries.suffixes.isdisjoint(IMAGE_SUFFIXES)
+
+
+def read_cameras(folder: Path, tables: EpisodeTables, rate_hz: float, digest: Any) -> tuple[Camera, ...]:
+    """The cameras of an episode; of each, three images are read for its size and the content hash.
+
+    Raises SourceError for an image that cannot be read or decoded.
+    """
+    cameras = list(_column_cameras(folder, tables, rate_hz, digest))
+    named = {camera.name for camera in cameras}
+    for entries in () if cameras else image_folders(folder):
+        for prefix, images in group_images(list(entries.files)).items():
+            name = _camera_name(folder, entries.path, prefix)
+            if "depth" in name.lower():
+                tables.warnings[f"camera {name} is depth and is not stored"] = None
+            elif name not in named:
+                named.add(name)
+                cameras.append(_folder_camera(name, entries.path, prefix, images, tables, rate_hz, digest))
+    return tuple(cameras)
+
+
+def _camera_name(folder: Path, images: Path, prefix: str) -> str:
+    """Of "images/front/0001.jpg" it is "front", of "front_0001.jpg" as well."""
+    parts = list(images.relative_to(folder).parts)
+    if len(parts) > 1 and parts[0].lower() in (
+        "images",
+        "image",
+        "imgs",
+        "img",
+        "cameras",
+        "videos",
+        "rgb",
+        "frames",
+    ):
+        parts = parts[1:]
+    label = prefix.strip("_-. ")
+    if label and (
+        not parts or label.lower() not in ("frame", "img", "image", "rgb", "color", parts[-1].lower())
+    ):
+        parts.append(label)
+    return ".".join(parts) or "images"
+
+
+def _folder_camera(
+    name: str,
+    folder: Path,
+    prefix: str,
+    images: NumberedImages,
+    tables: EpisodeTables,
+    rate_hz: float,
+    digest: Any,
+) -> Camera:
+    """A camera whose images are timed by the stamps in their names, else one image for each step."""
+    count, start = len(images.names), 0.0
+    if images.seconds is not None:
+        start = _clock_start(name, images.seconds, tables)
+        span = images.seconds[-1] - images.seconds[0]
+        rate_hz = (count - 1) / span if count > 1 else rate_hz
+    elif count != tables.num_steps:
+        raise SourceError(
+            "camera has no image for each step, and no stamps in its names",
+            f"{folder}: {count} images for {tables.num_steps} steps",
+        )
+    media = MediaRef(
+        kind="images",
+        uri=f"{folder}/",
+        start_seconds=start,
+        stop_seconds=start + count / rate_hz,
+        num_frames=count,
+        rate_hz=rate_hz,
+        key=prefix,
+    )
+    return _describe(name, media, folder, images.names, digest)
+
+
+def _clock_start(name: str, seconds: tuple[float, ...], tables: EpisodeTables) -> float:
+    """Start of the episode on the clock of the images' names."""
+    stamps = tables.main.stamps
+    if stamps is not None and abs(float(stamps[0]) - seconds[0]) <= _LARGEST_OFFSET_SECONDS:
+        return float(stamps[0])
+    tables.warnings[
+        f"images of camera {name} have a clock of their own: the first one starts the episode"
+    ] = None
+    return seconds[0]
+
+
+def _column_cameras(folder: Path, tables: EpisodeTables, rate_hz: float, digest: Any) -> Iterator[Camera]:
+    table, count = tables.main, tables.num_steps
+    for column in table.table.names:
+        names = table.table.texts(column)
+        if not names or not names[0].lower().endswith(IMAGE_SUFFIXES):
+            continue
+        if not all(name.lower().endswith(IMAGE_SUFFIXES) for name in names):
+            tables.warnings[f"camera {column} is left out: a row names no image"] = None
+            continue
+        media = MediaRef(
+            kind="images",
+            uri=str(table.path),
+            start_seconds=0.0,
+            stop_seconds=count / rate_hz,
+            num_frames=count,
+            rate_hz=rate_hz,
+            key=column,
+        )
+        yield _describe(column, media, table.path.parent, tuple(names), digest)
+
+
+def _describe(name: str, media: MediaRef, folder: Path, names: tuple[str, ...], digest: Any) -> Camera:
+    """The camera, by the header of its first image; the first is decoded, and three are part of the content hash."""
+    data = [_read_image(folder, names[number]) for number in (0, len(names) // 2, len(names) - 1)]
+    for image in data:
+        digest.update(image)
+    info = parse_image_header(data[0])
+    where = f"{folder / names[0]}"
+    if info is None:
+        raise SourceError("image is neither JPEG nor PNG", where)
+    check_pixels(info.width, info.height, where)
+    try:
+        decode_image(data[0], where)
+    except MediaError as error:
+        raise SourceError(error.reason, error.detail) from None
+    return describe_camera(name, info, media)
+
+
+def _read_image(folder: Path, name: str) -> bytes:
+    path = folder / check_relative_path(name, str(folder))
+    try:
+        return read_input(str(path), _HEADER_BYTES)
+    except OSError as error:
+        raise SourceError("image cannot be read", f"{path}: {describe_os_error(error)}") from None
