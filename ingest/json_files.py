@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ares.errors import SourceError
+from ares.input import read_input
 from ares.io import describe_os_error
 
 
 def read_json_object(path: Path, parse: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
     """The object in a JSON file. Raises SourceError when the file cannot be read or holds no JSON object."""
     try:
-        document = parse(path.read_bytes())
+        document = parse(read_input(str(path)))
     except OSError as error:
         raise SourceError(f"{path.name} cannot be read", f"{path}: {describe_os_error(error)}") from None
     except (ValueError, RecursionError) as error:

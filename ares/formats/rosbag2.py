@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ares.errors import SourceError
+from ares.input import read_yaml
 from ares.io import describe_os_error, parse_path
 
 ROSBAG2_METADATA = "metadata.yaml"
@@ -26,14 +27,10 @@ def recording_files(uri: str) -> list[str]:
 
 
 def _listed_files(path: Path) -> list[str]:
-    import yaml
-
     try:
-        document = yaml.safe_load(path.read_text())
+        document = read_yaml(str(path))
     except OSError as error:
         raise SourceError("metadata.yaml cannot be read", f"{path}: {describe_os_error(error)}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SourceError("metadata.yaml is not YAML", f"{path}: {error}") from None
     bag = document.get("rosbag2_bagfile_information") if isinstance(document, dict) else None
     names = bag.get("relative_file_paths") if isinstance(bag, dict) else None
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):

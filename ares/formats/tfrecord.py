@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ares.errors import SourceError
-from ares.io import describe_os_error, open_file
+from ares.input import input_budgets, open_input
+from ares.io import describe_os_error
 
 # Length of the payload (uint64) with its checksum (uint32) before the payload, a checksum of the payload behind it.
 HEADER_BYTES = 12
@@ -64,7 +65,7 @@ def find_records(path: str) -> Iterator[RecordSpan | SourceError]:
 
 def _open(path: str) -> Any:
     try:
-        return open_file(path, long_reads=True)
+        return open_input(path, long_reads=True)
     except FileNotFoundError:
         raise SourceError("file is missing", path) from None
     except OSError as error:
@@ -100,6 +101,8 @@ def read_record(path: str, span: RecordSpan) -> tuple[bytes, str]:
     """
     import google_crc32c
 
+    if span.size > input_budgets().array_bytes:
+        raise SourceError("record is larger than allowed", f"{_describe(path, span)}: {span.size} bytes")
     with _open(path) as file:
         file.seek(span.offset - HEADER_BYTES)
         header, payload, footer = file.read(HEADER_BYTES), file.read(span.size), file.read(FOOTER_BYTES)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Collection
 from pathlib import Path
 
+from ares.errors import SourceError
+from ares.input import open_zip
 from ares.io import is_url, walk_folders
 
 ZIP_SUFFIX = ".zarr.zip"
@@ -22,12 +23,12 @@ def is_zarr_zip(path: Path) -> bool:
     """Whether a file is a zipped Zarr store: by its name, or by the group at the root of another zip file."""
     if path.name.lower().endswith(ZIP_SUFFIX):
         return True
-    if path.suffix.lower() != ".zip" or is_url(str(path)) or not zipfile.is_zipfile(path):
+    if path.suffix.lower() != ".zip" or is_url(str(path)):
         return False
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_zip(str(path)) as archive:
             return is_zarr_folder(archive.namelist())
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+    except (SourceError, OSError):
         return False
 
 

@@ -8,6 +8,7 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.input.archives import (
+        decompress_lz4,
         decompress_zlib,
         decompress_zstd,
         open_zip,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         check_relative_path,
         open_input,
         read_input,
+        read_lines,
         reading_dataset,
     )
     from ares.input.hdf5_file import (
@@ -48,6 +50,7 @@ __all__ = [
     "check_relative_path",
     "connect_sqlite",
     "decode_image",
+    "decompress_lz4",
     "decompress_zlib",
     "decompress_zstd",
     "has_own_storage",
@@ -66,6 +69,7 @@ __all__ = [
     "parse_yaml",
     "read_input",
     "read_json",
+    "read_lines",
     "read_npz",
     "read_yaml",
     "read_zip_entry",

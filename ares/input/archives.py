@@ -103,7 +103,7 @@ def parse_npy(data: bytes, where: str) -> NDArray[Any]:
         version = npy.read_magic(file)
         read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, is_fortran, dtype = read_header(file)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, EOFError) as error:
+    except Exception as error:  # numpy parses the header as Python source, and raises what its tokenizer does
         raise SourceError("array is no .npy data", f"{where}: {' '.join(str(error).split())[:200]}") from None
     if dtype.hasobject:
         raise SourceError("array is stored by pickle, which can run code", where)
@@ -151,15 +151,33 @@ def decompress_zstd(data: bytes, where: str, max_bytes: int = 0) -> bytes:
             raise SourceError("compressed data is larger than allowed", f"{where}: {size} of {limit} bytes")
         if size >= 0:
             return zstandard.ZstdDecompressor().decompress(data, max_output_size=limit)
-        plain = zstandard.ZstdDecompressor().decompressobj(read_across_frames=False)
+        decoder = zstandard.ZstdDecompressor().decompressobj(read_across_frames=False)
         parts, total = [], 0
         for start in range(0, len(data), 2**16):
-            parts.append(plain.decompress(data[start : start + 2**16]))
+            parts.append(decoder.decompress(data[start : start + 2**16]))
             total += len(parts[-1])
             if total > limit:
                 raise SourceError(
                     "compressed data is larger than allowed", f"{where}: more than {limit} bytes"
                 )
+        if not decoder.eof:
+            raise SourceError("compressed data is damaged", f"{where}: it ends early")
         return b"".join(parts)
     except (zstandard.ZstdError, MemoryError) as error:
         raise SourceError("compressed data is damaged", f"{where}: {error}") from None
+
+
+def decompress_lz4(data: bytes, where: str, max_bytes: int) -> bytes:
+    """The plain bytes of an lz4 frame, at most `max_bytes`. Raises SourceError."""
+    import lz4.frame  # type: ignore[import-untyped]
+
+    decoder = lz4.frame.LZ4FrameDecompressor()
+    try:
+        plain: bytes = decoder.decompress(data, max_bytes + 1)
+    except (RuntimeError, MemoryError, EOFError, ValueError) as error:
+        raise SourceError("compressed data is damaged", f"{where}: {error}") from None
+    if len(plain) > max_bytes:
+        raise SourceError("compressed data is larger than allowed", f"{where}: more than {max_bytes} bytes")
+    if not decoder.eof:
+        raise SourceError("compressed data is damaged", f"{where}: it ends early")
+    return plain

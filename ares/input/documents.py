@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from ares.errors import SourceError
@@ -93,6 +92,3 @@ def _expanded_nodes(node: Any, counts: dict[int, int], depth: int, where: str) -
 def _check_size(text: bytes | str, limit: int, where: str) -> None:
     if len(text) > limit:
         raise SourceError("document is larger than allowed", f"{where}: {len(text)} of at most {limit} bytes")
-
-
-JsonParser = Callable[[bytes], Any]

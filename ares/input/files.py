@@ -66,6 +66,20 @@ def read_input(path: str, max_bytes: int = 0) -> bytes:
     return data
 
 
+def read_lines(path: str) -> Iterator[bytes]:
+    """Yield the lines of a file of a dataset; a line beyond the budget is cut, so that it cannot be parsed.
+
+    Raises as `open_input`.
+    """
+    limit = input_budgets().line_bytes
+    with open_input(path) as file:
+        while line := file.readline(limit):
+            rest = line
+            while len(rest) == limit and not rest.endswith(b"\n"):
+                rest = file.readline(limit)
+            yield line
+
+
 def check_input_file(path: str) -> None:
     """Check that a path may be opened; costs two system calls.
 

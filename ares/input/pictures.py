@@ -117,6 +117,8 @@ def _pillow_size(data: bytes, where: str) -> tuple[int, int]:
             warnings.simplefilter("ignore")  # Pillow's own limit of pixels is a warning
             with Image.open(io.BytesIO(data)) as image:
                 return image.size
+    except Image.DecompressionBombError as error:
+        raise SourceError("picture has more pixels than allowed", f"{where}: {error}") from None
     except Exception as error:  # plug-ins of Pillow raise almost anything for damaged data
         raise SourceError("image cannot be decoded", f"{where}: {type(error).__name__}") from None
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ares.errors import MediaError, SourceError
 from ares.formats import ROSBAG2_METADATA, recording_files, zarr_metadata_files
-from ares.io import FileState, describe_os_error, file_state, is_url, open_file
+from ares.input import open_input
+from ares.io import FileState, describe_os_error, file_state, is_url
 from ares.media.readers import sample_images
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def fingerprint_blocks(path: str, state: FileState) -> Iterator[bytes]:
     import google_crc32c
 
     crc = 0
-    with open_file(path, long_reads=True) as file:
+    with open_input(path, long_reads=True) as file:
         for start, size in _block_ranges(state.size):
             file.seek(start)
             block = file.read(size)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ares.episode import Camera, Record, Role
-from ares.input import open_hdf5
+from ares.input import open_hdf5, read_input
 from ares.io import parse_path
 from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
 from ingest.hdf5.reader import HDF5EpisodeReader, find_datasets, parse_json_object, small_values
@@ -88,7 +88,7 @@ def _read_metadata(folder: Path, reader: HDF5EpisodeReader) -> dict[str, Any]:
     if path is None:
         reader.warnings.append("metadata_*.json is missing")
         return {}
-    document = parse_json_object(path.read_bytes().decode("utf-8", "replace"))
+    document = parse_json_object(read_input(str(path)).decode("utf-8", "replace"))
     if document is None:
         reader.warnings.append("metadata_*.json is no JSON object")
     return document or {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from ares.input import (
     has_own_storage,
     open_hdf5_object,
     parse_image_header,
+    parse_json,
     require_own_storage,
     translate_hdf5_errors,
 )
@@ -99,8 +99,8 @@ def to_plain_value(value: Any) -> Any:
 def parse_json_object(text: object) -> dict[str, Any] | None:
     """Parse text as a JSON object; None when it is not one."""
     try:
-        parsed = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
+        parsed = parse_json(text, "attribute") if isinstance(text, str) else None
+    except (ValueError, SourceError):
         return None
     return to_plain_value(parsed) if isinstance(parsed, dict) else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ares.errors import SourceError
+from ares.input import parse_json
 from ingest.json_files import read_json_object
 
 Kind = Literal["image", "text", "number", "other"]
@@ -131,7 +131,7 @@ def _current_form(node: Mapping[str, Any]) -> Mapping[str, Any]:
     if "type" not in node or "content" not in node:
         return node
     name, content = str(node["type"]), node["content"]
-    content = json.loads(content) if isinstance(content, str) else content or {}
+    content = parse_json(content, "features.json") if isinstance(content, str) else content or {}
     converted: dict[str, Any] = {"pythonClassName": name}
     kind = name.rpartition(".")[2]
     if kind == "FeaturesDict":

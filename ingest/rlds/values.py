@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Json
+from ares.errors import SourceError
+from ares.input import decompress_zlib, input_budgets
 from ingest.rlds.features import Feature
 
 if TYPE_CHECKING:
@@ -80,9 +81,11 @@ def _decode_bytes(value: bytes, feature: Feature) -> NDArray[Any] | None:
     import numpy as np
 
     try:
-        raw = zlib.decompress(value) if feature.encoding == "zlib" else value
-        return np.frombuffer(raw, np.dtype(feature.dtype))
-    except (zlib.error, ValueError, TypeError):
+        dtype = np.dtype(feature.dtype)
+        max_bytes = min((feature.size or 2**62) * dtype.itemsize, input_budgets().array_bytes)
+        raw = decompress_zlib(value, max_bytes, feature.key) if feature.encoding == "zlib" else value
+        return np.frombuffer(raw, dtype)
+    except (SourceError, ValueError, TypeError):
         return None
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ares.episode import Json, Record
+from ares.errors import SourceError
 from ares.formats import ROSBAG2_METADATA
+from ares.input import read_yaml
 from ares.io import is_url, parse_path
 from ingest.mcap import load_recording
 
@@ -37,15 +39,13 @@ def _distribution(uri: str) -> dict[str, Json]:
 
 def _bag_information(uri: str) -> dict[str, Any]:
     """What rosbag2 states of a recording; empty where there is no metadata.yaml, or none that can be read."""
-    import yaml
-
     path = parse_path(uri)
     metadata = path if path.name == ROSBAG2_METADATA else path.parent / ROSBAG2_METADATA
     if is_url(uri) or not Path(metadata).is_file():
         return {}
     try:
-        document = yaml.safe_load(metadata.read_text())
-    except (OSError, ValueError, yaml.YAMLError):
+        document = read_yaml(str(metadata))
+    except (OSError, SourceError):
         return {}
     information = document.get("rosbag2_bagfile_information") if isinstance(document, dict) else None
     return information if isinstance(information, dict) else {}

@@ -8,11 +8,11 @@ import json
 import posixpath
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 from ares.episode import Json
 from ares.errors import SourceError
-from ares.io import describe_os_error, open_file, parse_path
+from ares.input import read_json, read_lines
+from ares.io import describe_os_error
 from ingest.json_files import parse_json_lines
 from ingest.video.columns import VideoRow, WrongRowError, has_camera_rows, names_a_video, parse_row
 
@@ -52,7 +52,7 @@ def read_sidecar(path: str) -> tuple[VideoRow | None, dict[str, Json]]:
     Raises SourceError for a file that is not JSON.
     """
     try:
-        document = json.loads(parse_path(path).read_bytes(), parse_constant=_reject_constant)
+        document = read_json(path, parse_constant=_reject_constant)
     except OSError as error:
         raise SourceError(
             "JSON file of a video cannot be read", f"{path}: {describe_os_error(error)}"
@@ -82,28 +82,25 @@ def _first_row(path: Path) -> Mapping[str, Json]:
 
 
 def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
-    with _open_table(path) as file:
-        yield from parse_json_lines(
-            file, path, functools.partial(json.loads, parse_constant=_reject_constant)
-        )
+    parse = functools.partial(json.loads, parse_constant=_reject_constant)
+    yield from parse_json_lines(_table_lines(path), path, parse)
 
 
 def _read_separated(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
     csv.field_size_limit(_MAX_CELL_CHARS)
-    with _open_table(path) as file:
-        # Spreadsheets write a byte order mark; a byte that is not UTF-8 is replaced.
-        texts = (line.decode("utf-8", "replace").replace("\0", "") for line in file)
-        header = next(texts, "").removeprefix("\ufeff")
-        delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=header.count)
-        names = next(csv.reader([header], delimiter=delimiter), [])
-        reader = csv.reader(texts, delimiter=delimiter)
-        try:
-            for values in reader:
-                if any(value.strip() for value in values):
-                    number = reader.line_num + 1
-                    yield number, _build_row(names, values, f"{path}, line {number}")
-        except csv.Error as error:
-            yield reader.line_num + 1, SourceError("rest of the table cannot be read", f"{path}: {error}")
+    # Spreadsheets write a byte order mark; a byte that is not UTF-8 is replaced.
+    texts = (line.decode("utf-8", "replace").replace("\0", "") for line in _table_lines(path))
+    header = next(texts, "").removeprefix("\ufeff")
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=header.count)
+    names = next(csv.reader([header], delimiter=delimiter), [])
+    reader = csv.reader(texts, delimiter=delimiter)
+    try:
+        for values in reader:
+            if any(value.strip() for value in values):
+                number = reader.line_num + 1
+                yield number, _build_row(names, values, f"{path}, line {number}")
+    except csv.Error as error:
+        yield reader.line_num + 1, SourceError("rest of the table cannot be read", f"{path}: {error}")
 
 
 def _build_row(names: list[str], values: list[str], location: str) -> dict[str, Json] | SourceError:
@@ -114,9 +111,9 @@ def _build_row(names: list[str], values: list[str], location: str) -> dict[str, 
     return dict(zip(names, (value.strip() for value in values), strict=False))
 
 
-def _open_table(path: Path) -> BinaryIO:
+def _table_lines(path: Path) -> Iterator[bytes]:
     try:
-        return open_file(str(path))
+        yield from read_lines(str(path))
     except OSError as error:
         raise SourceError(f"{path.name} cannot be read", f"{path}: {describe_os_error(error)}") from None
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import SourceError
-from ares.io import describe_os_error, open_file
+from ares.input import decompress_lz4, decompress_zstd, input_budgets, open_input
+from ares.io import describe_os_error
 from ares.media.mcap.ros_types import make_ros1_decoder
 
 if TYPE_CHECKING:
     import numpy as np
-    from mcap.records import Channel, McapRecord, Message, Schema
+    from mcap.records import Channel, Chunk, McapRecord, Message, Schema
     from numpy.typing import NDArray
 
 TRUNCATED_WARNING = "file is truncated; the messages before the cut were read"
@@ -122,7 +124,7 @@ def _record_groups(
 def open_mcap(path: str) -> Any:
     """Open a file for reading bytes. Raises SourceError when it is missing or cannot be read."""
     try:
-        return open_file(path)
+        return open_input(path)
     except FileNotFoundError:
         raise SourceError("file is missing", path) from None
     except OSError as error:
@@ -141,7 +143,7 @@ def _parse_record(opcode: int, body: bytes) -> list[McapRecord]:
     stream = ReadDataStream(io.BytesIO(body))
     try:
         if opcode == Opcode.CHUNK:
-            return breakup_chunk(Chunk.read(stream), validate_crc=True)
+            return breakup_chunk(_unpack_chunk(Chunk.read(stream)), validate_crc=True)
         if opcode == Opcode.MESSAGE:
             return [Message.read(stream, len(body))]
         if opcode == Opcode.METADATA:
@@ -151,6 +153,20 @@ def _parse_record(opcode: int, body: bytes) -> list[McapRecord]:
         McapError, ZstdError, struct.error, ValueError, RuntimeError, MemoryError, OverflowError,
     ) as error:  # fmt: skip
         raise SourceError("chunk is damaged", str(error)) from None
+
+
+def _unpack_chunk(chunk: Chunk) -> Chunk:
+    """A chunk without compression: the library would unpack more bytes than it declares. Raises SourceError."""
+    limit = input_budgets().array_bytes
+    if chunk.uncompressed_size > limit:
+        raise SourceError("chunk is too large", f"{chunk.uncompressed_size} of {limit} bytes")
+    if chunk.compression == "zstd":
+        data = decompress_zstd(chunk.data, "chunk", chunk.uncompressed_size)
+    elif chunk.compression == "lz4":
+        data = decompress_lz4(chunk.data, "chunk", chunk.uncompressed_size)
+    else:
+        return chunk
+    return replace(chunk, compression="", data=data)
 
 
 class MessageDecoders:

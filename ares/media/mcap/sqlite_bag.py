@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
-from urllib.parse import quote
 
 from ares.errors import SourceError
+from ares.input import connect_sqlite, decompress_zstd
 from ares.io import is_url
 from ares.media.mcap.container import DAMAGED_WARNING, TRUNCATED_WARNING, McapMessage, open_mcap
 from ares.media.mcap.ros_types import ros2_definition
@@ -58,8 +58,7 @@ class SqliteBag:
         if start != _SIGNATURE:
             reason = "file is not an SQLite file" if start else "file is empty"
             raise SourceError(reason, f"{path}: begins with {start!r}")
-        self._connection = sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)
-        self._connection.execute("PRAGMA trusted_schema = OFF")
+        self._connection = connect_sqlite(path)
 
     def __enter__(self) -> Self:
         return self
@@ -127,14 +126,7 @@ def _unpack(data: bytes) -> bytes:
     """The bytes of a message; rosbag2's compression mode "message" packs each. Raises SourceError."""
     if not isinstance(data, bytes) or not data.startswith(_ZSTD_MAGIC):
         return data
-    import zstandard
-
-    try:
-        if zstandard.frame_content_size(data) > _MAX_MESSAGE_BYTES:
-            raise SourceError("message is too large", f"more than {_MAX_MESSAGE_BYTES} bytes")
-        return zstandard.ZstdDecompressor().decompress(data, max_output_size=_MAX_MESSAGE_BYTES)
-    except zstandard.ZstdError as error:
-        raise SourceError("message is damaged", str(error)) from None
+    return decompress_zstd(data, "message", _MAX_MESSAGE_BYTES)
 
 
 def _write_ahead_bytes(path: str) -> int:

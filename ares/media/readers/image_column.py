@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
-from ares.errors import MediaError
+from ares.errors import MediaError, SourceError
 from ares.formats import INFO_PATH
-from ares.input import decode_image
-from ares.io import file_state, is_url, open_file, parse_path
+from ares.input import check_relative_path, decode_image, open_parquet, read_input
+from ares.io import file_state, parse_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 8
 _BUFFER_BYTES = 2**20
+_MAX_IMAGE_BYTES = 2**28
 
 
 def read_column_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
@@ -47,19 +48,23 @@ def read_column_images(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[
     import pyarrow as pa
 
     try:
-        with open_file(ref.uri, long_reads=True) as source:
-            yield from _read_rows(ref, source, frame_numbers)
+        yield from _read_rows(ref, frame_numbers)
     except FileNotFoundError:
         raise MediaError("file is missing", ref.uri) from None
     except (pa.ArrowException, OSError) as error:
         raise MediaError("data file cannot be read", f"{ref.uri}: {error}") from None
 
 
-def _read_rows(ref: MediaRef, source: Any, frame_numbers: Sequence[int]) -> Iterator[bytes]:
-    import pyarrow.parquet as pq
-
+def _read_rows(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[bytes]:
     metadata, group_starts = _read_footer(ref.uri, file_state(ref.uri))
-    file = pq.ParquetFile(source, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+    options = {"metadata": metadata, "pre_buffer": False, "buffer_size": _BUFFER_BYTES}
+    with open_parquet(ref.uri, long_reads=True, **options) as file:
+        yield from _read_images(ref, file, group_starts, frame_numbers)
+
+
+def _read_images(
+    ref: MediaRef, file: Any, group_starts: Sequence[int], frame_numbers: Sequence[int]
+) -> Iterator[bytes]:
     if ref.key not in file.schema_arrow.names:
         raise MediaError("data file has no such images", f"{ref.key!r} in {ref.uri}")
     first_row = round(ref.start_seconds * ref.rate_hz)
@@ -98,11 +103,13 @@ def _image_bytes(ref: MediaRef, value: Any) -> bytes:
 
 def _read_image_file(uri: str, path: str) -> bytes:
     """An image file by its path relative to the dataset or to the data file."""
-    if path.startswith("/") or is_url(path) or ".." in path.split("/") or "\0" in path:
-        raise MediaError("image leads out of the dataset", f"{uri}: {path!r}")
+    try:
+        check_relative_path(path, uri)
+    except SourceError as error:
+        raise MediaError("image leads out of the dataset", error.detail) from None
     for folder in parse_path(uri).parents:
         if (folder / path).is_file():
-            return (folder / path).read_bytes()
+            return read_input(str(folder / path), _MAX_IMAGE_BYTES)
         if (folder / INFO_PATH).is_file():
             break
     raise MediaError("image file is missing", f"{path!r} of {uri}")
@@ -111,9 +118,7 @@ def _read_image_file(uri: str, path: str) -> bytes:
 @functools.lru_cache(maxsize=8)  # the footer of a file with thousands of row groups takes 20 MB
 def _read_footer(uri: str, state: FileState) -> tuple[Any, tuple[int, ...]]:
     """The metadata of a file, and the first row of each row group followed by the number of rows."""
-    import pyarrow.parquet as pq
-
-    with open_file(uri) as source:
-        metadata = pq.read_metadata(source)
+    with open_parquet(uri) as file:
+        metadata = file.metadata
     group_sizes = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
     return metadata, (0, *accumulate(group_sizes))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ares.errors import AresError, SourceError
 from ares.extras import missing_extra, needs_extra
+from ares.input import input_budgets, open_zip, parse_json, read_input, read_zip_entry
 from ares.io import is_url
 
 _ARRAY_FILES = (".zarray", "zarr.json")
@@ -41,7 +41,7 @@ class ZarrStore(NamedTuple):
     def has_array(self, key: str) -> bool:
         """Whether an array has this key, by its metadata alone."""
         with translate_zarr_errors(f"{key!r} of {self.path}"):
-            document = json.loads(self._array_metadata(key))
+            document = parse_json(self._array_metadata(key), key)
             return "shape" in document
 
     def array(self, key: str) -> Any:
@@ -68,7 +68,7 @@ class ZarrStore(NamedTuple):
 
     def _check_codecs(self, key: str, where: str) -> None:
         """Refuse codecs that run code of the file, and name the extra of those that are not installed."""
-        codecs = set(_codec_names(json.loads(self._array_metadata(key))))
+        codecs = set(_codec_names(parse_json(self._array_metadata(key), key)))
         if any("pickle" in codec for codec in codecs):
             raise SourceError("array is stored by pickle, which can run code", where)
         if any(_JPEGXL in codec for codec in codecs) and find_spec("imagecodecs") is None:
@@ -78,9 +78,9 @@ class ZarrStore(NamedTuple):
         for name in _ARRAY_FILES:
             if self.archive is None:
                 if (path := Path(self.path, key, name)).is_file():
-                    return path.read_bytes()
+                    return read_input(str(path))
             elif f"{key}/{name}" in self.archive.NameToInfo:
-                return self.archive.read(f"{key}/{name}")
+                return read_zip_entry(self.archive, f"{key}/{name}", input_budgets().text_bytes)
         return b"{}"
 
 
@@ -112,20 +112,17 @@ def open_zarr(path: str) -> Iterator[ZarrStore]:
     if not Path(path).exists():
         raise SourceError("file is missing", path)
     _register_jpegxl()
-    with translate_zarr_errors(path):
-        archive = zipfile.ZipFile(path) if Path(path).is_file() else None
-        files: Any = (
-            zarr.storage.ZipStore(path, mode="r")
-            if archive
-            else zarr.storage.LocalStore(path, read_only=True)
-        )
-        root = zarr.open_group(files, mode="r")
-    try:
+    with ExitStack() as stack:
+        with translate_zarr_errors(path):
+            archive = stack.enter_context(open_zip(path)) if Path(path).is_file() else None
+            files: Any = (
+                zarr.storage.ZipStore(path, mode="r")
+                if archive
+                else zarr.storage.LocalStore(path, read_only=True)
+            )
+            stack.callback(files.close)
+            root = zarr.open_group(files, mode="r")
         yield ZarrStore(path, root, archive)
-    finally:
-        files.close()
-        if archive:
-            archive.close()
 
 
 def _codec_names(value: Any) -> Iterator[str]:
