@@ -1,0 +1,294 @@
+"""Hostile files cost one clear error within their budgets: bombs, lies about sizes, and links to other files."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from ares.errors import AresError, MediaError, SourceError
+from ares.input import (
+    InputBudgets,
+    check_parquet_read,
+    check_relative_path,
+    connect_sqlite,
+    decode_image,
+    decompress_lz4,
+    decompress_zlib,
+    decompress_zstd,
+    limited_memory,
+    open_hdf5,
+    open_hdf5_object,
+    open_input,
+    open_parquet,
+    open_video,
+    open_zip,
+    parse_json,
+    parse_npy,
+    parse_path_template,
+    parse_yaml,
+    read_input,
+    read_lines,
+    read_npz,
+    reading_dataset,
+    require_own_storage,
+)
+
+
+@pytest.fixture
+def budgets(monkeypatch: pytest.MonkeyPatch) -> InputBudgets:
+    """Small budgets, in every module that reads them."""
+    small = InputBudgets(
+        pixels=10_000,
+        array_bytes=100_000,
+        elements=10_000,
+        text_bytes=10_000,
+        line_bytes=100,
+        ratio_free_bytes=1000,
+    )
+    for module in ("files", "documents", "archives", "pictures", "tables", "hdf5_file"):
+        monkeypatch.setattr(f"ares.input.{module}.input_budgets", lambda: small)
+    return small
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that declares a size and holds no pixels."""
+    chunk = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    data = struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    return (
+        b"\x89PNG\r\n\x1a\n" + data + struct.pack(">I", 0) + b"IEND" + struct.pack(">I", zlib.crc32(b"IEND"))
+    )
+
+
+def test_pixels_are_limited_by_the_header_of_any_kind_of_image() -> None:
+    bitmap = (
+        b"BM"
+        + struct.pack("<IHHI", 54, 0, 0, 54)
+        + struct.pack("<IiiHHIIiiII", 40, 50_000, 50_000, 1, 24, 0, 0, 0, 0, 0, 0)
+    )
+    for image in (png_header(50_000, 50_000), bitmap):
+        with pytest.raises(MediaError, match="more pixels than allowed"):
+            decode_image(image, "here")
+    for image in (b"", b"GIF89a", b"\xff\xd8\xff", png_header(10, 10), os.urandom(1000)):
+        with pytest.raises(MediaError, match="image cannot be decoded"):
+            decode_image(image, "here")
+
+
+def test_zip_bombs_and_lying_arrays_are_refused(tmp_path: Path, budgets: InputBudgets) -> None:
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", bytes(1_000_000))
+    with (
+        pytest.raises(SourceError, match="entry of the zip archive is too large"),
+        open_zip(str(tmp_path / "bomb.zip")),
+    ):
+        pass
+    np.savez(tmp_path / "good.npz", a=np.arange(6).reshape(2, 3), empty=np.zeros((0, 3)))
+    arrays = read_npz(str(tmp_path / "good.npz"))
+    assert arrays["a"].tolist() == [[0, 1, 2], [3, 4, 5]] and arrays["empty"].shape == (0, 3)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+    with pytest.raises(SourceError, match="does not have the size that it declares"):
+        parse_npy(header.getvalue() + bytes(16), "here")
+    pickled = io.BytesIO()
+    np.save(pickled, np.array([{}], object), allow_pickle=True)
+    with pytest.raises(SourceError, match="pickle"):
+        parse_npy(pickled.getvalue(), "here")
+    with pytest.raises(SourceError, match=r"no \.npy data"):
+        parse_npy(b"\x93NUMPY\x01\x00\x10\x00" + b"(" * 16, "here")
+
+
+def test_compressed_bytes_stop_at_their_limit() -> None:
+    import lz4.frame  # type: ignore[import-untyped]
+
+    plain = bytes(10_000_000)
+    streamed = zstandard.ZstdCompressor(write_content_size=False).compress(plain)
+    for unpack, data in (
+        (decompress_zlib, zlib.compress(plain)),
+        (lambda data, limit, where: decompress_zstd(data, where, limit), zstandard.compress(plain)),
+        (lambda data, limit, where: decompress_zstd(data, where, limit), streamed),
+        (lambda data, limit, where: decompress_lz4(data, where, limit), lz4.frame.compress(plain)),
+    ):
+        assert unpack(data, len(plain), "here") == plain
+        with pytest.raises(SourceError, match="larger than allowed"):
+            unpack(data, 1000, "here")
+        with pytest.raises(SourceError, match="damaged"):
+            unpack(data[:-5], len(plain), "here")
+
+
+def test_documents_are_limited_in_size_depth_and_aliases(tmp_path: Path, budgets: InputBudgets) -> None:
+    with pytest.raises(SourceError, match="nested too deeply"):
+        parse_json("[" * 9_000, "here")
+    with pytest.raises(SourceError, match="larger than allowed"):
+        parse_json(" " * 20_000 + "1", "here")
+    laughs = "a0: &a0 [lol]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+    )
+    for text in (laughs, "&a [*a]"):
+        with pytest.raises(SourceError, match="aliases of the document expand too far"):
+            parse_yaml(text, "here")
+    with pytest.raises(SourceError, match=r"nested too deeply|not YAML"):
+        parse_yaml("[" * 3000, "here")
+    with pytest.raises(SourceError, match="not YAML"):
+        parse_yaml("!!python/object/apply:os.system [ls]", "here")
+    assert (
+        parse_yaml("a: &x [1, 2]\nb: *x\n", "here") == {"a": [1, 2], "b": [1, 2]}
+        and parse_yaml("", "here") is None
+    )
+    (tmp_path / "lines").write_bytes(b"1\n" + b"9" * 1000 + b"\n3")
+    assert [len(line) for line in read_lines(str(tmp_path / "lines"))] == [2, 100, 1]
+    with pytest.raises(SourceError, match="larger than allowed"):
+        read_input(str(_large(tmp_path)))
+
+
+def _large(folder: Path) -> Path:
+    path = folder / "large"
+    path.write_bytes(bytes(10_001))
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{a.__class__}", "{a[0]}", "{a!r}", "{video_key:>999999999}", "{x:0999d}", "../{a}", "/etc/{a}", "{a}/../../b",
+     "{", "}",
+     "{}", "{0}", "file:///etc/{a}", "a\0b", "", 5, None, "~/x", "a" * 2000],
+)  # fmt: skip
+def test_path_templates_outside_the_whitelist_are_refused(text: object) -> None:
+    with pytest.raises(SourceError):
+        parse_path_template(text, "info.json")
+
+
+def test_path_templates_fill_numbers_and_texts_and_stay_inside() -> None:
+    template = parse_path_template("v/{chunk:03d}/{key}/file-{n:06d}_{n}.mp4", "info.json")
+    assert template.names == ("chunk", "key", "n", "n")
+    assert template.fill(chunk=7, key="observation.images.top", n=1234567) == (
+        "v/007/observation.images.top/file-1234567_1234567.mp4"
+    )
+    with pytest.raises(SourceError, match="leads out"):
+        template.fill(chunk=7, key="../../..", n=1)
+    with pytest.raises(SourceError, match="unknown placeholder"):
+        template.fill(chunk=7, n=1)
+    for path in ("", "..", "a/../../b", "/a", "http://a/b", "a\\..\\b"):
+        with pytest.raises(SourceError, match="leads out of the dataset"):
+            check_relative_path(path, "here")
+
+
+def test_links_do_not_lead_out_of_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "secret" / "passwords"
+    secret.parent.mkdir()
+    secret.write_text("root")
+    dataset = tmp_path / "data"
+    (dataset / "inside").mkdir(parents=True)
+    (dataset / "inside" / "a").write_text("fine")
+    (dataset / "near").symlink_to(dataset / "inside" / "a")
+    (dataset / "far").symlink_to(secret)
+    (dataset / "folder").symlink_to(secret.parent)
+    with reading_dataset(str(dataset)):
+        assert read_input(str(dataset / "near")) == b"fine"
+        for path in ("far", "folder/passwords"):
+            with pytest.raises(SourceError, match="a link leads out of the dataset"):
+                read_input(str(dataset / path))
+        with pytest.raises(SourceError, match="leads out of the dataset"):
+            open_input("http://localhost/x")
+    (tmp_path / "alias").symlink_to(dataset)
+    with reading_dataset(str(tmp_path / "alias")):
+        assert read_input(str(tmp_path / "alias" / "near")) == b"fine"
+    monkeypatch.setattr("ares.input.files.input_budgets", lambda: InputBudgets(follow_links=True))
+    with reading_dataset(str(dataset)):
+        assert read_input(str(dataset / "far")) == b"root"
+
+
+def test_links_of_a_hugging_face_cache_stay_readable(tmp_path: Path) -> None:
+    cache = tmp_path / "hub" / "datasets--lab--set"
+    snapshot = cache / "snapshots" / "abc" / "meta"
+    (cache / "blobs").mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    (cache / "blobs" / "f00").write_text("{}")
+    (snapshot / "info.json").symlink_to("../../../blobs/f00")
+    (snapshot / "other").symlink_to(tmp_path / "x")
+    (tmp_path / "x").write_text("x")
+    with reading_dataset(str(snapshot.parent)):
+        assert read_input(str(snapshot / "info.json")) == b"{}"
+        with pytest.raises(SourceError, match="a link leads out"):
+            read_input(str(snapshot / "other"))
+
+
+def test_special_files_are_refused_without_opening_them(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.mp4")
+    for opened in (open_input, open_parquet, open_video, connect_sqlite):
+        with pytest.raises(SourceError, match="not a regular file"):
+            opened(str(tmp_path / "pipe.mp4"))
+        with pytest.raises(SourceError, match="not a regular file"):
+            opened("/dev/zero")
+        with pytest.raises(IsADirectoryError):
+            opened(str(tmp_path))
+
+
+def test_hdf5_values_come_from_the_file_itself(tmp_path: Path, budgets: InputBudgets) -> None:
+    secret = tmp_path / "secret.h5"
+    with h5py.File(secret, "w") as file:
+        file["x"] = [1.0]
+    (tmp_path / "text").write_bytes(b"root:x:0:0" + bytes(90))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["out"] = h5py.ExternalLink(str(secret), "x")
+        file["chain"] = h5py.SoftLink("/out")
+        file.create_dataset("external", (100,), "S1", external=[(str(tmp_path / "text"), 0, 100)])
+        layout = h5py.VirtualLayout((1,), "f8")
+        layout[0] = h5py.VirtualSource(str(secret), "x", (1,))[0]
+        file.create_virtual_dataset("virtual", layout)
+        file.create_dataset("chunk", (10**12,), "f8", chunks=(10**8,))
+        file["good"] = [1.0, 2.0]
+        file["alias"] = h5py.SoftLink("/good")
+    with open_hdf5(str(tmp_path / "a.h5")) as file:
+        for key in ("out", "chain"):
+            with pytest.raises(SourceError, match="another file"):
+                open_hdf5_object(file, key)
+        for key in ("external", "virtual", "chunk"):
+            with pytest.raises(SourceError, match=r"another file|chunk of the dataset is too large"):
+                require_own_storage(open_hdf5_object(file, key))
+        assert require_own_storage(open_hdf5_object(file, "alias"))[:].tolist() == [1.0, 2.0]
+
+
+def test_columns_are_limited_by_the_footer(tmp_path: Path, budgets: InputBudgets) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(
+        pa.table({"constant": np.zeros(1_000_000), "b": np.arange(1_000_000)}), path, row_group_size=10_000
+    )
+    with open_parquet(str(path)) as file:
+        check_parquet_read(file, [0], ["constant"], "here")
+        with pytest.raises(SourceError, match="columns of the data file are larger than allowed"):
+            check_parquet_read(file, range(100), ["constant"], "here")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["#EXTM3U\n#EXTINF:1,\n{secret}\n#EXT-X-ENDLIST\n", "ffconcat version 1.0\nfile {secret}\n"],
+)
+def test_playlists_do_not_open_other_files(tmp_path: Path, demo_samples: Path, text: str) -> None:
+    import av
+
+    video = next((demo_samples / "video").rglob("*.mp4"))
+    (tmp_path / "a.mp4").write_text(text.format(secret=video))
+    with pytest.raises((av.FFmpegError, AresError, ValueError)):
+        open_video(str(tmp_path / "a.mp4"))
+    with open_video(str(video)) as container:
+        assert container.streams.video
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux limits the memory of a process")
+def test_memory_beyond_the_budget_is_an_error_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ares.input.memory.input_budgets", lambda: InputBudgets(memory_bytes=2**28))
+    with pytest.raises(SourceError, match="reading takes more memory than allowed"), limited_memory():
+        np.ones(2**27)
+    with pytest.raises(SourceError, match="reading takes more memory than allowed"), limited_memory():
+        pa.allocate_buffer(2**30)
+    assert np.ones(2**26).nbytes == 2**29
