@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo app test check bench lock clean run-env dev-env app-env
+.PHONY: help demo app test check bench torture lock clean run-env dev-env app-env
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ check: dev-env ## Lint, format, types, and the tests of the house rules
 
 bench: run-env ## Run the benchmarks (ARGS="16")
 	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+torture: dev-env ## Hostile files, damaged files, kills and faults (ARGS="--minutes 30", "--short", "--seed SEED")
+	@$(BIN)/python -m tests.torture $(ARGS)
 
 lock: dev-env ## Write the lock files anew from pyproject.toml
 	@scripts/lock.sh

@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,36 +38,35 @@ MakeRlds = Callable[..., WrittenRlds]
 
 @pytest.fixture
 def make_rlds(tmp_path: Path) -> MakeRlds:
+    """Write a dataset into the folder of the test; see `write_rlds`."""
+    return partial(write_rlds, tmp_path)
+
+
+def write_rlds(
+    parent: Path,
+    name: str,
+    leaves: Mapping[str, str],
+    steps: int = 4,
+    records: int = 1,
+    changed: Mapping[str, Any] | None = None,
+    old_form: bool = False,
+) -> WrittenRlds:
     """Write a dataset from leaves such as {"steps/action": "float32 7"}; `changed` overrides values by key."""
-
-    def make(
-        name: str,
-        leaves: Mapping[str, str],
-        steps: int = 4,
-        records: int = 1,
-        changed: Mapping[str, Any] | None = None,
-        old_form: bool = False,
-    ) -> WrittenRlds:
-        folder = tmp_path / name / "0.1.0"
-        folder.mkdir(parents=True)
-        root = _root(leaves)
-        (folder / "features.json").write_text(json.dumps(_in_old_form(root) if old_form else root))
-        info = {"name": name, "version": "0.1.0", "fileFormat": "tfrecord"}
-        info |= {"splits": [{"name": "train", "shardLengths": [str(records)]}]}  # type: ignore[dict-item]
-        (folder / "dataset_info.json").write_text(json.dumps(info))
-        record_values = [
-            {
-                key: _values(leaf, steps if key.startswith("steps/") else 0, seed)
-                for key, leaf in leaves.items()
-            }
-            | dict(changed or {})
-            for seed in range(records)
-        ]
-        payloads = [_example(leaves, values) for values in record_values]
-        write_records(folder / f"{name}-train.tfrecord-00000-of-00001", payloads)
-        return WrittenRlds(folder, record_values[0])
-
-    return make
+    folder = parent / name / "0.1.0"
+    folder.mkdir(parents=True)
+    root = _root(leaves)
+    (folder / "features.json").write_text(json.dumps(_in_old_form(root) if old_form else root))
+    info = {"name": name, "version": "0.1.0", "fileFormat": "tfrecord"}
+    info |= {"splits": [{"name": "train", "shardLengths": [str(records)]}]}  # type: ignore[dict-item]
+    (folder / "dataset_info.json").write_text(json.dumps(info))
+    record_values = [
+        {key: _values(leaf, steps if key.startswith("steps/") else 0, seed) for key, leaf in leaves.items()}
+        | dict(changed or {})
+        for seed in range(records)
+    ]
+    payloads = [_example(leaves, values) for values in record_values]
+    write_records(folder / f"{name}-train.tfrecord-00000-of-00001", payloads)
+    return WrittenRlds(folder, record_values[0])
 
 
 def _root(leaves: Mapping[str, str]) -> dict[str, Any]:
