@@ -13,6 +13,7 @@ from ares.input import limited_memory, reading_dataset
 from ares.io import describe_os_error
 from ares.registry import ingesters, plugin_faults
 from ingest.base import Item, Source
+from ingest.outcome_in_path import propose_outcome
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ def load_guarded(load: Callable[[], Record], ingester: str, episode_id: str, fol
             f"{ingesters.label(ingester)} returned a record of another episode",
             f"{record.episode.episode_id} in place of {episode_id}",
         )
-    return record
+    return propose_outcome(record)
 
 
 def guarded_call(ingester: str, call: Callable[[], T], folder: str = "") -> T:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from dataclasses import replace
 
-from ares.episode import Json
+from ares.episode import Episode, Record
 
 PROPOSED_OUTCOME = "proposed_success"
 PROPOSED_WARNING = (
@@ -38,9 +38,21 @@ def outcome_in_path(path: str) -> tuple[bool, str] | None:
     return next(iter(seen.items()))
 
 
-def proposed_outcome(path: str) -> tuple[Mapping[str, Json], tuple[str, ...]]:
-    """Metadata and warnings of an episode whose outcome is not stated, by its path in the dataset."""
-    outcome = outcome_in_path(path)
-    if outcome is None:
-        return {}, ()
-    return {PROPOSED_OUTCOME: {"success": outcome[0], "name": outcome[1]}}, (PROPOSED_WARNING,)
+def propose_outcome(record: Record) -> Record:
+    """The record; where its outcome is not known, with the one that its path in the dataset suggests, as metadata."""
+    episode = record.episode
+    suggested = outcome_in_path(episode_path(episode)) if episode.success is None else None
+    if suggested is None or PROPOSED_OUTCOME in episode.metadata:
+        return record
+    success, name = suggested
+    metadata = {**episode.metadata, PROPOSED_OUTCOME: success, f"{PROPOSED_OUTCOME}_source": name}
+    return replace(
+        record,
+        episode=replace(episode, metadata=metadata),
+        warnings=(*record.warnings, PROPOSED_WARNING),
+    )
+
+
+def episode_path(episode: Episode) -> str:
+    """The names that may hold an episode's outcome: the path that its source states, and its key in the dataset."""
+    return f"{episode.metadata.get('file_path') or ''}/{episode.key}"

@@ -14,7 +14,6 @@ from ingest.csv_episodes.cameras import read_cameras
 from ingest.csv_episodes.tables import EpisodeTables, clock, hash_tables, make_trajectory, read_tables
 from ingest.json_files import read_json_object
 from ingest.names import distinct_texts
-from ingest.outcome_in_path import proposed_outcome
 from ingest.video import VideoRow, WrongRowError, parse_row
 
 FORMAT = "csv"
@@ -56,7 +55,6 @@ def load_episode(entry: CsvEntry) -> Record:
     trajectory = make_trajectory(tables, seconds)
     texts = [described.instruction, *(tables.constant_text(name) for name in _TEXT_COLUMNS)]
     instructions = distinct_texts(texts)
-    proposed, reasons = proposed_outcome(entry.key) if described.success is None else ({}, ())
     episode = Episode(
         episode_id=entry.episode_id,
         format=FORMAT,
@@ -77,9 +75,9 @@ def load_episode(entry: CsvEntry) -> Record:
         success_source=described.success_source,
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
-        metadata={**_small_values(described.metadata), **_constant_texts(tables), **proposed},
+        metadata={**_small_values(described.metadata), **_constant_texts(tables)},
     )
-    warnings = (*tables.warnings, *described.warnings, *reasons)
+    warnings = (*tables.warnings, *described.warnings)
     return Record(episode=episode, trajectory=trajectory, warnings=warnings)
 
 

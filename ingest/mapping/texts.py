@@ -8,10 +8,7 @@ from collections.abc import Iterator, Mapping
 from ares.episode import Episode, Json, Signal
 from ingest.dataset_spec import DatasetSpec, TextSpec
 from ingest.names import distinct_texts, parse_outcome
-
-_OUTCOME_IN_PATH = re.compile(
-    r"(?<![a-z])(?:success(?:ful)?|succeeded|fail(?:ed|ure)?|unsuccessful)(?![a-z])"
-)
+from ingest.outcome_in_path import episode_path, outcome_in_path
 
 
 def map_instructions(episode: Episode, spec: DatasetSpec) -> tuple[str, ...]:
@@ -65,8 +62,8 @@ def map_outcome(
     if spec.success and spec.success != episode.success_source:
         warnings.append(f"outcome {spec.success}, named by the spec, is missing")
     if episode.success is None and spec.outcome_in_path:
-        success = _outcome_in_path(f"{episode.metadata.get('file_path', '')}/{episode.key}")
-        return success, "path" if success is not None else "", warnings
+        suggested = outcome_in_path(episode_path(episode))
+        return suggested[0] if suggested else None, "path" if suggested else "", warnings
     return episode.success, episode.success_source, warnings
 
 
@@ -76,9 +73,3 @@ def _outcome_of_steps(signal: Signal) -> bool | None:
     if values.shape[1] != 1 or not ((values == 0) | (values == 1)).all():
         return None
     return bool(values[-1, 0]) if len(set((values[1:, 0] - values[:-1, 0]).tolist()) - {0.0}) < 2 else None
-
-
-def _outcome_in_path(path: str) -> bool | None:
-    """The outcome that the words of a path state; None where there is none, or both."""
-    outcomes = {parse_outcome(word) for word in _OUTCOME_IN_PATH.findall(path.lower())}
-    return outcomes.pop() if len(outcomes) == 1 else None
