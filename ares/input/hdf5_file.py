@@ -33,7 +33,8 @@ def _error_reason(message: str) -> str:
     """What a message of the HDF5 library means for the file."""
     if "unable to lock file" in message:
         return "HDF5 file is being written"
-    if "required filter" in message:
+    # The library looks for a filter that it does not have in a folder of plug-ins.
+    if "required filter" in message or "plugin" in message:
         return "HDF5 file is compressed with a filter that is not installed"
     return "HDF5 file is cut or damaged"
 

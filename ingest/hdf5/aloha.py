@@ -74,7 +74,7 @@ def _compression_warnings(datasets: Mapping[str, Any], attributes: Mapping[str, 
     cameras = {
         label: images
         for label, images in datasets.items()
-        if label.startswith("observations/images/") and len(images)
+        if label.startswith("observations/images/") and images.ndim and len(images)
     }
     encoded = {label: images for label, images in cameras.items() if has_encoded_images(images)}
     warnings = []

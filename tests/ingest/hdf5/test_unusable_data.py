@@ -255,3 +255,9 @@ def test_a_file_that_changes_after_it_was_opened(h5: Any, tmp_path: Path) -> Non
     source = h5.opened(path)
     path.write_bytes(path.read_bytes()[:900])
     assert [h5.outcome(item) for item in source.items] == ["HDF5 file is cut or damaged"] * 2
+
+
+def test_a_camera_that_is_a_single_number(h5: Any, tmp_path: Path) -> None:
+    arrays = {"action": h5.numbers(STEPS, 14), "observations__images__top": np.float32(3)}
+    record = h5.only(h5.write(tmp_path / "a.hdf5", {"/": {"compress": True}}, **arrays))
+    assert not record.episode.cameras and record.episode.num_steps == STEPS
