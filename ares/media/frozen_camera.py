@@ -21,6 +21,7 @@ _CHANGED_SHARE = 1e-3
 _BLACK_LEVEL = 24
 # Frames at either end of an episode that may lie outside an inactive span.
 _EDGE_FRAMES = 2
+_READ_ERROR = "file cannot be read"
 
 
 def frozen_camera_flags(ref: MediaRef, inactive_spans: FrameSpans, first_frame: int) -> tuple[str, ...]:
@@ -35,6 +36,9 @@ def frozen_camera_flags(ref: MediaRef, inactive_spans: FrameSpans, first_frame: 
 
     Returns:
         ("frozen",), or ("black", "frozen") when the picture is black; () for a camera that shows a change.
+
+    Raises:
+        MediaError: The disk or the server failed.
     """
     last_start, first_stop = first_frame + _EDGE_FRAMES, first_frame + ref.num_frames - _EDGE_FRAMES
     if not any(start <= last_start and first_stop <= stop for start, stop in inactive_spans):
@@ -42,8 +46,10 @@ def frozen_camera_flags(ref: MediaRef, inactive_spans: FrameSpans, first_frame: 
     numbers = [round(k * (ref.num_frames - 1) / (_SAMPLED_FRAMES - 1)) for k in range(_SAMPLED_FRAMES)]
     try:
         frames = frames_at(ref, [number / ref.rate_hz for number in numbers])
-    except MediaError:
-        return ()  # the error is reported where the camera is used
+    except MediaError as error:
+        if error.reason == _READ_ERROR:  # the next run reads the record again: it must not miss a finding
+            raise
+        return ()  # frames that cannot be decoded are reported where the camera is used
     if any(_has_changed(frames[0], frame) for frame in frames[1:]):
         return ()
     return ("black", "frozen") if frames.max() <= _BLACK_LEVEL else ("frozen",)

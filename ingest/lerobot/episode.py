@@ -308,6 +308,9 @@ def _step_seconds(dataset: LeRobotDataset, rows: EpisodeRows, warnings: list[str
     stored = rows.numbers.get("timestamp")
     if stored is None or stored.shape[1] != 1:
         return clock
+    if stored.dtype.kind not in "iuf":
+        warnings.append("timestamps are not numbers, fps is used")
+        return clock
     seconds: NDArray[np.float64] = stored[:, 0].astype(np.float64)
     if not np.isfinite(seconds).all():
         warnings.append("timestamps are not finite, fps is used")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import shutil
@@ -85,7 +86,7 @@ def _change_tree(tree: Any, rng: random.Random) -> Any:
     for _ in range(rng.randint(1, 3)):
         paths = list(_paths(tree))
         if not paths:
-            return rng.choice(WRONG_VALUES)
+            return copy.deepcopy(rng.choice(WRONG_VALUES))
         *parents, last = rng.choice(paths)
         node = tree
         for key in parents:
@@ -93,7 +94,7 @@ def _change_tree(tree: Any, rng: random.Random) -> Any:
         if rng.random() < 0.3:
             del node[last]
         else:
-            node[last] = rng.choice(WRONG_VALUES)
+            node[last] = copy.deepcopy(rng.choice(WRONG_VALUES))
     return tree
 
 

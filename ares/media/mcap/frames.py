@@ -68,8 +68,10 @@ def find_topic_images(ref: MediaRef) -> tuple[TopicImages, int]:
     try:
         files = tuple((path, *file_state(path)) for path in recording_files(ref.uri))
         images = index_images(files).get(ref.key)
-    except OSError as error:
+    except FileNotFoundError as error:
         raise MediaError("file is missing", f"{ref.uri}: {describe_os_error(error)}") from None
+    except OSError as error:
+        raise MediaError("file cannot be read", f"{ref.uri}: {describe_os_error(error)}") from None
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None
     if images is None:

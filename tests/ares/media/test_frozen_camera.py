@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ares.episode import MediaRef
+from ares.errors import MediaError
 from ares.media import frozen_camera_flags
 from ares.media.video import probe_video
 
@@ -84,3 +85,18 @@ def test_frozen_black_and_moving(tmp_path: Path, codec: str, gop: int) -> None:
 def test_an_episode_of_a_shared_video(tmp_path: Path) -> None:
     path = write(tmp_path / "two.mp4", lambda number: scene(max(number - 15, 0), True), "libx264", 5)
     assert flags(path, 0, 15) == ("frozen",) and flags(path, 15, 15) == ()
+
+
+@pytest.mark.parametrize("reason", ["file cannot be read", "frames cannot be decoded"])
+def test_a_disk_that_fails_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    frozen = write(tmp_path / "frozen.mp4", lambda number: scene(number, False), "libx264", 250)
+
+    def fail(*arguments: object) -> None:
+        raise MediaError(reason, str(frozen))
+
+    monkeypatch.setattr("ares.media.frozen_camera.frames_at", fail)
+    if reason == "file cannot be read":
+        with pytest.raises(MediaError, match=reason):
+            flags(frozen)
+    else:
+        assert flags(frozen) == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import secrets
 import shutil
@@ -22,7 +23,7 @@ from tests.torture.trials import Trial
 from tests.torture.workspaces import WorkspaceState, holds_text, read_state
 
 GOOD_EPISODES = 12
-_SECONDS, _MEGABYTES = 60.0, 1_200
+_SECONDS, _MEGABYTES = 60.0, 2_000
 _COMPARED = ("content_hash", "num_steps", "rate_hz", "instruction", "success")
 
 
@@ -122,7 +123,7 @@ class Corpus:
             [*arguments, "--format", ingester_of(kind)],
             seconds=_SECONDS,
             megabytes=_MEGABYTES,
-            prepare=obey_permissions,
+            prepare=_limit,
         )
 
     def _harm(self, site: Site, workspace: Path, end: ChildEnd, connections: int) -> str:
@@ -188,6 +189,12 @@ def _raw_controls(text: str) -> str:
         set(text) & {"\x7f", "\x9b", "\u202e"}
     )
     return f"control characters reach the terminal: {sorted(raw)!r}" if raw else ""
+
+
+def _limit() -> None:
+    """Take the privileges of root away, and give every reader half a gigabyte and 20 seconds per record."""
+    obey_permissions()
+    os.environ.update(ARES_READER_GB="0.5", ARES_RECORD_SECONDS="20")
 
 
 def _make_removable(folder: Path) -> None:
