@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import SourceError
 from ares.formats import META_FOLDER
-from ares.io import is_url, open_file, parse_path, relative_path, walk_folders
+from ares.input import open_input
+from ares.io import is_url, parse_path, relative_path, walk_folders
 from ingest.base import SourceFile
 from ingest.lerobot.cameras import claimed_span, find_span
 from ingest.lerobot.episode import claimed_data_path, video_search
@@ -153,13 +154,15 @@ def _damage(path: str) -> SourceFile | None:
     if is_url(path):
         return None
     try:
-        with open_file(path) as file:
+        with open_input(path) as file:
             head = file.read(len(_LFS_POINTER))
             size = file.seek(0, 2)
             file.seek(max(size - 4, 0))
             tail = file.read(4)
     except OSError as error:
         return SourceFile(path=path, use="unreadable", detail=str(error.strerror or error))
+    except SourceError as error:
+        return SourceFile(path=path, use="unreadable", detail=str(error))
     if head == _LFS_POINTER:
         return SourceFile(path=path, use="pointer", detail="a Git LFS pointer: run git lfs pull")
     if not size:
@@ -173,7 +176,7 @@ def _damage(path: str) -> SourceFile | None:
 def _cut_video(path: str, size: int) -> SourceFile | None:
     """An mp4 whose boxes (ISO/IEC 14496-12, 4.2) do not end with the file or lack the index "moov"."""
     names, position = set(), 0
-    with open_file(path) as file:
+    with open_input(path) as file:
         while position + 8 <= size:
             file.seek(position)
             header = file.read(16)

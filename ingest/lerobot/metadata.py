@@ -24,7 +24,8 @@ from ares.formats import (
     V3_DATA_PATH,
     V3_VIDEO_PATH,
 )
-from ares.io import is_url, open_file, parse_path
+from ares.input import check_parquet_read, open_parquet, parse_json, read_lines
+from ares.io import parse_path
 from ingest.json_files import parse_json_lines, read_json_object
 from ingest.lerobot.paths import RoleTemplate, parse_template, template_fault
 
@@ -138,7 +139,7 @@ def _template(document: Mapping[str, Any], name: str, default: str, warnings: li
 
 def _parse_json(text: bytes) -> Any:
     """Parse JSON. Raises ValueError also for half a surrogate pair, since no store accepts it as text."""
-    document = json.loads(text)
+    document = parse_json(text, "metadata")
     if b"\\ud" in text.lower():
         json.dumps(document, ensure_ascii=False).encode()
     return document
@@ -195,11 +196,6 @@ def read_tasks_parquet(path: Path) -> Mapping[int, str]:
     }
 
 
-def parquet_source(path: str) -> Any:
-    """What pyarrow reads a Parquet file from: a local path unchanged, a URL as an open file. Raises OSError."""
-    return open_file(path) if is_url(path) else path
-
-
 def read_table(path: Path, select: Callable[[str], bool] | None = None) -> Any:
     """Read a small Parquet file as pyarrow.Table; of columns with one name, the first. Raises SourceError.
 
@@ -208,11 +204,11 @@ def read_table(path: Path, select: Callable[[str], bool] | None = None) -> Any:
         select: Whether a column is read, by its name; all where None.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(parquet_source(str(path))) as file:
+        with open_parquet(str(path)) as file:
             names = [name for name in file.schema_arrow.names if select is None or select(name)]
+            check_parquet_read(file, range(file.metadata.num_row_groups), names, str(path))
             table = file.read(names)
             return table.select([table.schema.names.index(name) for name in dict.fromkeys(names)])
     except (pa.ArrowException, OSError) as error:
@@ -222,5 +218,4 @@ def read_table(path: Path, select: Callable[[str], bool] | None = None) -> Any:
 def read_json_lines(path: Path) -> Iterator[tuple[int, MetadataRow | SourceError]]:
     """For each line that is not blank, its number from 1 and its object or error; nothing for a missing file."""
     if path.is_file():
-        with path.open("rb") as file:
-            yield from parse_json_lines(file, path, _parse_json)
+        yield from parse_json_lines(read_lines(str(path)), path, _parse_json)

@@ -12,8 +12,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import SourceError
+from ares.input import check_parquet_read, open_parquet
 from ares.io import FileState, file_state
-from ingest.lerobot.metadata import parquet_source
 from ingest.lerobot.values import ColumnValues, EpisodeRows, concat_rows, decode_table, slice_rows
 
 if TYPE_CHECKING:
@@ -193,10 +193,9 @@ def _num_bytes(block: Mapping[str, ColumnValues]) -> int:
 
 def _open_parquet(path: str) -> pq.ParquetFile:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(parquet_source(path))
+        return open_parquet(path)
     except (pa.ArrowException, OSError) as error:
         raise SourceError("data file cannot be read", f"{path}: {error}") from None
 
@@ -208,8 +207,10 @@ def _read_columns(
 
     stored = set(file.schema_arrow.names)
     names = [name for name in columns if name in stored]
+    numbers = list(range(file.metadata.num_row_groups) if groups is None else groups)
+    check_parquet_read(file, numbers, names, path)
     try:
-        return file.read(names) if groups is None else file.read_row_groups(list(groups), names)
+        return file.read_row_groups(numbers, names)
     except (pa.ArrowException, OSError) as error:
         raise SourceError("data file cannot be read", f"{path}: {error}") from None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ares.episode import RateSource
 from ares.errors import SourceError
 from ares.formats import EPISODE_LINES_PATH, EPISODES_FOLDER, INFO_PATH, META_FOLDER, MODALITY_PATH
+from ares.input import open_parquet
 from ares.io import FolderEntries, absolute_path, list_folder, parse_path, walk_folders
 from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, failing_item
 from ingest.lerobot.consistency import (
@@ -36,7 +37,6 @@ from ingest.lerobot.metadata import (
     LeRobotInfo,
     MetadataRow,
     as_count,
-    parquet_source,
     read_info,
     read_optional_json,
 )
@@ -167,14 +167,14 @@ def _map_features(info: LeRobotInfo, warnings: list[str]) -> tuple[LeRobotFeatur
 def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:
     """The schema of the first readable data file, and whether there is any data file."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     has_data = False
     for path in chain(info.data_files(), (path for path in dataset_evidence(info, ()).data_files)):
         has_data = True
         try:
-            return pq.read_schema(parquet_source(path)), has_data
-        except (pa.ArrowException, OSError):
+            with open_parquet(path) as file:
+                return file.schema_arrow, has_data
+        except (pa.ArrowException, OSError, SourceError):
             continue  # the episodes of a damaged file report it when they are loaded
     return None, has_data
 
