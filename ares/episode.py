@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-Kind = Literal["mp4", "tfrecord", "hdf5", "mcap", "bag", "parquet", "zarr", "images"]
+Kind = Literal["mp4", "tfrecord", "hdf5", "mcap", "bag", "parquet", "zarr", "npy", "images"]
 Channels = Literal["rgb", "bgr"]
 # Topics of a recording: their images have clocks of their own.
 TOPIC_KINDS = frozenset({"mcap", "bag"})
@@ -27,14 +27,14 @@ class MediaRef:
         kind: Container format; one reader in ares/media/readers per kind.
         uri: Absolute path or URL of the file; of a folder of images its path with "/" at the end.
         start_seconds: First second of the episode inside the file (a span of a shared mp4), or its first row /
-            rate_hz (parquet, zarr), or its start on the clock of the images' names (images); 0.0 otherwise.
+            rate_hz (parquet, zarr, npy), or its start on the clock of the images' names (images); 0.0 otherwise.
         stop_seconds: End of the span in the file, half open; start_seconds + duration for image sequences.
         num_frames: Frames in the span.
         rate_hz: Frames per second of the span.
         byte_offset: First byte of the record (tfrecord payload); 0 otherwise.
         byte_size: Bytes of the record, or of a file copied into the workspace; 0 for a whole source file.
         key: Stream inside the file: feature key (tfrecord), dataset (hdf5), topic (mcap, bag), column
-            (parquet), array (zarr), text before the numbers or column of a table (images); "" for mp4.
+            (parquet), array (zarr, npy), text before the numbers or column of a table (images); "" for mp4.
         channels: Stored order of the colours; "bgr" where the source swapped red and blue by mistake. Decoded frames
             are always RGB.
         stamp: Fingerprint of the file when it was ingested, see `ares.media.fingerprint`; "" when not known.
@@ -234,7 +234,7 @@ def _column_name(signal: str, dimension: str, columns: Mapping[str, object]) -> 
     return name
 
 
-ArrayUse = Literal["state", "action", "reward", "time", "extra", "camera", "unused"]
+ArrayUse = Literal["state", "action", "reward", "time", "ends", "extra", "unused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from ares.media.readers import (
     read_hdf5_images,
     read_image_file_frames,
     read_image_files,
+    read_npy_frames,
     read_tfrecord_frames,
     read_tfrecord_images,
     read_video_frames,
@@ -124,6 +125,8 @@ def _decode_numbers(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[n
         return read_zarr_frames(ref, numbers)
     if ref.kind == "images":
         return read_image_file_frames(ref, numbers)
+    if ref.kind == "npy":
+        return read_npy_frames(ref, numbers)
     raise _unknown_kind(ref)
 
 

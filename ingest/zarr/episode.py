@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +11,26 @@ from ares.episode import (
     Camera,
     Episode,
     MediaRef,
-    RateSource,
     Record,
-    Signal,
-    Trajectory,
     make_episode_id,
 )
 from ares.errors import SourceError
 from ares.input import ImageInfo
-from ares.media.readers import ZarrStore, has_images, image_size, open_zarr, translate_zarr_errors
+from ares.media.readers import ZarrStore, image_size, open_zarr, translate_zarr_errors
+from ingest.arrays import (
+    ArrayReader,
+    SignalKeys,
+    guess_roles,
+    list_arrays,
+    make_trajectory,
+    signal_widths,
+    step_times,
+)
+from ingest.dataset_spec import DatasetSpec
 from ingest.media_files import describe_camera, probe_once
-from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names, resolve_rate
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 FORMAT = "zarr"
 VIDEO_FOLDER = "videos"
@@ -36,12 +40,19 @@ _STATE_KEYS = ("state", "states", "agent_pos")
 # Diffusion Policy's robots and UMI's grippers; the poses at which UMI's demonstrations begin and end are no state.
 _ROBOT_KEY = re.compile(r"robot(\d+)?_(?!demo_)")
 _REWARD_KEYS = ("reward", "rewards")
+DATA_PREFIX = "data/"
 _MAX_STEPS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZarrEntry:
-    """One episode of a store, before it is read: the steps [start, stop) of every array."""
+    """One episode of a store, before it is read: the steps [start, stop) of every array.
+
+    Attributes:
+        is_known: Whether the store has the layout of Diffusion Policy and UMI.
+        ends_key: Array that cuts the rows into episodes, or "".
+        spec: What the user knows of the dataset, or None.
+    """
 
     dataset: str
     key: str
@@ -50,6 +61,9 @@ class ZarrEntry:
     start: int
     stop: int
     rate_hz: float | None = None
+    is_known: bool = True
+    ends_key: str = ""
+    spec: DatasetSpec | None = None
 
     @property
     def episode_id(self) -> str:
@@ -62,72 +76,6 @@ class ZarrEntry:
         return self.stop - self.start
 
 
-class _EpisodeReader:
-    """The arrays of one episode, read, hashed and warned about."""
-
-    def __init__(self, entry: ZarrEntry, store: ZarrStore) -> None:
-        self.entry, self.warnings = entry, dict[str, None]()
-        self.hash = hashlib.blake2b(digest_size=16)
-        self.images: dict[str, Any] = {}
-        self.numbers: dict[str, NDArray[Any]] = {}
-        for key in store.names("data"):
-            if store.has_array(f"data/{key}"):
-                self._add(key, store.array(f"data/{key}"))
-            else:
-                self.warnings[f"data/{key} is not stored (it is no array)"] = None
-
-    def _add(self, key: str, array: Any) -> None:
-        reason = self._reason_unusable(array)
-        if reason:
-            self.warnings[f"data/{key} {reason}"] = None
-        elif has_images(array):
-            self.images[key] = array
-        else:
-            self.numbers[key] = self._read(key, array)
-
-    def _reason_unusable(self, array: Any) -> str:
-        """Why an array is not stored, or ""."""
-        if not array.ndim or array.dtype.kind not in "biuf":
-            return "is not stored (no numbers for each step)"
-        if array.shape[0] < self.entry.stop:
-            return "is not stored (it ends before the episode does)"
-        if has_images(array):
-            return ""
-        width = int(array.size // array.shape[0])
-        return "" if 0 < width <= MAX_SIGNAL_WIDTH else "is not stored (too wide for a signal, or empty)"
-
-    def _read(self, key: str, array: Any) -> NDArray[Any]:
-        """(T, D) numbers of the episode, as stored."""
-        import numpy as np
-
-        with translate_zarr_errors(f"{self.entry.path}, data/{key}"):
-            rows: NDArray[Any] = np.asarray(array[self.entry.start : self.entry.stop])
-        self.hash.update(f"\x1f{key} {rows.dtype} {rows.shape}\x1f".encode() + rows.tobytes())
-        return rows.reshape(len(rows), -1)
-
-    def signal(self, keys: list[str]) -> Signal | None:
-        """Arrays joined side by side as one signal; None for no array."""
-        import numpy as np
-
-        if not keys:
-            return None
-        parts = [self._to_float32(key) for key in keys]
-        names = [
-            name for key, part in zip(keys, parts, strict=True) for name in numbered_names(key, part.shape[1])
-        ]
-        return Signal(np.concatenate(parts, axis=1), tuple(names))
-
-    def _to_float32(self, key: str) -> NDArray[np.float32]:
-        import numpy as np
-
-        rows = self.numbers[key]
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = rows.astype(np.float32)
-        if (values.astype(rows.dtype) != rows)[np.isfinite(rows)].any():
-            self.warnings["numbers of the source lose digits as float32"] = None
-        return values
-
-
 def load_episode(entry: ZarrEntry) -> Record:
     """Read an episode: signals as numbers, images by reference.
 
@@ -137,24 +85,17 @@ def load_episode(entry: ZarrEntry) -> Record:
         span = f"steps {entry.start} to {entry.stop}"
         raise SourceError("episode has no valid span in episode_ends", f"{entry.path}: {span}")
     with open_zarr(entry.path) as store:
-        reader = _EpisodeReader(entry, store)
-        rate_hz, rate_source, seconds = _clock(reader)
-        cameras = [_array_camera(reader, key, rate_hz) for key in reader.images]
-        cameras += _video_cameras(reader)
-        _hash_images(reader)
+        reader = _read_arrays(entry, store)
+        roles = _roles(reader) if entry.is_known else guess_roles(signal_widths(reader), entry.ends_key)
+        roles = replace(roles, time=entry.spec.timestamps) if entry.spec and entry.spec.timestamps else roles
+        unit = entry.spec.time_unit if entry.spec else "s"
+        times = step_times(reader, roles.time, entry.rate_hz, unit=unit)
+        cameras = [_array_camera(entry, key, reader.images[key], times.rate_hz) for key in reader.images]
+        cameras += _video_cameras(entry, reader)
+        reader.hash_images()
     if not reader.numbers and not cameras:
         raise SourceError("episode holds no array that can be read", f"{entry.path}, episode {entry.number}")
-    return _make_record(reader, rate_hz, rate_source, seconds, cameras)
-
-
-def _make_record(
-    reader: _EpisodeReader,
-    rate_hz: float,
-    rate_source: RateSource,
-    seconds: NDArray[np.float64],
-    cameras: list[Camera],
-) -> Record:
-    entry, trajectory = reader.entry, _make_trajectory(reader, seconds)
+    trajectory = make_trajectory(reader, roles, times.seconds)
     episode = Episode(
         episode_id=entry.episode_id,
         format=FORMAT,
@@ -168,57 +109,66 @@ def _make_record(
         instructions=(),
         robot="",
         num_steps=entry.num_steps,
-        rate_hz=rate_hz,
-        rate_source=rate_source,
+        rate_hz=times.rate_hz,
+        rate_source=times.rate_source,
         cameras=tuple(cameras),
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
+        metadata=reader.fields,
     )
-    return Record(episode=episode, trajectory=trajectory, warnings=tuple(reader.warnings))
+    arrays = tuple(list_arrays(reader, roles))
+    return Record(episode=episode, trajectory=trajectory, warnings=tuple(reader.warnings), arrays=arrays)
 
 
-def _make_trajectory(reader: _EpisodeReader, seconds: NDArray[np.float64]) -> Trajectory:
-    """The signals by their roles, which the names of the arrays imply."""
-    keys = list(reader.numbers)
-    action_keys = [key for key in _ACTION_KEYS if key in keys][:1]
-    state_keys = [key for key in _STATE_KEYS if key in keys][:1]
-    state_keys = state_keys or [key for key in keys if _ROBOT_KEY.match(key)]
-    reward_keys = [key for key in _REWARD_KEYS if key in keys and reader.numbers[key].shape[1] == 1][:1]
-    used = {*action_keys, *state_keys, *reward_keys, _TIME_KEY}
-    reward = reader.signal(reward_keys)
-    return Trajectory(
-        timestamps=seconds,
-        state=reader.signal(state_keys),
-        action=reader.signal(action_keys),
-        reward=reward.values[:, 0] if reward else None,
-        extra={key: signal for key in keys if key not in used and (signal := reader.signal([key]))},
+def _read_arrays(entry: ZarrEntry, store: ZarrStore) -> ArrayReader:
+    """The rows of the arrays in `data`; of all arrays of a store of another layout."""
+    reader = ArrayReader(
+        entry.path,
+        entry.start,
+        entry.stop,
+        prefix=DATA_PREFIX if entry.is_known else "",
+        translate_errors=translate_zarr_errors,
     )
-
-
-def _clock(reader: _EpisodeReader) -> tuple[float, RateSource, NDArray[np.float64]]:
-    """Rate, its origin, and (T,) seconds from the start: by data/timestamp where it rises, else evenly spaced."""
-    import numpy as np
-
-    count = reader.entry.num_steps
-    stamps = reader.numbers.get(_TIME_KEY)
-    measured: float | None = None
-    if stamps is not None and stamps.shape[1] == 1 and count > 1:
-        times = stamps[:, 0].astype(np.float64)
-        if np.isfinite(times).all() and (np.diff(times) > 0).all():
-            measured = float((count - 1) / (times[-1] - times[0]))
-            if reader.entry.rate_hz is None:
-                return measured, "source", times - times[0]
+    keys = [f"data/{key}" for key in store.names("data")] if entry.is_known else find_arrays(store)
+    for key in keys:
+        if key == entry.ends_key and not entry.is_known:
+            array = store.array(key)
+            reader.shapes[key] = (tuple(array.shape), str(array.dtype))
+        elif store.has_array(key):
+            reader.add(key.removeprefix(reader.prefix), store.array(key))
         else:
-            reader.warnings["data/timestamp does not rise; steps are evenly spaced"] = None
-    rate_hz, source = resolve_rate(reader.entry.rate_hz, measured, "source")
-    if source == "assumed":
-        reader.warnings[f"rate is not known, {rate_hz:g} Hz assumed (give --rate)"] = None
-    return rate_hz, source, np.arange(count) / rate_hz
+            reader.warnings[f"{key} is not stored (it is no array)"] = None
+    return reader
 
 
-def _array_camera(reader: _EpisodeReader, key: str, rate_hz: float) -> Camera:
+def find_arrays(store: ZarrStore, group: str = "", depth: int = 6) -> list[str]:
+    """The keys of the arrays in or below a group, in order; groups deeper than `depth` are not searched."""
+    keys: list[str] = []
+    for name in store.names(group):
+        key = f"{group}/{name}".lstrip("/")
+        if store.has_array(key):
+            keys.append(key)
+        elif depth and name != "c":
+            keys += find_arrays(store, key, depth - 1)
+    return keys
+
+
+def _roles(reader: ArrayReader) -> SignalKeys:
+    """The roles of Diffusion Policy and UMI."""
+    keys = list(reader.numbers)
+    state = [key for key in _STATE_KEYS if key in keys][:1]
+    reward = [key for key in _REWARD_KEYS if key in keys and reader.numbers[key].shape[1] == 1][:1]
+    return SignalKeys(
+        state=tuple(state or [key for key in keys if _ROBOT_KEY.match(key)]),
+        action=tuple([key for key in _ACTION_KEYS if key in keys][:1]),
+        reward="".join(reward),
+        time=_TIME_KEY if _TIME_KEY in keys else "",
+    )
+
+
+def _array_camera(entry: ZarrEntry, key: str, array: Any, rate_hz: float) -> Camera:
     """A camera whose images are rows of an array."""
-    entry, (height, width) = reader.entry, image_size(reader.images[key])
+    height, width = image_size(array)
     start = entry.start / rate_hz
     media = MediaRef(
         kind="zarr",
@@ -227,23 +177,14 @@ def _array_camera(reader: _EpisodeReader, key: str, rate_hz: float) -> Camera:
         stop_seconds=start + entry.num_steps / rate_hz,
         num_frames=entry.num_steps,
         rate_hz=rate_hz,
-        key=f"data/{key}",
+        key=f"{DATA_PREFIX}{key}" if entry.is_known else key,
     )
-    return describe_camera(key, ImageInfo(int(width), int(height), "raw"), media)
+    return describe_camera(key.replace("/", "."), ImageInfo(int(width), int(height), "raw"), media)
 
 
-def _hash_images(reader: _EpisodeReader) -> None:
-    """Add three images of every camera to the content hash. Raises SourceError when one cannot be decoded."""
-    entry = reader.entry
-    for key, array in reader.images.items():
-        for row in (entry.start, (entry.start + entry.stop) // 2, entry.stop - 1):
-            with translate_zarr_errors(f"{entry.path}, data/{key} row {row}"):
-                reader.hash.update(array[row].tobytes())
-
-
-def _video_cameras(reader: _EpisodeReader) -> list[Camera]:
+def _video_cameras(entry: ZarrEntry, reader: ArrayReader) -> list[Camera]:
     """The videos of Diffusion Policy's real robots, `videos/EPISODE/CAMERA.mp4` beside the store."""
-    folder = Path(reader.entry.path).parent / VIDEO_FOLDER / str(reader.entry.number)
+    folder = Path(entry.path).parent / VIDEO_FOLDER / str(entry.number)
     cameras = []
     for path in sorted(folder.glob("*.mp4")) if folder.is_dir() else ():
         try:

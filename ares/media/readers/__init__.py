@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         read_image_files,
         sample_images,
     )
+    from ares.media.readers.npy_array import NpyArray, open_npy, read_npy_frames, translate_npy_errors
     from ares.media.readers.tfrecord import read_tfrecord_frames, read_tfrecord_images
     from ares.media.readers.video_file import read_all_video_frames, read_video_frames
     from ares.media.readers.zarr_array import has_images, image_size, read_zarr_frames
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IMAGE_SUFFIXES",
     "CsvTable",
+    "NpyArray",
     "NumberedImages",
     "ZarrStore",
     "frame_numbers",
@@ -44,6 +46,7 @@ __all__ = [
     "has_raw_images",
     "image_file_seconds",
     "image_size",
+    "open_npy",
     "open_zarr",
     "read_all_video_frames",
     "read_column_frames",
@@ -54,12 +57,14 @@ __all__ = [
     "read_hdf5_images",
     "read_image_file_frames",
     "read_image_files",
+    "read_npy_frames",
     "read_raw_bytes",
     "read_tfrecord_frames",
     "read_tfrecord_images",
     "read_video_frames",
     "read_zarr_frames",
     "sample_images",
+    "translate_npy_errors",
     "translate_zarr_errors",
 ]
 

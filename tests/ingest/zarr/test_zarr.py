@@ -146,7 +146,7 @@ def test_damage_costs_the_records_that_it_concerns(tmp_path: Path) -> None:
     assert len(items) == 6
     assert reasons == {
         "cut.zarr, episode 0": "Zarr store is cut or damaged",
-        "other.zarr": "layout of the Zarr store is not recognised",
+        "other.zarr": "data is of no known family",
         "text.zarr.zip": "zip archive is cut or damaged",
     }
 

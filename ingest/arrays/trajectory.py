@@ -1,0 +1,108 @@
+"""Signals and step times of an episode from the arrays that were read and the roles that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ares.episode import ArrayUse, RateSource, SourceArray, Trajectory
+from ingest.arrays.reader import ArrayReader
+from ingest.arrays.roles import SignalKeys
+from ingest.dataset_spec import TimeUnit
+from ingest.signals import resolve_rate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SECONDS: dict[TimeUnit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+class StepTimes(NamedTuple):
+    """When the steps of an episode are.
+
+    Attributes:
+        seconds: (T,) float64 from the first step.
+        rate_hz: Steps per second.
+        rate_source: Where the rate comes from.
+    """
+
+    seconds: NDArray[np.float64]
+    rate_hz: float
+    rate_source: RateSource
+
+
+def step_times(
+    reader: ArrayReader,
+    time_key: str,
+    rate_hz: float | None,
+    *,
+    unit: TimeUnit = "s",
+    known_hz: float | None = None,
+) -> StepTimes:
+    """The times of the steps: by an array of times where it rises, else evenly spaced.
+
+    Args:
+        reader: The arrays of the episode.
+        time_key: Key of the times, or "".
+        rate_hz: Rate set by the user, or None.
+        unit: Unit of the times.
+        known_hz: Rate that the source states, or None.
+    """
+    import numpy as np
+
+    count = reader.stop - reader.start
+    stamps = reader.numbers.get(time_key)
+    measured = known_hz
+    if stamps is not None and stamps.shape[1] == 1 and count > 1:
+        # Subtracted as stored: nanoseconds since 1970 have more digits than a float.
+        times = (stamps[:, 0] - stamps[0, 0]).astype(np.float64) * _SECONDS[unit]
+        if np.isfinite(times).all() and (np.diff(times) > 0).all():
+            measured = float((count - 1) / (times[-1] - times[0]))
+            if rate_hz is None:
+                return StepTimes(times, measured, "source")
+        else:
+            reader.warnings[f"{reader.prefix}{time_key} does not rise; steps are evenly spaced"] = None
+    rate_hz, source = resolve_rate(rate_hz, measured, "source")
+    if source == "assumed":
+        reader.warnings[f"rate is not known, {rate_hz:g} Hz assumed (give --rate)"] = None
+    return StepTimes(np.arange(count) / rate_hz, rate_hz, source)
+
+
+def make_trajectory(reader: ArrayReader, roles: SignalKeys, seconds: NDArray[np.float64]) -> Trajectory:
+    """The signals by their roles; arrays without a role become extra signals."""
+    used = {*roles.state, *roles.action, roles.reward, roles.time}
+    reward = reader.signal((roles.reward,) if roles.reward else ())
+    return Trajectory(
+        timestamps=seconds,
+        state=reader.signal(roles.state),
+        action=reader.signal(roles.action),
+        reward=reward.values[:, 0] if reward else None,
+        extra={
+            key: signal for key in reader.numbers if key not in used and (signal := reader.signal((key,)))
+        },
+    )
+
+
+def signal_widths(reader: ArrayReader) -> dict[str, int]:
+    """Numbers per step of each array of numbers, by key."""
+    return {key: values.shape[1] for key, values in reader.numbers.items()}
+
+
+def list_arrays(reader: ArrayReader, roles: SignalKeys) -> Iterator[SourceArray]:
+    """What each array of the episode is used as."""
+    uses: dict[str, ArrayUse] = {roles.ends: "ends", roles.time: "time", roles.reward: "reward"}
+    uses |= dict.fromkeys(roles.action, "action")
+    uses |= dict.fromkeys(roles.state, "state")
+    for key in dict.fromkeys((*roles.state, *roles.action, *reader.shapes)):
+        shape, dtype = reader.shapes[key]
+        if key in reader.numbers:
+            use = uses.get(key, "extra")
+            name = key if use == "extra" else ""
+            yield SourceArray(
+                key=key, use=use, name=name, shape=(reader.stop - reader.start, *shape[1:]), dtype=dtype
+            )
+        elif key not in reader.images:
+            note = reader.unused.get(key, "").removeprefix("is not stored").strip(" ()")
+            note = note or ("field of the metadata" if key in reader.fields else "")
+            yield SourceArray(key=key, use=uses.get(key, "unused"), shape=shape, dtype=dtype, note=note)
