@@ -89,7 +89,8 @@ class VideoSearch:
         evidence: What the files of the dataset hold.
         episode: Number of the episode.
         row: Its entry in the list of episodes.
-        steps: Its steps, or 0 when they are not known yet.
+        first_frame: Frames of its videos before its first step, whose rows are missing.
+        steps: Frames from the beginning of its videos to its last step, or 0 when they are not known yet.
         fps: Frames per second of the dataset.
         rate_hz: Steps per second, which differ from fps when the user set another rate.
         contradicted: Why the metadata about a camera cannot be right, by the camera's key.
@@ -99,6 +100,7 @@ class VideoSearch:
     evidence: DatasetEvidence
     episode: int
     row: Mapping[str, Any]
+    first_frame: int
     steps: int
     fps: float
     rate_hz: float
@@ -173,7 +175,7 @@ def _search_files(feature: CameraFeature, search: VideoSearch, *, is_whole: bool
 
 
 def _make_camera(feature: CameraFeature, span: VideoSpan, info: VideoInfo, search: VideoSearch) -> Camera:
-    fps, start = search.fps, span.start_seconds
+    fps, start = search.fps, span.start_seconds + search.first_frame / search.fps
     video_rate_hz = fps if _has_dataset_rate(info, fps) else info.rate_hz
     video_seconds = info.num_frames / video_rate_hz
     stop = None if span.is_whole else _stop_seconds(span, search)
@@ -207,7 +209,7 @@ def _stop_seconds(span: VideoSpan, search: VideoSearch) -> float | None:
 def _camera_warnings(
     feature: CameraFeature, span: VideoSpan, info: VideoInfo, camera: Camera, search: VideoSearch
 ) -> Iterator[str]:
-    fps, steps = search.fps, search.steps
+    fps, steps = search.fps, search.steps - search.first_frame
     declared_codec = feature.codec.lower()
     if declared_codec and _CODEC_BY_ENCODER.get(declared_codec, declared_codec) != info.codec:
         yield f"camera {feature.name} is {info.codec}, not {feature.codec} as info.json says"

@@ -10,7 +10,7 @@ from ares.formats import TASK_LINES_PATH, TASKS_PATH
 from ares.io import parse_path
 from ingest.lerobot.episode import LeRobotDataset
 from ingest.lerobot.episode_list import ListSurvey
-from ingest.lerobot.evidence import dataset_evidence, file_number
+from ingest.lerobot.evidence import cameras_of_folders, dataset_evidence, file_number
 from ingest.lerobot.feature_map import LeRobotFeatureMap
 from ingest.lerobot.metadata import LeRobotInfo, read_json_lines, read_tasks_parquet, task_texts
 
@@ -31,7 +31,8 @@ def drop_cameras_without_video(
         if camera.key in misplaced
     ]
     kept = tuple(camera for camera in cameras if camera.key not in misplaced - elsewhere)
-    return replace(feature_map, video_cameras=kept), warnings
+    feature_map = replace(feature_map, video_cameras=kept)
+    return feature_map, [*warnings, *_check_unnamed_videos(info, feature_map)]
 
 
 def check_list(info: LeRobotInfo, listed: ListSurvey, unlisted: int) -> Iterator[str]:
@@ -81,6 +82,13 @@ def check_dataset(dataset: LeRobotDataset, frames: int | None) -> Iterator[str]:
         yield from _check_data_files(dataset, episodes)
     if info.video_path.has("episode"):
         yield from _check_videos(dataset, episodes)
+
+
+def _check_unnamed_videos(info: LeRobotInfo, feature_map: LeRobotFeatureMap) -> Iterator[str]:
+    """A warning where a folder holds videos of no camera of info.json; the first video of each folder tells."""
+    keys = [camera.key for camera in feature_map.video_cameras]
+    if None in cameras_of_folders(info.root, keys).values():
+        yield "there are videos of no camera that info.json names: not used"
 
 
 def _check_totals(info: LeRobotInfo, episodes: int, frames: int | None) -> Iterator[str]:

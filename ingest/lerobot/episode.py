@@ -23,7 +23,7 @@ from ingest.lerobot.rows import (
     read_from_shared_file,
 )
 from ingest.lerobot.source_arrays import source_arrays
-from ingest.lerobot.values import EpisodeRows, in_order
+from ingest.lerobot.values import EpisodeRows, frame_range, in_order
 from ingest.media_files import hash_media_file
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def load_episode(dataset: LeRobotDataset, row: MetadataRow, contradicted: Mappin
     source, rows = _read_rows(dataset, index, row, warnings)
     declared_length = as_count(row.get("length")) or 0
     steps = rows.count if rows else declared_length
-    search = video_search(dataset, index, row, steps, contradicted)
+    frames = frame_range(rows, declared_length) if rows else (0, steps)
+    search = video_search(dataset, index, row, frames, contradicted)
     cameras = tuple(video_cameras(dataset.feature_map.video_cameras, search, warnings))
     if rows and rows.is_sorted:
         warnings.extend(
@@ -116,15 +117,20 @@ def load_episode(dataset: LeRobotDataset, row: MetadataRow, contradicted: Mappin
 
 
 def video_search(
-    dataset: LeRobotDataset, episode: int, row: MetadataRow, steps: int, contradicted: Mapping[str, str]
+    dataset: LeRobotDataset,
+    episode: int,
+    row: MetadataRow,
+    frames: tuple[int, int],
+    contradicted: Mapping[str, str],
 ) -> VideoSearch:
-    """The search for the videos of an episode of a dataset."""
+    """The search for the videos of an episode, whose steps are the frames [first, end) of it."""
     return VideoSearch(
         info=dataset.info,
         evidence=dataset.evidence,
         episode=episode,
         row=row,
-        steps=steps,
+        first_frame=frames[0],
+        steps=frames[1],
         fps=dataset.fps,
         rate_hz=dataset.rate_hz,
         contradicted=contradicted,

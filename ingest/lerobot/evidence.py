@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -233,12 +234,21 @@ def _natural_order(path: str) -> list[tuple[int, str]]:
 
 
 def _camera_of(path: str, keys: Sequence[str]) -> str | None:
-    """The camera whose key, else whose short name, is the longest that the path contains as whole words."""
+    """The camera whose key, else whose short name, is the longest that stands alone in the path.
+
+    A name also stands alone beside a number ("front_000001", "episode_3_front").
+    """
     for name_of in (str, short_name):
-        named = [key for key in keys if re.search(rf"(?<![^\W_]){re.escape(name_of(key))}(?![^\W_])", path)]
+        named = [key for key in keys if _name_pattern(name_of(key)).search(path)]
         if named:
             return max(named, key=lambda key: len(name_of(key)))
     return None
+
+
+@functools.lru_cache(maxsize=256)
+def _name_pattern(name: str) -> re.Pattern[str]:
+    numbered = r"_(?:episode|ep|file|chunk|take)?[_-]?\d"
+    return re.compile(rf"(?:(?<!\w)|(?<=\d_)){re.escape(name)}(?:(?!\w)|(?={numbered}))")
 
 
 def _num_frames(path: str) -> int:
@@ -248,10 +258,19 @@ def _num_frames(path: str) -> int:
         return -1
 
 
-def camera_of_path(path: str, keys: Sequence[str]) -> str | None:
-    """The camera that a video belongs to by its relative path; None where no name of a camera is in it."""
-    key = _camera_of(path, keys)
-    return keys[0] if key is None and len(keys) == 1 else key
+def cameras_of_folders(root: str, keys: Sequence[str]) -> dict[str, str | None]:
+    """The camera that the first video of each folder belongs to, by folder; None where no name of a camera is in it.
+
+    Where there is one camera and no path contains its name, all videos are its own.
+    """
+    cameras: dict[str, str | None] = {}
+    for path in list_media_files(root):
+        folder = path.rpartition("/")[0]
+        if folder not in cameras and not path.endswith(DATA_SUFFIX):
+            cameras[folder] = _camera_of(path, keys)
+    if len(keys) == 1 and not any(cameras.values()):
+        return dict.fromkeys(cameras, keys[0])
+    return cameras
 
 
 # Folders that name no camera.

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ares.errors import SourceError
 from ares.formats import META_FOLDER
 from ares.input import open_input
-from ares.io import is_url, parse_path, relative_path, walk_folders
+from ares.io import is_url, parse_path, walk_folders
 from ingest.base import SourceFile
 from ingest.lerobot.cameras import claimed_span, find_span
 from ingest.lerobot.episode import claimed_data_path, video_search
 from ingest.lerobot.episode_list import read_episode_list
-from ingest.lerobot.evidence import DATA_SUFFIX, camera_of_path, list_media_files
+from ingest.lerobot.evidence import DATA_SUFFIX, list_media_files
 from ingest.lerobot.metadata import as_count
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _videos_by_evidence(
     paths = set()
     for index, row in _listed_rows(dataset, unlisted):
         steps = dataset.evidence.data_lengths.get(index) or as_count(row.get("length")) or 0
-        search = video_search(dataset, index, row, steps, contradictions.of_episode(index))
+        search = video_search(dataset, index, row, (0, steps), contradictions.of_episode(index))
         for feature in dataset.feature_map.video_cameras:
             try:
                 paths.add(find_span(feature, search)[0].path)
@@ -140,13 +140,11 @@ def _videos_by_evidence(
 def _reason_unused(dataset: LeRobotDataset, path: str) -> str:
     if path.endswith(DATA_SUFFIX):
         return "its rows belong to no listed episode, or to one that another file holds"
-    keys = [camera.key for camera in dataset.feature_map.video_cameras]
-    if (
-        not keys
-        or camera_of_path(relative_path(parse_path(path), parse_path(dataset.info.root)), keys) is None
+    if any(
+        path in dataset.evidence.camera_videos(camera.key) for camera in dataset.feature_map.video_cameras
     ):
-        return "no camera of info.json is named in its path"
-    return "no episode of the list has its frames"
+        return "no episode of the list has its frames"
+    return "no camera of info.json is named in its path"
 
 
 def _damage(path: str) -> SourceFile | None:

@@ -103,7 +103,7 @@ def count_rows(path: str) -> int:
 
 
 def timestamp_rate(path: str) -> float | None:
-    """Rows per second by the median distance of the timestamps in the first row group; None where it has none.
+    """Rows per second by the median distance of the timestamps of the first episode; None where it has none.
 
     A rate within a thousandth of a whole number, which float32 seconds do not tell apart, is that number.
     """
@@ -113,11 +113,15 @@ def timestamp_rate(path: str) -> float | None:
         with _open_parquet(path) as file:
             if not file.metadata.num_row_groups:
                 return None
-            table = _read_columns(path, file, range(1), ("timestamp",))
+            table = _read_columns(path, file, range(1), ("timestamp", "episode_index"))
     except SourceError:
         return None
-    seconds = decode_table(table)["timestamp"].flat if table.num_columns else np.empty(0)
-    distances = np.diff(seconds.astype(np.float64)) if seconds.dtype.kind in "fiu" else np.empty(0)
+    columns = decode_table(table)
+    seconds = columns["timestamp"].flat if "timestamp" in columns else np.empty(0)
+    episodes = columns["episode_index"].flat if "episode_index" in columns else np.zeros(len(seconds))
+    if seconds.dtype.kind not in "fiu" or len(seconds) != len(episodes) or len(seconds) < 2:
+        return None
+    distances = np.diff(np.sort(seconds[episodes == episodes[0]].astype(np.float64)))
     distance = float(np.median(distances[distances > 0])) if (distances > 0).any() else 0.0
     if not 1e-4 < distance < 1e4:
         return None

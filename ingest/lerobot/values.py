@@ -179,8 +179,23 @@ def in_order(rows: EpisodeRows, warnings: list[str]) -> EpisodeRows:
         warnings.append("rows are not in the order of frame_index: sorted")
         numbers = {name: values[order] for name, values in rows.numbers.items()}
         return replace(rows, numbers=numbers, is_sorted=True)
-    warnings.append("frame_index has gaps or repeats: steps may be missing")
+    warnings.append("frame_index has gaps or repeats: steps are missing")
     return rows
+
+
+def frame_range(rows: EpisodeRows, declared_length: int) -> tuple[int, int]:
+    """First and end frame of the steps: by frame_index where rows are missing, else 0 and their number.
+
+    Frames before the first row count only where the declared length has them too.
+    """
+    stored = rows.numbers.get("frame_index")
+    if stored is None or stored.shape[1] != 1 or not rows.count or stored.dtype.kind not in "iu":
+        return 0, rows.count
+    first, last = int(stored[0, 0]), int(stored[-1, 0])
+    is_rising = rows.count == 1 or bool((stored[1:, 0] > stored[:-1, 0]).all())
+    if not is_rising or first < 0 or last + 1 > max(declared_length, rows.count):
+        return 0, rows.count
+    return first, last + 1
 
 
 def row_width(column_type: pa.DataType, feature: Mapping[str, Any]) -> int:

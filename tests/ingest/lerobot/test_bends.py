@@ -1,0 +1,75 @@
+"""Folders bent at random are read as the good ones, or every difference is named; no file is forgotten."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.ingest.lerobot.bending import BENDS, Bend, NotBendable
+from tests.ingest.lerobot.bent_reading import Reading, differences, read_folder, run_bends
+from tests.ingest.lerobot.good_folders import write_good_folder
+
+LAYOUTS = [("v2.1", (6, 9, 7)), ("v3.0", (6, 9, 7))]
+
+
+@pytest.fixture(scope="module")
+def good_folders(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, Reading]]:
+    """A good folder of each layout, and what is read of it."""
+    folders = []
+    for version, lengths in LAYOUTS:
+        folder = write_good_folder(tmp_path_factory.mktemp("good") / "made", version=version, lengths=lengths)
+        folders.append((folder, read_folder(folder, pixels=True)))
+    return folders
+
+
+def wrong_of(good: tuple[Path, Reading], bends: Sequence[Bend], seed: int) -> list[str] | None:
+    """What is wrong with the reading of a bent copy; None where it cannot be bent so."""
+    try:
+        return run_bends(good[0], bends, random.Random(seed), pixels=True, good=good[1])
+    except NotBendable:
+        return None
+
+
+def test_the_good_folders_are_quiet(good_folders: list[tuple[Path, Reading]]) -> None:
+    for folder, reading in good_folders:
+        assert not reading.warnings and not reading.failures and not reading.crashes
+        assert list(differences(reading, reading, folder)) == []
+        assert {name for name, use in reading.uses.items() if use not in ("data", "metadata")} == set()
+
+
+@pytest.mark.parametrize("bend", BENDS, ids=lambda bend: bend.name)
+def test_each_bend(bend: Bend, good_folders: list[tuple[Path, Reading]]) -> None:
+    seed = random.randrange(10**6)
+    results = [wrong_of(good, [bend], seed) for good in good_folders]
+    assert any(result is not None for result in results), "no folder can be bent so"
+    assert not any(results), (seed, results)
+
+
+def test_two_bends_at_once(good_folders: list[tuple[Path, Reading]]) -> None:
+    for _ in range(6):
+        seed = random.randrange(10**6)
+        bends = random.Random(seed).sample(BENDS, 2)
+        for good in good_folders:
+            assert not wrong_of(good, bends, seed), (seed, [bend.name for bend in bends])
+
+
+def test_a_wrong_reading_is_noticed(good_folders: list[tuple[Path, Reading]]) -> None:
+    """The comparison itself: episodes under each other's numbers, a lost file, a lost episode, silence."""
+    folder, good = good_folders[0]
+    first, second = good.episodes["0"], good.episodes["1"]
+    swapped = Reading(episodes={**good.episodes, "0": second, "1": first}, uses=good.uses)
+    assert any("other frames" in text for text in differences(good, swapped, folder))
+    lost = Reading(episodes={"0": first}, uses=good.uses)
+    assert any("without a word" in text for text in differences(good, lost, folder))
+    unmentioned = Reading(episodes=good.episodes, uses=dict(list(good.uses.items())[1:]))
+    assert any("not mentioned" in text for text in differences(good, unmentioned, folder))
+
+
+def test_the_manual_names_every_bend() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "ingest.md").read_text()
+    for outcome in ("mended", "told"):
+        (row,) = [line for line in manual.splitlines() if line.startswith(f"| {outcome} |")]
+        assert row.split("|")[2].strip() == "; ".join(bend.name for bend in BENDS if bend.outcome == outcome)
