@@ -14,6 +14,7 @@ from annotators.models import NamedEncoder, absolute_spec, encoder_name, load_en
 from annotators.options import AnnotatorOptions, takes_options
 from annotators.runner import CameraSeconds
 from ares.annotation import Maker
+from ares.clock import shown_rate_hz
 from ares.episode import Camera, Episode, Json
 from ares.errors import AresError, MediaError
 
@@ -62,12 +63,11 @@ def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
 def sample_seconds(episode: Episode, camera: str = "") -> CameraSeconds:
     """Seconds per good camera: one per second, at least 4 and at most 240, spread over [0, duration)."""
     cameras = [candidate for candidate in episode.good_cameras if not camera or candidate.name == camera]
-    return {selected.name: _camera_seconds(selected) for selected in cameras}
+    return {selected.name: _camera_seconds(episode, selected) for selected in cameras}
 
 
-def _camera_seconds(camera: Camera) -> list[float]:
-    media = camera.media
-    duration = media.num_frames / media.rate_hz
+def _camera_seconds(episode: Episode, camera: Camera) -> list[float]:
+    duration = camera.media.num_frames / shown_rate_hz(episode, camera)
     count = min(max(math.ceil(duration * _RATE_HZ), _MIN_FRAMES), _MAX_FRAMES)
     # The middles of equal parts: the still scene before and after the action gets no extra vector.
     return [round(duration * (part + 0.5) / count, 6) for part in range(count)]

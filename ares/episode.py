@@ -54,7 +54,8 @@ class MediaRef:
 
 
 Json = None | bool | int | float | str | list["Json"] | Mapping[str, "Json"]
-RateSource = Literal["source", "spec", "user", "assumed"]
+RateSource = Literal["source", "spec", "user", "assumed", "measured"]
+FramePairing = Literal["index", "stamp"]
 Role = Literal["front", "side", "top", "wrist", "other"]
 
 # Used when the source states no rate; always shown with rate_source="assumed".
@@ -104,7 +105,7 @@ class Episode:
         instructions: Every different instruction, in order of appearance.
         num_steps: Steps; for raw video the frames of its first camera.
         rate_hz: Steps per second.
-        rate_source: Origin of the rate; "assumed" is a guess and shown as such.
+        rate_source: Origin of the rate; "assumed" is a guess and shown as such, "measured" is by the stamps.
         cameras: In source order.
         success: Outcome from a field that states it, or None when the source has none.
         success_source: That field's name, or "".
@@ -113,6 +114,13 @@ class Episode:
         metadata: Other information of the source about the episode, small JSON.
         source_stamp: Fingerprint of the source file when it was ingested, see `ares.media.fingerprint`; "" when not
             known.
+        frame_pairing: "index" where the format promises a frame per step, and frame i belongs to step i; "stamp" where
+            a step has the frame that is shown at its second.
+        claimed_rate_hz: Rate that the source, its spec or the user states; None where none does.
+        measured_rate_hz: Rate by the stamps, see `ares.clock.measure_clock`; None without stamps.
+        rate_spread: Interquartile range of the periods over the median period; None without stamps.
+        clock_shift_seconds: Largest difference between the stamp of a step and step / rate_hz; 0 for an even clock.
+        stamped_duration_seconds: Duration by the stamps where the clock is not even; None for num_steps / rate_hz.
     """
 
     episode_id: str
@@ -136,11 +144,17 @@ class Episode:
     action_names: tuple[str, ...] = ()
     metadata: Mapping[str, Json] = field(default_factory=dict)
     source_stamp: str = ""
+    frame_pairing: FramePairing = "stamp"
+    claimed_rate_hz: float | None = None
+    measured_rate_hz: float | None = None
+    rate_spread: float | None = None
+    clock_shift_seconds: float = 0.0
+    stamped_duration_seconds: float | None = None
 
     @property
     def duration_seconds(self) -> float:
         """Length of the time span [0, duration) that the steps cover."""
-        return self.num_steps / self.rate_hz
+        return self.stamped_duration_seconds or self.num_steps / self.rate_hz
 
     @property
     def good_cameras(self) -> tuple[Camera, ...]:
@@ -272,9 +286,11 @@ class Record:
         trajectory: The signals.
         warnings: Problems, with the same text for every case of one ("camera image_3 is black").
         arrays: What the signals were made of; those of one signal in the order of its dimensions.
+        has_stamps: Whether the timestamps are the source's own, and not computed from the rate.
     """
 
     episode: Episode
     trajectory: Trajectory
     warnings: tuple[str, ...] = ()
     arrays: tuple[SourceArray, ...] = ()
+    has_stamps: bool = True

@@ -12,6 +12,7 @@ from pydantic import AfterValidator
 
 from annotators.base import Subject
 from annotators.runner import CameraSeconds
+from ares.clock import shown_rate_hz
 from ares.episode import Camera, Episode
 from ares.errors import RequestError
 
@@ -95,20 +96,20 @@ def evenly_spaced_seconds(
         last_frames: Only so many frames at the end.
         subject: Only frames in its span; None for all of the camera.
     """
-    first, last = _frame_range(camera, subject)
+    rate_hz = shown_rate_hz(subject.episode, camera) if subject else camera.media.rate_hz
+    first, last = _frame_range(camera, subject, rate_hz)
     if last_frames:
         first = max(first, last + 1 - last_frames)
     step = (last - first) / max(count - 1, 1)
     indices = sorted({round(first + step * position) for position in range(count)})
-    return [frame_second(index, camera.media.rate_hz) for index in indices]
+    return [frame_second(index, rate_hz) for index in indices]
 
 
-def _frame_range(camera: Camera, subject: Subject | None) -> tuple[int, int]:
+def _frame_range(camera: Camera, subject: Subject | None, rate: float) -> tuple[int, int]:
     """The first and the last frame of a camera that lie in the span of a subject; one frame where none does."""
     last = max(camera.media.num_frames, 1) - 1
     if subject is None or subject.is_whole_episode:
         return 0, last
-    rate = camera.media.rate_hz
     start = min(math.ceil(subject.start_seconds * rate - _ROUNDING), last)
     stop = min(math.ceil(subject.stop_seconds * rate - _ROUNDING) - 1, last)
     return start, max(start, stop)

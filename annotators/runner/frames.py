@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ares.episode import Episode
+from ares.episode import Camera, Episode
 from ares.errors import MediaError
 
 if TYPE_CHECKING:
@@ -31,10 +31,16 @@ class Frames:
     Args:
         episode: The episode whose frames these are.
         requests: The seconds that each annotator of the run needs; their union is decoded.
+        stamps: (T,) stamps of the steps; needed where `ares.clock.needs_stamps` says so.
     """
 
-    def __init__(self, episode: Episode, requests: Sequence[CameraSeconds]) -> None:
-        self._episode = episode
+    def __init__(
+        self,
+        episode: Episode,
+        requests: Sequence[CameraSeconds],
+        stamps: NDArray[np.float64] | None = None,
+    ) -> None:
+        self._episode, self._stamps = episode, stamps
         self._seconds = unite_requests(requests)
         self._decoded: dict[str, dict[float, NDArray[np.uint8]] | MediaError] = {}
 
@@ -55,13 +61,20 @@ class Frames:
         """Decode the requested frames; the error of a camera that cannot be decoded is raised later, by `at`."""
         from ares.media import frames_at
 
-        for camera, seconds in self._seconds.items():
+        for name, seconds in self._seconds.items():
+            camera = self._episode.camera(name)
             try:
-                images = frames_at(self._episode.camera(camera).media, seconds)
+                images = frames_at(camera.media, self._shown_seconds(camera, seconds))
             except MediaError as error:
-                self._decoded[camera] = error
+                self._decoded[name] = error
             else:
-                self._decoded[camera] = dict(zip(seconds, images, strict=True))
+                self._decoded[name] = dict(zip(seconds, images, strict=True))
+
+    def _shown_seconds(self, camera: Camera, seconds: Sequence[float]) -> Sequence[float]:
+        from ares.clock import camera_seconds
+
+        stamps = self._stamps
+        return seconds if stamps is None else camera_seconds(self._episode, camera, seconds, lambda: stamps)
 
     def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
         """(N, H, W, 3) RGB frames shown at these seconds, each of which must have been requested.

@@ -18,6 +18,7 @@ from annotators.runner.subjects import EpisodeBundle
 from annotators.runner.task import AnnotatorTask
 from annotators.runner.writer import AnnotationWriter
 from ares.annotation import Annotation
+from ares.clock import needs_stamps
 from ares.doctor import delete_unrecorded_vectors
 from ares.episode import Episode, Trajectory
 from ares.errors import AresError, ModelError
@@ -35,6 +36,9 @@ from ares.messages import print_message
 from ares.search import embed_texts, list_spaces
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ares.store import Stores
 
 _READ_BATCH_SIZE = 8
@@ -181,6 +185,13 @@ def _make_read_only(trajectory: Trajectory | None) -> None:
             array.setflags(write=False)
 
 
+def _read_stamps(stores: Stores, episodes: Sequence[Episode]) -> dict[str, NDArray[np.float64]]:
+    """The stamps of the episodes whose frames can only be selected by them."""
+    ids = [episode.episode_id for episode in episodes if needs_stamps(episode)]
+    read = stores.tables.trajectories.read(ids) if ids else ()
+    return {id: trajectory.timestamps for id, trajectory in read}
+
+
 def _incomplete_bundles(
     stores: Stores, tasks: Sequence[AnnotatorTask], where: str, progress: Progress
 ) -> Iterator[EpisodeBundle]:
@@ -195,8 +206,10 @@ def _incomplete_bundles(
         ]
         for task in tasks:
             task.load_done_subjects(bundles)
+        stamps = _read_stamps(stores, batch)
         for bundle in bundles:
-            bundle.frames = Frames(bundle.episode, _early_requests(bundle, tasks))
+            bundle.stamps = stamps.get(bundle.episode.episode_id)
+            bundle.frames = Frames(bundle.episode, _early_requests(bundle, tasks), bundle.stamps)
             if any(
                 task.has_missing_subjects(bundle) or _gets_new_subjects(task, tasks, bundle) for task in tasks
             ):
@@ -241,7 +254,9 @@ def _decode_late(
     batch: list[EpisodeBundle], task: AnnotatorTask, decoders: WorkerPool[Frames, Frames]
 ) -> None:
     """Decode the frames of subjects that this run has made."""
-    late = [(bundle, Frames(bundle.episode, [_missing_frames(bundle, task)])) for bundle in batch]
+    late = [
+        (bundle, Frames(bundle.episode, [_missing_frames(bundle, task)], bundle.stamps)) for bundle in batch
+    ]
     waiting = [(bundle, frames) for bundle, frames in late if frames.requested]
     decoded = decoders.map([frames for _, frames in waiting]) if waiting else ()
     for (bundle, frames), result in zip(waiting, decoded, strict=True):

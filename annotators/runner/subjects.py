@@ -15,6 +15,9 @@ from ares.errors import AresError, RequestError
 from ares.store.sync import MakerCatalog, newest_by_address, read_pins, segment_id, select_shown
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ares.store import Stores
 
 
@@ -27,6 +30,7 @@ class EpisodeBundle:
         frames: Its decoded frames.
         annotations: Its annotations before the run that others of the run describe, in the order of the log.
         trajectory: Its signals, or None when no annotator needs them.
+        stamps: (T,) stamps of its steps, where only they tell which frame belongs to a second; else None.
         results: Results so far, by annotator name.
         done_subjects: Subjects of it that were done before the run, by annotator name.
         selection_errors: Why frames could not be selected, by annotator name and id of the subject.
@@ -36,6 +40,7 @@ class EpisodeBundle:
     frames: Frames
     annotations: Sequence[Annotation] = ()
     trajectory: Trajectory | None = None
+    stamps: NDArray[np.float64] | None = None
     results: dict[str, list[Result]] = field(default_factory=dict)
     done_subjects: dict[str, set[str]] = field(default_factory=dict)
     selection_errors: dict[tuple[str, str], AresError] = field(default_factory=dict)

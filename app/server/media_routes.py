@@ -90,12 +90,18 @@ def _make_video(stores: Stores, request: Request) -> Path:
 
 
 def _make_poster(stores: Stores, request: Request) -> Path:
+    from ares.clock import camera_seconds
     from ares.media import thumbnail
 
     episode, camera = _find_camera(stores, request)
     second = _number_parameter(request, "t", episode.duration_seconds / 2)
+    second = min(max(second, 0.0), episode.duration_seconds)
     width = int(min(max(_number_parameter(request, "width", 384), _MIN_WIDTH), _MAX_WIDTH))
-    return thumbnail(camera.media, min(max(second, 0.0), episode.duration_seconds), width, stores.media_cache)
+    trajectories = stores.tables.trajectories
+    (shown,) = camera_seconds(
+        episode, camera, [second], lambda: trajectories.get(episode.episode_id).timestamps
+    )
+    return thumbnail(camera.media, shown, width, stores.media_cache)
 
 
 def _find_camera(stores: Stores, request: Request) -> tuple[Episode, Camera]:

@@ -11,12 +11,16 @@ if TYPE_CHECKING:
     from ares.export.left_out import FAILURES_FILE
     from ares.export.load import load_exporter
     from ares.export.parquet import export_parquet
+    from ares.export.retime import RETIME_MODES, ExportClock, RetimeMode
     from ares.export.run import export_set
 
 __all__ = [
     "FAILURES_FILE",
+    "RETIME_MODES",
     "TASK_SOURCES",
+    "ExportClock",
     "ExportReport",
+    "RetimeMode",
     "TaskSource",
     "export_parquet",
     "export_set",

@@ -16,6 +16,7 @@ from ares.curation import CurationSet
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import RequestError, StoreError
 from ares.export.left_out import ExportFailures
+from ares.export.retime import RetimeMode
 from ares.store.filters import ids_filter
 from ares.store.lance import arrow_type, segment_schema
 from ares.store.sync import MakerCatalog
@@ -42,6 +43,8 @@ class Exporter(Protocol):
         *,
         strict: bool = False,
         task: TaskSource = "instruction",
+        fps: float | None = None,
+        retime: RetimeMode = "nearest",
     ) -> ExportReport:
         """Write a set into a new folder.
 
@@ -52,6 +55,8 @@ class Exporter(Protocol):
             progress: Called with a number of episodes whenever some are finished.
             strict: Whether an episode that fails ends the export; else it is left out.
             task: What the task of an episode is, see `episode_tasks`.
+            fps: Steps per second to write; None for the rate of each episode.
+            retime: Which step is written for a second, see `ares.export.retime`.
 
         Raises:
             RequestError: The destination is not empty, or the format cannot hold the set.
@@ -73,7 +78,8 @@ _BUILTIN_COLUMNS = frozenset(
     {"episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash", "instruction",
      "instructions", "robot", "num_steps", "rate_hz", "rate_source", "duration_seconds", "num_cameras", "cameras",
      "success", "success_source", "state_names", "action_names", "metadata", "duplicate_of", "ingested",
-     "source_stamp", "camera_stamps"}
+     "source_stamp", "camera_stamps", "frame_pairing", "claimed_rate_hz", "measured_rate_hz", "rate_spread",
+     "clock_shift_seconds"}
 )  # fmt: skip
 _UNFILTERED_COLUMNS = ("cameras", "metadata")
 
@@ -98,6 +104,7 @@ class ExportReport:
         reencoded: Number of videos by the reason why an mp4 was encoded anew instead of copied.
         failed: Episodes of the set that are not in the export.
         failures: The failures grouped by reason ("reason", "count", "example").
+        changed: What the export changed in the clocks of episodes, by reason; see `ares.export.retime.ClockChange`.
     """
 
     set: str
@@ -115,6 +122,7 @@ class ExportReport:
     reencoded: dict[str, int] = field(default_factory=dict)
     failed: int = 0
     failures: tuple[Json, ...] = ()
+    changed: tuple[dict[str, Json], ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The fields, as `ares export --json` prints them."""
@@ -130,6 +138,7 @@ class ExportReport:
             "encoded_frames": self.encoded_frames,
             "seconds": round(self.seconds, 3),
             "left_out": list(self.left_out),
+            "changed": list(self.changed),
             "datasets": list(self.datasets),
             "reencoded": dict(self.reencoded),
             "failed": self.failed,
@@ -186,8 +195,8 @@ class ExportBatch:
 
     Attributes:
         requested_ids: Episode ids as the set lists them.
-        episodes: Those of them that the workspace has, in the same order.
-        trajectories: By episode_id.
+        episodes: Those of them that the workspace has, in the same order, as they are stored.
+        trajectories: By episode_id, as they are stored.
     """
 
     requested_ids: list[str]

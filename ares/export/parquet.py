@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ares.annotation import Annotation, canonical_json
 from ares.curation import CurationSet, Sets
 from ares.episode import Episode, Signal, Trajectory
+from ares.errors import AresError
 from ares.export.base import (
     TASK_COLUMNS,
     EpisodeTask,
@@ -30,6 +31,13 @@ from ares.export.base import (
 )
 from ares.export.left_out import ExportFailures
 from ares.export.manifest import ExportManifest
+from ares.export.retime import (
+    ClockChanges,
+    ExportClock,
+    RetimedEpisode,
+    RetimeMode,
+    retime_episode,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +70,8 @@ def export_parquet(
     *,
     strict: bool = False,
     task: TaskSource = "instruction",
+    fps: float | None = None,
+    retime: RetimeMode = "nearest",
 ) -> ExportReport:
     """Write a set as episodes.parquet, steps.parquet, segments.parquet and annotations.parquet.
 
@@ -75,18 +85,22 @@ def export_parquet(
         progress: Called with a number of episodes whenever some are finished.
         strict: Whether an episode that fails ends the export; else it is left out.
         task: What the task of an episode is, see `ares.export.base.episode_tasks`.
+        fps: Steps per second to write; None for all steps at their stamps.
+        retime: Which step is written for a second, see `ares.export.retime`.
 
     Raises:
-        RequestError: The destination is not empty.
+        RequestError: The destination is not empty, or the rate is not positive.
         MediaError: The workspace no longer has any episode of the set, or with `strict` lacks one.
         StoreError: The disk is full.
     """
-    start = time.monotonic()
+    start, clock = time.monotonic(), ExportClock(fps, retime)
     with staging_folder(destination) as root, ExportManifest(root, stores, selection, "parquet") as manifest:
         failures, written = ExportFailures(root, strict), _ParquetCounts()
         with ExitStack() as stack:
-            job = _ParquetExport(stores, manifest, _ParquetFiles(stack, root, stores), written, task)
-            for batch in episode_batches(stores, Sets(stores.annotations).ids(selection), failures):
+            files = _ParquetFiles(stack, root, stores)
+            job = _ParquetExport(stores, manifest, files, written, task, clock, ClockChanges(clock))
+            for stored in episode_batches(stores, Sets(stores.annotations).ids(selection), failures):
+                batch = _retimed(job, stored, failures) if fps else stored
                 if batch.episodes:
                     _write_batch(job, batch)
                 progress(len(batch.requested_ids))
@@ -116,6 +130,7 @@ def _report(
         datasets=({"path": ".", **counts},),
         failed=len(failures),
         failures=tuple(failures.tallies()),
+        changed=job.changes.to_json(),
     )
 
 
@@ -155,11 +170,30 @@ class _ParquetExport:
     files: _ParquetFiles
     written: _ParquetCounts
     task: TaskSource
+    clock: ExportClock
+    changes: ClockChanges
+
+
+def _retimed(job: _ParquetExport, batch: ExportBatch, failures: ExportFailures) -> ExportBatch:
+    """The episodes at the rate of the export; those that cannot be retimed are added to the failures."""
+    retimed: list[RetimedEpisode] = []
+    for episode in batch.episodes:
+        try:
+            retimed.append(retime_episode(episode, batch.trajectories[episode.episode_id], job.clock))
+        except AresError as error:
+            failures.add(episode.episode_id, error)
+        else:
+            job.changes.add(retimed[-1])
+    episodes = [entry.episode for entry in retimed]
+    trajectories = {entry.episode.episode_id: entry.trajectory for entry in retimed}
+    return ExportBatch(batch.requested_ids, episodes, trajectories)
 
 
 def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
     annotations = job.stores.annotations.find_annotations(batch.ids)
     rows = read_rows(job.stores, job.files.columns, batch.ids)
+    if job.clock.fps:
+        rows = _with_clock(rows, batch.episodes)
     columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in rows.column_names]
     tasks = episode_tasks(batch.episodes, rows.select(columns).to_pylist(), job.task)
     job.files.episodes.write_table(_with_tasks(rows, tasks))
@@ -170,6 +204,17 @@ def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
     for episode in batch.episodes:
         job.manifest.add(episode, ".", job.manifest.episodes)
     _count(job.written, batch, tasks)
+
+
+def _with_clock(rows: pa.Table, episodes: Sequence[Episode]) -> pa.Table:
+    """The rows with the clock that is written."""
+    import pyarrow as pa
+
+    for name in ("num_steps", "rate_hz", "duration_seconds", "clock_shift_seconds"):
+        field = rows.schema.field(name)
+        values = pa.array([getattr(episode, name) for episode in episodes], field.type)
+        rows = rows.set_column(rows.schema.get_field_index(name), field, values)
+    return rows
 
 
 def _with_tasks(rows: pa.Table, tasks: Sequence[EpisodeTask]) -> pa.Table:

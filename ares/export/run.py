@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ares.export.base import ExportReport, TaskSource
 from ares.export.load import load_exporter
+from ares.export.retime import OWN_CLOCKS, ExportClock
 from ares.jobs import Progress
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def export_set(
     *,
     format: str,
     task: TaskSource = "instruction",
+    clock: ExportClock = OWN_CLOCKS,
     strict: bool = False,
     stream: TextIO | None = None,
 ) -> ExportReport:
@@ -32,6 +34,7 @@ def export_set(
         destination: A new or empty folder.
         format: Name of an exporter.
         task: What the task of an episode is.
+        clock: The rate to write, and which step is written for a second.
         strict: Whether an episode that fails ends the export.
         stream: Where progress is shown, or None for nowhere.
     """
@@ -39,7 +42,8 @@ def export_set(
     # What is the default is left out: exporters of other packages may not know it.
     strict_option = {"strict": True} if strict else {}
     task_option = {} if task == "instruction" else {"task": task}
-    options: dict[str, Any] = {**strict_option, **task_option}
+    clock_options = {} if clock == OWN_CLOCKS else {"fps": clock.fps, "retime": clock.retime}
+    options: dict[str, Any] = {**strict_option, **task_option, **clock_options}
     progress = Progress(f"export {selection.name}", selection.episodes, stream)
     try:
         return exporter(stores, selection, destination, progress.advance, **options)

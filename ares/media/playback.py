@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ares.episode import TOPIC_KINDS
 from ares.errors import MediaError, SourceError
 from ares.io import describe_os_error, file_state, is_url
 from ares.media.cache import FileCache
 from ares.media.fingerprint import verify_source
 from ares.media.frames import all_frames, frames_at
+from ares.media.mcap import image_seconds
 from ares.media.readers import read_video_frames
 from ares.media.video import (
     NotCopyable,
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 _BROWSER_CODECS = frozenset({"h264", "av1", "vp9"})
 # Part of every key of the cache: raised when the derived files change.
-_CACHE_VERSION = "2"
+_CACHE_VERSION = "3"
 
 
 def browser_video(ref: MediaRef, codec: VideoCodec, cache: FileCache) -> Path:
@@ -40,7 +42,8 @@ def browser_video(ref: MediaRef, codec: VideoCodec, cache: FileCache) -> Path:
     The source is returned when it is an mp4 of H.264, AV1 or VP9 in yuv420p whose seconds are those of the episode
     (players apply its rotation). Of a span of a shared file, or a file at a rate set by the user, the packets are
     copied where that is exact. All other sources (images, other codecs, a span that starts between keyframes) are
-    encoded once. At a varying rate each frame is then shown within a mean step of its time.
+    encoded once. Images of a recording are shown at their stamps; at a varying rate the frames of a video are shown
+    within a mean step of their time.
 
     Raises MediaError when the frames cannot be read.
     """
@@ -52,7 +55,8 @@ def browser_video(ref: MediaRef, codec: VideoCodec, cache: FileCache) -> Path:
 
     def write(path: Path) -> None:
         if not (is_playable and _try_packet_copy(ref, path)):
-            encode_mp4(_constant_rate_frames(ref), path, ref.rate_hz, codec)
+            seconds = image_seconds(ref) if ref.kind in TOPIC_KINDS else None
+            encode_mp4(_constant_rate_frames(ref), path, ref.rate_hz, codec, seconds)
 
     return cache.path(f"{_cache_key(ref, 'video', codec)}.mp4", write)
 

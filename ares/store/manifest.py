@@ -15,7 +15,7 @@ from ares.io import describe_os_error, is_url, parse_path, translate_remote_erro
 from ares.settings import Settings
 
 # The layout of the workspace; `ares.store.migrations` has a step for every earlier one.
-FORMAT = 2
+FORMAT = 3
 _NAME = "workspace.json"
 _KEYS = {"format", "workspace_id", "annotations"}
 

@@ -6,14 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ares.clock import settle_clock
+from ares.episode import Record
 from ares.errors import ReadOnlyWorkspace, StoreError
 from ares.io import describe_os_error
 from ares.messages import print_message
+from ares.store.lance import CLOCK_COLUMNS, episode_schema
 from ares.store.manifest import FORMAT, read_format, write_format
 from ares.store.sync import applied_sequence, reset_applied_sequence
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ares.annotation import Maker
+    from ares.episode import Camera, Episode, FramePairing, Trajectory
     from ares.store.stores import Stores
 
 # What the code of layout 1 knew of its annotators, and the log says itself from layout 2 on.
@@ -22,6 +28,10 @@ _DECLARATIONS: Mapping[str, Mapping[str, Any]] = {
     "grade": {"subject_kind": "annotation", "after": ("caption",)},
 }
 _CURRENT_ONLY = {"grade": "acceptable"}
+# What layout 3 says of every episode: formats that promise a frame per step, and formats that store no stamps.
+_FRAME_PER_STEP = frozenset({"lerobot", "rlds", "hdf5", "zarr"})
+_WITHOUT_STAMPS = frozenset({"rlds", "hdf5"})
+_READ_ROWS, _WRITE_ROWS = 256, 20_000
 
 
 def migrate(stores: Stores) -> None:
@@ -80,7 +90,60 @@ def _upgraded(maker: Maker) -> Maker:
     return replace(maker, columns=columns, **_DECLARATIONS.get(maker.annotator, {}))
 
 
+def _measure_clocks(stores: Stores) -> None:
+    """Fill the columns of clocks by the stored stamps; where a rate contradicts them, they win, as in an ingestion."""
+    import pyarrow as pa
+
+    table, rows = stores.tables.episodes, stores.tables.episodes.snapshot()
+    # A migration that was killed has filled them for some episodes, whose rates must not be judged again.
+    where = "frame_pairing IS NULL" if "frame_pairing" in rows.arrow_schema.names else ""
+    parts: list[pa.Table] = []
+    for batch in rows.scan(table.episode_columns(rows), where):
+        for start in range(0, batch.num_rows, _READ_ROWS):
+            parts.append(_clock_columns(stores, batch.slice(start, _READ_ROWS)))
+        if sum(map(len, parts)) >= _WRITE_ROWS:
+            table.set_values(pa.concat_tables(parts))
+            parts = []
+    if parts:
+        table.set_values(pa.concat_tables(parts))
+    # The indexes do not cover rows that were written again.
+    stores.tables.optimize()
+
+
+def _clock_columns(stores: Stores, rows: pa.RecordBatch) -> pa.Table:
+    import pyarrow as pa
+
+    episodes = stores.tables.episodes.from_batch(rows)
+    trajectories = dict(stores.tables.trajectories.read([episode.episode_id for episode in episodes]))
+    settled = [_settled(episode, trajectories.get(episode.episode_id)) for episode in episodes]
+    cameras = [
+        [camera | _media_clock(changed) for camera, changed in zip(stored, episode.cameras, strict=True)]
+        for stored, episode in zip(rows["cameras"].to_pylist(), settled, strict=True)
+    ]
+    schema = episode_schema()
+    names = ("episode_id", "rate_hz", "rate_source", "duration_seconds", *CLOCK_COLUMNS)
+    columns = {
+        name: pa.array([getattr(episode, name) for episode in settled], schema.field(name).type)
+        for name in names
+    }
+    return pa.table({**columns, "cameras": pa.array(cameras, rows["cameras"].type)})
+
+
+def _settled(episode: Episode, trajectory: Trajectory | None) -> Episode:
+    promised: FramePairing = "index" if episode.format in _FRAME_PER_STEP else "stamp"
+    episode = replace(episode, frame_pairing=promised)
+    if trajectory is None:
+        return episode
+    has_stamps = episode.format not in _WITHOUT_STAMPS and episode.rate_source != "assumed"
+    return settle_clock(Record(episode=episode, trajectory=trajectory, has_stamps=has_stamps)).episode
+
+
+def _media_clock(camera: Camera) -> dict[str, float]:
+    return {name: getattr(camera.media, name) for name in ("start_seconds", "stop_seconds", "rate_hz")}
+
+
 # By the layout that a step starts from.
 _STEPS: Mapping[int, tuple[str, Callable[[Stores], None]]] = {
     1: ("annotations say what they are about", _add_subjects),
+    2: ("clocks are measured", _measure_clocks),
 }

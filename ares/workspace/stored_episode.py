@@ -80,13 +80,16 @@ class StoredEpisode(Episode):
         """
         import numpy as np
 
+        from ares.clock import camera_seconds
         from ares.media import all_frames, frames_at
 
-        media = self._camera(camera).media
+        selected = self._camera(camera)
         if seconds is None:
-            return np.stack(list(all_frames(media)))
+            return np.stack(list(all_frames(selected.media)))
         listed = seconds if isinstance(seconds, int | float | np.ndarray) else list(seconds)
-        return frames_at(media, self._check_seconds(np.atleast_1d(np.asarray(listed, np.float64)).tolist()))
+        checked = self._check_seconds(np.atleast_1d(np.asarray(listed, np.float64)).tolist())
+        shown = camera_seconds(self, selected, checked, lambda: self.trajectory.timestamps)
+        return frames_at(selected.media, shown)
 
     def video(self, camera: str | Camera = "") -> PlayableVideo:
         """An mp4 of a camera that a browser plays; a notebook shows it as a player.

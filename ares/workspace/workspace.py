@@ -21,7 +21,7 @@ from ares.workspace.paths import expanded_path
 if TYPE_CHECKING:
     from ares.curation import CurationSet
     from ares.episode import Json
-    from ares.export import ExportReport, TaskSource
+    from ares.export import ExportReport, RetimeMode, TaskSource
     from ares.jobs import IngestReport
     from ares.workspace.results import AnnotateReports, EstimateList, FindingList
 
@@ -189,6 +189,8 @@ class Workspace(WorkspaceCurator):
         *,
         format: str = "lerobot",
         task: TaskSource = "instruction",
+        fps: float | None = None,
+        retime: RetimeMode = "nearest",
         strict: bool = False,
         quiet: bool = False,
     ) -> ExportReport:
@@ -201,14 +203,16 @@ class Workspace(WorkspaceCurator):
             dest: Folder to write; it must not be there yet, or be empty.
             format: "lerobot", "parquet", or the name of another exporter.
             task: Task of every episode: its "instruction", or its "caption" where that is acceptable.
+            fps: Steps per second to write; None for the rate of each episode.
+            retime: Step for a second: the "nearest", or the last at or before it ("hold").
             strict: Write nothing when an episode fails, instead of leaving it out.
             quiet: Show no progress.
 
         Raises:
-            RequestError: There is no such set or format, or the folder is not empty.
+            RequestError: There is no such set or format, the folder is not empty, or the rate is not positive.
             MediaError: No episode can be exported, or with `strict` one cannot.
         """
-        from ares.export import export_set
+        from ares.export import ExportClock, export_set
 
         frozen_set = self.sets[selection] if isinstance(selection, str) else selection
         stream = None if quiet else sys.stderr
@@ -218,6 +222,7 @@ class Workspace(WorkspaceCurator):
             Path(expanded_path(dest)),
             format=format,
             task=task,
+            clock=ExportClock(fps, retime),
             strict=strict,
             stream=stream,
         )

@@ -139,6 +139,7 @@ def make_record(
         trajectory=trajectory,
         warnings=tuple(dict.fromkeys(reader.warnings)),
         arrays=tuple(reader.arrays),
+        has_stamps=False,
     )
 
 
@@ -173,6 +174,7 @@ def _make_episode(
         state_names=state.names if state else (),
         action_names=action.names if action else (),
         metadata={**details.metadata, **masks},
+        frame_pairing="stamp" if details.cameras else "index",
     )
 
 

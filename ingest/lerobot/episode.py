@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ares.clock import read_stamps
 from ares.episode import Camera, Episode, RateSource, Record, Signal, Trajectory, make_episode_id
 from ares.errors import SourceError
 from ares.formats import DATA_FILE_COLUMNS
@@ -221,8 +222,8 @@ def _make_record(
     warnings: list[str],
 ) -> Record:
     feature_map, index = dataset.feature_map, int(row["episode_index"])
-    state = _join_columns(rows, feature_map.state, warnings)
-    action = _join_columns(rows, feature_map.action, warnings)
+    roles = (feature_map.state, feature_map.action)
+    state, action = (_join_columns(rows, columns, warnings) for columns in roles)
     texts = episode_instructions(dataset.info.root, feature_map, rows, row, warnings)
     success, success_source = episode_outcome(feature_map, rows, row)
     episode = Episode(
@@ -246,15 +247,18 @@ def _make_record(
         state_names=state.names if state else (),
         action_names=action.names if action else (),
         metadata=episode_notes(dataset.info.root, feature_map, rows, row),
+        frame_pairing="index",
     )
-    trajectory = _make_trajectory(dataset, rows, state, action, warnings)
-    arrays = tuple(source_arrays(feature_map, rows))
-    return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings), arrays=arrays)
+    seconds, has_stamps = _step_seconds(dataset, rows, warnings)
+    trajectory = _make_trajectory(dataset, rows, seconds, state, action, warnings)
+    record = Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings), has_stamps=has_stamps)
+    return replace(record, arrays=tuple(source_arrays(feature_map, rows)))
 
 
 def _make_trajectory(
     dataset: LeRobotDataset,
     rows: EpisodeRows,
+    seconds: NDArray[np.float64],
     state: Signal | None,
     action: Signal | None,
     warnings: list[str],
@@ -262,7 +266,7 @@ def _make_trajectory(
     reward = rows.numbers.get(dataset.feature_map.reward_column)
     extra = [column for column in dataset.feature_map.extra_signals if column.key in rows.numbers]
     return Trajectory(
-        timestamps=_step_seconds(dataset, rows, warnings),
+        timestamps=seconds,
         state=state,
         action=action,
         reward=None if reward is None else reward[:, 0].astype("float32"),
@@ -306,30 +310,32 @@ def _make_signal(values: NDArray[Any], column: SignalColumn, warnings: list[str]
     return Signal(values, dimension_names(short_name(column.key), column.names, values.shape[1]))
 
 
-def _step_seconds(dataset: LeRobotDataset, rows: EpisodeRows, warnings: list[str]) -> NDArray[np.float64]:
-    """(T,) seconds from the first step: exactly step / rate where the stored seconds agree, else as stored."""
+def _step_seconds(
+    dataset: LeRobotDataset, rows: EpisodeRows, warnings: list[str]
+) -> tuple[NDArray[np.float64], bool]:
+    """(T,) seconds from the first step, and whether they are by stamps.
+
+    They are exactly step / rate where the stored seconds agree with that, else as stored.
+    """
     import numpy as np
 
     clock = np.arange(rows.count, dtype=np.float64) / dataset.rate_hz
     stored = rows.numbers.get("timestamp")
     if stored is None or stored.shape[1] != 1:
-        return clock
+        return clock, False
     if stored.dtype.kind not in "iuf":
         warnings.append("timestamps are not numbers, fps is used")
-        return clock
-    seconds: NDArray[np.float64] = stored[:, 0].astype(np.float64)
-    if not np.isfinite(seconds).all():
-        warnings.append("timestamps are not finite, fps is used")
-        return clock
-    if abs(seconds[0]) > _TOLERANCE_SECONDS:
-        warnings.append("timestamps do not begin at 0, shifted")
-    tolerance = max(_TOLERANCE_SECONDS, float(np.spacing(np.float32(np.abs(seconds).max()))))
-    seconds = (seconds - seconds[0]) * (dataset.fps / dataset.rate_hz)
+        return clock, False
+    stamps = read_stamps(stored[:, 0], dataset.fps)
+    warnings.extend(stamps.warnings)
+    if stamps.seconds is None:
+        return clock, False
+    seconds = stamps.seconds * (dataset.fps / dataset.rate_hz)
+    tolerance = max(_TOLERANCE_SECONDS, float(np.spacing(np.float32(stamps.seconds.max()))))
     if np.abs(seconds - clock).max() <= tolerance:
-        return clock
-    is_increasing = bool((np.diff(seconds) > 0).all())
-    warnings.append("timestamps are not even" if is_increasing else "timestamps do not increase")
-    return seconds
+        return clock, True
+    warnings.append("timestamps are not even")
+    return seconds, True
 
 
 def _content_hash(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.episode import Json, RateSource
+from ares.clock import measure_clock
+from ares.episode import RateSource
 from ares.errors import SourceError
 from ares.media.mcap import TopicImages
 from ingest.mcap.spans import EpisodeSpan
@@ -31,13 +32,13 @@ class StepClock(NamedTuple):
         times: (T,) int64 nanoseconds, rising, without duplicates.
         rate_hz: Steps per second.
         rate_source: Where the rate comes from.
-        measured: The mean rate of the times, for the metadata.
+        has_stamps: Whether the times are those of messages, and not computed from the rate.
     """
 
     times: NDArray[np.int64]
     rate_hz: float
     rate_source: RateSource
-    measured: dict[str, Json]
+    has_stamps: bool
 
 
 def make_step_clock(
@@ -49,11 +50,10 @@ def make_step_clock(
 ) -> StepClock:
     """The steps of a recording, or of the span of it that is an episode. Raises SourceError when there are none."""
     times = _select_span(_step_times(contents, tracks), span, where)
-    rate_hz, rate_source = resolve_rate(user_rate_hz, _source_rate_hz(times), "source")
-    measured = _measured_rate(times)
+    rate_hz, rate_source = resolve_rate(user_rate_hz, _stamped_rate_hz(times), "measured")
     if len(times) > 1 and user_rate_hz is not None:
-        times = _even_times(times, user_rate_hz, where)
-    return StepClock(times, rate_hz, rate_source, measured)
+        return StepClock(_even_times(times, user_rate_hz, where), rate_hz, rate_source, False)
+    return StepClock(times, rate_hz, rate_source, len(times) > 1)
 
 
 def _step_times(
@@ -76,24 +76,16 @@ def _select_span(times: NDArray[np.int64], span: EpisodeSpan | None, where: str)
     return inside
 
 
-def _source_rate_hz(times: NDArray[np.int64]) -> float | None:
-    """The integer rate that the times follow, else their mean rate; None for a single step."""
-    if len(times) < 2:
+def _stamped_rate_hz(times: NDArray[np.int64]) -> float | None:
+    """The integer rate that the times follow, else their measured rate; None for a single step."""
+    clock = measure_clock((times - times[0]) / 1e9) if len(times) > 1 else None
+    if clock is None:
         return None
-    steps, seconds = len(times) - 1, float(times[-1] - times[0]) / 1e9
-    mean = steps / seconds
-    nominal = float(max(round(mean), 1))
-    is_close = abs(mean - nominal) <= RATE_TOLERANCE * nominal
-    # Over the whole episode the nominal clock and the times may differ by half a step at most.
-    is_nominal = is_close and abs(steps / nominal - seconds) <= 0.5 / nominal
-    return nominal if is_nominal else mean
-
-
-def _measured_rate(times: NDArray[np.int64]) -> dict[str, Json]:
-    """The mean rate, as an entry of the metadata; empty for a single step."""
-    if len(times) < 2:
-        return {}
-    return {"measured_rate_hz": round((len(times) - 1) * 1e9 / float(times[-1] - times[0]), 4)}
+    nominal = float(max(round(clock.rate_hz), 1))
+    is_close = abs(clock.rate_hz - nominal) <= RATE_TOLERANCE * nominal
+    # Over all steps the nominal clock and the measured one may differ by half a step at most.
+    is_nominal = is_close and len(times) * abs(nominal / clock.rate_hz - 1) <= 0.5
+    return nominal if is_nominal else clock.rate_hz
 
 
 def _even_times(times: NDArray[np.int64], rate_hz: float, where: str) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ import functools
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Episode, Json, Kind, MediaRef, Record, Signal, Trajectory
 from ares.errors import SourceError
@@ -78,20 +78,27 @@ def load_recording(
         content_hash=_content_hash(files, span),
         instruction=instructions[0] if instructions else "",
         instructions=instructions,
-        robot=span.robot if span else "",
         num_steps=len(clock.times),
         rate_hz=clock.rate_hz,
         rate_source=clock.rate_source,
         cameras=tuple(_make_cameras(contents, uri, clock, format)),
-        success=span.success if span else None,
-        success_source="success" if span and span.success is not None else "",
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
         metadata={**_make_metadata(contents, tracks, clock), **(span.metadata if span else {})},
+        **_declared_fields(span),
     )
     _add_time_warnings(contents, tracks, clock.times, span)
     arrays, warnings = tuple(source_arrays(contents, tracks)), tuple(contents.warnings)
-    return Record(episode=episode, trajectory=trajectory, warnings=warnings, arrays=arrays)
+    record = Record(episode=episode, trajectory=trajectory, warnings=warnings, arrays=arrays)
+    return replace(record, has_stamps=clock.has_stamps)
+
+
+def _declared_fields(span: EpisodeSpan | None) -> dict[str, Any]:
+    """Fields of an episode that the record of its span declares."""
+    if span is None:
+        return {"robot": ""}
+    source = "" if span.success is None else "success"
+    return {"robot": span.robot, "success": span.success, "success_source": source}
 
 
 def _content_hash(files: list[str], span: EpisodeSpan | None) -> str:
@@ -228,7 +235,7 @@ def _make_camera(
     start, stop = (float(clock.times[step] - images.start) / 1e9 for step in (0, -1))
     first = first_image_at(images.seconds, start)
     last = max(first_image_at(images.seconds, stop), first)
-    num_frames, duration = last - first + 1, len(clock.times) / clock.rate_hz
+    num_frames, duration = last - first + 1, float(clock.times[-1] - clock.times[0]) / 1e9 + 1 / clock.rate_hz
     image_seconds = images.seconds[last] - images.seconds[first]
     rate_hz = (num_frames - 1) / image_seconds if image_seconds > 0 else num_frames / duration
     is_step_rate = abs(rate_hz - clock.rate_hz) <= RATE_TOLERANCE * clock.rate_hz
@@ -259,7 +266,7 @@ def _inactive_spans(images: TopicImages, pixels: int) -> FrameSpans:
 def _make_metadata(
     contents: RecordingContents, tracks: Mapping[str, Mapping[str, SignalTrack]], clock: StepClock
 ) -> dict[str, Json]:
-    """Start time, measured rate, and which topics are used and which are not."""
+    """Start time, and which topics are used and which are not."""
     metadata: dict[str, Json] = {"start_stamp_seconds": float(clock.times[0]) / 1e9}
     for key, uses in _TOPIC_KEYS:
         topics: list[Json] = [topic for topic in tracks if contents.uses[topic] in uses]
@@ -267,7 +274,7 @@ def _make_metadata(
             metadata[key] = topics
     if contents.unused:
         metadata["unused_topics"] = dict(sorted(contents.unused.items()))
-    return {**metadata, **clock.measured}
+    return metadata
 
 
 def _add_time_warnings(

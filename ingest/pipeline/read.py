@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ares.clock import settle_clock
 from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ares.io import describe_os_error
@@ -83,7 +84,7 @@ def read_records(loads: Sequence[LoadFunction]) -> list[ReadResult]:
 def _load(load: LoadFunction) -> Record | RecordIdentity | AresError:
     try:
         loaded = load()
-        return loaded if isinstance(loaded, RecordIdentity) else stamp_record(loaded)
+        return loaded if isinstance(loaded, RecordIdentity) else stamp_record(settle_clock(loaded))
     except AresError as error:
         return error
     except OSError as error:  # a disk or a server that fails costs only the records that were read from it

@@ -136,9 +136,10 @@ def _build_record(
         state_names=state.names if state else (),
         action_names=action.names if action else (),
         metadata={name: value for name, value in metadata.items() if value is not None},
+        frame_pairing="index",
     )
     trajectory = _build_trajectory(dataset, example, steps, state, action, warnings)
-    return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings))
+    return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings), has_stamps=False)
 
 
 def _build_trajectory(

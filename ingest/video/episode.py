@@ -60,7 +60,7 @@ def load_clip(clip: VideoClip, dataset: str, episode_id: str, user_rate_hz: floa
         robot=clip.robot,
         num_steps=len(span.seconds),
         rate_hz=user_rate_hz or span.rate_hz,
-        rate_source="source" if user_rate_hz is None else "user",
+        rate_source="user" if user_rate_hz else "source" if span.is_even else "measured",
         cameras=cameras,
         success=clip.success,
         success_source=clip.success_source,
@@ -79,12 +79,14 @@ class _VideoSpan(NamedTuple):
         stop: End of its last frame, in seconds of the file, exclusive.
         rate_hz: Frames per second of the span.
         seconds: Time of each frame after the first one, (T,) float64.
+        is_even: Whether the frames have the constant rate that the file states.
     """
 
     start: float
     stop: float
     rate_hz: float
     seconds: NDArray[np.float64]
+    is_even: bool
 
 
 def _find_span(info: VideoInfo, clip: VideoClip, path: str) -> _VideoSpan:
@@ -102,12 +104,12 @@ def _find_span(info: VideoInfo, clip: VideoClip, path: str) -> _VideoSpan:
         raise SourceError("span is not in the video", f"{path}: {description}")
     seconds = steps[first:stop] - steps[first]
     if info.seconds is None:
-        return _VideoSpan(first / rate, stop / rate, rate, seconds)
+        return _VideoSpan(first / rate, stop / rate, rate, seconds, True)
     if seconds[-1] > 0:
         rate = (len(seconds) - 1) / float(seconds[-1])
     start = float(steps[first])
     next_start = float(steps[stop]) if stop < count else math.inf
-    return _VideoSpan(start, min(next_start, start + len(seconds) / rate), rate, seconds)
+    return _VideoSpan(start, min(next_start, start + len(seconds) / rate), rate, seconds, False)
 
 
 def _with_sidecar(clip: VideoClip) -> VideoClip:

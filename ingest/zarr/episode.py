@@ -115,9 +115,12 @@ def load_episode(entry: ZarrEntry) -> Record:
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
         metadata=reader.fields,
+        # Only the images of the store are promised to be one per step; videos beside it have clocks of their own.
+        frame_pairing="index" if all(camera.media.kind == "zarr" for camera in cameras) else "stamp",
     )
-    arrays = tuple(list_arrays(reader, roles))
-    return Record(episode=episode, trajectory=trajectory, warnings=tuple(reader.warnings), arrays=arrays)
+    arrays, has_stamps = tuple(list_arrays(reader, roles)), times.rate_source == "source"
+    record = Record(episode=episode, trajectory=trajectory, warnings=tuple(reader.warnings), arrays=arrays)
+    return replace(record, has_stamps=has_stamps)
 
 
 def _read_arrays(entry: ZarrEntry, store: ZarrStore) -> ArrayReader:

@@ -10,6 +10,9 @@ from typing import Any
 from app.cli.common import add_workspace_arguments, open_workspace
 from app.cli.output import Block, OutputTable, answer, paragraphs
 
+# Recorders round their stamps to a thousandth of a second.
+_SHOWN_SHIFT_SECONDS = 1e-3
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
@@ -32,7 +35,7 @@ def _blocks(document: dict[str, Any]) -> Iterator[Block]:
 
 
 def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
-    rate = f"{document['rate_hz']:g} Hz ({document['rate_source']})"
+    rate = f"{document['rate_hz']:g} Hz ({_rate_origin(document)})"
     origin = f"{document['dataset']} {document['version']} {document['split']} {document['key']}".split()
     return [
         ("episode", document["episode_id"]),
@@ -43,6 +46,16 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("tags", ", ".join(tag["tag"] for tag in document["tags"]) or "none"),
         ("length", f"{document['num_steps']} steps, {document['duration_seconds']:.2f} s at {rate}"),
     ]
+
+
+def _rate_origin(document: dict[str, Any]) -> str:
+    """Where the rate comes from; where it is measured, beside what the source claims, and how uneven the clock is."""
+    origin = str(document["rate_source"])
+    if origin == "measured" and document["claimed_rate_hz"]:
+        origin += f", the source claims {document['claimed_rate_hz']:g} Hz"
+    if document["clock_shift_seconds"] > _SHOWN_SHIFT_SECONDS:
+        origin += f", uneven by up to {document['clock_shift_seconds']:.3f} s"
+    return origin
 
 
 def _camera_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:

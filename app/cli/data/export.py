@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from app.cli.common import add_workspace_arguments, open_workspace
+from app.cli.common import add_workspace_arguments, open_workspace, rate_hz
 from app.cli.output import answer, tallies
 from ares.episode import Json
-from ares.export import FAILURES_FILE, TASK_SOURCES
+from ares.export import FAILURES_FILE, RETIME_MODES, TASK_SOURCES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="instruction",
         help="task of every episode: its instruction (default), or its caption where that is acceptable",
     )
+    parser.add_argument("--fps", type=rate_hz, metavar="HZ", help="write steps and frames at this rate")
+    parser.add_argument(
+        "--retime",
+        choices=RETIME_MODES,
+        default="nearest",
+        help="with --fps, the step for a second: the nearest (default), or the last at or before it",
+    )
     parser.add_argument(
         "--strict", action="store_true", help="write nothing when an episode fails, instead of leaving it out"
     )
@@ -32,7 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Export the set. Returns 1 when an episode of the set was left out."""
     report = open_workspace(args).export(
-        args.set, args.dest, format=args.format, task=args.task, strict=args.strict
+        args.set,
+        args.dest,
+        format=args.format,
+        task=args.task,
+        fps=args.fps,
+        retime=args.retime,
+        strict=args.strict,
     )
     document = report.to_json()
     answer(args, document, lambda: _text(document))

@@ -25,6 +25,7 @@ from ares.episode import Episode, Json
 from ares.errors import AresError
 
 _MAX_SIMILAR = 6
+_EVEN_SECONDS = 1e-3
 # Ways to compare episodes: label, and the value of `--by`.
 _WAYS = {
     "Look and words": "",
@@ -136,6 +137,9 @@ def _player_data(episode: Episode, evidence: list[Json], spans: list[Json]) -> d
         "episode": episode.episode_id,
         "duration": episode.duration_seconds,
         "rate": episode.rate_hz,
+        # Only where the clock is not even; the player then finds steps and frames by them.
+        "stamps": trajectory.timestamps.tolist() if episode.clock_shift_seconds > _EVEN_SECONDS else [],
+        "paired_by_index": episode.frame_pairing == "index",
         "start": start if start == start else 0.0,
         "cameras": cameras,
         "signals": signal_plots(trajectory),
@@ -173,6 +177,7 @@ def _draw_identity(episode: Episode) -> None:
         "robot": episode.robot or "unknown",
         "length": f"{episode.num_steps} steps, {episode.duration_seconds:.2f} s",
         "rate": f"{episode.rate_hz:g} Hz ({origin})",
+        "stamps": _describe_stamps(episode),
         "outcome": f"{outcome_label(episode) or 'unknown'}"
         + (f" (from {episode.success_source})" if episode.success_source else ""),
         "source": episode.source,
@@ -183,6 +188,17 @@ def _draw_identity(episode: Episode) -> None:
     if episode.metadata:
         with st.expander("Metadata of the source"):
             st.json(dict(episode.metadata))
+
+
+def _describe_stamps(episode: Episode) -> str:
+    """The measured rate beside the claimed one, its spread, and how far the clock is from an even one."""
+    if episode.measured_rate_hz is None or episode.rate_spread is None:
+        return ""
+    claimed = f", {episode.claimed_rate_hz:g} Hz claimed" if episode.claimed_rate_hz else ""
+    return (
+        f"{episode.measured_rate_hz:.4g} Hz measured{claimed}, periods vary by {episode.rate_spread:.1%}, "
+        f"up to {episode.clock_shift_seconds:.3f} s from an even clock"
+    )
 
 
 def _draw_annotations(annotations: EpisodeAnnotations) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.curation import CurationSet, Sets
-from ares.episode import Episode, Json, Trajectory
+from ares.episode import Json
 from ares.errors import AresError
 from ares.export.base import (
     EpisodeTask,
@@ -32,6 +32,7 @@ from ares.export.lerobot.plan import NO_GROUP, DatasetGroup, LeRobotPlan, plan_d
 from ares.export.lerobot.video import PreparedVideo, prepare_video
 from ares.export.lerobot.writer import LeRobotWriter
 from ares.export.manifest import ExportManifest
+from ares.export.retime import ClockChanges, ExportClock, RetimedEpisode, RetimeMode, retime_episode
 from ares.registry import plugin_fault
 
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ _SCRATCH_FOLDER = ".scratch"
 class _PendingEpisode:
     """An episode whose videos are being prepared."""
 
-    episode: Episode
-    trajectory: Trajectory
+    retimed: RetimedEpisode
     task: EpisodeTask
     values: dict[str, Json]
     videos: dict[str, Future[PreparedVideo]]
@@ -63,6 +63,8 @@ class _LeRobotExport:
     manifest: ExportManifest
     failures: ExportFailures
     task: TaskSource
+    clock: ExportClock
+    changes: ClockChanges
     progress: Callable[[int], None]
 
     def episode_ids(self) -> Iterator[str]:
@@ -78,6 +80,8 @@ def export_lerobot(
     *,
     strict: bool = False,
     task: TaskSource = "instruction",
+    fps: float | None = None,
+    retime: RetimeMode = "nearest",
 ) -> ExportReport:
     """Write a set as LeRobot v3.0.
 
@@ -91,19 +95,22 @@ def export_lerobot(
         progress: Called with a number of episodes whenever some are finished.
         strict: Whether an episode that fails ends the export; else it is left out.
         task: What the task of an episode is, see `ares.export.base.episode_tasks`.
+        fps: Steps per second to write; None for the rate of each episode.
+        retime: Which step is written for a second, see `ares.export.retime`.
 
     Raises:
-        RequestError: The destination is not empty, or a rate is not a whole number, which LeRobot needs.
+        RequestError: The destination is not empty, or the rate is not positive.
         MediaError: No episode can be exported, or with `strict` one cannot; the message lists the first failures.
         StoreError: The disk is full.
     """
-    start = time.monotonic()
+    start, clock = time.monotonic(), ExportClock(fps, retime)
     with staging_folder(destination) as root:
         failures = ExportFailures(root, strict)
-        plan = plan_datasets(stores, selection, failures)
+        plan = plan_datasets(stores, selection, failures, clock)
         progress(plan.group_numbers.count(NO_GROUP))
         with ExportManifest(root, stores, selection, "lerobot v3.0") as manifest:
-            job = _LeRobotExport(stores, selection, root, manifest, failures, task, progress)
+            changes = ClockChanges(clock)
+            job = _LeRobotExport(stores, selection, root, manifest, failures, task, clock, changes, progress)
             writers = [_write_dataset(job, plan, number) for number in range(len(plan.groups))]
             failures.check(selection.episodes)
             shutil.rmtree(root / _SCRATCH_FOLDER, ignore_errors=True)
@@ -140,6 +147,7 @@ def _report(
         reencoded=dict(reencoded),
         failed=len(job.failures),
         failures=tuple(job.failures.tallies()),
+        changed=job.changes.to_json(),
     )
 
 
@@ -164,8 +172,9 @@ def _write_dataset(job: _LeRobotExport, plan: LeRobotPlan, number: int) -> LeRob
 def _write_episode(job: _LeRobotExport, writer: LeRobotWriter, pending: _PendingEpisode, folder: str) -> None:
     videos = _collect_videos(pending, job.failures)
     if videos is not None and not job.failures.fatal:
-        job.manifest.add(pending.episode, folder, writer.episodes)
-        writer.add(pending.episode, pending.trajectory, pending.task, pending.values, videos)
+        job.manifest.add(pending.retimed.episode, folder, writer.episodes)
+        job.changes.add(pending.retimed)
+        writer.add(pending.retimed.episode, pending.retimed.trajectory, pending.task, pending.values, videos)
     for video in (videos or {}).values():
         video.close()
     job.progress(1)
@@ -182,17 +191,18 @@ def _start_episodes(
         rows = annotator_values(job.stores, batch.ids)
         tasks = episode_tasks(batch.episodes, rows, job.task)
         for episode, values, task in zip(batch.episodes, rows, tasks, strict=True):
+            retimed = retime_episode(episode, batch.trajectories[episode.episode_id], job.clock)
             videos = {
                 name: pool.submit(
                     prepare_video,
                     episode.camera(name),
-                    episode.num_steps,
+                    retimed,
                     group.rate_hz,
                     scratch / f"{episode.episode_id}-{position}.mp4",
                 )
                 for position, name in enumerate(group.cameras)
             }
-            yield _PendingEpisode(episode, batch.trajectories[episode.episode_id], task, values, videos)
+            yield _PendingEpisode(retimed, task, values, videos)
 
 
 def _prefetch(items: Iterator[_PendingEpisode], count: int) -> Iterator[_PendingEpisode]:
@@ -212,12 +222,12 @@ def _collect_videos(pending: _PendingEpisode, failures: ExportFailures) -> dict[
         try:
             videos[camera] = future.result()
         except AresError as error:
-            failures.add(pending.episode.episode_id, error)
+            failures.add(pending.retimed.episode.episode_id, error)
         except OSError:
             raise
         except Exception as error:  # damaged data may raise anything in the libraries that read it
             fault = plugin_fault(f"the exporter of camera {camera}", error)
-            failures.add(pending.episode.episode_id, fault)
+            failures.add(pending.retimed.episode.episode_id, fault)
     if len(videos) < len(pending.videos):
         for video in videos.values():
             video.close()

@@ -71,7 +71,7 @@ def _feature(dtype: str, names: Sequence[str] | None) -> dict[str, Any]:
     return {"dtype": dtype, "shape": [len(names) if names else 1], "names": list(names) if names else None}
 
 
-def video_feature(stream_format: StreamFormat, rate_hz: int) -> dict[str, Any]:
+def video_feature(stream_format: StreamFormat, rate_hz: float) -> dict[str, Any]:
     """Feature of a camera, with the properties of its video that LeRobot requires."""
     info = {
         "video.height": stream_format.height,

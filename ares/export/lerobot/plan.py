@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ares.curation import CurationSet, Sets
 from ares.episode import Episode, Trajectory
-from ares.errors import AresError, RequestError, SourceError
+from ares.errors import AresError, SourceError
 from ares.export.base import episode_batches
 from ares.export.left_out import ExportFailures
+from ares.export.retime import ExportClock, retime_episode
 from ares.media import verify_source
 
 if TYPE_CHECKING:
     from ares.store import Stores
 
-_RATE_TOLERANCE = 1e-6
 # Group number of an episode that is not exported.
 NO_GROUP = -1
 
@@ -63,9 +63,10 @@ class DatasetGroup:
     camera_flags: dict[str, Counter[str]] = field(default_factory=dict)
 
     @property
-    def rate_hz(self) -> int:
-        """Frames per second, which LeRobot stores as an integer."""
-        return round(self.layout.rate_hz)
+    def rate_hz(self) -> float:
+        """Frames per second; an int where they are a whole number, as LeRobot writes them."""
+        rate_hz = self.layout.rate_hz
+        return int(rate_hz) if rate_hz.is_integer() else rate_hz
 
     @property
     def has_reward(self) -> bool:
@@ -124,12 +125,12 @@ class LeRobotPlan:
     group_numbers: list[int]
 
 
-def plan_datasets(stores: Stores, selection: CurationSet, failures: ExportFailures) -> LeRobotPlan:
+def plan_datasets(
+    stores: Stores, selection: CurationSet, failures: ExportFailures, clock: ExportClock
+) -> LeRobotPlan:
     """Group the episodes of a set by layout; those that cannot be exported are added to the failures.
 
-    Raises:
-        MediaError: There are too many failures.
-        RequestError: A rate is not a whole number.
+    Raises MediaError for too many failures.
     """
     groups: dict[LeRobotLayout, DatasetGroup] = {}
     number_of_layout: dict[LeRobotLayout, int] = {}
@@ -140,15 +141,15 @@ def plan_datasets(stores: Stores, selection: CurationSet, failures: ExportFailur
             trajectory = batch.trajectories[episode.episode_id]
             try:
                 check_exportable(episode, trajectory)
+                written = retime_episode(episode, trajectory, clock).episode
             except AresError as error:
                 failures.add(episode.episode_id, error)
                 continue
-            layout = episode_layout(episode)
-            groups.setdefault(layout, DatasetGroup(layout)).add(episode, trajectory)
+            layout = episode_layout(written)
+            groups.setdefault(layout, DatasetGroup(layout)).add(written, trajectory)
             number_by_id[episode.episode_id] = number_of_layout.setdefault(layout, len(number_of_layout))
         group_numbers += [number_by_id.get(episode_id, NO_GROUP) for episode_id in batch.requested_ids]
     failures.check(selection.episodes)
-    _check_rates(list(groups.values()))
     return LeRobotPlan(list(groups.values()), _folder_names(list(groups.values())), group_numbers)
 
 
@@ -187,22 +188,6 @@ def check_exportable(episode: Episode, trajectory: Trajectory) -> None:
             )
     for camera in episode.cameras:
         verify_source(camera.media)
-
-
-def _check_rates(groups: list[DatasetGroup]) -> None:
-    fractional = [group for group in groups if not _is_integer(group.layout.rate_hz)]
-    if fractional:
-        details = "; ".join(
-            f"{group.name}: {group.episodes} episodes, {group.layout}" for group in fractional
-        )
-        raise RequestError(
-            "LeRobot needs a whole number of frames per second",
-            f"{details}. Make a set without them (--where 'rate_hz = 10'), or export as parquet",
-        )
-
-
-def _is_integer(rate_hz: float) -> bool:
-    return rate_hz >= 1 and abs(rate_hz - round(rate_hz)) <= _RATE_TOLERANCE
 
 
 def _folder_names(groups: list[DatasetGroup]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -11,6 +11,7 @@ from ares.episode import Camera, MediaRef
 from ares.errors import MediaError
 from ares.export.lerobot.metadata import VIDEO_FILE_MB, FileNumber
 from ares.export.lerobot.stats import MAX_SAMPLED_FRAMES, FeatureStats, image_stats
+from ares.export.retime import RetimedEpisode
 from ares.formats import V3_VIDEO_PATH, camera_key
 from ares.media import all_frames, frames_at
 from ares.media.video import NotCopyable, PacketJoiner, PacketSpan, StreamFormat, cut_packets, encode_mp4
@@ -25,7 +26,8 @@ MAX_FILE_SECONDS = 1000.0
 EXPORT_CODEC: Literal["h264"] = "h264"
 # Frames decoded at once where they have to be selected by time.
 _BATCH_FRAMES = 64
-_SAME_RATE_HZ = 1e-3
+# Packets are copied where steps are as even as the packets have to be.
+_MAX_SHIFT_SECONDS = 1e-3
 # Image statistics need no more pixels than this on the longer side (LeRobot: 150 to 300).
 _STATS_PIXELS = 150
 
@@ -55,23 +57,44 @@ class PreparedVideo:
             self.scratch_file.unlink()
 
 
-def prepare_video(camera: Camera, num_frames: int, rate_hz: int, scratch_file: Path) -> PreparedVideo:
+def prepare_video(
+    camera: Camera, retimed: RetimedEpisode, rate_hz: float, scratch_file: Path
+) -> PreparedVideo:
     """Cut the packets out of an mp4, or encode the frames to the scratch file.
+
+    Args:
+        camera: The camera.
+        retimed: Its episode, which has a frame for each written step.
+        rate_hz: Frames per second to write.
+        scratch_file: File to encode to.
 
     Raises MediaError or SourceError when the frames cannot be read.
     """
+    seconds = retimed.camera_seconds(camera)
     if camera.media.kind != "mp4":
-        return _encode_video(camera.media, num_frames, rate_hz, scratch_file, "")
+        return _encode_video(camera, retimed, seconds, rate_hz, scratch_file, "")
     try:
-        span = cut_packets(camera.media, num_frames, rate_hz)
+        span = _cut_steps(camera, retimed, rate_hz)
     except NotCopyable as error:
-        return _encode_video(camera.media, num_frames, rate_hz, scratch_file, error.reason)
+        return _encode_video(camera, retimed, seconds, rate_hz, scratch_file, error.reason)
     try:
-        sample_seconds = [number / rate_hz for number in _sample_numbers(num_frames)]
+        sample_seconds = [seconds[number] for number in _sample_numbers(len(seconds))]
         return PreparedVideo(span, image_stats(_downscale(frames_at(camera.media, sample_seconds))))
     except BaseException:
         span.close()
         raise
+
+
+def _cut_steps(camera: Camera, retimed: RetimedEpisode, rate_hz: float) -> PacketSpan:
+    """The packets of a camera, one for each step. Raises NotCopyable where frames are not those of the steps."""
+    if not retimed.keeps_steps:
+        raise NotCopyable("the export has another rate", f"{camera.media.uri}: {rate_hz:g} Hz")
+    count, media = retimed.episode.num_steps, camera.media
+    if retimed.source.frame_pairing == "index":
+        return cut_packets(media, count, media.rate_hz)
+    if retimed.shift_seconds > _MAX_SHIFT_SECONDS:
+        raise NotCopyable("steps are not at a constant rate", f"{media.uri}: {retimed.shift_seconds:.3f} s")
+    return cut_packets(media, count, rate_hz)
 
 
 def _sample_numbers(num_frames: int) -> list[int]:
@@ -86,15 +109,21 @@ def _downscale(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _encode_video(
-    ref: MediaRef, num_frames: int, rate_hz: int, scratch_file: Path, reason: str
+    camera: Camera,
+    retimed: RetimedEpisode,
+    seconds: Sequence[float],
+    rate_hz: float,
+    scratch_file: Path,
+    reason: str,
 ) -> PreparedVideo:
     import numpy as np
 
+    num_frames = len(seconds)
     sample_numbers = set(_sample_numbers(num_frames))
     samples: list[NDArray[np.uint8]] = []
 
     def frames() -> Iterator[NDArray[np.uint8]]:
-        for number, frame in enumerate(_step_frames(ref, num_frames, rate_hz)):
+        for number, frame in enumerate(_step_frames(camera, retimed, seconds)):
             if number in sample_numbers:
                 samples.append(frame)
             yield frame
@@ -102,7 +131,9 @@ def _encode_video(
     scratch_file.parent.mkdir(parents=True, exist_ok=True)
     written = encode_mp4(frames(), scratch_file, float(rate_hz), EXPORT_CODEC)
     if written != num_frames:
-        raise MediaError("the source has fewer frames than it had", f"{ref.uri}: {written}, not {num_frames}")
+        raise MediaError(
+            "the source has fewer frames than it had", f"{camera.media.uri}: {written}, not {num_frames}"
+        )
     encoded_ref = MediaRef(
         kind="mp4",
         uri=str(scratch_file),
@@ -121,14 +152,15 @@ def _encode_video(
     )
 
 
-def _step_frames(ref: MediaRef, num_frames: int, rate_hz: int) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frame of every step: in order where the source has the same rate, else the one shown at its time."""
-    if ref.num_frames == num_frames and abs(ref.rate_hz - rate_hz) < _SAME_RATE_HZ:
-        yield from all_frames(ref)
+def _step_frames(
+    camera: Camera, retimed: RetimedEpisode, seconds: Sequence[float]
+) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frame of every step: in order where each step has its own, else the one shown at its second."""
+    if retimed.keeps_steps and retimed.source.frame_pairing == "index":
+        yield from all_frames(camera.media)
         return
-    for start in range(0, num_frames, _BATCH_FRAMES):
-        steps = range(start, min(start + _BATCH_FRAMES, num_frames))
-        yield from frames_at(ref, [step / rate_hz for step in steps])
+    for start in range(0, len(seconds), _BATCH_FRAMES):
+        yield from frames_at(camera.media, seconds[start : start + _BATCH_FRAMES])
 
 
 class VideoLocation(NamedTuple):
@@ -148,7 +180,7 @@ class CameraVideoWriter:
         rate_hz: Frames per second.
     """
 
-    def __init__(self, root: Path, camera: str, rate_hz: int) -> None:
+    def __init__(self, root: Path, camera: str, rate_hz: float) -> None:
         self._root, self._key, self._rate_hz = root, camera_key(camera), rate_hz
         self._file_number = FileNumber()
         self._file: PacketJoiner | None = None

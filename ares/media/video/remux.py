@@ -221,7 +221,7 @@ class PacketJoiner:
         first_span: A span of the format that all others must have; it is not added yet.
     """
 
-    def __init__(self, path: Path, rate_hz: int, first_span: PacketSpan) -> None:
+    def __init__(self, path: Path, rate_hz: float, first_span: PacketSpan) -> None:
         import av
 
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -233,7 +233,9 @@ class PacketJoiner:
         self._decoding_delay = first_span.decoding_delay
         self._container = av.open(str(path), "w", options={"movflags": "faststart"})
         self._stream: Any = self._container.add_stream_from_template(first_span.template, opaque=True)
-        self._stream.time_base = Fraction(1, rate_hz)
+        # As precise as `encode_mp4`: 29.97 Hz is 30000 / 1001.
+        self._time_base = 1 / Fraction(rate_hz).limit_denominator(100_000)
+        self._stream.time_base = self._time_base
 
     def fits(self, span: PacketSpan) -> bool:
         """Whether one decoder can decode this file and then the span."""
@@ -244,7 +246,7 @@ class PacketJoiner:
         first_frame = self.num_frames
         for k, (packet, position) in enumerate(zip(span.packets, span.positions, strict=True)):
             packet.stream = self._stream
-            packet.time_base = Fraction(1, self.rate_hz)
+            packet.time_base = self._time_base
             packet.pts = first_frame + position
             packet.dts = first_frame + k - self._decoding_delay
             packet.duration = 1

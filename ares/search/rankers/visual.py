@@ -89,13 +89,20 @@ class VisualRanker:
 
     def _read_frame(self, reference: FrameReference) -> NDArray[np.uint8]:
         """RGB image (H, W, 3) of a frame of a stored episode."""
+        from ares.clock import camera_seconds
         from ares.media import frames_at
 
-        episode = self._stores.tables.episodes.get_episode(reference.episode_id)
+        tables = self._stores.tables
+        episode = tables.episodes.get_episode(reference.episode_id)
+        camera = episode.camera(reference.camera)
+        seconds = camera_seconds(
+            episode,
+            camera,
+            [reference.seconds],
+            lambda: tables.trajectories.get(episode.episode_id).timestamps,
+        )
         try:
-            frame: NDArray[np.uint8] = frames_at(episode.camera(reference.camera).media, [reference.seconds])[
-                0
-            ]
+            frame: NDArray[np.uint8] = frames_at(camera.media, seconds)[0]
         except MediaError as error:
             raise RequestError("the frame cannot be read", str(error)) from None
         return frame

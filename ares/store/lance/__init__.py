@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ares.store.lance.record_batch import EpisodeBatch, encode_records
     from ares.store.lance.removed import RemovedTable, delete_rows
     from ares.store.lance.row_index import RowIndex, RowIndexCache, RowSelection, best_rows_per_episode
-    from ares.store.lance.schema import episode_schema, trajectory_schema
+    from ares.store.lance.schema import CLOCK_COLUMNS, episode_schema, trajectory_schema
     from ares.store.lance.segments import SegmentTable, segment_schema
     from ares.store.lance.snapshot import VersionCache
     from ares.store.lance.sort_orders import DEEP_OFFSET
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ares.store.lance.trajectories import TrajectoryTable
 
 __all__ = [
+    "CLOCK_COLUMNS",
     "DEEP_OFFSET",
     "EpisodeBatch",
     "EpisodeSnapshot",

@@ -94,7 +94,8 @@ class EpisodeTable:
         import pyarrow as pa
 
         self._trajectories.write([batch.trajectories for batch in batches])
-        self._add_columns(pa.schema([arrow.episode_schema().field(name) for name in arrow.STAMP_COLUMNS]))
+        later = (*arrow.STAMP_COLUMNS, *arrow.CLOCK_COLUMNS)
+        self._add_columns(pa.schema([arrow.episode_schema().field(name) for name in later]))
         with lance_errors("episodes"):
             schema = self._writer.schema
             rows = [arrow.fit_cameras(batch.episodes, schema) for batch in batches]
@@ -247,7 +248,8 @@ class EpisodeTable:
         """The columns that `from_batch` needs, as far as a version has them."""
         existing = set(rows.arrow_schema.names)
         names = arrow.episode_schema().names
-        return [name for name in names if name in existing or name not in arrow.STAMP_COLUMNS]
+        later = {*arrow.STAMP_COLUMNS, *arrow.CLOCK_COLUMNS}
+        return [name for name in names if name in existing or name not in later]
 
     def from_batch(self, batch: pa.RecordBatch) -> list[Episode]:
         """The episodes of a batch with `episode_columns`."""

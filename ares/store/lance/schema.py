@@ -23,6 +23,8 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _SOURCE_COLUMNS = ("episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash")
 # Columns that an older table gets when rows are added to it.
 STAMP_COLUMNS = ("source_stamp", "camera_stamps")
+_CLOCK_NUMBERS = ("claimed_rate_hz", "measured_rate_hz", "rate_spread", "clock_shift_seconds")
+CLOCK_COLUMNS = ("frame_pairing", *_CLOCK_NUMBERS)
 _EPISODE_TEXTS = (*_SOURCE_COLUMNS, "instruction", "robot", "rate_source", "success_source")
 _CAMERA_TEXTS, _MEDIA_TEXTS = ("name", "role", "codec"), ("kind", "uri", "key", "channels")
 _MEDIA_SECONDS, _MEDIA_COUNTS = (
@@ -57,6 +59,8 @@ def episode_schema() -> pa.Schema:
             ("ingested", pa.timestamp("us", tz="UTC")),
             ("source_stamp", pa.string()),
             ("camera_stamps", texts),
+            ("frame_pairing", pa.string()),
+            *((name, pa.float64()) for name in _CLOCK_NUMBERS),
         ]
     )
 
@@ -104,6 +108,7 @@ def episodes_to_arrow(episodes: Sequence[Episode], ingested: datetime) -> pa.Rec
         "source_stamp": [episode.source_stamp for episode in episodes],
         # Beside the cameras and not in them: an older table can get a column, but not a new field in a list.
         "camera_stamps": [[camera.media.stamp for camera in episode.cameras] for episode in episodes],
+        **{name: [getattr(episode, name) for episode in episodes] for name in CLOCK_COLUMNS},
     }
     schema = episode_schema()
     arrays = [_column(columns[field.name], field.type) for field in schema]
@@ -142,7 +147,7 @@ def episodes_from_arrow(batch: pa.RecordBatch, root: str) -> list[Episode]:
     """
     plain = [*_EPISODE_TEXTS, "num_steps", "rate_hz", "success"]
     parsed = ["instructions", "cameras", "state_names", "action_names", "metadata"]
-    stamps = [name for name in STAMP_COLUMNS if name in batch.schema.names]
+    later = [name for name in (*STAMP_COLUMNS, *CLOCK_COLUMNS) if name in batch.schema.names]
     return [
         Episode(
             **{name: row[name] for name in plain},
@@ -157,9 +162,18 @@ def episodes_from_arrow(batch: pa.RecordBatch, root: str) -> list[Episode]:
             action_names=tuple(row["action_names"]),
             metadata=json.loads(row["metadata"]),
             source_stamp=row.get("source_stamp") or "",
+            **_clock_fields(row),
         )
-        for row in batch.select([*plain, *parsed, *stamps]).to_pylist()
+        for row in batch.select([*plain, "duration_seconds", *parsed, *later]).to_pylist()
     ]
+
+
+def _clock_fields(row: dict[str, Any]) -> dict[str, Any]:
+    """The clock of a row; a row of an older table has none, and its clock is then taken to be even."""
+    fields = {name: row[name] for name in CLOCK_COLUMNS if row.get(name) is not None}
+    if fields.get("clock_shift_seconds"):
+        fields["stamped_duration_seconds"] = row["duration_seconds"]
+    return fields
 
 
 def trajectories_to_arrow(ids: Sequence[str], trajectories: Sequence[Trajectory]) -> pa.RecordBatch:

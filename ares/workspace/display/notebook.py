@@ -19,10 +19,16 @@ _POSTER_PIXELS = 160
 
 def poster_html(stores: Stores, episode: Episode, camera: Camera) -> str:
     """A picture from the middle of an episode; a short text where it cannot be read."""
+    from ares.clock import camera_seconds
     from ares.media import thumbnail
 
     try:
-        second = episode.duration_seconds / 2
+        (second,) = camera_seconds(
+            episode,
+            camera,
+            [episode.duration_seconds / 2],
+            lambda: stores.tables.trajectories.get(episode.episode_id).timestamps,
+        )
         path = thumbnail(camera.media, second, _POSTER_PIXELS, stores.media_cache)
         data = base64.b64encode(Path(path).read_bytes()).decode()
     except (AresError, OSError) as error:

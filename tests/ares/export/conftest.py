@@ -81,7 +81,7 @@ def make_record(front_camera: Camera) -> MakeRecord:
             action_names=names,
         )
         trajectory = Trajectory(
-            timestamps=np.arange(steps) / 20.0,
+            timestamps=np.arange(steps) / float(str(fields.get("rate_hz", 20.0))),
             state=Signal(values, names),
             action=Signal(-values, names),
             reward=values[:, 0] if reward else None,

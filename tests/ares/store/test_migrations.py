@@ -22,6 +22,7 @@ from ares.doctor import run_checks
 from ares.settings import settings_from_environment
 from ares.store import open_stores
 from ares.store.annotations import MongoAnnotationStore, SqliteAnnotationStore
+from ares.store.manifest import FORMAT
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "workspace_v1.tar.xz"
 # Keys of makers and columns that layout 1 did not have.
@@ -58,7 +59,7 @@ from ares.settings import settings_from_environment
 from ares.store import open_stores
 open_stores(sys.argv[1], settings_from_environment({})).close()
 """
-MIGRATIONS = "ares.store.migrations"
+MIGRATIONS, EPISODES = "ares.store.migrations", "ares.store.lance.episodes"
 KILL_POINTS = [
     ("ares.store.annotations.sqlite", "SqliteAnnotationStore.add_maker", "after", 2),
     ("ares.store.connection", "LanceConnection.drop_table", "before", 1),
@@ -70,6 +71,10 @@ KILL_POINTS = [
     (MIGRATIONS, "write_format", "before", 1),
     ("pathlib", "Path.replace", "before", 1),
     (MIGRATIONS, "write_format", "after", 1),
+    (EPISODES, "EpisodeTable.set_values", "before", 1),
+    (EPISODES, "EpisodeTable._add_columns", "after", 1),
+    (EPISODES, "EpisodeTable.set_values", "after", 1),
+    (MIGRATIONS, "write_format", "before", 2),
 ]
 
 
@@ -108,7 +113,7 @@ def content(path: Path, environment: dict[str, str] | None = None) -> dict[str, 
 
 
 def test_an_old_workspace_is_migrated(migrated: dict[str, Any]) -> None:
-    assert migrated["format"] == 2 and migrated["findings"] == []
+    assert migrated["format"] == 3 and migrated["findings"] == []
     assert any(row["acceptable"] for row in migrated["rows"])
     assert all(row["segment_id"] for row in migrated["segments"])
 
@@ -132,7 +137,7 @@ def test_a_value_that_fits_no_column_is_told_and_stops_nothing(
     log.close()
     stores = open_stores(str(old_workspace), settings_from_environment({}))
     assert "'path_length' is float64, but got 'far'" in capsys.readouterr().err
-    assert json.loads((old_workspace / "workspace.json").read_text())["format"] == 2
+    assert json.loads((old_workspace / "workspace.json").read_text())["format"] == 3
     assert stores.tables.segments.count() > 0
     stores.close()
 
@@ -142,7 +147,7 @@ def test_two_processes_migrate_at_once(old_workspace: Path, migrated: dict[str, 
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     messages = [process.communicate(timeout=120)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], messages
-    assert sum(message.count("migrating") for message in messages) == 1
+    assert [message.count("migrating") for message in messages] in ([0, FORMAT - 1], [FORMAT - 1, 0])
     assert content(old_workspace) == migrated
 
 
@@ -179,11 +184,11 @@ def _as_layout_1(body: str) -> str:
 
 def test_a_newer_layout_is_refused(old_workspace: Path) -> None:
     manifest = json.loads((old_workspace / "workspace.json").read_text())
-    (old_workspace / "workspace.json").write_text(json.dumps(manifest | {"format": 3}))
+    (old_workspace / "workspace.json").write_text(json.dumps(manifest | {"format": FORMAT + 1}))
     process = _status(old_workspace)
     assert process.returncode != 0
     assert process.stderr.strip().count("\n") == 0
-    assert "the workspace has format 3" in process.stderr
+    assert f"the workspace has format {FORMAT + 1}" in process.stderr
 
 
 def _status(path: Path) -> subprocess.CompletedProcess[str]:

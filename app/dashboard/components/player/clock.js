@@ -3,8 +3,9 @@
 const SEEK_OFF = 0.25, NUDGE_OFF = 0.02, INTO_FRAME = 0.001;
 
 class Clock {
-  constructor(duration, rate, onTick) {
-    this.duration = duration; this.rate = rate; this.onTick = onTick;
+  // stamps: seconds of the steps, where these are not even; byIndex: frame i of every video belongs to step i.
+  constructor(duration, rate, onTick, stamps = [], byIndex = false) {
+    this.duration = duration; this.rate = rate; this.onTick = onTick; this.stamps = stamps; this.byIndex = byIndex;
     this.videos = []; this.time = 0; this.playing = false; this.speed = 1; this.loop = false; this.waiting = false;
   }
   follow(video) {
@@ -14,16 +15,33 @@ class Clock {
   unfollow(video) { this.videos = this.videos.filter((other) => other !== video); video.pause(); }
   inside(video) {
     const end = Number.isFinite(video.duration) ? video.duration - 0.002 : this.duration;
-    return Math.max(0, Math.min(this.time + INTO_FRAME, end));
+    return Math.max(0, Math.min(this.videoTime + INTO_FRAME, end));
   }
-  get step() { return Math.min(this.steps - 1, Math.floor(this.time * this.rate + 1e-6)); }
-  get steps() { return Math.max(1, Math.round(this.duration * this.rate)); }
+  // Where paired by index, a video shows frame i from i / rate on, for as long as step i lasts.
+  get videoTime() {
+    if (!this.stamps.length || !this.byIndex) return this.time;
+    const step = this.step, start = this.stamps[step], next = this.stamps[step + 1] ?? this.duration;
+    return (step + Math.min(0.99, Math.max(0, this.time - start) / Math.max(1e-6, next - start))) / this.rate;
+  }
+  get step() {
+    if (!this.stamps.length) return Math.min(this.steps - 1, Math.floor(this.time * this.rate + 1e-6));
+    let low = 0, high = this.stamps.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.stamps[middle] <= this.time + 1e-6) low = middle + 1; else high = middle;
+    }
+    return Math.max(0, low - 1);
+  }
+  get steps() { return this.stamps.length || Math.max(1, Math.round(this.duration * this.rate)); }
   seek(time) {
     this.time = Math.max(0, Math.min(time, this.duration));
     for (const video of this.videos) if (video.readyState) video.currentTime = this.inside(video);
     this.onTick();
   }
-  toStep(step) { this.pause(); this.seek(Math.max(0, Math.min(step, this.steps - 1)) / this.rate); }
+  toStep(step) {
+    const inside = Math.max(0, Math.min(step, this.steps - 1));
+    this.pause(); this.seek(this.stamps.length ? this.stamps[inside] : inside / this.rate);
+  }
   toggle() { this.playing ? this.pause() : this.play(); }
   play() {
     if (this.time >= this.duration - 1e-3) this.seek(0);
@@ -55,7 +73,7 @@ class Clock {
   correct(video) {
     if (!video.readyState || video.error) return;
     const off = this.inside(video) - video.currentTime;
-    if (this.waiting || this.time > video.duration) { video.pause(); return; }
+    if (this.waiting || this.videoTime > video.duration) { video.pause(); return; }
     if (Math.abs(off) > SEEK_OFF * Math.max(1, this.speed) && !video.seeking) video.currentTime = this.inside(video);
     const nudge = Math.abs(off) > NUDGE_OFF ? Math.max(-0.5, Math.min(0.5, off * 2)) : 0;
     video.playbackRate = Math.max(0.0625, this.speed * (1 + nudge));

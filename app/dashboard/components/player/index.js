@@ -85,7 +85,7 @@ function keys(clock, help, send) {
 
 function buildPlayer(root, data, send) {
   const help = h("div", { class: "help" }, h("b", {}, "Keyboard"), HELP.map(([key, what]) => h("div", {}, h("kbd", {}, key), h("span", {}, what))));
-  const clock = new Clock(data.duration, data.rate, () => parts.forEach((part) => part.place(clock.time)));
+  const clock = new Clock(data.duration, data.rate, () => parts.forEach((part) => part.place(clock.time)), data.stamps, data.paired_by_index);
   const hover = (time) => plots.forEach((plot) => plot.ghost(time));
   const plots = data.signals.map((signal) => buildPlot(signal, data.duration, (time) => clock.seek(time), hover));
   const timeline = buildTimeline(data, clock, hover), transport = buildTransport(clock, help);

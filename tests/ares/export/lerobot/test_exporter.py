@@ -254,12 +254,18 @@ def test_a_full_disk_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_rate_that_is_no_whole_number_is_refused(
-    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
+@pytest.mark.parametrize("rate_hz", [12.5, 30000 / 1001, 29.97])
+def test_a_rate_that_is_no_whole_number_is_written_exactly(
+    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path, rate_hz: float
 ) -> None:
-    make_set(empty_workspace, [make_record(0), make_record(1, rate_hz=12.5)])
-    with pytest.raises(RequestError, match=r"made: 1 episodes, 12\.5 Hz"):
-        export(empty_workspace, "made", tmp_path / "out")
+    make_set(empty_workspace, [make_record(number, rate_hz=rate_hz) for number in (0, 1)])
+    report = export(empty_workspace, "made", tmp_path / "out")
+    exact = 12.5 if rate_hz == 12.5 else 30000 / 1001
+    assert json.loads((tmp_path / "out/meta/info.json").read_text())["fps"] == pytest.approx(exact, abs=1e-12)
+    assert report.encoded_frames + report.copied_packets == 2 * 107
+    with av.open(str(next((tmp_path / "out").rglob("*.mp4")))) as container:
+        seconds = [float(frame.time or 0) for frame in container.decode(video=0)]
+    assert np.abs(np.array(seconds) - np.arange(214) / exact).max() < 1e-4
 
 
 def test_values_that_are_not_finite_are_refused(

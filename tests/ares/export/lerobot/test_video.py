@@ -9,6 +9,7 @@ import av
 import numpy as np
 
 from ares.export.lerobot.video import prepare_video
+from ares.export.retime import ExportClock, retime_episode
 from ingest.base import IngestOptions
 from ingest.video import video
 
@@ -25,8 +26,10 @@ def test_a_phone_video_is_encoded_upright_and_not_copied(tmp_path: Path) -> None
         container.mux(stream.encode())
     (source,) = video.open(str(tmp_path), IngestOptions())
     (item,) = source.items
-    camera = item.load().episode.cameras[0]
-    prepared = prepare_video(camera, 10, 20, tmp_path / "scratch.mp4")
+    record = item.load()
+    camera = record.episode.cameras[0]
+    retimed = retime_episode(record.episode, record.trajectory, ExportClock())
+    prepared = prepare_video(camera, retimed, 20, tmp_path / "scratch.mp4")
     assert prepared.is_encoded and prepared.encoding_reason == "frames are stored rotated"
     assert (
         (prepared.span.format.width, prepared.span.format.height) == (48, 64) == (camera.width, camera.height)

@@ -1,0 +1,27 @@
+"""The clock of an episode: its measured rate, the repair of its stamps, and the frame that each step is paired with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.clock.measure import MeasuredClock, measure_clock
+    from ares.clock.pairing import camera_seconds, nearest_steps, needs_stamps, shown_rate_hz
+    from ares.clock.settle import RATES_DISAGREE, settle_clock
+    from ares.clock.stamps import read_stamps
+
+__all__ = [
+    "RATES_DISAGREE",
+    "MeasuredClock",
+    "camera_seconds",
+    "measure_clock",
+    "nearest_steps",
+    "needs_stamps",
+    "read_stamps",
+    "settle_clock",
+    "shown_rate_hz",
+]
+
+__getattr__ = lazy_exports(__name__)

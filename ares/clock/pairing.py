@@ -1,0 +1,75 @@
+"""Pairs the steps of an episode with frames of its cameras: by number where the format promises it, else by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Camera, Episode
+
+# Containers round times to a thousandth of a second; a smaller shift never selects another frame.
+_ROUNDING_SECONDS = 1e-3
+
+
+def needs_stamps(episode: Episode) -> bool:
+    """Whether only the stamps of its steps tell which frame belongs to a second of an episode."""
+    return episode.frame_pairing == "index" and episode.clock_shift_seconds > _ROUNDING_SECONDS
+
+
+def shown_rate_hz(episode: Episode, camera: Camera) -> float:
+    """Frames of a camera per second of its episode; the mean where the frames follow an uneven clock."""
+    media = camera.media
+    return media.num_frames / episode.duration_seconds if needs_stamps(episode) else media.rate_hz
+
+
+def camera_seconds(
+    episode: Episode,
+    camera: Camera,
+    seconds: Sequence[float],
+    read_stamps: Callable[[], NDArray[np.float64]],
+) -> list[float]:
+    """The seconds at which `ares.media.frames_at` has the frames that belong to seconds of an episode.
+
+    Where steps and frames are paired by stamp, or the clock is even, these are the same seconds. Where they are
+    paired by index and the clock is not even, the frame of a second is that of the step at or before it.
+
+    Args:
+        episode: The episode.
+        camera: One of its cameras.
+        seconds: Seconds from the start of the episode, on the clock of its steps.
+        read_stamps: Reads the (T,) stamps of the steps; called only where they are needed.
+    """
+    import numpy as np
+
+    if not needs_stamps(episode):
+        return [float(second) for second in seconds]
+    stamps = read_stamps()
+    steps = np.searchsorted(stamps, np.asarray(seconds, np.float64) + _ROUNDING_SECONDS, side="right") - 1
+    # The middle of the time for which a frame is shown, so that rounding cannot select its neighbour.
+    middles: list[float] = ((np.clip(steps, 0, len(stamps) - 1) + 0.5) / camera.media.rate_hz).tolist()
+    return middles
+
+
+def nearest_steps(
+    stamps: NDArray[np.float64], seconds: NDArray[np.float64], *, hold: bool
+) -> NDArray[np.int64]:
+    """The number of the step for each of some seconds: (N,) int64.
+
+    Args:
+        stamps: (T,) rising seconds of the steps.
+        seconds: (N,) seconds to find a step for.
+        hold: Whether that is the last step at or before a second, in place of the nearest.
+    """
+    import numpy as np
+
+    last = len(stamps) - 1
+    before = np.clip(np.searchsorted(stamps, seconds + _ROUNDING_SECONDS, side="right") - 1, 0, last)
+    if hold:
+        return before.astype(np.int64)
+    after = np.minimum(before + 1, last)
+    is_after = np.abs(stamps[after] - seconds) < np.abs(stamps[before] - seconds)
+    return np.where(is_after, after, before).astype(np.int64)

@@ -1,0 +1,140 @@
+"""Reads the stamps of steps as seconds: units, late starts, and stamps that are missing, repeat or run backwards."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_UNITS = ((1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds"))
+# Seconds since 1970 of the years 2000 and 2100; in another unit a time of these years is larger by its factor.
+_UNIX_SECONDS = (946_684_800.0, 4_102_444_800.0)
+# How far the median period may be from the claimed one before another unit is considered.
+_UNIT_TOLERANCE = 20.0
+_START_SECONDS = 1e-3
+# Stamps up to this share are mended between their neighbours; with more of them the clock was set back.
+_MAX_MENDED_SHARE = 0.1
+
+
+class Stamps(NamedTuple):
+    """Stamps as seconds.
+
+    Attributes:
+        seconds: (T,) float64, rising from 0; None where the stamps are no clock.
+        warnings: What was mended, or why they are no clock.
+    """
+
+    seconds: NDArray[np.float64] | None
+    warnings: tuple[str, ...] = ()
+
+
+def read_stamps(stored: NDArray[np.generic], claimed_rate_hz: float) -> Stamps:
+    """Read stored stamps, one per step in the order of the steps, as rising seconds from 0.
+
+    - Stamps since 1970, and those whose periods are a thousand, a million or 10**9 times too long, tell their unit.
+    - A start other than 0 is subtracted.
+    - A few stamps that are not finite, repeat or are out of order are replaced by times between their neighbours.
+    - A clock that was set back goes on a median period later.
+    - Stamps of which too few rise are no clock.
+
+    Args:
+        stored: (T,) numbers.
+        claimed_rate_hz: Steps per second that the source claims, to tell the unit.
+    """
+    import numpy as np
+
+    warnings: list[str] = []
+    seconds = np.asarray(stored).astype(np.float64)
+    kept = _longest_rise(seconds)
+    if len(seconds) > 1 and len(kept) < max(2, len(seconds) // 2) and not _is_set_back(seconds):
+        return Stamps(None, ("timestamps do not rise, the rate is used",))
+    unit = _unit(seconds[kept], claimed_rate_hz) if len(kept) else (1.0, "")
+    if unit[1]:
+        warnings.append(f"timestamps are in {unit[1]}")
+    start = float(seconds[kept[0]]) if len(kept) else 0.0
+    if abs(start) / unit[0] > _START_SECONDS:
+        warnings.append("timestamps do not begin at 0, shifted")
+    seconds = (seconds - start) / unit[0]
+    if len(kept) < len(seconds):
+        seconds = _mended(seconds, kept, claimed_rate_hz, warnings)
+    return Stamps(seconds - seconds[0] if len(seconds) else seconds, tuple(warnings))
+
+
+def _longest_rise(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Positions of the longest strictly rising subsequence of the finite stamps."""
+    import numpy as np
+
+    if np.isfinite(seconds).all() and (np.diff(seconds) > 0).all():
+        return np.arange(len(seconds))
+    tails: list[float] = []
+    ends: list[int] = []
+    previous = np.full(len(seconds), -1)
+    for position, second in enumerate(seconds.tolist()):
+        if not np.isfinite(second):
+            continue
+        length = bisect_left(tails, second)
+        previous[position] = ends[length - 1] if length else -1
+        tails[length : length + 1] = [second]
+        ends[length : length + 1] = [position]
+    positions, position = [], ends[-1] if ends else -1
+    while position >= 0:
+        positions.append(position)
+        position = int(previous[position])
+    return np.array(positions[::-1], np.int64)
+
+
+def _is_set_back(seconds: NDArray[np.float64]) -> bool:
+    """Whether nearly all stamps rise over the one before."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):
+        return bool((np.diff(seconds) > 0).mean() >= 1 - _MAX_MENDED_SHARE)
+
+
+def _unit(seconds: NDArray[np.float64], claimed_rate_hz: float) -> tuple[float, str]:
+    """Stamps per second and the name of the unit; (1, "") for seconds."""
+    import numpy as np
+
+    low, high = _UNIX_SECONDS
+    for factor, name in _UNITS:
+        if low * factor <= abs(seconds[0]) <= high * factor:
+            return factor, name
+    if low <= abs(seconds[0]) <= high or len(seconds) < 2:
+        return 1.0, ""
+    ratio = float(np.median(np.diff(seconds))) * claimed_rate_hz
+    for factor, name in _UNITS:
+        if factor / _UNIT_TOLERANCE < ratio < factor * _UNIT_TOLERANCE:
+            return factor, name
+    return 1.0, ""
+
+
+def _mended(
+    seconds: NDArray[np.float64], kept: NDArray[np.int64], claimed_rate_hz: float, warnings: list[str]
+) -> NDArray[np.float64]:
+    """Rising seconds: stamps out of order replaced where they are few, else the steps backwards bridged."""
+    import numpy as np
+
+    numbers = np.arange(len(seconds))
+    finite = seconds[np.isfinite(seconds)]
+    periods = np.diff(finite)
+    period = float(np.median(periods[periods > 0])) if (periods > 0).any() else 1 / claimed_rate_hz
+    if len(seconds) - len(kept) <= max(1, _MAX_MENDED_SHARE * len(seconds)) or not _is_set_back(seconds):
+        reasons = {
+            "timestamps are not finite at some steps": not np.isfinite(seconds).all(),
+            "timestamps do not increase": bool((periods <= 0).any()),
+        }
+        warnings += [
+            f"{reason}, taken between their neighbours" for reason, holds in reasons.items() if holds
+        ]
+        mended = np.interp(numbers, kept, seconds[kept])
+        before, after = numbers < kept[0], numbers > kept[-1]
+        mended[before] -= period * (kept[0] - numbers[before])
+        mended[after] += period * (numbers[after] - kept[-1])
+        return mended
+    warnings.append("timestamps were set back, a median period is used there")
+    filled = np.interp(numbers, numbers[np.isfinite(seconds)], finite)
+    steps = np.diff(filled)
+    return np.concatenate(([0.0], np.cumsum(np.where(steps > 0, steps, period))))

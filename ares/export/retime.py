@@ -1,0 +1,210 @@
+"""The clock of an export: which steps of an episode are written at which rate, and how far that moves them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+from ares.clock import camera_seconds, nearest_steps
+from ares.episode import Camera, Episode, Json, Signal, Trajectory
+from ares.errors import RequestError, SourceError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Which step is written for a second: the nearest, or the last one at or before it.
+RetimeMode = Literal["nearest", "hold"]
+RETIME_MODES: tuple[RetimeMode, ...] = get_args(RetimeMode)
+# Recorders round their stamps to a thousandth of a second.
+_SHIFT_SECONDS = 1e-3
+_RATE_TOLERANCE = 1e-6
+# Television rates such as 29.97 Hz are a whole number times 1000 / 1001.
+_TELEVISION_RATES = {whole: whole * 1000 / 1001 for whole in (24, 30, 48, 60, 120)}
+_TELEVISION_TOLERANCE = 2e-4
+_MAX_STEPS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ExportClock:
+    """The rate that a user announced for an export.
+
+    Attributes:
+        fps: Steps per second of every episode; None for its own rate, at which all steps are written.
+        retime: Which step is written for a second.
+    """
+
+    fps: float | None = None
+    retime: RetimeMode = "nearest"
+
+    def __post_init__(self) -> None:
+        if self.fps is not None and not (math.isfinite(self.fps) and self.fps > 0):
+            raise RequestError("the rate of an export is a positive number", f"got {self.fps:g} Hz")
+        if self.retime not in RETIME_MODES:
+            raise RequestError(f"no way {self.retime!r} to retime", f"there are: {', '.join(RETIME_MODES)}")
+
+
+# Every episode at its own rate.
+OWN_CLOCKS = ExportClock()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RetimedEpisode:
+    """An episode as an export writes it.
+
+    Attributes:
+        source: The episode as it is stored.
+        episode: The episode with the number of steps and the rate that are written.
+        trajectory: The signals that are written, at even times.
+        stamps: (T,) stamps of the stored steps.
+        steps: (N,) the stored step of each written one.
+        shift_seconds: Largest difference between the stamp of a step and the second at which it is written.
+    """
+
+    source: Episode
+    episode: Episode
+    trajectory: Trajectory
+    stamps: NDArray[np.float64]
+    steps: NDArray[np.int64]
+    shift_seconds: float
+
+    @property
+    def keeps_steps(self) -> bool:
+        """Whether every stored step is written, once and in order."""
+        import numpy as np
+
+        return np.array_equal(self.steps, np.arange(self.source.num_steps))
+
+    def camera_seconds(self, camera: Camera) -> list[float]:
+        """The seconds at which `frames_at` has the frame of each written step."""
+        return camera_seconds(self.source, camera, self.stamps[self.steps].tolist(), lambda: self.stamps)
+
+
+def retime_episode(episode: Episode, trajectory: Trajectory, clock: ExportClock) -> RetimedEpisode:
+    """The episode at the rate of an export.
+
+    Raises:
+        SourceError: Its stamps are no clock for another rate, or would give too many steps.
+    """
+    import numpy as np
+
+    stamps, count = trajectory.timestamps, episode.num_steps
+    if not np.isfinite(stamps).all() or len(stamps) != count:
+        stamps = np.arange(count) / episode.rate_hz
+    rate_hz, steps = clock.fps or export_rate_hz(episode), np.arange(count, dtype=np.int64)
+    if clock.fps is not None and not _is_even(stamps, clock.fps):
+        if count and (np.diff(stamps) <= 0).any():
+            raise SourceError("its timestamps do not increase, so that it cannot be retimed")
+        seconds = np.arange(_count_steps(stamps, clock.fps)) / clock.fps
+        steps = nearest_steps(stamps, seconds, hold=clock.retime == "hold")
+    times = np.arange(len(steps)) / rate_hz
+    shift = float(np.abs(stamps[steps] - times).max()) if len(steps) else 0.0
+    written = replace(
+        episode,
+        num_steps=len(steps),
+        rate_hz=rate_hz,
+        clock_shift_seconds=0.0,
+        stamped_duration_seconds=None,
+    )
+    return RetimedEpisode(episode, written, _at_steps(trajectory, steps, times), stamps, steps, shift)
+
+
+def export_rate_hz(episode: Episode) -> float:
+    """The rate at which all steps of an episode are written.
+
+    A television rate becomes exact. A measured rate is rounded to a tenth, so that episodes of one recorder become one
+    dataset; the shift that this causes is counted.
+    """
+    rate_hz = episode.rate_hz
+    for exact in (float(max(round(rate_hz), 1)), *_TELEVISION_RATES.values()):
+        tolerance = _RATE_TOLERANCE if exact.is_integer() else _TELEVISION_TOLERANCE * exact
+        if abs(rate_hz - exact) <= tolerance:
+            return exact
+    is_rounded = episode.rate_source == "measured" and rate_hz >= 1
+    return round(rate_hz, 1) if is_rounded else rate_hz
+
+
+def _is_even(stamps: NDArray[np.float64], rate_hz: float) -> bool:
+    import numpy as np
+
+    return bool((np.abs(stamps - np.arange(len(stamps)) / rate_hz) <= _SHIFT_SECONDS).all())
+
+
+def _count_steps(stamps: NDArray[np.float64], rate_hz: float) -> int:
+    count = int((float(stamps[-1]) + _SHIFT_SECONDS) * rate_hz) + 1 if len(stamps) else 0
+    if count > _MAX_STEPS:
+        raise SourceError(
+            "it would have too many steps at the rate of the export", f"{count} at {rate_hz:g} Hz"
+        )
+    return count
+
+
+def _at_steps(trajectory: Trajectory, steps: NDArray[np.int64], times: NDArray[np.float64]) -> Trajectory:
+    def select(signal: Signal | None) -> Signal | None:
+        return Signal(signal.values[steps], signal.names) if signal else None
+
+    return Trajectory(
+        timestamps=times,
+        state=select(trajectory.state),
+        action=select(trajectory.action),
+        reward=None if trajectory.reward is None else trajectory.reward[steps],
+        extra={name: Signal(signal.values[steps], signal.names) for name, signal in trajectory.extra.items()},
+    )
+
+
+_MODE_TEXTS: Mapping[RetimeMode, str] = {
+    "nearest": "the nearest for each second",
+    "hold": "the last at or before each second",
+}
+
+
+@dataclass(slots=True)
+class ClockChange:
+    """One kind of change that an export made to the clocks of its episodes.
+
+    Attributes:
+        episodes: Episodes that it was made to.
+        steps_before: Their stored steps.
+        steps_after: Their written steps.
+        largest_shift_seconds: Largest difference between the stamp of a step and the second at which it is written.
+    """
+
+    episodes: int = 0
+    steps_before: int = 0
+    steps_after: int = 0
+    largest_shift_seconds: float = 0.0
+
+    def add(self, retimed: RetimedEpisode) -> None:
+        """Count an episode."""
+        self.episodes += 1
+        self.steps_before += retimed.source.num_steps
+        self.steps_after += retimed.episode.num_steps
+        self.largest_shift_seconds = max(self.largest_shift_seconds, round(retimed.shift_seconds, 6))
+
+
+class ClockChanges:
+    """What an export changed in the clocks of its episodes, counted by reason.
+
+    Args:
+        clock: The rate that the user announced.
+    """
+
+    def __init__(self, clock: ExportClock) -> None:
+        self._clock = clock
+        self._changes: dict[str, ClockChange] = {}
+
+    def add(self, retimed: RetimedEpisode) -> None:
+        """Count an episode that was written."""
+        if not retimed.keeps_steps:
+            reason = f"steps were selected at {self._clock.fps:g} Hz, {_MODE_TEXTS[self._clock.retime]}"
+        elif retimed.shift_seconds > _SHIFT_SECONDS:
+            reason = "uneven stamps: step i is written at second i / fps (--fps retimes)"
+        else:
+            return
+        self._changes.setdefault(reason, ClockChange()).add(retimed)
+
+    def to_json(self) -> tuple[dict[str, Json], ...]:
+        """One entry per reason."""
+        return tuple({"reason": reason, **asdict(change)} for reason, change in sorted(self._changes.items()))
