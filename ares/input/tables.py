@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # Thrift limits of a Parquet footer: bytes of one text, and items of one list.
 _FOOTER_BYTES = 256 * 2**20
 _FOOTER_ITEMS = 4_000_000
+# More values in a row than this are counted column by column.
+_VALUES_PER_ROW = 64
 
 
 def open_parquet(path: str, *, long_reads: bool = False, **options: Any) -> pq.ParquetFile:
@@ -63,22 +65,34 @@ def check_parquet_read(
     Raises:
         SourceError: They hold too many values or bytes.
     """
-    budgets, metadata = input_budgets(), file.metadata
-    selected = None if columns is None else set(columns)
-    num_bytes = num_values = 0
-    for group in groups:
+    budgets, metadata, numbers = input_budgets(), file.metadata, list(groups)
+    # Files may hold thousands of row groups: their columns are summed only where their totals are too large.
+    rows = bytes_of_groups = 0
+    for group in numbers:
         row_group = metadata.row_group(group)
-        for number in range(row_group.num_columns):
-            column = row_group.column(number)
-            name = column.path_in_schema
-            if selected is None or name in selected or name.partition(".")[0] in selected:
-                num_bytes += column.total_uncompressed_size
-                num_values += column.num_values
+        rows += row_group.num_rows
+        bytes_of_groups += row_group.total_byte_size
+    if bytes_of_groups <= budgets.array_bytes and rows * _VALUES_PER_ROW <= budgets.elements:
+        return
+    names = None if columns is None else set(columns)
+    selected = [
+        number
+        for number in range(metadata.num_columns)
+        if names is None or not names.isdisjoint(_column_names(metadata.schema.column(number).path))
+    ]
+    chunks = [metadata.row_group(group).column(number) for group in numbers for number in selected]
+    num_bytes = sum(chunk.total_uncompressed_size for chunk in chunks)
+    num_values = sum(chunk.num_values for chunk in chunks)
     if num_bytes > budgets.array_bytes or num_values > budgets.elements:
         raise SourceError(
             "columns of the data file are larger than allowed",
             f"{where}: {num_values} values, {num_bytes} bytes",
         )
+
+
+def _column_names(path: str) -> tuple[str, str]:
+    """The names by which a column of a Parquet file can be selected: its path, and the first part of it."""
+    return path, path.partition(".")[0]
 
 
 def connect_sqlite(path: str) -> sqlite3.Connection:
