@@ -139,6 +139,8 @@ def slice_rows(
         rows = values.rows(start, stop)
         if rows is None:
             warnings.append(f"column {name} is not equally wide in every step")
+        elif rows.dtype.kind not in "biuf":
+            warnings.append(f"column {name} holds no numbers")
         else:
             numbers[name] = rows
     return EpisodeRows(stop - start, numbers, texts, tuple(warnings))

@@ -6,6 +6,7 @@ Exit status 1 when anything was not as it should be. The seed that is printed re
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import secrets
 import sys
@@ -28,6 +29,8 @@ from tests.torture.two_jobs import Sources, two_job_trials
 # Trials of the short form, which continuous integration runs.
 _SHORT_CASES, _SHORT_FAULTS, _SHORT_KILLS = 3, 3, 1
 _FUZZ_BATCH = 20
+# Damage by which faults were found: seed, kind and number of the trial.
+_SEEDS = Path(__file__).resolve().parents[1] / "fixtures" / "torture_seeds.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,11 @@ def try_corpus(plan: Plan) -> Iterator[Trial]:
 
 
 def try_damage(plan: Plan) -> Iterator[Trial]:
-    """Damaged files, read in processes of their own."""
+    """Damaged files, read in processes of their own; first those that have shown a fault before."""
+    for known in json.loads(_SEEDS.read_text()):
+        if plan.match in f"damaged {known['kind']}":
+            fuzzer = Fuzzer(plan.folder / "known" / known["seed"], known["seed"])
+            yield from fuzzer.trials(known["kind"], 1, known["number"])
     fuzzer = Fuzzer(plan.folder / "fuzz", plan.seed)
     kinds = [kind for kind in WRITERS if plan.match in f"damaged {kind}"]
     if plan.short:
