@@ -1,0 +1,120 @@
+"""Random clocks of known truth: the measured rate, the mended stamps, and the frame that each step is paired with."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ares.clock import camera_seconds, measure_clock, nearest_steps, read_stamps, settle_clock
+from ares.clock.settle import RATES_DISAGREE
+from ares.episode import Camera, Episode, MediaRef, Record, Trajectory
+from ares.export.retime import ExportClock, retime_episode
+
+SEEDS = [random.randrange(2**32) for _ in range(8)]
+
+
+def random_clock(seed: int) -> tuple[float, NDArray[np.float64]]:
+    """A rate, and stamps of it with jitter, dropped steps and a gap."""
+    rng = np.random.default_rng(seed)
+    rate, count = float(rng.uniform(3, 120)), int(rng.integers(400, 1500))
+    numbers = np.flatnonzero(rng.random(count) > rng.uniform(0, 0.2))
+    stamps = (numbers + rng.uniform(-0.1, 0.1, len(numbers))) / rate
+    if rng.random() < 0.5:
+        stamps[len(stamps) // 2 :] += rng.uniform(0.5, 20) + 11 / rate
+    return rate, stamps - stamps[0]
+
+
+def make_record(stamps: NDArray[np.float64], claimed_hz: float, pairing: str) -> Record:
+    count = len(stamps)
+    ref = MediaRef(
+        kind="mp4",
+        uri="a.mp4",
+        start_seconds=0.0,
+        stop_seconds=count / claimed_hz,
+        num_frames=count,
+        rate_hz=claimed_hz,
+    )
+    camera = Camera(name="front", role="front", width=8, height=8, codec="h264", media=ref)
+    texts: dict[str, Any] = dict.fromkeys(
+        ("dataset", "version", "split", "key", "source", "content_hash", "instruction"), ""
+    )
+    episode = Episode(
+        episode_id="0" * 16,
+        format="test",
+        instructions=(),
+        robot="",
+        num_steps=count,
+        rate_hz=claimed_hz,
+        rate_source="source",
+        cameras=(camera,),
+        frame_pairing=pairing,  # type: ignore[arg-type]
+        **texts,
+    )
+    return Record(episode=episode, trajectory=Trajectory(timestamps=stamps))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_rate_is_measured_within_a_thousandth(seed: int) -> None:
+    rate, stamps = random_clock(seed)
+    measured = measure_clock(stamps)
+    assert measured is not None and measured.rate_hz == pytest.approx(rate, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_stamps_win_over_another_claim_and_frames_stay_with_their_steps(seed: int) -> None:
+    rate, stamps = random_clock(seed)
+    record = settle_clock(make_record(stamps, rate * 1.08, "index"))
+    episode = record.episode
+    assert (episode.rate_source, record.warnings) == ("measured", (RATES_DISAGREE,))
+    assert episode.claimed_rate_hz == rate * 1.08
+    assert episode.duration_seconds == pytest.approx(stamps.max() + 1 / episode.rate_hz)
+    shown = camera_seconds(episode, episode.cameras[0], stamps.tolist(), lambda: stamps)
+    frames = np.floor(np.array(shown) * episode.cameras[0].media.rate_hz)
+    # Stamps nearer than the rounding of containers are one step.
+    is_apart = np.diff(stamps, append=np.inf) > 2e-3
+    assert np.array_equal(frames[is_apart], np.arange(len(stamps))[is_apart])
+
+
+def test_a_claim_within_a_percent_stays() -> None:
+    stamps = np.arange(500) / 19.9
+    assert settle_clock(make_record(stamps, 20.0, "stamp")).episode.rate_source == "source"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds")]
+)
+def test_units_late_starts_and_damaged_stamps(seed: int, factor: float, unit: str) -> None:
+    rng = np.random.default_rng(seed)
+    rate = float(rng.uniform(5, 60))
+    truth = np.arange(200) / rate
+    start = 1.7e9 if rng.random() < 0.5 else 0.0
+    read = read_stamps((truth + start) * factor, rate)
+    assert read.seconds is not None and f"timestamps are in {unit}" in read.warnings
+    assert np.abs(read.seconds - truth).max() < 1e-3
+    damaged = truth.copy()
+    damaged[rng.choice(np.arange(3, 197), 5, replace=False)] = [np.nan, -1.0, 0.0, 1e6, np.inf]
+    mended = read_stamps(damaged, rate)
+    assert mended.seconds is not None and mended.warnings
+    assert np.abs(mended.seconds - truth).max() < 1e-6
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("mode", ["nearest", "hold"])
+def test_an_export_selects_by_its_announced_rate(seed: int, mode: str) -> None:
+    _, stamps = random_clock(seed)
+    record = settle_clock(make_record(np.sort(stamps), 10.0, "stamp"))
+    fps = float(np.random.default_rng(seed).uniform(1, 60))
+    retimed = retime_episode(record.episode, record.trajectory, ExportClock(fps, mode))  # type: ignore[arg-type]
+    times = np.arange(retimed.episode.num_steps) / fps
+    assert np.array_equal(
+        retimed.steps, nearest_steps(record.trajectory.timestamps, times, hold=mode == "hold")
+    )
+    distances = np.abs(record.trajectory.timestamps[:, None] - times)
+    if mode == "nearest":
+        assert retimed.shift_seconds <= distances.min(axis=0).max() + 2e-3
+    assert retimed.trajectory.timestamps.tolist() == times.tolist()
