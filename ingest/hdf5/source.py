@@ -24,6 +24,7 @@ from ingest.base import (
     SourceFile,
     failing_item,
 )
+from ingest.dataset_spec import DatasetSpec, read_spec
 from ingest.hdf5.aloha import has_known_width, load_aloha
 from ingest.hdf5.companions import companion_files, shared_files
 from ingest.hdf5.demos import file_warnings, load_demo, masks_by_demo, read_environment, split_of
@@ -32,6 +33,7 @@ from ingest.hdf5.episode import FORMAT, HDF5Entry
 from ingest.hdf5.families import BY_NAME, FAMILIES, Family, episode_groups, family_of
 from ingest.hdf5.family_episode import load_family_episode
 from ingest.hdf5.reader import child_classes, find_datasets, natural_key
+from ingest.hdf5.unknown import FAMILY, NO_FAMILY, load_unknown, unknown_groups
 
 SUFFIXES = frozenset({".hdf5", ".h5"})
 _MOST_DESCRIBED = 8
@@ -86,6 +88,9 @@ def open_hdf5_dataset(path: str, options: IngestOptions) -> list[Source]:
     root = absolute_path(path)
     folder = root.parent if root.is_file() else root
     hdf5_files = [inspect_file(file) for file in ([root] if root.is_file() else _hdf5_paths(folder))]
+    spec = read_spec(Path(options.spec)) if options.spec else None
+    if spec or options.reads_unknown:
+        hdf5_files = [_accept_unknown(file) for file in hdf5_files]
     if not hdf5_files:
         raise SourceError(
             "folder holds no HDF5 file", f"{path}: no {' or '.join(sorted(SUFFIXES))} in it or below"
@@ -100,7 +105,9 @@ def open_hdf5_dataset(path: str, options: IngestOptions) -> list[Source]:
             dataset=dataset,
             version="",
             total=sum(file.count for file in hdf5_files),
-            items=(item for file in hdf5_files for item in _items(file, folder, dataset, options.rate_hz)),
+            items=(
+                item for file in hdf5_files for item in _items(file, folder, dataset, options.rate_hz, spec)
+            ),
             warnings=tuple(warnings),
             fragile=True,
             folder=str(folder),
@@ -179,10 +186,11 @@ def _inspect_groups(path: Path, file: Any) -> HDF5File:
     if classes.get("action") is h5py.Group and classes.get("observation") is h5py.Group:
         return HDF5File(path=path, family="droid", warnings=tuple(_precision_warnings(find_datasets(file))))
     raise SourceError(
-        "HDF5 file is of no known family",
+        NO_FAMILY,
         f"{path}: holds {_describe_contents(file) or 'nothing'}; known are data/demo_* (robomimic, LIBERO, Isaac Lab, "
         f"robosuite), observations with action (ALOHA), observation and action (DROID), "
-        f"{', '.join(family.name for family in FAMILIES)}",
+        f"{', '.join(family.name for family in FAMILIES)}; `ares ingest PATH --show-spec > spec.yaml` guesses which is"
+        " what: edit it, and read the file with --spec spec.yaml",
     )
 
 
@@ -236,12 +244,32 @@ def _precision_warnings(datasets: dict[str, Any]) -> list[str]:
     return ["float64 numbers are stored as float32"] if has_float64 else []
 
 
-def _items(file: HDF5File, folder: Path, dataset: str, rate_hz: float | None) -> Iterator[Item]:
+def _accept_unknown(file: HDF5File) -> HDF5File:
+    """The file, to be read by the names of its datasets where it is of no known family."""
+    if file.error is None or file.error.reason != NO_FAMILY:
+        return file
+    return HDF5File(path=file.path, family=FAMILY, count=len(unknown_groups(str(file.path))))
+
+
+def _unknown_items(file_entry: HDF5Entry, spec: DatasetSpec | None) -> Iterator[Item]:
+    """One item for each episode of a file of no known family."""
+    for group in unknown_groups(file_entry.path):
+        key = f"{file_entry.key}/{group}".rstrip("/")
+        entry = replace(file_entry, key=key, group=group)
+        load = functools.partial(load_unknown, entry, spec)
+        yield Item(episode_id=entry.episode_id, location=_location(entry), load=load)
+
+
+def _items(
+    file: HDF5File, folder: Path, dataset: str, rate_hz: float | None, spec: DatasetSpec | None
+) -> Iterator[Item]:
     """One item for each episode of a file."""
     key = file.path.relative_to(folder).as_posix()
     file_entry = HDF5Entry(dataset=dataset, split="", key=key, path=str(file.path), rate_hz=rate_hz)
     if file.error is not None:
         yield failing_item(file_entry.episode_id, _location(file_entry), file.error)
+    elif file.family == FAMILY:
+        yield from _unknown_items(file_entry, spec)
     elif file.family in BY_NAME:
         yield from _family_items(file_entry, file)
     elif file.family != "demos":

@@ -48,7 +48,7 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
     """Raise SourceError for a key of the spec that this record does not have, and for what `apply_spec` refuses."""
     episode, signals = record.episode, signals_by_key(record)
     arrays = {*signals, *(array.key for array in record.arrays)}
-    cameras = {key for camera in episode.cameras for key in (camera.name, camera.media.key) if key}
+    cameras = {key for camera in episode.cameras for key in _camera_keys(camera)}
     for key in spec.left_out:
         _require(key, arrays | cameras, "left_out", episode)
     for name, camera in spec.cameras.items():
@@ -81,7 +81,7 @@ def _map_cameras(record: Record, spec: DatasetSpec) -> tuple[tuple[Camera, ...],
     matched: set[str] = set()
     warnings: list[str] = []
     for camera in record.episode.cameras:
-        keys = {camera.name, camera.media.key} - {""}
+        keys = _camera_keys(camera)
         if keys & set(spec.left_out):
             continue
         name = next((name for name, part in specs.items() if (part.key or name) in keys), "")
@@ -94,6 +94,12 @@ def _map_cameras(record: Record, spec: DatasetSpec) -> tuple[tuple[Camera, ...],
         )
     missing = [name for name in spec.cameras if name not in matched]
     return tuple(cameras), warnings + [f"camera {name}, named by the spec, is missing" for name in missing]
+
+
+def _camera_keys(camera: Camera) -> set[str]:
+    """What a spec may call a camera: its name, or its array, also without the groups that hold the episode."""
+    parts = camera.media.key.split("/")
+    return {camera.name, *("/".join(parts[start:]) for start in range(len(parts)))} - {""}
 
 
 def _map_camera(

@@ -99,11 +99,9 @@ def guess_spec(record: Record) -> DatasetSpec:
 
 
 def _camera_spec(camera: Camera) -> Any:
-    """The role of a camera where its name is that of its array, else all that is known of it."""
-    key = "" if camera.media.key in ("", camera.name) else camera.media.key
-    channels = None if camera.media.channels == "rgb" else camera.media.channels
-    is_plain = not key and not channels
-    return camera.role if is_plain else CameraSpec(key=key, role=camera.role, channels=channels)
+    """The role of a camera, and its colours where they are not RGB. Its name tells it in every record."""
+    is_plain = camera.media.channels == "rgb"
+    return camera.role if is_plain else CameraSpec(role=camera.role, channels=camera.media.channels)
 
 
 def _complete(spec: DatasetSpec, guess: DatasetSpec) -> DatasetSpec:
