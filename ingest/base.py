@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -129,15 +129,17 @@ class Ingester:
 
     Attributes:
         name: Format name, as in `ares ingest --format`.
-    recognises: Whether a folder or file holds this format; fast, reads no record. Without `claims` it is asked
-        once, about the path that the user gave.
-    open: Opens every dataset at or under a path. Raises SourceError for one that cannot be opened. While it runs,
-        `walk_folders` and `list_folder` show it the files that no other dataset uses, from one walk of the tree.
-    show_spec: Returns the specs of the datasets at or under a path, as YAML, for a format that applies specs
-        itself; None where `ingest.mapping` shows the spec of the first record, and applies specs to records.
-    claims: What a folder is to the format, by the names in it alone; asked once for each folder of a tree, so
-        that no ingester walks the tree itself. None means: nothing.
-    uses: Formats whose files may lie among the records of this one and be used by it: "video" beside HDF5.
+        recognises: Whether a folder or file holds this format; fast, reads no record. Without `claims` it is asked
+            once, about the path that the user gave.
+        open: Opens every dataset at or under a path. Raises SourceError for one that cannot be opened. While it runs,
+            `walk_folders` and `list_folder` show it the files that no other dataset uses, from one walk of the tree.
+        show_spec: Returns the specs of the datasets at or under a path, as YAML, for a format that applies specs
+            itself; None where `ingest.mapping` shows the spec of the first record, and applies specs to records.
+        claims: What a folder is to the format, by the names in it alone; asked once for each folder of a tree, so
+            that no ingester walks the tree itself. None means: nothing.
+        uses: Formats whose files may lie among the records of this one and be used by it: "video" beside HDF5.
+        joins: Whether files at these paths, relative to a folder, make records across its subfolders, as cameras in
+            folders of their own do; then the folder is one dataset. None means: never.
     """
 
     name: str
@@ -146,3 +148,4 @@ class Ingester:
     show_spec: Callable[[str, IngestOptions], str] | None = None
     claims: Callable[[FolderEntries], FolderClaim | None] | None = None
     uses: frozenset[str] = frozenset()
+    joins: Callable[[Sequence[str]], bool] | None = None

@@ -80,11 +80,13 @@ class GuardedItems:
 
     Attributes:
         error: What ended the list early, or None.
+        is_exhausted: Whether all items were listed.
     """
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self.error: AresError | None = None
+        self.is_exhausted = False
 
     def __iter__(self) -> Iterator[Item]:
         items: Iterator[Any] = iter(self._source.items)
@@ -95,6 +97,7 @@ class GuardedItems:
                 self.error = error
                 return
             if item is None:
+                self.is_exhausted = True
                 return
             if not isinstance(item, Item):
                 self.error = PluginError(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ares.jobs import IngestReport, open_engine
+from ares.jobs import IngestPlan, IngestReport, open_engine
 from ingest.base import IngestOptions
-from ingest.detect import open_sources
-from ingest.pipeline import MediaMode, ingest_sources
+from ingest.discovery import read_options_file
+from ingest.pipeline import IngestSources, MediaMode, find_datasets, ingest_datasets
+from ingest.plan_text import print_plan
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 def ingest(
     open_stores: Callable[[], Stores],
+    existing_stores: Callable[[], Stores | None],
     sources: Sequence[str],
     *,
     format: str,
@@ -23,17 +25,50 @@ def ingest(
     rate_hz: float | None,
     cameras: str,
     spec: str,
+    options: str,
     media: MediaMode,
     limit: int | None,
     strict: bool,
     engine: str,
     quiet: bool,
 ) -> IngestReport:
-    """Ingest the datasets at some paths; see `Workspace.ingest` for the arguments and errors."""
-    options = IngestOptions(dataset=dataset, rate_hz=rate_hz, spec=spec, cameras=cameras)
-    # Opened before the workspace: a wrong path must not leave an empty workspace behind.
-    opened = open_sources(sources, options, format)
+    """Ingest the datasets at and below some paths; see `Workspace.ingest` for the arguments and errors."""
+    user_options = IngestOptions(dataset=dataset, rate_hz=rate_hz, spec=spec, cameras=cameras)
+    # Found before the workspace is created: a wrong path must not leave an empty workspace behind.
+    discovery = _find(existing_stores, sources, user_options, format, options)
+    if not quiet:
+        print_plan(discovery.plan)
     with open_engine(engine) as executor:
-        return ingest_sources(
-            open_stores(), opened, limit=limit, strict=strict, media=media, quiet=quiet, engine=executor
+        return ingest_datasets(
+            open_stores(), discovery, limit=limit, strict=strict, media=media, quiet=quiet, engine=executor
         ).to_report()
+
+
+def plan_ingest(
+    existing_stores: Callable[[], Stores | None],
+    sources: Sequence[str],
+    *,
+    format: str,
+    dataset: str,
+    rate_hz: float | None,
+    cameras: str,
+    spec: str,
+    options: str,
+) -> IngestPlan:
+    """What `ingest` would read with these arguments; see `Workspace.plan_ingest`."""
+    user_options = IngestOptions(dataset=dataset, rate_hz=rate_hz, spec=spec, cameras=cameras)
+    return _find(existing_stores, sources, user_options, format, options, sample=True).plan
+
+
+def _find(
+    existing_stores: Callable[[], Stores | None],
+    sources: Sequence[str],
+    user_options: IngestOptions,
+    format: str,
+    options: str,
+    sample: bool = False,
+) -> IngestSources:
+    by_path = read_options_file(options) if options else None
+    return find_datasets(
+        existing_stores(), sources, user_options, format=format, by_path=by_path, sample=sample
+    )

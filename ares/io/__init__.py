@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         relative_path,
         translate_remote_errors,
     )
-    from ares.io.folders import FolderEntries, known_folders, list_folder, walk_folders
+    from ares.io.folders import FolderEntries, folders_listed_once, known_folders, list_folder, walk_folders
     from ares.io.json_stream import stream_json
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "existing_path",
     "file_state",
     "folder_name",
+    "folders_listed_once",
     "is_url",
     "known_folders",
     "list_folder",

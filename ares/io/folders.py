@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ares.io.files import describe_os_error, translate_remote_errors
+from ares.io.files import describe_os_error, parse_path, translate_remote_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +64,35 @@ def known_folders(listings: Mapping[str, FolderEntries]) -> Iterator[None]:
         _KNOWN_FOLDERS.reset(token)
 
 
+@contextmanager
+def folders_listed_once() -> Iterator[None]:
+    """Within the block, `list_folder` and `walk_folders` list each folder at most once and remember it."""
+    with known_folders(_ListedOnce()):
+        yield
+
+
+class _ListedOnce(dict[str, FolderEntries]):
+    """Listings that are made when they are first asked for."""
+
+    def __missing__(self, path: str) -> FolderEntries:
+        entries = self[path] = _read_folder(parse_path(path))
+        return entries
+
+
 def list_folder(folder: Path) -> FolderEntries:
     """What lies in a folder; a local folder that cannot be listed is empty and has an `error`.
 
     Raises OSError when a server cannot be reached.
     """
     listings = _KNOWN_FOLDERS.get()
+    if isinstance(listings, _ListedOnce):
+        return listings[str(folder)]
     if listings is not None:
         return listings.get(str(folder)) or FolderEntries(path=folder)
+    return _read_folder(folder)
+
+
+def _read_folder(folder: Path) -> FolderEntries:
     if not isinstance(folder, Path):
         return _list_remote(folder)
     try:

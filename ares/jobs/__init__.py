@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ares.jobs.engine import BatchFunction, Engine, WorkerLimits, WorkerPool
     from ares.jobs.engines import ENGINE_NAMES, engine_or_local, open_engine
     from ares.jobs.failure_log import FAILURES, FailureLog, record_job, resolved_failures, utc_now
+    from ares.jobs.ingest_plan import IngestPlan, LeftFile, PlannedDataset
     from ares.jobs.local import LocalEngine
     from ares.jobs.outcomes import (
         AnnotateEstimate,
@@ -33,10 +34,13 @@ __all__ = [
     "BatchSizer",
     "Engine",
     "FailureLog",
+    "IngestPlan",
     "IngestReport",
     "JobCounts",
+    "LeftFile",
     "LocalEngine",
     "PipelineStage",
+    "PlannedDataset",
     "Progress",
     "ReasonCount",
     "Report",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ares.annotation import Cost
 from ares.episode import Json
+from ares.jobs.ingest_plan import IngestPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +71,13 @@ class IngestReport(JobCounts):
         duplicates: Episodes that have become duplicates by this run: another episode has their content too.
         workspace_duplicates: All such episodes of the workspace, those of earlier runs included.
         copied_bytes: Bytes of the videos that were copied into the workspace.
+        plan: The datasets that were read, and the use of every file at and below the paths.
     """
 
     duplicates: int = 0
     workspace_duplicates: int = 0
     copied_bytes: int = 0
+    plan: IngestPlan = field(default_factory=IngestPlan)
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares ingest --json`."""
@@ -83,6 +86,7 @@ class IngestReport(JobCounts):
             "duplicates": self.duplicates,
             "workspace_duplicates": self.workspace_duplicates,
             "copied_bytes": self.copied_bytes,
+            **self.plan.to_json(),
         }
 
 

@@ -9,7 +9,7 @@ from ares.registry import operations
 
 if TYPE_CHECKING:
     from ares.episode import Json
-    from ares.jobs import AnnotateEstimate, AnnotateReport, IngestReport
+    from ares.jobs import AnnotateEstimate, AnnotateReport, IngestPlan, IngestReport
     from ares.store import Stores
 
 MediaMode = Literal["reference", "copy"]
@@ -23,6 +23,7 @@ class IngestOperation(Protocol):
     def __call__(
         self,
         open_stores: Callable[[], Stores],
+        existing_stores: Callable[[], Stores | None],
         sources: Sequence[str],
         *,
         format: str,
@@ -30,13 +31,32 @@ class IngestOperation(Protocol):
         rate_hz: float | None,
         cameras: str,
         spec: str,
+        options: str,
         media: MediaMode,
         limit: int | None,
         strict: bool,
         engine: str,
         quiet: bool,
     ) -> IngestReport:
-        """Ingest the sources; the stores are opened when every source could be opened."""
+        """Ingest the sources; missing stores are created when the datasets were found."""
+
+
+class PlanIngestOperation(Protocol):
+    """The entry point `plan_ingest` of the group "ares.operations"; see `Workspace.plan_ingest`."""
+
+    def __call__(
+        self,
+        existing_stores: Callable[[], Stores | None],
+        sources: Sequence[str],
+        *,
+        format: str,
+        dataset: str,
+        rate_hz: float | None,
+        cameras: str,
+        spec: str,
+        options: str,
+    ) -> IngestPlan:
+        """Say what an ingestion would read."""
 
 
 class AnnotateOperation(Protocol):
@@ -79,6 +99,11 @@ class EstimateOperation(Protocol):
 def ingest_operation() -> IngestOperation:
     """The ingestion. Raises RequestError when its package is not installed."""
     return cast("IngestOperation", operations.get("ingest"))
+
+
+def plan_ingest_operation() -> PlanIngestOperation:
+    """The plan of an ingestion. Raises RequestError when its package is not installed."""
+    return cast("PlanIngestOperation", operations.get("plan_ingest"))
 
 
 def annotate_operation() -> AnnotateOperation:

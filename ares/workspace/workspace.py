@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.arguments import checks_arguments
+from ares.store import workspace_exists
 from ares.workspace.curator import WorkspaceCurator
 from ares.workspace.operations import (
     MediaMode,
     annotate_operation,
     estimate_operation,
     ingest_operation,
+    plan_ingest_operation,
 )
 from ares.workspace.paths import expanded_path
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from ares.curation import CurationSet
     from ares.episode import Json
     from ares.export import ExportReport, RetimeMode, TaskSource
-    from ares.jobs import IngestReport
+    from ares.jobs import IngestPlan, IngestReport
+    from ares.store import Stores
     from ares.workspace.results import AnnotateReports, EstimateList, FindingList
 
 
@@ -43,24 +46,26 @@ class Workspace(WorkspaceCurator):
         rate_hz: float | None = None,
         cameras: str = "",
         spec: str | os.PathLike[str] = "",
+        options: str | os.PathLike[str] = "",
         media: MediaMode = "reference",
         limit: int | None = None,
         strict: bool = False,
         engine: str = "local",
         quiet: bool = False,
     ) -> IngestReport:
-        """Read datasets into the workspace, as `ares ingest` does; episodes that are stored already are skipped.
+        """Read every dataset at and below some paths, as `ares ingest` does; stored episodes are skipped.
 
             >>> report = ws.ingest("~/data/bridge_dataset", rate_hz=5)
             >>> report.kept, report.failed
 
         Args:
-            sources: Folders or files of datasets.
+            sources: Folders or files; a folder may hold datasets of several formats at any depth.
             format: Name of a format, or "auto".
-            dataset: Name to store instead of the source's own.
+            dataset: Name to store instead of the source's own; for one dataset, as the next three are.
             rate_hz: Recording rate, where the source does not store it.
             cameras: How names of video files tell episode and camera, such as "{episode}_{camera}.mp4".
             spec: YAML file with what the dataset does not say of itself.
+            options: YAML file with such options by the path of each dataset.
             media: "reference" leaves pixels where they are; "copy" writes videos into the workspace.
             limit: Most episodes to read.
             strict: Stop at the first episode that fails.
@@ -68,23 +73,61 @@ class Workspace(WorkspaceCurator):
             quiet: Show no progress.
 
         Raises:
-            RequestError: A path holds no dataset of the format; nothing was read.
-            SourceError: An episode failed and `strict` is set.
+            RequestError: A path holds no dataset of the format, or there are several for an option of one; nothing was
+                read.
+            SourceError: The only dataset cannot be opened, or an episode failed and `strict` is set.
         """
         return ingest_operation()(
             lambda: self.stores,
+            self._existing_stores,
             [expanded_path(source) for source in sources],
             format=format,
             dataset=dataset,
             rate_hz=rate_hz,
             cameras=cameras,
             spec=expanded_path(spec),
+            options=expanded_path(options),
             media=media,
             limit=limit,
             strict=strict,
             engine=engine,
             quiet=quiet,
         )
+
+    @checks_arguments
+    def plan_ingest(
+        self,
+        *sources: str | os.PathLike[str],
+        format: str = "auto",
+        dataset: str = "",
+        rate_hz: float | None = None,
+        cameras: str = "",
+        spec: str | os.PathLike[str] = "",
+        options: str | os.PathLike[str] = "",
+    ) -> IngestPlan:
+        """Say what `ingest` would read with these arguments, as `ares ingest --dry-run` does; nothing is stored.
+
+            >>> plan = ws.plan_ingest("~/data")
+            >>> plan.datasets, plan.left_files
+
+        Raises:
+            RequestError: As `ingest`.
+            SourceError: As `ingest`.
+        """
+        return plan_ingest_operation()(
+            self._existing_stores,
+            [expanded_path(source) for source in sources],
+            format=format,
+            dataset=dataset,
+            rate_hz=rate_hz,
+            cameras=cameras,
+            spec=expanded_path(spec),
+            options=expanded_path(options),
+        )
+
+    def _existing_stores(self) -> Stores | None:
+        """The stores where the workspace is there, so that a plan or a wrong path creates none."""
+        return self.stores if self.is_open or workspace_exists(self.path) else None
 
     @checks_arguments
     def annotate(

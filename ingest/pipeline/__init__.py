@@ -8,9 +8,17 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ingest.pipeline.check_log import check_unchecked_episodes
+    from ingest.pipeline.find import IngestSources, find_datasets
     from ingest.pipeline.media_copy import MediaMode
-    from ingest.pipeline.run import ingest_paths, ingest_sources
+    from ingest.pipeline.run import ingest_datasets, ingest_paths
 
-__all__ = ["MediaMode", "check_unchecked_episodes", "ingest_paths", "ingest_sources"]
+__all__ = [
+    "IngestSources",
+    "MediaMode",
+    "check_unchecked_episodes",
+    "find_datasets",
+    "ingest_datasets",
+    "ingest_paths",
+]
 
 __getattr__ = lazy_exports(__name__)

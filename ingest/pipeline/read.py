@@ -35,6 +35,18 @@ class RecordIdentity(NamedTuple):
     source: str
 
 
+class RecordSummary(NamedTuple):
+    """What a plan shows of the first record of a dataset.
+
+    Attributes:
+        rate_hz: Its recording rate.
+        cameras: Names of its cameras.
+    """
+
+    rate_hz: float
+    cameras: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedBatch:
     """Records that were read and checked together, encoded as rows.
@@ -79,6 +91,19 @@ def read_records(loads: Sequence[LoadFunction]) -> list[ReadResult]:
     records = [record for record in loaded if isinstance(record, Record)]
     encoded = iter(_encode_all(records))
     return [next(encoded) if isinstance(result, Record) else result for result in loaded]
+
+
+def summarise_records(loads: Sequence[Callable[[], Record]]) -> list[RecordSummary | AresError]:
+    """Read records and return what a plan shows of them, or their errors."""
+    return [_summarise(load) for load in loads]
+
+
+def _summarise(load: Callable[[], Record]) -> RecordSummary | AresError:
+    try:
+        episode = load().episode
+    except AresError as error:
+        return error
+    return RecordSummary(episode.rate_hz, tuple(camera.name for camera in episode.cameras))
 
 
 def _load(load: LoadFunction) -> Record | RecordIdentity | AresError:

@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
 from ares.input import input_budgets
-from ares.jobs import Engine, IngestReport, Report, WorkerLimits, available_cores, engine_or_local, record_job
+from ares.jobs import (
+    Engine,
+    IngestPlan,
+    IngestReport,
+    Report,
+    WorkerLimits,
+    available_cores,
+    engine_or_local,
+    record_job,
+)
 from ares.process_tuning import tuned_garbage_collector
 from ares.store.sync import reset_applied_actions
 from ingest.base import IngestOptions, Source
-from ingest.detect import open_sources
 from ingest.pipeline.check_log import CheckLog, check_unchecked_episodes
+from ingest.pipeline.find import IngestSources, find_datasets
 from ingest.pipeline.media_copy import MediaMode
 from ingest.pipeline.read import Readers, read_records, start_reader
 from ingest.pipeline.source import ingest_source
+from ingest.pipeline.vanished import warn_of_missing_datasets
 from ingest.pipeline.write import RecordWriter
 
 if TYPE_CHECKING:
@@ -42,12 +52,14 @@ class IngestCounts:
         duplicates: Episodes that have become duplicates by this run: another episode has their content too.
         workspace_duplicates: All such episodes of the workspace, those of earlier runs included.
         copied_bytes: Bytes of the videos that were copied into the workspace.
+        plan: The datasets, and the use of every file.
     """
 
     counts: Report = field(default_factory=Report)
     duplicates: int = 0
     workspace_duplicates: int = 0
     copied_bytes: int = 0
+    plan: IngestPlan = field(default_factory=IngestPlan)
 
     def to_report(self) -> IngestReport:
         """The counts at the end."""
@@ -56,6 +68,7 @@ class IngestCounts:
             duplicates=self.duplicates,
             workspace_duplicates=self.workspace_duplicates,
             copied_bytes=self.copied_bytes,
+            plan=self.plan,
         )
 
     def to_json(self) -> dict[str, Json]:
@@ -95,15 +108,22 @@ def ingest_paths(
         SourceError: An item failed and `strict` is set.
         DiskFull: The disk has no room for more copies; what is written stays.
     """
-    sources = open_sources(paths, options or IngestOptions(), format)
-    return ingest_sources(
-        stores, sources, limit=limit, strict=strict, media=media, workers=workers, quiet=quiet, engine=engine
+    discovery = find_datasets(stores, paths, options or IngestOptions(), format=format)
+    return ingest_datasets(
+        stores,
+        discovery,
+        limit=limit,
+        strict=strict,
+        media=media,
+        workers=workers,
+        quiet=quiet,
+        engine=engine,
     )
 
 
-def ingest_sources(
+def ingest_datasets(
     stores: Stores,
-    sources: Sequence[Source],
+    discovery: IngestSources,
     *,
     limit: int | None = None,
     strict: bool = False,
@@ -112,13 +132,13 @@ def ingest_sources(
     quiet: bool = False,
     engine: Engine | None = None,
 ) -> IngestCounts:
-    """Ingest datasets that are open; see `ingest_paths` for the arguments and errors."""
+    """Ingest datasets that were found; see `ingest_paths` for the arguments and errors."""
     if media == "copy" and stores.is_remote:
         raise RequestError(
             "videos cannot be copied to an object store", "ingest by reference, or into a folder"
         )
-    started = time.monotonic()
-    report = IngestCounts()
+    started, sources = time.monotonic(), discovery.sources
+    report = IngestCounts(plan=discovery.plan)
     with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
         readers = _open_readers(engine, workers, sources, limit, media)
         stores.sync()
@@ -126,6 +146,7 @@ def ingest_sources(
         check_unchecked_episodes(stores)
         check_log = CheckLog(stores)
         known_duplicates = stores.tables.episodes.count("duplicate_of IS NOT NULL")
+        _count_unopened(stores, report.counts, discovery, strict)
         with tuned_garbage_collector():
             for source in sources:
                 writer = RecordWriter(stores, report.counts, check_log, strict)
@@ -134,14 +155,39 @@ def ingest_sources(
                 report.copied_bytes += writer.copied_bytes
         check_log.close()
         _show_actions_anew(stores, report.counts.kept)
-        report.workspace_duplicates = stores.tables.episodes.mark_duplicates()
-        report.duplicates = max(0, report.workspace_duplicates - known_duplicates)
+        _count_duplicates(stores, report, known_duplicates)
         stores.sync()
         if report.counts.kept:
             stores.tables.optimize()
         report.counts.seconds = time.monotonic() - started
-        record_job(stores.annotations, "ingest", report.to_json())
+        record_job(stores.annotations, "ingest", _job_document(report))
     return report
+
+
+def _count_duplicates(stores: Stores, report: IngestCounts, known: int) -> None:
+    report.workspace_duplicates = stores.tables.episodes.mark_duplicates()
+    report.duplicates = max(0, report.workspace_duplicates - known)
+
+
+def _count_unopened(stores: Stores, counts: Report, discovery: IngestSources, strict: bool) -> None:
+    """Count each dataset that could not be opened as one failed item, and warn of those that are gone.
+
+    Raises the first error when strict.
+    """
+    warn_of_missing_datasets(stores, discovery.stored, discovery.sources, discovery.paths, counts)
+    for fault in discovery.faults:
+        counts.add_warning(f"not tried: {fault}", "")
+    for path, error in discovery.failed.items():
+        if strict:
+            raise error
+        counts.add_planned(1)
+        counts.add_failure(error, path)
+
+
+def _job_document(report: IngestCounts) -> dict[str, Json]:
+    """The report for the history of jobs: counts, without the lists of datasets and files."""
+    document = report.to_json()
+    return {key: value for key, value in document.items() if key not in ("datasets", "left_files")}
 
 
 def _show_actions_anew(stores: Stores, kept: int) -> None:

@@ -20,6 +20,7 @@ from ingest.pipeline.media_copy import MediaMode, copying_media
 from ingest.pipeline.outcome import ItemOutcome, rejected_duplicate
 from ingest.pipeline.plan import ItemAction, plan_item
 from ingest.pipeline.read import Readers
+from ingest.pipeline.vanished import warn_of_missing_records
 from ingest.pipeline.write import RecordWriter
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class SourcePlanner:
         self._media = media
         self._progress = progress
         self._folder = stores.folder
+        self._source = source
         self._stored_ids = stored_ids(stores, source)
         self._format, self._dataset = source.format, source.dataset
         self._dataset_folder = source.folder
@@ -129,6 +131,9 @@ class SourcePlanner:
             self._counts.add_planned(1)
             unlisted = Item(episode_id="", location=f"the rest of {self._dataset}", load=_load_nothing)
             yield ItemOutcome(unlisted, ItemAction.READ, items.error)
+        elif items.is_exhausted:
+            missing = self._stored_ids - self._seen
+            warn_of_missing_records(self._stores, self._source, missing, self._counts)
 
     def _outcome(self, item: Item, action: ItemAction) -> ItemOutcome | None:
         """The outcome to send to the readers; None when the item turns out to be stored already."""

@@ -129,7 +129,7 @@ def _list_files(folder: Path, shards: Collection[str]) -> Iterator[SourceFile]:
             yield SourceFile(path=path, use="data")
         elif ".tfrecord" in name or ".array_record" in name:
             yield SourceFile(path=path, use="unused", detail=f"{_INFO_FILE} does not list this shard")
-        elif name.endswith((".json", ".txt")):
+        elif name.endswith((".json", ".labels.txt")):
             yield SourceFile(path=path, use="metadata")
 
 

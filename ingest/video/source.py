@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from ares.episode import make_episode_id
 from ares.errors import SourceError
@@ -19,6 +20,7 @@ from ingest.base import (
     failing_item,
 )
 from ingest.video.episode import FORMAT, load_clip
+from ingest.video.grouping import group_by_names
 from ingest.video.listing import VIDEO_SUFFIXES, holds_videos, is_video
 from ingest.video.plan import PlannedClip, VideoFolderPlan, plan_folder
 
@@ -37,6 +39,12 @@ def claims(folder: FolderEntries) -> FolderClaim | None:
     """Whether videos or a JSON lines table lie in a folder."""
     is_data = not VIDEO_SUFFIXES.isdisjoint(folder.suffixes) or "metadata.jsonl" in folder.files
     return "data" if is_data else None
+
+
+def joins(paths: Sequence[str]) -> bool:
+    """Whether an episode has its cameras in several subfolders: front/episode_1.mp4 and wrist/episode_1.mp4."""
+    groups = group_by_names(path for path in paths if is_video(Path(path))).groups
+    return any(len({path.partition("/")[0] for path in group.values()}) > 1 for group in groups.values())
 
 
 def open_video(path: str, options: IngestOptions) -> list[Source]:
@@ -119,4 +127,4 @@ def _escape_non_utf8(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-video = Ingester(name=FORMAT, recognises=recognises, open=open_video, claims=claims)
+video = Ingester(name=FORMAT, recognises=recognises, open=open_video, claims=claims, joins=joins)

@@ -69,13 +69,10 @@ def _annotate(opened: Workspace) -> None:
 def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
     from annotators.base import Options as AnnotateOptions
     from annotators.runner import annotate
-    from ingest.base import IngestOptions
     from ingest.pipeline import ingest_paths
 
     opened = open_workspace(str(tmp_path_factory.mktemp("dashboard") / "ws"), Settings())
-    ingest_paths(
-        opened.stores, [str(demo_samples / "rlds"), str(demo_samples / "video")], IngestOptions(rate_hz=10.0)
-    )
+    ingest_paths(opened.stores, [str(demo_samples / "rlds"), str(demo_samples / "video")])
     _add_episode_with_markup(opened)
     _annotate(opened)
     annotate(opened.stores, ["motion"], AnnotateOptions(settings=opened.settings), quiet=True)

@@ -18,7 +18,7 @@ from ares.workspace import Workspace, open_workspace
 def ws(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
     folder = tmp_path_factory.mktemp("view") / "workspace"
     with open_workspace(folder, Settings()) as workspace:
-        workspace.ingest(demo_samples / "rlds", demo_samples / "video", rate_hz=10, quiet=True)
+        workspace.ingest(demo_samples / "rlds", demo_samples / "video", quiet=True)
         yield workspace
 
 

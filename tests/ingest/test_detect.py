@@ -31,10 +31,10 @@ def test_what_is_no_dataset_is_refused_in_one_line(ws: Workspace, tmp_path: Path
         ingest_paths(ws.stores, [str(tmp_path)], format="rdls", quiet=True)
 
 
-def test_what_lies_beside_the_format_that_is_read_is_told(ws: Workspace, demo_samples: Path) -> None:
-    report = ingest_paths(ws.stores, [str(demo_samples)], IngestOptions(rate_hz=10.0), quiet=True).counts
-    assert report.kept == 12
-    assert (
-        "the folder also holds video data, which is not read: ingest it with --format video"
-        in report.warnings
-    )
+def test_an_option_of_one_dataset_is_refused_for_several(ws: Workspace, demo_samples: Path) -> None:
+    for options in (IngestOptions(rate_hz=10.0), IngestOptions(dataset="lab")):
+        with pytest.raises(
+            RequestError, match=r"is for one dataset, and there are 2: \w+ \(rlds\), \w+ \(video\)"
+        ):
+            ingest_paths(ws.stores, [str(demo_samples)], options, quiet=True)
+    assert ingest_paths(ws.stores, [str(demo_samples)], quiet=True).counts.kept == 24

@@ -129,12 +129,16 @@ def test_an_item_that_is_none_ends_the_list_with_an_error(
     assert (counts.kept, counts.failed) == (2, 1)
 
 
-def test_a_fault_in_recognition_is_a_warning(enter: Callable[[Any], None], demo_samples: Path) -> None:
+def test_a_fault_in_recognition_is_a_warning(
+    ws: Workspace, enter: Callable[[Any], None], demo_samples: Path
+) -> None:
     enter(
         Ingester(name="faulty", recognises=lambda path: _raise(KeyError("x")), open=lambda path, options: [])
     )
-    (source,) = open_sources([str(demo_samples / "video")], IngestOptions())
-    assert any("not tried: ingester 'faulty' raised KeyError" in warning for warning in source.warnings)
+    report = ingest_paths(ws.stores, [str(demo_samples / "video")], limit=1, quiet=True)
+    assert any(
+        "not tried: ingester 'faulty' raised KeyError" in warning for warning in report.counts.warnings
+    )
     with pytest.raises(PluginError, match="ingester 'faulty' raised KeyError"):
         open_sources([str(demo_samples / "video")], IngestOptions(), "faulty")
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 
 from app.cli.common import add_workspace_arguments, episode_count, open_workspace, rate_hz
+from app.cli.faults import ExitStatus
 from app.cli.output import answer, tallies
 from ares.episode import Json
+from ares.errors import RequestError
+from ares.jobs import IngestReport
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="local",
         metavar="E",
         help="local (default), or ray: read on the cluster of $RAY_ADDRESS, or on this machine's own",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only print what would be read: datasets and the use of every file",
+    )
+    parser.add_argument(
+        "--write-options",
+        default="",
+        metavar="FILE",
+        help="with --dry-run: write the options of every dataset to a YAML file, to be edited",
+    )
+    parser.add_argument(
+        "--options", default="", metavar="FILE", help="read the options of each dataset from such a file"
     )
     _add_dataset_arguments(parser)
     add_workspace_arguments(parser)
@@ -63,9 +80,13 @@ def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ingest the sources. Returns 1 when an episode failed."""
+    """Ingest the sources. Returns 1 when something failed or was left unread, 2 when nothing is stored."""
     if args.show_spec:
         return _show_spec(args)
+    if args.dry_run:
+        return _dry_run(args)
+    if args.write_options:
+        raise RequestError("--write-options needs --dry-run", "the file is to be edited before the ingestion")
     report = open_workspace(args, create=True).ingest(
         *args.source,
         format=args.format,
@@ -73,14 +94,36 @@ def run(args: argparse.Namespace) -> int:
         rate_hz=args.rate,
         cameras=args.cameras,
         spec=args.spec,
+        options=args.options,
         media=args.media,
         limit=args.limit,
         strict=args.strict,
         engine=args.engine,
     )
     document = report.to_json()
-    answer(args, document, lambda: _text(document, args.media == "copy"))
-    return 1 if report.failed else 0
+    answer(args, document, lambda: _text(report, document, args.media == "copy"))
+    if not report.kept + report.already:
+        return ExitStatus.REFUSED
+    return ExitStatus.ITEMS_FAILED if report.failed or not report.plan.is_complete else ExitStatus.DONE
+
+
+def _dry_run(args: argparse.Namespace) -> int:
+    from ingest.discovery import write_options_file
+    from ingest.plan_text import plan_lines
+
+    plan = open_workspace(args, create=True).plan_ingest(
+        *args.source,
+        format=args.format,
+        dataset=args.dataset,
+        rate_hz=args.rate,
+        cameras=args.cameras,
+        spec=args.spec,
+        options=args.options,
+    )
+    if args.write_options:
+        write_options_file(args.write_options, plan)
+    answer(args, plan.to_json(), lambda: "\n".join(plan_lines(plan)))
+    return ExitStatus.DONE if plan.is_complete else ExitStatus.ITEMS_FAILED
 
 
 def _show_spec(args: argparse.Namespace) -> int:
@@ -102,7 +145,9 @@ def describe_stop(args: argparse.Namespace) -> str:
     return f"the workspace has {count} episodes; run the same command again to read the rest"
 
 
-def _text(document: dict[str, Json], with_copies: bool) -> str:
+def _text(report: IngestReport, document: dict[str, Json], with_copies: bool) -> str:
+    from ingest.plan_text import unread_lines
+
     counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))
     lines = [f"{counts}  ({document['seconds']} s)"]
     if document["duplicates"]:
@@ -116,6 +161,9 @@ def _text(document: dict[str, Json], with_copies: bool) -> str:
         lines.append("failed:" + tallies(document, "failures"))
     if document["warnings"]:
         lines.append("suspicious:" + tallies(document, "warnings"))
+    if report.plan.num_unread:
+        lines.append(f"not read: {report.plan.num_unread} files that hold or stand for data")
+        lines += unread_lines(report.plan)
     return "\n".join(lines)
 
 

@@ -203,7 +203,7 @@ def test_the_command_prints_one_document_and_nothing_else_even_when_workers_die(
     arguments = ["--format", "deadly", "-w", str(tmp_path / "ws"), "--engine", "ray", "--json"]
     command = [sys.executable, "-c", SMALL_CLUSTER, "ingest", str(tmp_path), *arguments]
     process = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert process.returncode == 1, process.stderr
+    assert process.returncode == 2, process.stderr  # nothing was stored
     document = json.loads(process.stdout)
     assert (document["planned"], document["failed"]) == (1, 1)
     assert document["failures"][0]["reason"] == "the worker died twice"

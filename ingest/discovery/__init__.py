@@ -1,0 +1,34 @@
+"""Finds the datasets in a tree of folders, of every format, and accounts for each of its files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ingest.discovery.accounting import make_plan
+    from ingest.discovery.datasets import OpenedDataset
+    from ingest.discovery.discovery import Discovery, discover, import_ingester
+    from ingest.discovery.file_kinds import is_lfs_pointer, kind_of_file, stand_in_for_data
+    from ingest.discovery.options_file import read_options_file, write_options_file
+    from ingest.discovery.options_model import DatasetOptions
+    from ingest.discovery.stored import StoredDataset, stored_datasets
+
+__all__ = [
+    "DatasetOptions",
+    "Discovery",
+    "OpenedDataset",
+    "StoredDataset",
+    "discover",
+    "import_ingester",
+    "is_lfs_pointer",
+    "kind_of_file",
+    "make_plan",
+    "read_options_file",
+    "stand_in_for_data",
+    "stored_datasets",
+    "write_options_file",
+]
+
+__getattr__ = lazy_exports(__name__)

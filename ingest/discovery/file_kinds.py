@@ -1,0 +1,141 @@
+"""Files that hold no episodes: documents and files of systems, and files that stand for data that is not there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ares.errors import SourceError
+from ares.input import open_input
+from ares.io import is_url
+from ingest.base import FileUse
+
+LFS_START = b"version https://git-lfs.github.com/spec/"
+LFS_ADVICE = "a Git LFS pointer, not the data: run `git lfs pull` in its repository"
+MISSING_TARGET = "a link whose target is missing: download it again, or copy the folder with its targets"
+# A pointer has about 130 bytes; the specification of Git LFS allows up to 1,023.
+_LFS_SIZES = range(60, 1_024)
+_PARTIAL_SUFFIXES = (".part", ".partial", ".crdownload", ".incomplete", ".download", ".tmp", ".aria2")
+_SYSTEM_NAMES = frozenset({".ds_store", "thumbs.db", "desktop.ini", "ehthumbs.db"})
+_DOCUMENT_NAMES = (
+    *("readme", "license", "licence", "copying", "notice", "citation", "changelog", "authors"),
+    *(
+        "contributing",
+        "code_of_conduct",
+        "makefile",
+        "dockerfile",
+        "manifest",
+        "checksums",
+        "md5sums",
+        "sha256sums",
+    ),
+)
+_DOCUMENT_SUFFIXES = frozenset(
+    {
+        *(
+            ".md",
+            ".rst",
+            ".txt",
+            ".pdf",
+            ".html",
+            ".htm",
+            ".css",
+            ".docx",
+            ".bib",
+            ".cff",
+            ".log",
+            ".svg",
+            ".gif",
+        ),
+        *(".py", ".pyc", ".ipynb", ".sh", ".js", ".c", ".cc", ".cpp", ".h", ".hpp", ".m", ".r", ".lock"),
+        *(".yaml", ".yml", ".toml", ".cfg", ".ini", ".xml", ".urdf", ".xacro", ".json"),
+        *(".md5", ".sha1", ".sha256", ".sig", ".asc", ".idx"),
+    }
+)
+# A larger JSON or XML file may hold data.
+_MAX_DOCUMENT_BYTES = 2**20
+_MAY_HOLD_DATA = frozenset({".json", ".xml", ".txt", ".log", ".yaml", ".yml"})
+_IGNORED_FOLDERS = {
+    "__MACOSX": "macOS keeps copies of file attributes there",
+    "@eaDir": "a Synology server keeps previews there",
+    "$RECYCLE.BIN": "the recycle bin of Windows",
+    "System Volume Information": "a folder of Windows",
+    "lost+found": "a folder of the file system",
+    "__pycache__": "compiled Python",
+    "node_modules": "libraries of JavaScript",
+}
+
+
+class FileKind(NamedTuple):
+    """What a file is by itself, where no dataset says so.
+
+    Attributes:
+        use: "pointer", "unreadable", "not_data", or "unused" for a file that may hold data.
+        detail: Why.
+    """
+
+    use: FileUse
+    detail: str
+
+
+def kind_of_file(path: str, name: str, size: int, *, is_missing: bool = False) -> FileKind:
+    """What a file is that no dataset mentions.
+
+    Args:
+        path: Absolute path or URL.
+        name: Its name.
+        size: Bytes.
+        is_missing: Whether it is a link whose target is missing.
+    """
+    lower = name.lower()
+    if name.startswith("._"):
+        return FileKind("not_data", "attributes of a file of macOS (AppleDouble)")
+    if lower in _SYSTEM_NAMES:
+        return FileKind("not_data", "a file of the operating system")
+    if stand_in := stand_in_for_data(path, size, is_missing=is_missing):
+        return stand_in
+    if lower.endswith(_PARTIAL_SUFFIXES):
+        return FileKind("unreadable", "a download that did not end: download it again")
+    if name.startswith("."):
+        return FileKind("not_data", "a hidden file")
+    if _is_document(lower, size):
+        return FileKind("not_data", "holds no episodes by its name")
+    return FileKind("unused", "no format reads it" if size else "the file is empty")
+
+
+def stand_in_for_data(path: str, size: int, *, is_missing: bool = False) -> FileKind | None:
+    """What stands in a file's place: a link without its target or a Git LFS pointer; None for a file of its own."""
+    if is_missing:
+        return FileKind("pointer", MISSING_TARGET)
+    if size in _LFS_SIZES and is_lfs_pointer(path):
+        return FileKind("pointer", LFS_ADVICE)
+    return None
+
+
+def is_lfs_pointer(path: str) -> bool:
+    """Whether a file is a Git LFS pointer; False for one that cannot be read, and at a URL, where asking takes long."""
+    if is_url(path):
+        return False
+    try:
+        with open_input(path) as file:
+            return file.read(len(LFS_START)) == LFS_START
+    except (OSError, SourceError):
+        return False
+
+
+def why_ignored(name: str, siblings: tuple[str, ...]) -> str:
+    """Why a folder is not entered, by its name and the folders beside it; "" for one that is."""
+    if name in _IGNORED_FOLDERS:
+        return _IGNORED_FOLDERS[name]
+    if name.startswith("."):
+        return "a hidden folder"
+    if name in ("blobs", "refs") and "snapshots" in siblings:
+        return "part of the Hugging Face cache, read through the links in snapshots"
+    return ""
+
+
+def _is_document(lower: str, size: int) -> bool:
+    stem, dot, rest = lower.partition(".")
+    suffix = f".{rest.rpartition('.')[2]}" if dot else ""
+    if suffix in _MAY_HOLD_DATA and size > _MAX_DOCUMENT_BYTES:
+        return False
+    return suffix in _DOCUMENT_SUFFIXES or stem in _DOCUMENT_NAMES

@@ -1,0 +1,195 @@
+"""Random trees of datasets, links and other files: every dataset is read once, and every file is accounted for."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.base import IngestOptions
+from ingest.pipeline import find_datasets, ingest_paths
+
+NOISE = {
+    "README.md": "not_data",
+    "LICENSE": "not_data",
+    ".DS_Store": "not_data",
+    "Thumbs.db": "not_data",
+    "._clip.mp4": "not_data",
+    "notes.txt": "not_data",
+    "train.py": "not_data",
+    "weights.bin": "unused",
+    "picture.png": "unused",
+    "empty.npy.part": "unreadable",
+    "clip.mp4.crdownload": "unreadable",
+    "model.safetensors": "pointer",
+}
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 123456\n"
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[Workspace]:
+    workspace = open_workspace(str(tmp_path / "ws"), Settings())
+    yield workspace
+    workspace.close()
+
+
+@pytest.fixture(params=range(6))
+def seed(request: pytest.FixtureRequest) -> int:
+    """Random, and shown in the name of the test that fails by its message."""
+    return random.SystemRandom().randrange(10**9) + int(request.param)
+
+
+class RandomTree:
+    """A tree with datasets of two formats at random places, and files that hold none."""
+
+    def __init__(self, root: Path, samples: Path, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.root, self.samples = root, samples
+        self.episodes = 0
+        self.uses: Counter[str] = Counter()
+        root.mkdir()
+
+    def folder(self) -> Path:
+        """A new folder up to three levels deep."""
+        names = [
+            f"{self.random.choice('abc')}{self.random.randrange(99)}"
+            for _ in range(self.random.randint(1, 3))
+        ]
+        folder = self.root.joinpath(*names, f"d{self.random.randrange(10**6)}")
+        folder.mkdir(parents=True)
+        return folder
+
+    def add_rlds(self) -> None:
+        source = self.samples / "rlds" / "metaworld_sawyer" / "1.0.0"
+        target = self.folder() / "1.0.0"
+        shutil.copytree(source, target)
+        self.uses["data"] += 2
+        self.uses["metadata"] += 2
+
+    def add_videos(self, count: int) -> None:
+        folder = self.folder()
+        videos = sorted((self.samples / "video" / "videos").glob("*_front.mp4"))
+        for number, video in enumerate(self.random.sample(videos, count)):
+            os.link(video, folder / f"clip{number}x.mp4")
+        self.uses["data"] += count
+        self.episodes += count
+
+    def add_noise(self) -> None:
+        folders = [self.root, *(path for path in self.root.rglob("*") if path.is_dir())]
+        for name, use in NOISE.items():
+            folder = self.random.choice(folders)
+            content = POINTER if use == "pointer" else b"" if name.startswith("empty") else b"some bytes"
+            (folder / name).write_bytes(content)
+            self.uses[use] += 1
+        (self.random.choice(folders) / "gone.mp4").symlink_to(self.root / "nowhere")
+        self.uses["pointer"] += 1
+        (self.random.choice(folders) / "loop").symlink_to(self.root)
+        self.uses["not_data"] += 1
+
+
+def test_every_dataset_is_read_and_every_file_has_a_use(
+    seed: int, ws: Workspace, demo_samples: Path, tmp_path: Path
+) -> None:
+    tree = RandomTree(tmp_path / "lab", demo_samples, seed)
+    tree.add_rlds()
+    for _ in range(tree.random.randint(1, 3)):
+        tree.add_videos(tree.random.randint(1, 4))
+    tree.add_noise()
+    plan = find_datasets(ws.stores, [str(tree.root)], IngestOptions()).plan
+    # A dangling video fails as a record of a folder that has others; alone in a folder it is a dataset of one failure.
+    episodes = sum(dataset.episodes for dataset in plan.datasets if dataset.format == "rlds")
+    assert episodes == 12, seed
+    assert plan.file_counts == dict(tree.uses), (seed, plan.left_files)
+    report = ingest_paths(ws.stores, [str(tree.root)], quiet=True)
+    assert (report.counts.kept, report.counts.failed) == (tree.episodes + 12, 1), seed
+    again = ingest_paths(ws.stores, [str(tree.root)], quiet=True)
+    assert (again.counts.kept, again.counts.already) == (0, tree.episodes + 12), seed
+    assert again.counts.warnings.keys() <= report.counts.warnings.keys(), seed
+
+
+def add_episodes(ws: Workspace, *paths: Path) -> Any:
+    return ingest_paths(ws.stores, [str(path) for path in paths], quiet=True).counts
+
+
+def names(ws: Workspace) -> set[str]:
+    return {episode.dataset for episode in ws.stores.tables.episodes.read()}
+
+
+def two_of_one_name(tmp_path: Path, make_rlds: Any) -> list[Path]:
+    """Two different datasets with the same name, version and record keys."""
+    folders = []
+    for number in range(2):
+        made = make_rlds("twin", {"steps/action": "float32 7"}, 3 + number, 2).path
+        folders.append(tmp_path / f"lab{number}" / "twin" / "1.0.0")
+        shutil.move(made, folders[-1])
+    return folders
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_two_datasets_of_one_name_are_kept_in_any_order(
+    order: tuple[int, int], tmp_path: Path, make_rlds: Any
+) -> None:
+    folders = two_of_one_name(tmp_path, make_rlds)
+    together, single = (open_workspace(str(tmp_path / name), Settings()) for name in ("together", "single"))
+    assert add_episodes(together, *(folders[number] for number in order)).kept == 4
+    (suffixed,) = names(together) - {"twin"}
+    assert suffixed.startswith("twin-")
+    assert add_episodes(together, *folders).already == 4
+
+    assert add_episodes(single, folders[order[0]]).kept == 2
+    assert add_episodes(single, *folders).kept == 2
+    assert add_episodes(single, folders[order[1]]).already == 2
+    assert len(names(single)) == 2 and "twin" in names(single)
+    together.close()
+    single.close()
+
+
+def test_a_copy_is_no_second_dataset(ws: Workspace, tmp_path: Path, make_rlds: Any) -> None:
+    folder, _ = two_of_one_name(tmp_path, make_rlds)
+    shutil.copytree(folder, tmp_path / "copy" / "1.0.0")
+    counts = add_episodes(ws, folder, tmp_path / "copy")
+    assert (counts.kept, counts.already, counts.failed) == (2, 2, 0)
+    assert names(ws) == {"twin"}
+
+
+def test_a_folder_that_grew_is_read_where_it_is_new_and_what_vanished_is_told(
+    ws: Workspace, demo_samples: Path, tmp_path: Path
+) -> None:
+    tree = RandomTree(tmp_path / "lab", demo_samples, 1)
+    tree.add_videos(3)
+    assert add_episodes(ws, tree.root).kept == 3
+    first_names = names(ws)
+    tree.add_rlds()  # the folder is of several formats now, and its videos keep their dataset
+    counts = add_episodes(ws, tree.root)
+    assert (counts.kept, counts.already) == (12, 3)
+    assert first_names < names(ws)
+    next(tree.root.rglob("clip0x.mp4")).unlink()
+    for folder in tree.root.rglob("1.0.0"):
+        shutil.rmtree(folder)
+    counts = add_episodes(ws, tree.root)
+    assert (counts.kept, counts.already) == (0, 2)
+    assert sorted(tally.count for reason, tally in counts.warnings.items() if "stay stored" in reason) == [
+        1,
+        12,
+    ]
+    assert ws.stores.tables.episodes.count() == 15
+
+
+def test_a_part_of_a_dataset_is_stored_once_in_either_order(
+    ws: Workspace, demo_samples: Path, tmp_path: Path
+) -> None:
+    for part in ("a", "b"):
+        (tmp_path / "lab" / part).mkdir(parents=True)
+        video = demo_samples / "video" / "videos" / "basketball_000_front.mp4"
+        shutil.copy(video, tmp_path / "lab" / part / f"{part}1x.mp4")
+    assert add_episodes(ws, tmp_path / "lab").kept == 2
+    assert add_episodes(ws, tmp_path / "lab" / "a").already == 1
+    assert names(ws) == {"lab"}
