@@ -31,7 +31,7 @@ class MediaRef:
         stop_seconds: End of the span in the file, half open; start_seconds + duration for image sequences.
         num_frames: Frames in the span.
         rate_hz: Frames per second of the span.
-        byte_offset: First byte of the record (tfrecord payload); 0 otherwise.
+        byte_offset: First byte of the record (tfrecord payload), or its number in an ArrayRecord file; 0 otherwise.
         byte_size: Bytes of the record, or of a file copied into the workspace; 0 for a whole source file.
         key: Stream inside the file: feature key (tfrecord), dataset (hdf5), topic (mcap, bag), column
             (parquet), array (zarr, npy), text before the numbers or column of a table (images); "" for mp4.

@@ -19,6 +19,7 @@ EXTRA_MODULES = {
     "ray": ("ray",),
     "map": ("umap",),
     "rosbag": ("rosbags", "lz4"),
+    "tfds": ("array_record", "tensorflow_datasets"),
     "zarr": ("zarr", "numcodecs"),
     "jpegxl": ("imagecodecs",),
     "s3": ("s3fs",),

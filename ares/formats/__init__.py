@@ -1,4 +1,4 @@
-"""File formats shared by readers and writers: TFRecord, LeRobot, rosbag2, Zarr."""
+"""File formats shared by readers and writers: TFRecord and ArrayRecord, LeRobot, rosbag2, Zarr."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
         camera_key,
         video_columns,
     )
+    from ares.formats.records import find_records, read_record
     from ares.formats.rosbag2 import ROSBAG2_METADATA, recording_files
-    from ares.formats.tfrecord import RecordSpan, find_records, parse_example, read_record, write_records
+    from ares.formats.tfrecord import RecordSpan, parse_example, write_records
     from ares.formats.zarr import is_zarr_folder, is_zarr_zip, zarr_metadata_files
 
 __all__ = [

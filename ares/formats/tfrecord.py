@@ -25,7 +25,7 @@ class RecordSpan:
     """Location of the payload of a record in its file.
 
     Attributes:
-        offset: First byte of the payload.
+        offset: First byte of the payload; in an ArrayRecord file the number of the record.
         size: Bytes of the payload.
     """
 
@@ -38,7 +38,7 @@ def masked_crc(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def find_records(path: str) -> Iterator[RecordSpan | SourceError]:
+def find_tfrecords(path: str) -> Iterator[RecordSpan | SourceError]:
     """Yield every record of a file in order, seeking over the payloads (12 bytes are read for each).
 
     A record whose length has a wrong checksum yields a SourceError. The scan goes on behind it where its length
@@ -91,7 +91,7 @@ def _read_header(file: Any, start: int, end: int) -> tuple[RecordSpan | None, bo
     return RecordSpan(start + HEADER_BYTES, size), is_valid
 
 
-def read_record(path: str, span: RecordSpan) -> tuple[bytes, str]:
+def read_tfrecord(path: str, span: RecordSpan) -> tuple[bytes, str]:
     """The payload of a record and the hash of its content, 32 hex digits.
 
     The hash is blake2b over the size and the running crc32c at eight positions. It is a by-product of the checksum

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from ares.errors import SourceError
-from ares.input import parse_json
+from ares.input import parse_json, read_input
 from ingest.json_files import read_json_object
 
 Kind = Literal["image", "text", "number", "other"]
@@ -29,6 +29,8 @@ class Feature:
         dtype: NumPy name of the declared type.
         encoding: Storage of a numeric feature: "none" as a list, "bytes" as raw bytes, "zlib" as compressed bytes.
         ragged: Whether it is a sequence of unknown length in each step, which is stored under other keys.
+        labels: Names of the classes that its numbers stand for, where the dataset has them.
+        class_count: Number of classes; 0 for what is no class label.
     """
 
     key: str
@@ -37,6 +39,8 @@ class Feature:
     dtype: str = ""
     encoding: str = "none"
     ragged: bool = False
+    labels: tuple[str, ...] = ()
+    class_count: int = 0
 
     @property
     def per_step(self) -> bool:
@@ -66,7 +70,20 @@ def read_features(path: Path) -> tuple[Feature, ...]:
         raise SourceError("features.json is not a feature tree", f"{path}: {error!r}") from None
     if not features:
         raise SourceError("features.json is not a feature tree", f"{path}: it has no features")
-    return features
+    return tuple(_with_labels(path.parent, feature) for feature in features)
+
+
+def _with_labels(folder: Path, feature: Feature) -> Feature:
+    """A class label with the names of its classes, which tensorflow_datasets writes into a file of their own."""
+    if feature.class_count == 0:
+        return feature
+    # Of "steps/mode" the file is steps-mode.labels.txt.
+    name = feature.key.replace("/", "-") + ".labels.txt"
+    try:
+        text = read_input(str(folder / name)).decode("utf-8", "replace")
+    except (OSError, SourceError):
+        return feature
+    return replace(feature, labels=tuple(line.strip() for line in text.splitlines() if line.strip()))
 
 
 def _leaves(
@@ -78,6 +95,9 @@ def _leaves(
             yield from _leaves(child, f"{key}/{name}" if key else name, outer, ragged)
     elif "sequence" in node:
         yield from _sequence_leaves(node["sequence"], key, outer, ragged)
+    elif "translation" in node and node["translation"].get("languages"):
+        for language in node["translation"]["languages"]:
+            yield Feature(f"{key}/{language}", "text", outer, "object", ragged=ragged)
     elif key:
         yield _build_feature(node, key, outer, ragged)
 
@@ -107,7 +127,11 @@ def _build_feature(node: Mapping[str, Any], key: str, outer: tuple[int | None, .
     if "text" in node or kind == "Text":
         return Feature(key, "text", outer, "object", ragged=ragged)
     if "classLabel" in node:
-        return Feature(key, "number", outer, "int64", ragged=ragged)
+        count = max(int(node["classLabel"].get("numClasses") or 0), 1)
+        return Feature(key, "number", outer, "int64", ragged=ragged, class_count=count)
+    if "boundingBox" in node or kind == "BBoxFeature":
+        # Normalised ymin, xmin, ymax, xmax.
+        return Feature(key, "number", (*outer, 4), "float32", ragged=ragged)
     if "tensor" not in node:
         return Feature(key, "other", outer, kind, ragged=ragged)
     tensor = node["tensor"]

@@ -30,6 +30,7 @@ from ingest.rlds.spec_yaml import spec_to_yaml
 from ingest.signals import resolve_rate
 
 _INFO_FILE, _FEATURES = "dataset_info.json", "features.json"
+_CONTAINERS = ("tfrecord", "array_record")
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 
 
@@ -113,6 +114,8 @@ def _open_source(folder: Path, options: IngestOptions) -> Source:
         total=sum(shard.records for shard in shards),
         items=(item for shard in shards for item in _list_items(dataset, shard)),
         warnings=tuple(_source_warnings(dataset)),
+        # The library of ArrayRecord files is C++.
+        fragile=_container(info) != _CONTAINERS[0],
         folder=str(folder),
         files=functools.partial(_list_files, folder, tuple(shard.path for shard in shards)),
         rate_hz=dataset.rate_hz,
@@ -174,9 +177,9 @@ def _source_warnings(dataset: RldsDataset) -> Iterator[str]:
 
 def _read_info(path: Path) -> Mapping[str, Any]:
     info = read_json_object(path)
-    kind = info.get("fileFormat") or "tfrecord"
-    if kind != "tfrecord":
-        raise SourceError("dataset is not stored as tfrecord", f"{path}: {kind!r}")
+    kind = _container(info)
+    if kind not in _CONTAINERS:
+        raise SourceError("dataset is stored neither as tfrecord nor as array_record", f"{path}: {kind!r}")
     return info
 
 
@@ -200,17 +203,22 @@ def _shards_in_info(folder: Path, info: Mapping[str, Any], name: str) -> list[Sh
             raise TypeError(f"a split is named {title!r}")
         for number, length in enumerate(lengths):
             shard = f"{number:05d}-of-{len(lengths):05d}"
-            path = str(folder / _shard_file_name(template, name, title, shard))
+            path = str(folder / _shard_file_name(template, _container(info), name, title, shard))
             shards.append(Shard(title, shard, path, length))
     return shards
 
 
-def _shard_file_name(template: str, dataset: str, split: str, shard: str) -> str:
+def _container(info: Mapping[str, Any]) -> str:
+    """Container of the records, as the names of the shards have it."""
+    return str(info.get("fileFormat") or _CONTAINERS[0])
+
+
+def _shard_file_name(template: str, container: str, dataset: str, split: str, shard: str) -> str:
     number, _, total = shard.partition("-of-")
     values = {
         "DATASET": dataset,
         "SPLIT": split,
-        "FILEFORMAT": "tfrecord",
+        "FILEFORMAT": container,
         "SHARD_X_OF_Y": shard,
         "SHARD_INDEX": number,
         "NUM_SHARDS": total,
@@ -220,7 +228,9 @@ def _shard_file_name(template: str, dataset: str, split: str, shard: str) -> str
 
 def _shards_in_folder(folder: Path) -> Iterator[Shard]:
     for path in sorted(folder.iterdir()):
-        match = re.fullmatch(r".+-(?P<split>[^-]+)\.tfrecord-(?P<shard>\d+-of-\d+)", path.name)
+        match = re.fullmatch(
+            r".+-(?P<split>[^-]+)\.(?:tfrecord|array_record)-(?P<shard>\d+-of-\d+)", path.name
+        )
         if match:
             yield Shard(match["split"], match["shard"], str(path), sum(1 for _ in find_records(str(path))))
 

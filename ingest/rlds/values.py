@@ -110,6 +110,9 @@ def read_metadata(example: ExampleFeatures, feature: Feature) -> Json:
         return None
     elif feature.dtype == "bool":
         items = [bool(value) for value in values]
+    elif feature.labels:
+        names = feature.labels
+        items = [names[value] if 0 <= value < len(names) else value for value in values]
     else:
         items = list(values)
     return items[0] if len(items) == 1 else items

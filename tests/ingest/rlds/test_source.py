@@ -330,8 +330,8 @@ def test_what_is_no_dataset_is_refused_in_words(tmp_path: Path) -> None:
     (folder / "features.json").write_text(json.dumps(tree({"label": scalar("int64")})))
     with pytest.raises(SourceError, match="dataset has no steps"):
         open_source(folder)
-    (folder / "dataset_info.json").write_text(json.dumps({"name": "toy", "fileFormat": "array_record"}))
-    with pytest.raises(SourceError, match=r"dataset is not stored as tfrecord: .*array_record"):
+    (folder / "dataset_info.json").write_text(json.dumps({"name": "toy", "fileFormat": "riegeli"}))
+    with pytest.raises(SourceError, match=r"neither as tfrecord nor as array_record: .*riegeli"):
         open_source(folder)
 
 

@@ -1,0 +1,152 @@
+"""Class labels, boxes, translations and ArrayRecord files are read as tensorflow_datasets reads them."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ares.errors import RequestError, SourceError
+from ares.formats import RecordSpan, find_records, read_record
+from ares.formats.tfrecord import example_class
+from ares.media import frames_at
+from ingest.base import IngestOptions
+from ingest.rlds import rlds
+
+MakeRlds = Callable[..., Any]
+PLAIN = {
+    "steps/action": "float32 7",
+    "steps/observation/state": "float32 5",
+    "steps/observation/image": "png 8 12 3",
+}
+
+
+def _tfds() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import tensorflow_datasets as tfds
+    return tfds
+
+
+def _write_as_array_record(folder: Path) -> list[Path]:
+    """Turn the TFRecord files of a dataset into ArrayRecord files."""
+    from array_record.python.array_record_module import ArrayRecordWriter
+
+    info = json.loads((folder / "dataset_info.json").read_text())
+    (folder / "dataset_info.json").write_text(json.dumps({**info, "fileFormat": "array_record"}))
+    written = []
+    for path in sorted(folder.glob("*.tfrecord-*")):
+        target = path.with_name(path.name.replace(".tfrecord-", ".array_record-"))
+        writer = ArrayRecordWriter(str(target), "group_size:1")
+        for span in find_records(str(path)):
+            assert isinstance(span, RecordSpan)
+            writer.write(read_record(str(path), span)[0])
+        writer.close()
+        path.unlink()
+        written.append(target)
+    return written
+
+
+def _items(folder: Path) -> list[Any]:
+    (source,) = rlds.open(str(folder), IngestOptions(dataset="same"))
+    return list(source.items)
+
+
+def test_array_records_hold_the_same_episodes_as_tfrecords(make_rlds: MakeRlds) -> None:
+    folder = make_rlds("a", PLAIN, records=5).path
+    expected = [item.load() for item in _items(folder)]
+    before = [frames_at(record.episode.cameras[0].media, [0.0, 0.2]) for record in expected]
+    _write_as_array_record(folder)
+    records = [item.load() for item in _items(folder)]
+    assert [record.episode.episode_id for record in records] == [
+        record.episode.episode_id for record in expected
+    ]
+    for record, other, frames in zip(records, expected, before, strict=True):
+        assert record.trajectory.state is not None and other.trajectory.state is not None
+        np.testing.assert_array_equal(record.trajectory.state.values, other.trajectory.state.values)
+        np.testing.assert_array_equal(frames_at(record.episode.cameras[0].media, [0.0, 0.2]), frames)
+
+
+def test_damaged_array_records_are_errors_that_name_the_file(make_rlds: MakeRlds) -> None:
+    folder = make_rlds("a", PLAIN, records=3).path
+    (path,) = _write_as_array_record(folder)
+    good, seed = path.read_bytes(), random.randrange(2**32)
+    chance = random.Random(seed)
+    for number in range(12):
+        cut = chance.randrange(len(good))
+        path.write_bytes(good[:cut] if number % 2 else good[:cut] + bytes(64) + good[cut + 64 :])
+        for item in _items(folder):
+            try:
+                item.load()
+            except SourceError as error:
+                assert str(path) in str(error) and "\n" not in str(error), f"seed {seed}"
+    path.write_bytes(b"")
+    with pytest.raises(SourceError, match="file is empty"):
+        _items(folder)[0].load()
+
+
+def test_without_the_library_the_extra_is_named(make_rlds: MakeRlds, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_rlds("a", PLAIN).path
+    _write_as_array_record(folder)
+    for name in [name for name in sys.modules if name.startswith("array_record")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "array_record", None)
+    with pytest.raises(RequestError, match=r"ares-curation\[tfds\]"):
+        _items(folder)
+
+
+def test_labels_boxes_and_translations_are_those_of_tensorflow_datasets(make_rlds: MakeRlds) -> None:
+    features = _tfds().features
+    folder = make_rlds("a", PLAIN).path
+    tree = features.FeaturesDict(
+        {
+            "steps": features.Dataset(
+                {
+                    "action": features.Tensor(shape=(7,), dtype=np.float32),
+                    "observation": {"box": features.BBoxFeature()},
+                }
+            ),
+            "episode_metadata": {
+                "skill": features.ClassLabel(names=["pick", "place"]),
+                "text": features.Translation(languages=["de", "en"]),
+            },
+        }
+    )
+    tree.save_config(str(folder))
+    tree.save_metadata(str(folder))
+    boxes = np.arange(8, dtype=np.float32).reshape(2, 4) / 10
+    example = example_class()()
+    values = example.features.feature
+    values["steps/action"].float_list.value.extend(range(14))
+    values["steps/observation/box"].float_list.value.extend(boxes.ravel().tolist())
+    values["episode_metadata/skill"].int64_list.value.append(1)
+    values["episode_metadata/text/de"].bytes_list.value.append(b"leg ab")
+    values["episode_metadata/text/en"].bytes_list.value.append(b"put down")
+    payload = example.SerializeToString()
+    from ares.formats import write_records
+
+    (path,) = folder.glob("*.tfrecord-*")
+    write_records(path, [payload])
+    (item,) = _items(folder)
+    record = item.load()
+    theirs = tree.deserialize_example_np(payload)
+    steps = list(theirs["steps"])
+    np.testing.assert_array_equal(
+        record.trajectory.extra["box"].values
+        if "box" in record.trajectory.extra
+        else record.trajectory.state.values,
+        np.stack([step["observation"]["box"] for step in steps]),
+    )
+    metadata = record.episode.metadata
+    assert metadata["skill"] == tree["episode_metadata"]["skill"].int2str(
+        int(theirs["episode_metadata"]["skill"])
+    )
+    assert metadata["text/de"] == theirs["episode_metadata"]["text"]["de"].decode()
+    assert "put down" in (*record.episode.instructions, metadata.get("text/en"))
