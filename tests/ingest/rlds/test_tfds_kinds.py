@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ares.errors import RequestError, SourceError
-from ares.formats import RecordSpan, find_records, read_record
+from ares.errors import SourceError
+from ares.formats import RecordSpan, find_records, read_record, write_records
 from ares.formats.tfrecord import example_class
 from ares.media import frames_at
 from ingest.base import IngestOptions
@@ -92,14 +91,18 @@ def test_damaged_array_records_are_errors_that_name_the_file(make_rlds: MakeRlds
         _items(folder)[0].load()
 
 
-def test_without_the_library_the_extra_is_named(make_rlds: MakeRlds, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = make_rlds("a", PLAIN).path
-    _write_as_array_record(folder)
-    for name in [name for name in sys.modules if name.startswith("array_record")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "array_record", None)
-    with pytest.raises(RequestError, match=r"ares-curation\[tfds\]"):
-        _items(folder)
+def _labelled_example() -> bytes:
+    """Two steps with a box each, a label and a text in two languages."""
+    boxes = np.arange(8, dtype=np.float32).reshape(2, 4) / 10
+    example = example_class()()
+    values = example.features.feature
+    values["steps/action"].float_list.value.extend(range(14))
+    values["steps/observation/box"].float_list.value.extend(boxes.ravel().tolist())
+    values["episode_metadata/skill"].int64_list.value.append(1)
+    values["episode_metadata/text/de"].bytes_list.value.append(b"leg ab")
+    values["episode_metadata/text/en"].bytes_list.value.append(b"put down")
+    payload: bytes = example.SerializeToString()
+    return payload
 
 
 def test_labels_boxes_and_translations_are_those_of_tensorflow_datasets(make_rlds: MakeRlds) -> None:
@@ -121,17 +124,7 @@ def test_labels_boxes_and_translations_are_those_of_tensorflow_datasets(make_rld
     )
     tree.save_config(str(folder))
     tree.save_metadata(str(folder))
-    boxes = np.arange(8, dtype=np.float32).reshape(2, 4) / 10
-    example = example_class()()
-    values = example.features.feature
-    values["steps/action"].float_list.value.extend(range(14))
-    values["steps/observation/box"].float_list.value.extend(boxes.ravel().tolist())
-    values["episode_metadata/skill"].int64_list.value.append(1)
-    values["episode_metadata/text/de"].bytes_list.value.append(b"leg ab")
-    values["episode_metadata/text/en"].bytes_list.value.append(b"put down")
-    payload = example.SerializeToString()
-    from ares.formats import write_records
-
+    payload = _labelled_example()
     (path,) = folder.glob("*.tfrecord-*")
     write_records(path, [payload])
     (item,) = _items(folder)
