@@ -35,17 +35,17 @@ if TYPE_CHECKING:
         translate_hdf5_errors,
     )
     from ares.input.memory import limited_memory
-    from ares.input.path_template import PathTemplate, parse_path_template
+    from ares.input.path_template import check_path_template
     from ares.input.pictures import ImageInfo, check_pixels, decode_image, open_video, parse_image_header
     from ares.input.tables import check_parquet_read, connect_sqlite, open_parquet
 
 __all__ = [
     "ImageInfo",
     "InputBudgets",
-    "PathTemplate",
     "check_input_file",
     "check_links",
     "check_parquet_read",
+    "check_path_template",
     "check_pixels",
     "check_relative_path",
     "connect_sqlite",
@@ -65,7 +65,6 @@ __all__ = [
     "parse_image_header",
     "parse_json",
     "parse_npy",
-    "parse_path_template",
     "parse_yaml",
     "read_input",
     "read_json",

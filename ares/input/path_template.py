@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ares.errors import SourceError
 from ares.input.files import check_relative_path
@@ -13,41 +12,10 @@ _MAX_WIDTH = 20
 _MAX_CHARACTERS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class PathTemplate:
-    """A path relative to a dataset, such as "data/chunk-{chunk:03d}/episode_{episode:06d}.parquet".
+def check_path_template(text: object, where: str) -> None:
+    """Check a template that metadata of a dataset gives: "data/chunk-{chunk:03d}/episode_{episode:06d}.parquet".
 
-    Attributes:
-        text: The template.
-        names: Names of its placeholders, in order, with repetitions.
-    """
-
-    text: str
-    names: tuple[str, ...]
-
-    def fill(self, **values: int | str) -> str:
-        """The path for the values, which stays inside the dataset.
-
-        Raises SourceError where a placeholder has no value, a width is for a text, or the path leads out.
-        """
-
-        def replace(match: re.Match[str]) -> str:
-            name, zero, width = match[1], match[2] or "", match[3] or ""
-            if name not in values:
-                raise SourceError("path template has an unknown placeholder", f"{self.text!r}: {name!r}")
-            value = values[name]
-            if isinstance(value, str):
-                if width:
-                    raise SourceError("path template gives a width for a text", f"{self.text!r}: {name!r}")
-                return value
-            return str(value).rjust(int(width or 0), "0" if zero else " ")
-
-        path = _PLACEHOLDER.sub(replace, self.text)
-        return check_relative_path(path, f"path template {self.text!r}")
-
-
-def parse_path_template(text: object, where: str) -> PathTemplate:
-    """The template of a text in the metadata of a dataset; never `str.format`, whose fields reach any attribute.
+    Never fill one by `str.format`, whose fields reach any attribute and take any width.
 
     Args:
         text: The template, as metadata gives it.
@@ -66,4 +34,3 @@ def parse_path_template(text: object, where: str) -> PathTemplate:
             "path template is not understood", f"{where}: {text!r}; use {{name}} or {{name:06d}}"
         )
     check_relative_path(_PLACEHOLDER.sub("0", text), where)
-    return PathTemplate(text, tuple(match[1] for match in _PLACEHOLDER.finditer(text)))

@@ -126,13 +126,26 @@ def _pillow_size(data: bytes, where: str) -> tuple[int, int]:
 def open_video(path: str) -> InputContainer:
     """A video file or URL, open for reading: one file, no playlist; of a URL only the needed blocks are fetched.
 
-    Raises SourceError for a file that may not be opened, what PyAV raises, and OSError.
+    Raises SourceError for a file that may not be opened or whose header gives more pixels than allowed, what PyAV
+    raises, and OSError.
     """
     import av
 
     options = {"format_whitelist": _CONTAINERS}
     if is_url(path):
         # FFmpeg's own clients of object stores have no access to the credentials.
-        return av.open(open_input(path), "r", options=options)
+        return _limit_pixels(av.open(open_input(path), "r", options=options), path)
     check_input_file(path)
-    return av.open(path, "r", options={**options, "protocol_whitelist": "file"})
+    return _limit_pixels(av.open(path, "r", options={**options, "protocol_whitelist": "file"}), path)
+
+
+def _limit_pixels(container: InputContainer, path: str) -> InputContainer:
+    """Check the size that the header gives, and let decoders refuse frames that are larger than allowed."""
+    try:
+        for stream in container.streams.video:
+            check_pixels(stream.codec_context.width, stream.codec_context.height, path)
+            stream.codec_context.options = {"max_pixels": str(input_budgets().pixels)}
+    except SourceError:
+        container.close()
+        raise
+    return container

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ares.errors import SourceError
-from ares.input import parse_path_template
+from ares.input import check_path_template, check_relative_path
 
 PathRole = Literal["episode", "file", "chunk", "camera"]
 
@@ -50,11 +50,12 @@ class RoleTemplate:
         return any(isinstance(part, PathField) and part.role == role for part in self.parts)
 
     def fill(self, values: Mapping[PathRole, int | str]) -> str:
-        """The path; a value that is not given counts as 0."""
-        return "".join(
+        """The path; a value that is not given counts as 0. Raises SourceError when a value leads out of the dataset."""
+        path = "".join(
             part if isinstance(part, str) else _write_value(values.get(part.role, 0), part.digits)
             for part in self.parts
         )
+        return check_relative_path(path, f"path template {self.text!r}")
 
     def glob(self, camera: str) -> str:
         """Pattern of all files of a camera ("" for data files)."""
@@ -104,7 +105,7 @@ def parse_template(text: str, field: str) -> RoleTemplate:
         SourceError: It has other placeholders, or leaves the dataset.
     """
     try:
-        parse_path_template(text, f"{field} in info.json")
+        check_path_template(text, f"{field} in info.json")
     except SourceError as error:
         if "leads out" in error.reason:
             raise SourceError(f"{field} in info.json points outside the dataset", error.detail) from None

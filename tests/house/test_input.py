@@ -56,7 +56,7 @@ def test_readers_open_files_through_one_package() -> None:
 
 
 def test_no_text_of_a_dataset_is_a_format_string() -> None:
-    """`str.format` reaches attributes and takes any width; templates of datasets are `PathTemplate`s."""
+    """`str.format` reaches attributes and takes any width; templates of datasets go through `check_path_template`."""
     formats = [
         f"{file_name(path)}:{node.lineno}"
         for path in SOURCES

@@ -20,6 +20,7 @@ from ares.errors import AresError, MediaError, SourceError
 from ares.input import (
     InputBudgets,
     check_parquet_read,
+    check_path_template,
     check_relative_path,
     connect_sqlite,
     decode_image,
@@ -35,7 +36,6 @@ from ares.input import (
     open_zip,
     parse_json,
     parse_npy,
-    parse_path_template,
     parse_yaml,
     read_input,
     read_lines,
@@ -156,6 +156,41 @@ def _large(folder: Path) -> Path:
     return path
 
 
+def _write_h264(path: Path, width: int, height: int) -> bytes:
+    import av
+
+    with av.open(str(path), "w", format="h264") as container:
+        stream = container.add_stream("libx264", rate=10)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        for _ in range(5):
+            frame = av.VideoFrame.from_ndarray(np.zeros((height, width, 3), np.uint8), format="rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path.read_bytes()
+
+
+def test_pixels_of_a_video_are_limited_by_its_header_and_in_every_frame(
+    budgets: InputBudgets, tmp_path: Path
+) -> None:
+    import av
+
+    small, large = (
+        _write_h264(tmp_path / "small.h264", 64, 64),
+        _write_h264(tmp_path / "large.h264", 400, 300),
+    )
+    with pytest.raises(SourceError, match="more pixels than allowed"):
+        open_video(str(tmp_path / "large.h264"))
+    growing = tmp_path / "growing.h264"
+    growing.write_bytes(small * 40 + large)  # so long that the header is read without the large frames
+    sizes = set()
+    with open_video(str(growing)) as container:
+        try:
+            sizes = {(frame.width, frame.height) for frame in container.decode(video=0)}
+        except av.FFmpegError:
+            return
+    assert sizes == {(64, 64)}
+
+
 @pytest.mark.parametrize(
     "text",
     ["{a.__class__}", "{a[0]}", "{a!r}", "{video_key:>999999999}", "{x:0999d}", "../{a}", "/etc/{a}", "{a}/../../b",
@@ -164,19 +199,11 @@ def _large(folder: Path) -> Path:
 )  # fmt: skip
 def test_path_templates_outside_the_whitelist_are_refused(text: object) -> None:
     with pytest.raises(SourceError):
-        parse_path_template(text, "info.json")
+        check_path_template(text, "info.json")
 
 
-def test_path_templates_fill_numbers_and_texts_and_stay_inside() -> None:
-    template = parse_path_template("v/{chunk:03d}/{key}/file-{n:06d}_{n}.mp4", "info.json")
-    assert template.names == ("chunk", "key", "n", "n")
-    assert template.fill(chunk=7, key="observation.images.top", n=1234567) == (
-        "v/007/observation.images.top/file-1234567_1234567.mp4"
-    )
-    with pytest.raises(SourceError, match="leads out"):
-        template.fill(chunk=7, key="../../..", n=1)
-    with pytest.raises(SourceError, match="unknown placeholder"):
-        template.fill(chunk=7, n=1)
+def test_paths_of_metadata_stay_inside_the_dataset() -> None:
+    check_path_template("v/{chunk:03d}/{key}/file-{n:06d}_{n}.mp4", "info.json")
     for path in ("", "..", "a/../../b", "/a", "http://a/b", "a\\..\\b"):
         with pytest.raises(SourceError, match="leads out of the dataset"):
             check_relative_path(path, "here")
