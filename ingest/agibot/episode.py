@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ares.episode import Camera, Episode, Json, MediaRef, Record, Trajectory, make_episode_id
@@ -74,7 +74,8 @@ def load_episode(entry: AgibotEntry) -> Record:
     warnings = [*proprio.warnings, *_other_warnings(entry, cameras)]
     source = path if path.exists() else videos[0]
     episode = _make_episode(entry, proprio, cameras, str(source), warnings)
-    return Record(episode=episode, trajectory=proprio.trajectory, warnings=tuple(dict.fromkeys(warnings)))
+    record = Record(episode=episode, trajectory=proprio.trajectory, warnings=tuple(dict.fromkeys(warnings)))
+    return replace(record, has_stamps=path.exists() and proprio.rate_source == "source")
 
 
 def video_paths(entry: AgibotEntry) -> Iterator[Path]:
@@ -151,6 +152,7 @@ def _make_episode(
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
         metadata={"task_id": entry.task, **info.metadata, **_intrinsics(entry, warnings)},
+        frame_pairing="index",
     )
 
 

@@ -25,11 +25,13 @@ class StepTimes(NamedTuple):
         seconds: (T,) float64 from the first step.
         rate_hz: Steps per second.
         rate_source: Where the rate comes from.
+        has_stamps: Whether the seconds are those of an array of times, and not computed from the rate.
     """
 
     seconds: NDArray[np.float64]
     rate_hz: float
     rate_source: RateSource
+    has_stamps: bool = False
 
 
 def step_times(
@@ -60,7 +62,7 @@ def step_times(
         if np.isfinite(times).all() and (np.diff(times) > 0).all():
             measured = float((count - 1) / (times[-1] - times[0]))
             if rate_hz is None:
-                return StepTimes(times, measured, "source")
+                return StepTimes(times, measured, "source", has_stamps=True)
         else:
             reader.warnings[f"{reader.prefix}{time_key} does not rise; steps are evenly spaced"] = None
     rate_hz, source = resolve_rate(rate_hz, measured, "source")

@@ -76,9 +76,12 @@ def load_episode(entry: CsvEntry) -> Record:
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
         metadata={**_small_values(described.metadata), **_constant_texts(tables)},
+        # Images with stamps in their names have a clock of their own; the others are one for each step.
+        frame_pairing="index" if all(camera.media.rate_hz == rate_hz for camera in cameras) else "stamp",
     )
     warnings = (*tables.warnings, *described.warnings)
-    return Record(episode=episode, trajectory=trajectory, warnings=warnings)
+    has_stamps = tables.main.stamps is not None and rate_source == "source"
+    return Record(episode=episode, trajectory=trajectory, warnings=warnings, has_stamps=has_stamps)
 
 
 def table_paths(folder: Path) -> list[Path]:

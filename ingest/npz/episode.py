@@ -103,9 +103,11 @@ def load_episode(entry: NpzEntry) -> Record:
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
         metadata=row.metadata,
+        frame_pairing="index",
     )
     warnings = tuple(dict.fromkeys((*reader.warnings, *row.warnings)))
-    return Record(episode=episode, trajectory=trajectory, warnings=warnings, arrays=arrays)
+    record = Record(episode=episode, trajectory=trajectory, warnings=warnings, arrays=arrays)
+    return replace(record, has_stamps=times.has_stamps)
 
 
 def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayReader:

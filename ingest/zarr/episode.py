@@ -118,9 +118,9 @@ def load_episode(entry: ZarrEntry) -> Record:
         # Only the images of the store are promised to be one per step; videos beside it have clocks of their own.
         frame_pairing="index" if all(camera.media.kind == "zarr" for camera in cameras) else "stamp",
     )
-    arrays, has_stamps = tuple(list_arrays(reader, roles)), times.rate_source == "source"
+    arrays = tuple(list_arrays(reader, roles))
     record = Record(episode=episode, trajectory=trajectory, warnings=tuple(reader.warnings), arrays=arrays)
-    return replace(record, has_stamps=has_stamps)
+    return replace(record, has_stamps=times.has_stamps)
 
 
 def _read_arrays(entry: ZarrEntry, store: ZarrStore) -> ArrayReader:
