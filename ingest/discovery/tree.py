@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ares.errors import AresError, RequestError
+from ares.input import input_budgets
 from ares.io import FolderEntries, describe_os_error, folders_listed_once, list_folder
 from ingest.base import FolderClaim, Ingester, SourceFile
 from ingest.discovery.file_kinds import why_ignored
@@ -104,7 +105,9 @@ def _walk(tree: FolderTree) -> Iterator[FolderEntries]:
         if tree.is_store(str(folder)):
             continue
         below = [name for name in entries.folders if _enters(tree, entries, name)]
-        links += [folder / name for name in below if name in entries.links]
+        links += [
+            folder / name for name in below if name in entries.links and _may_follow(tree, folder / name)
+        ]
         waiting += [folder / name for name in reversed(below) if name not in entries.links]
 
 
@@ -134,6 +137,17 @@ def _enters(tree: FolderTree, entries: FolderEntries, name: str) -> bool:
     if reason:
         _leave_out(tree, entries.path / name, reason)
     return not reason
+
+
+def _may_follow(tree: FolderTree, link: Path) -> bool:
+    """Whether a linked folder lies in the tree, or links may lead out of it."""
+    if input_budgets().follow_links or link.resolve().is_relative_to(tree.root.resolve()):
+        return True
+    detail = (
+        "a link out of the folder; ARES_FOLLOW_LINKS=1 follows it, or name its target as a source of its own"
+    )
+    tree.left_out.append(SourceFile(path=str(link), use="unused", detail=detail))
+    return False
 
 
 def _leave_out(tree: FolderTree, folder: Path, reason: str) -> None:

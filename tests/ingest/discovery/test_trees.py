@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ares.input import InputBudgets
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.base import IngestOptions
@@ -193,3 +194,19 @@ def test_a_part_of_a_dataset_is_stored_once_in_either_order(
     assert add_episodes(ws, tmp_path / "lab").kept == 2
     assert add_episodes(ws, tmp_path / "lab" / "a").already == 1
     assert names(ws) == {"lab"}
+
+
+@pytest.mark.parametrize("may_follow", [False, True])
+def test_a_folder_linked_from_outside_is_read_only_where_links_may_be_followed(
+    may_follow: bool, demo_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = RandomTree(tmp_path / "lab", demo_samples, 2)
+    elsewhere = RandomTree(tmp_path / "private", demo_samples, 3)
+    tree.add_videos(1)
+    elsewhere.add_videos(2)
+    (tree.root / "linked").symlink_to(elsewhere.root)
+    monkeypatch.setattr("ingest.discovery.tree.input_budgets", lambda: InputBudgets(follow_links=may_follow))
+    found = find_datasets(None, [str(tree.root)], IngestOptions())
+    assert sum(source.total for source in found.sources) == (3 if may_follow else 1)
+    left_out = [file.path for file in found.plan.left_files if "a link out of the folder" in file.detail]
+    assert left_out == ([] if may_follow else [str(tree.root / "linked")])
