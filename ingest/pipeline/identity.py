@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Record
 from ares.errors import SourceError
+from ares.media import compute_stamp
 from ares.store.filters import ids_filter, quote_literal
 from ingest.base import Item, Source
 from ingest.pipeline.read import RecordIdentity
@@ -22,7 +23,14 @@ class IdentityConflict(SourceError):
 def read_identity(load: Callable[[], Record]) -> RecordIdentity:
     """Read a record and return only its identity; called by readers. Raises SourceError."""
     episode = load().episode
-    return RecordIdentity(episode.content_hash, episode.source)
+    return RecordIdentity(episode.content_hash, episode.source, _stamp(episode.source))
+
+
+def _stamp(path: str) -> str:
+    try:
+        return compute_stamp(path)
+    except (OSError, SourceError):
+        return ""
 
 
 def stored_ids(stores: Stores, source: Source) -> set[str]:
@@ -37,20 +45,36 @@ def stored_identities(stores: Stores, ids: Sequence[str]) -> dict[str, RecordIde
     """Identities of stored episodes, by episode id."""
     if not ids:
         return {}
+    episodes = stores.tables.episodes
     columns = ["episode_id", "content_hash", "source"]
-    batches = stores.tables.episodes.scan(columns, ids_filter(ids))
+    # A workspace from before stamps has no column for them.
+    columns += ["source_stamp"] if "source_stamp" in episodes.columns() else []
     return {
-        episode_id: RecordIdentity(content_hash, source)
-        for batch in batches
-        for episode_id, content_hash, source in zip(
+        episode_id: RecordIdentity(content_hash, source, *(stamp or "" for stamp in stamps))
+        for batch in episodes.scan(columns, ids_filter(ids))
+        for episode_id, content_hash, source, *stamps in zip(
             *(batch[name].to_pylist() for name in columns), strict=True
         )
     }
 
 
+def is_same_record(stored: RecordIdentity, identity: RecordIdentity) -> bool:
+    """Whether a record is the stored one: by its hash, else by the content of the file that holds it.
+
+    The hash of a record of an unchanged file differs where an earlier version of ARES read less of it.
+    """
+    if stored.content_hash == identity.content_hash:
+        return True
+    # Size and fingerprint of each file; the version between them changes when a file is copied.
+    before, now = (
+        [stamp.split(":")[::2] for stamp in record.source_stamp.split("|")] for record in (stored, identity)
+    )
+    return bool(stored.source_stamp) and before == now
+
+
 def find_conflict(item: Item, stored: RecordIdentity, identity: RecordIdentity) -> IdentityConflict | None:
     """Why the item is not the stored episode of the same identity, or None when it is."""
-    if stored.content_hash == identity.content_hash:
+    if is_same_record(stored, identity):
         return None
     return IdentityConflict(
         "another record has this identity already",

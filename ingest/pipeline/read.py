@@ -29,10 +29,12 @@ class RecordIdentity(NamedTuple):
     Attributes:
         content_hash: Hash of the record.
         source: The file that holds it.
+        source_stamp: Stamp of that file, see `ares.media.fingerprint`; "" when not known.
     """
 
     content_hash: str
     source: str
+    source_stamp: str = ""
 
 
 class RecordSummary(NamedTuple):

@@ -15,11 +15,11 @@ from ares.jobs import BatchSizer, PipelineStage, Progress, Report, run_pipeline
 from ares.store.actions import RemovedIds
 from ingest.base import Item, Source
 from ingest.guard import GuardedItems, guarded_item
-from ingest.pipeline.identity import stored_identities, stored_ids
+from ingest.pipeline.identity import is_same_record, stored_identities, stored_ids
 from ingest.pipeline.media_copy import MediaMode, copying_media
 from ingest.pipeline.outcome import ItemOutcome, rejected_duplicate
 from ingest.pipeline.plan import ItemAction, plan_item
-from ingest.pipeline.read import Readers
+from ingest.pipeline.read import Readers, RecordIdentity
 from ingest.pipeline.vanished import warn_of_missing_records
 from ingest.pipeline.write import RecordWriter
 
@@ -150,7 +150,11 @@ class SourcePlanner:
         episode_id = outcome.item.episode_id
         (identity,) = self._readers.map([outcome.load])
         stored = stored_identities(self._stores, [episode_id])[episode_id]
-        self._unmoved = identity == stored
+        self._unmoved = (
+            isinstance(identity, RecordIdentity)
+            and identity.source == stored.source
+            and is_same_record(stored, identity)
+        )
         outcome.set_read(identity, stored)
         return None if self._unmoved else outcome
 

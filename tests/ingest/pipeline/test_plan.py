@@ -18,7 +18,7 @@ def load() -> Record:
 
 
 ITEM = Item(episode_id="a", location="file, record 0", load=load)
-STORED = RecordIdentity("hash", "old file")
+STORED = RecordIdentity("hash", "old file", "7:v1:00ff")
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,14 @@ def test_a_duplicate_fails_without_being_read() -> None:
         ),
         (
             RecordIdentity("other", "old file"),
+            ItemAction.COMPARE,
+            "another record has this identity already",
+            "",
+        ),
+        # The file is the same, so the record is: a former version read less of it.
+        (RecordIdentity("other", "new file", "7:v9:00ff"), ItemAction.SKIP, "", ""),
+        (
+            RecordIdentity("other", "old file", "7:v1:00fe"),
             ItemAction.COMPARE,
             "another record has this identity already",
             "",
