@@ -38,6 +38,10 @@ _CODEC_BY_ENCODER = {
 }
 
 
+# Why the numbers in the names of a camera's videos are not those of the episodes.
+NUMBERED_FROM_1 = "its videos are numbered from 1 and their frames do not decide"
+
+
 class VideoSpan(NamedTuple):
     """Part of a video that is one episode.
 
@@ -171,7 +175,8 @@ def _search_files(feature: CameraFeature, search: VideoSearch, *, is_whole: bool
     if is_whole:  # the layout has a video for each episode, so a number in a name is one
         return evidence.video_by_number(key, episode, 0) or evidence.video_by_frames(key, episode)
     location = evidence.video_by_frames(key, episode)
-    return location or (evidence.video_by_number(key, episode, search.steps) if search.steps else None)
+    number = episode + 1 if search.contradicted.get(key) == NUMBERED_FROM_1 else episode
+    return location or (evidence.video_by_number(key, number, search.steps) if search.steps else None)
 
 
 def _make_camera(feature: CameraFeature, span: VideoSpan, info: VideoInfo, search: VideoSearch) -> Camera:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from ares.errors import SourceError
 from ares.formats import TASK_LINES_PATH, TASKS_PATH
 from ares.io import parse_path
+from ingest.lerobot.cameras import NUMBERED_FROM_1
 from ingest.lerobot.episode import LeRobotDataset
 from ingest.lerobot.episode_list import ListSurvey
-from ingest.lerobot.evidence import cameras_of_folders, dataset_evidence, file_number
+from ingest.lerobot.evidence import cameras_of_folders, dataset_evidence, file_number, num_frames
 from ingest.lerobot.feature_map import LeRobotFeatureMap
 from ingest.lerobot.metadata import LeRobotInfo, read_json_lines, read_tasks_parquet, task_texts
 
@@ -135,9 +136,7 @@ class Contradictions:
 
     def of_episode(self, episode: int) -> Mapping[str, str]:
         """The reason for each camera, by its key, why the metadata about this episode is not used."""
-        reasons = dict.fromkeys(
-            self.misnumbered, "its videos are numbered from 1 and their frames do not decide"
-        )
+        reasons = dict.fromkeys(self.misnumbered, NUMBERED_FROM_1)
         for key, episodes in self.overlapping.items():
             if episode in episodes:
                 reasons[key] = "its span overlaps another episode and the frames of the videos do not decide"
@@ -150,7 +149,7 @@ def find_contradictions(dataset: LeRobotDataset, listed: ListSurvey) -> Contradi
     has_own_videos = info.video_path.has("episode")
     overlapping = {} if has_own_videos else {key: some for key, some in listed.contradicted.items() if some}
     misnumbered = frozenset(
-        camera.key for camera in cameras if has_own_videos and _first_number_is_1(info, camera.key, listed)
+        camera.key for camera in cameras if has_own_videos and _first_number_is_1(dataset, camera.key, listed)
     )
     warnings = [
         *(
@@ -167,10 +166,25 @@ def find_contradictions(dataset: LeRobotDataset, listed: ListSurvey) -> Contradi
     return Contradictions(overlapping, misnumbered, tuple(warnings))
 
 
-def _first_number_is_1(info: LeRobotInfo, key: str, listed: ListSurvey) -> bool:
-    """Whether the videos have the numbers 1 to N and the episodes 0 to N - 1."""
+def _first_number_is_1(dataset: LeRobotDataset, key: str, listed: ListSurvey) -> bool:
+    """Whether the videos have the numbers 1 to N and the episodes 0 to N - 1.
+
+    Where some of the videos are missing, their frames decide: each must have those of the episode before its number,
+    and one of them other frames than the episode of its number.
+    """
     count = len(listed.listed)
     if not count or listed.listed[0] != 0 or listed.listed[-1] != count - 1:
         return False
-    numbers = sorted(number for path in info.video_files(key) if (number := file_number(path)) is not None)
-    return numbers == list(range(1, count + 1))
+    videos = list(dataset.info.video_files(key)) or dataset.evidence.camera_videos(key)
+    paths = {file_number(path): path for path in videos}
+    numbers = {number for number in paths if number is not None}
+    if not numbers or min(numbers) != 1 or max(numbers) > count:
+        return False
+    if len(numbers) == count:
+        return True
+    lengths = dataset.evidence.episode_lengths
+    frames = {number: num_frames(paths[number]) for number in numbers}
+    readable = {number: frame_count for number, frame_count in frames.items() if frame_count > 0}
+    return all(lengths.get(number - 1) == frame_count for number, frame_count in readable.items()) and any(
+        lengths.get(number) != frame_count for number, frame_count in readable.items()
+    )

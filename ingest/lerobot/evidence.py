@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -126,7 +126,7 @@ class DatasetEvidence:
     def video_by_number(self, key: str, episode: int, steps: int) -> FrameLocation | None:
         """The one video of a camera that has the number of the episode and as many frames as it has steps."""
         paths = [path for path in self.camera_videos(key) if file_number(path) == episode]
-        if len(paths) != 1 or (steps and _num_frames(paths[0]) != steps):
+        if len(paths) != 1 or (steps and num_frames(paths[0]) != steps):
             return None
         return FrameLocation(paths[0], 0, "its video was found by the number in its name", True)
 
@@ -146,7 +146,7 @@ class DatasetEvidence:
         for episode in sorted(lengths):
             if position == frames:
                 path, position = next(videos, ""), 0
-                frames = _num_frames(path) if path else 0
+                frames = num_frames(path) if path else 0
             if not lengths[episode] or position + lengths[episode] > frames:
                 return {}
             spans[episode] = (path, position)
@@ -199,8 +199,9 @@ def unlisted_episodes(
 ) -> list[int]:
     """Episodes that the files hold and the list does not name.
 
-    Names of files tell where each is of one episode. Else the data files are looked into, where they have another
-    number of rows than the list has frames.
+    Names of files tell where each is of one episode, unless the column episode_index has listed episodes only. Else
+    the data files are looked into, where they have another number of rows than the list has frames. Names of videos
+    tell where there is no list or no data, unless they count from 1.
 
     Args:
         info: The dataset.
@@ -208,18 +209,32 @@ def unlisted_episodes(
         listed: Numbers of the listed episodes, sorted.
         frames: Sum of their lengths.
     """
-    import numpy as np
-
+    known = set(listed.tolist())
     episodes: set[int] = set()
-    if info.video_path.has("episode"):
-        episodes |= evidence.numbers_of_videos()
-    names = [path.removeprefix(f"{info.root}/") for path in info.data_files()]
-    if names and info.data_path.has("episode"):
-        numbers = (info.data_path.match(name, "episode") for name in names)
-        episodes |= {number for number in numbers if number is not None}
+    if info.video_path.has("episode") and not (known and evidence.data_files):
+        numbers = evidence.numbers_of_videos()
+        starts_at_1 = bool(known) and numbers == {number + 1 for number in known}
+        episodes |= set() if starts_at_1 else numbers
+    paths = list(info.data_files())
+    if paths and info.data_path.has("episode"):
+        episodes |= {
+            number
+            for path in paths
+            if (number := info.data_path.match(path.removeprefix(f"{info.root}/"), "episode")) is not None
+            and (number in known or not _holds_only(path, known))
+        }
     elif evidence.num_rows not in (0, frames):
         episodes |= evidence.data_lengths.keys()
-    return [int(number) for number in np.setdiff1d(np.array(sorted(episodes), np.int64), listed)]
+    return sorted(episodes - known)
+
+
+def _holds_only(path: str, episodes: Set[int]) -> bool:
+    """Whether all rows of a data file are of these episodes by its column episode_index."""
+    try:
+        numbers = episode_lengths_in_file(path).keys()
+    except SourceError:
+        return False
+    return bool(numbers) and numbers <= episodes
 
 
 def file_number(path: str) -> int | None:
@@ -251,7 +266,8 @@ def _name_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?:(?<!\w)|(?<=\d_)){re.escape(name)}(?:(?!\w)|(?={numbered}))")
 
 
-def _num_frames(path: str) -> int:
+def num_frames(path: str) -> int:
+    """Frames of a video; -1 when it cannot be read."""
     try:
         return probe_once(path).num_frames
     except SourceError:

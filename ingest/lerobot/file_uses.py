@@ -15,6 +15,8 @@ from ingest.lerobot.episode import claimed_data_path, video_search
 from ingest.lerobot.episode_list import read_episode_list
 from ingest.lerobot.evidence import DATA_SUFFIX, list_media_files
 from ingest.lerobot.metadata import as_count
+from ingest.lerobot.rows import read_from_shared_file
+from ingest.lerobot.values import frame_range, in_order
 
 if TYPE_CHECKING:
     from ingest.lerobot.consistency import Contradictions
@@ -127,14 +129,27 @@ def _videos_by_evidence(
 ) -> set[str]:
     paths = set()
     for index, row in _listed_rows(dataset, unlisted):
-        steps = dataset.evidence.data_lengths.get(index) or as_count(row.get("length")) or 0
-        search = video_search(dataset, index, row, (0, steps), contradictions.of_episode(index))
+        frames = _frames(dataset, index, as_count(row.get("length")) or 0)
+        search = video_search(dataset, index, row, frames, contradictions.of_episode(index))
         for feature in dataset.feature_map.video_cameras:
             try:
                 paths.add(find_span(feature, search)[0].path)
             except SourceError:
                 continue
     return paths
+
+
+def _frames(dataset: LeRobotDataset, episode: int, declared_length: int) -> tuple[int, int]:
+    """First and end frame of an episode, as when it is read."""
+    steps = dataset.evidence.data_lengths.get(episode) or declared_length
+    paths = dataset.evidence.files_with_episode(episode)
+    if steps == declared_length or not paths:
+        return 0, steps
+    try:
+        rows = read_from_shared_file(paths[0], episode, ("frame_index",))
+    except SourceError:
+        rows = None
+    return frame_range(in_order(rows, []), declared_length) if rows else (0, steps)
 
 
 def _reason_unused(dataset: LeRobotDataset, path: str) -> str:
