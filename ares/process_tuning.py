@@ -1,4 +1,4 @@
-"""Garbage-collector settings for bulk jobs, and a way to keep pyarrow from importing pandas.
+"""Garbage collection of bulk jobs, scheduling around libraries that change it, and pyarrow without pandas.
 
 Records hold no reference cycles, and a full collection over 500,000 objects stops all threads for 0.1 s.
 """
@@ -6,9 +6,11 @@ Records hold no reference cycles, and a full collection over 500,000 objects sto
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 # A youngest collection after 50,000 new objects, a full one after a thousand million.
 _GC_THRESHOLDS = (50_000, 20, 1_000)
@@ -33,6 +35,28 @@ def tuned_garbage_collector() -> Iterator[None]:
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()
+
+
+@contextmanager
+def kept_scheduling() -> Iterator[None]:
+    """Give the threads of this process their scheduling back after the block, where the block made them real-time.
+
+    Run as root, the AV1 encoder SVT-AV1 sets SCHED_FIFO with priority 99 for the thread that opens it. All threads and
+    processes started from it inherit that. On two cores threads that wait actively then starve each other for minutes.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        for thread in [int(task.name) for task in Path("/proc/self/task").iterdir()]:
+            try:
+                if os.sched_getscheduler(thread) == os.SCHED_FIFO != policy:
+                    os.sched_setscheduler(thread, policy, parameters)
+            except ProcessLookupError:
+                continue  # it has ended
 
 
 class _PandasBlocker:

@@ -36,11 +36,12 @@ def ingest(
     user_options = IngestOptions(dataset=dataset, rate_hz=rate_hz, spec=spec, cameras=cameras)
     # Found before the workspace is created: a wrong path must not leave an empty workspace behind.
     discovery = _find(existing_stores, sources, user_options, format, options)
+    stores = open_stores()
     if not quiet:
         print_plan(discovery.plan)
     with open_engine(engine) as executor:
         return ingest_datasets(
-            open_stores(), discovery, limit=limit, strict=strict, media=media, quiet=quiet, engine=executor
+            stores, discovery, limit=limit, strict=strict, media=media, quiet=quiet, engine=executor
         ).to_report()
 
 

@@ -13,6 +13,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,22 @@ def _keep_plugins() -> Iterator[None]:
     for kind, added in zip(kinds, before, strict=True):
         kind._added.clear()
         kind._added.update(added)
+
+
+def _end_real_time_priority() -> None:
+    if sys.platform == "linux":
+        for thread in [int(task.name) for task in Path("/proc/self/task").iterdir()]:
+            with suppress(ProcessLookupError):
+                if os.sched_getscheduler(thread) == os.SCHED_FIFO:
+                    os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+
+
+@pytest.fixture(autouse=True)
+def ordinary_scheduling() -> Iterator[None]:
+    """Tests that write AV1 as root make their process real-time, which then starves every later one on two cores."""
+    _end_real_time_priority()
+    yield
+    _end_real_time_priority()
 
 
 @pytest.fixture(autouse=True)

@@ -86,7 +86,8 @@ def folder(ares: Ares, demo_samples: Path, tmp_path_factory: pytest.TempPathFact
     """A folder with the workspace `ws` of the demo's samples, and the set `all` in it."""
     folder = tmp_path_factory.mktemp("core")
     for arguments in (
-        ("ingest", str(demo_samples / "rlds"), str(demo_samples / "video"), "-w", "ws", "--rate", "10"),
+        ("ingest", str(demo_samples / "rlds"), "-w", "ws", "--rate", "10"),
+        ("ingest", str(demo_samples / "video"), "-w", "ws", "--rate", "10"),
         ("set", "create", "all", "--where", "num_steps > 10", "-w", "ws"),
     ):
         done = ares(folder, *arguments)

@@ -143,8 +143,11 @@ def _limit_pixels(container: InputContainer, path: str) -> InputContainer:
     """Check the size that the header gives, and let decoders refuse frames that are larger than allowed."""
     try:
         for stream in container.streams.video:
-            check_pixels(stream.codec_context.width, stream.codec_context.height, path)
-            stream.codec_context.options = {"max_pixels": str(input_budgets().pixels)}
+            context = getattr(stream, "codec_context", None)
+            if context is None:  # of a codec that is not known
+                continue
+            check_pixels(context.width, context.height, path)
+            context.options = {"max_pixels": str(input_budgets().pixels)}
     except SourceError:
         container.close()
         raise

@@ -109,6 +109,7 @@ def _summarise(load: Callable[[], Record]) -> RecordSummary | AresError:
 
 
 def _load(load: LoadFunction) -> Record | RecordIdentity | AresError:
+    loaded: Record | RecordIdentity | None = None
     try:
         loaded = load()
         return loaded if isinstance(loaded, RecordIdentity) else stamp_record(settle_clock(loaded))
@@ -117,7 +118,14 @@ def _load(load: LoadFunction) -> Record | RecordIdentity | AresError:
     except OSError as error:  # a disk or a server that fails costs only the records that were read from it
         return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
     except Exception as error:
-        return plugin_fault("the record of an ingester", error)
+        return plugin_fault(_record_label(loaded), error)
+
+
+def _record_label(record: object) -> str:
+    format_name = getattr(getattr(record, "episode", None), "format", "")
+    return (
+        f"the record of {ingesters.label(str(format_name))}" if format_name else "the record of an ingester"
+    )
 
 
 def _encode_all(records: Sequence[Record]) -> list[CheckedBatch | AresError]:
@@ -128,8 +136,7 @@ def _encode_all(records: Sequence[Record]) -> list[CheckedBatch | AresError]:
         return [_encode(records)] * len(records)
     except Exception as error:
         if len(records) == 1:
-            format_name = getattr(records[0].episode, "format", "")
-            return [plugin_fault(f"the record of {ingesters.label(str(format_name))}", error)]
+            return [plugin_fault(_record_label(records[0]), error)]
     return [result for record in records for result in _encode_all([record])]
 
 

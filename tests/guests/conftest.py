@@ -52,9 +52,8 @@ def run_ares(guest_folder: Path) -> Ares:
 def ingested(tmp_path_factory: pytest.TempPathFactory, run_ares: Ares, demo_samples: Path) -> Path:
     """A workspace with both samples, 24 episodes; not to be written to."""
     path = tmp_path_factory.mktemp("ingested") / "ws"
-    run_ares(
-        "ingest", str(demo_samples / "rlds"), str(demo_samples / "video"), "--rate", "10", workspace=path
-    )
+    for sample in ("rlds", "video"):
+        run_ares("ingest", str(demo_samples / sample), "--rate", "10", workspace=path)
     return path
 
 

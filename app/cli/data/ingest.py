@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     )
     document = report.to_json()
     answer(args, document, lambda: _text(report, document, args.media == "copy"))
-    if not report.kept + report.already:
+    if report.planned and not report.kept + report.already:
         return ExitStatus.REFUSED
     return ExitStatus.ITEMS_FAILED if report.failed or not report.plan.is_complete else ExitStatus.DONE
 

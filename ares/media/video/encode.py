@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ares.errors import MediaError
+from ares.process_tuning import kept_scheduling
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,6 +127,8 @@ def _add_stream(
     stream.codec_context.gop_size = encoding.keyframe_every
     stream.codec_context.max_b_frames = 0
     stream.codec_context.thread_count = 1
+    with kept_scheduling():
+        stream.codec_context.open()
     return stream
 
 

@@ -108,7 +108,7 @@ def test_a_proxy_is_told_without_its_password(monkeypatch: pytest.MonkeyPatch) -
 def test_the_workspace_is_not_opened(tmp_path: Path) -> None:
     path = str(tmp_path / "ws")
     open_workspace(path, Settings()).close()
-    assert facts(path)["workspace"] == f"{path}, format 2, annotations in sqlite; "
+    assert facts(path)["workspace"] == f"{path}, format 3, annotations in sqlite; "
     (tmp_path / "ws" / "workspace.json").write_text("{")
     assert "cannot be read" in facts(path)["workspace"]
     assert "on an object store" in facts("s3://lab/curation")["workspace"]

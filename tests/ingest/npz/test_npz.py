@@ -127,7 +127,7 @@ def test_a_spec_reads_arrays_of_any_name(tmp_path: Path, name: str, number: int)
     (camera,) = episode.cameras
     assert (camera.name, camera.role) == ("eye", "wrist")
     pixels = layout.arrays[layout.spec["cameras"]["eye"]["key"]]
-    frames = frames_at(camera.media, [(number + 0.5) / episode.rate_hz for number in range(steps)])
+    frames = frames_at(camera.media, [number / episode.rate_hz for number in range(steps)])
     np.testing.assert_array_equal(np.stack(list(frames)), pixels[..., ::-1])
     named = {part["key"] for role in ("state", "action") for part in layout.spec[role]}
     for key, values in layout.arrays.items():

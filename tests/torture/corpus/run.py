@@ -151,8 +151,10 @@ def _wrong_answer(end: ChildEnd, case: Case) -> str:
     unnamed = [entry for entry in answer["failures"] if "ingester '" in entry["reason"]]
     if unnamed:
         return f"an exception that no rule names: {unnamed[0]['reason']}: {unnamed[0]['example']}"
-    if (end.status == 0) != (answer["failed"] == 0):
-        return f"exit status {end.status} with {answer['failed']} failed"
+    unread = sum(answer["files"].get(use, 0) for use in ("unused", "pointer", "unreadable"))
+    is_read = answer["failed"] == 0 and not unread
+    if (end.status == 0) != is_read:
+        return f"exit status {end.status} with {answer['failed']} failed and {unread} files not read"
     texts = reasons + [entry["reason"] for entry in answer["warnings"]]
     if case.reason and not any(case.reason in text for text in texts):
         return f"no reason holds {case.reason!r}: {texts}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +77,19 @@ def test_failures_leave_nothing(tmp_path: Path) -> None:
     with pytest.raises(MediaError, match="frames of several sizes"):
         encode_mp4([*pictures(2), *pictures(1, 10, 10)], tmp_path / "a.mp4", 10.0)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these schedulers")
+def test_encoding_leaves_the_scheduling_of_the_process_as_it_was(tmp_path: Path) -> None:
+    frames = [np.zeros((64, 64, 3), np.uint8)] * 5
+    policies = set[int]()
+
+    def frames_and_policies() -> Iterator[NDArray[np.uint8]]:
+        for frame in frames:
+            tasks = [int(task.name) for task in Path("/proc/self/task").iterdir()]
+            policies.update(map(os.sched_getscheduler, tasks))
+            yield frame
+
+    encode_mp4(frames_and_policies(), tmp_path / "a.mp4", 10.0, codec="av1")
+    assert policies == {os.SCHED_OTHER}
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
