@@ -9,7 +9,6 @@ from ares.jobs import IngestPlan, IngestReport, open_engine
 from ingest.base import IngestOptions
 from ingest.discovery import read_options_file
 from ingest.pipeline import IngestSources, MediaMode, find_datasets, ingest_datasets
-from ingest.plan_text import print_plan
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -36,12 +35,9 @@ def ingest(
     user_options = IngestOptions(dataset=dataset, rate_hz=rate_hz, spec=spec, cameras=cameras)
     # Found before the workspace is created: a wrong path must not leave an empty workspace behind.
     discovery = _find(existing_stores, sources, user_options, format, options)
-    stores = open_stores()
-    if not quiet:
-        print_plan(discovery.plan)
     with open_engine(engine) as executor:
         return ingest_datasets(
-            stores, discovery, limit=limit, strict=strict, media=media, quiet=quiet, engine=executor
+            open_stores(), discovery, limit=limit, strict=strict, media=media, quiet=quiet, engine=executor
         ).to_report()
 
 

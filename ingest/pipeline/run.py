@@ -30,6 +30,7 @@ from ingest.pipeline.read import Readers, read_records, start_reader
 from ingest.pipeline.source import ingest_source
 from ingest.pipeline.vanished import warn_of_missing_datasets
 from ingest.pipeline.write import RecordWriter
+from ingest.plan_text import print_plan
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -142,6 +143,8 @@ def ingest_datasets(
     with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
         readers = _open_readers(engine, workers, sources, limit, media)
         stores.sync()
+        if not quiet:  # a workspace that cannot be written is told without a plan before it
+            print_plan(discovery.plan)
         stores.tables.episodes.drop_orphans()
         check_unchecked_episodes(stores)
         check_log = CheckLog(stores)
