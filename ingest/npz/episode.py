@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ares.episode import Camera, Episode, Json, MediaRef, Record, make_episode_id
+from ares.episode import Camera, Episode, Json, MediaRef, Record, SourceArray, Trajectory, make_episode_id
 from ares.errors import SourceError
 from ares.input import ImageInfo
 from ares.media.readers import image_size, translate_npy_errors
@@ -106,8 +106,19 @@ def load_episode(entry: NpzEntry) -> Record:
         frame_pairing="index",
     )
     warnings = tuple(dict.fromkeys((*reader.warnings, *row.warnings)))
-    record = Record(episode=episode, trajectory=trajectory, warnings=warnings, arrays=arrays)
-    return replace(record, has_stamps=times.has_stamps)
+    return _record(episode, trajectory, warnings, arrays, times)
+
+
+def _record(
+    episode: Episode,
+    trajectory: Trajectory,
+    warnings: tuple[str, ...],
+    arrays: tuple[SourceArray, ...],
+    times: StepTimes,
+) -> Record:
+    return Record(
+        episode=episode, trajectory=trajectory, warnings=warnings, arrays=arrays, has_stamps=times.has_stamps
+    )
 
 
 def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayReader:

@@ -142,11 +142,7 @@ def ingest_datasets(
     report = IngestCounts(plan=discovery.plan)
     with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
         readers = _open_readers(engine, workers, sources, limit, media)
-        stores.sync()
-        if not quiet:  # a workspace that cannot be written is told without a plan before it
-            print_plan(discovery.plan)
-        stores.tables.episodes.drop_orphans()
-        check_unchecked_episodes(stores)
+        _prepare(stores, discovery, quiet)
         check_log = CheckLog(stores)
         known_duplicates = stores.tables.episodes.count("duplicate_of IS NOT NULL")
         _count_unopened(stores, report.counts, discovery, strict)
@@ -165,6 +161,15 @@ def ingest_datasets(
         report.counts.seconds = time.monotonic() - started
         record_job(stores.annotations, "ingest", _job_document(report))
     return report
+
+
+def _prepare(stores: Stores, discovery: IngestSources, quiet: bool) -> None:
+    """Repair what a killed run left, and print the plan once the workspace is known to be writable."""
+    stores.sync()
+    if not quiet:
+        print_plan(discovery.plan)
+    stores.tables.episodes.drop_orphans()
+    check_unchecked_episodes(stores)
 
 
 def _count_duplicates(stores: Stores, report: IngestCounts, known: int) -> None:
