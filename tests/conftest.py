@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Read before `clean_environ` takes them away.
 _MONGO_URI = os.environ.get("ARES_TEST_MONGO_URI", "")
 _CHROMIUM = os.environ.get("ARES_TEST_CHROMIUM", "")
+_HUB_IS_OFFLINE = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
 # Becomes mongod, after asking the kernel to end it with us: a killed test run leaves no server behind.
 _DIE_WITH_PARENT = (
@@ -99,6 +100,15 @@ def ordinary_scheduling() -> Iterator[None]:
     _end_real_time_priority()
     yield
     _end_real_time_priority()
+
+
+@pytest.fixture(autouse=True)
+def ordinary_hub() -> Iterator[None]:
+    """Loading a model where the hub does not answer switches the hub's client off for the whole process."""
+    yield
+    constants = sys.modules.get("huggingface_hub.constants")
+    if constants is not None:
+        vars(constants)["HF_HUB_OFFLINE"] = _HUB_IS_OFFLINE
 
 
 @pytest.fixture(autouse=True)
