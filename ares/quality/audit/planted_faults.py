@@ -1,0 +1,253 @@
+"""Plants one fault of a known strength into the signals of an episode, to measure which checks find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ares.quality import catalogue
+from ares.quality.signals import EpisodeSignals
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultSite:
+    """Where a fault is planted, and how strong it is.
+
+    Attributes:
+        dim: Number of a dimension of the state that moves, and of the action with its name.
+        action_dim: That number of the action.
+        strength: In the unit of the fault, angles in the unit of the signal.
+        unit_scale: Units of the signal per radian.
+    """
+
+    dim: int
+    action_dim: int
+    strength: float
+    unit_scale: float = 1.0
+
+
+Planter = Callable[[EpisodeSignals, FaultSite, "np.random.Generator"], EpisodeSignals | None]
+
+
+def plant_fault(
+    code: str, signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator
+) -> EpisodeSignals | None:
+    """The episode with the fault that the check of a code is to find; None where it has no room for the fault.
+
+    Raises KeyError where no fault is planted for the code.
+    """
+    return PLANTERS[code](signals, site, rng)
+
+
+def _with_state(signals: EpisodeSignals, dim: int, column: NDArray[np.float64]) -> EpisodeSignals:
+    state = signals.state.copy()
+    state[:, dim] = column
+    return replace(signals, state=state)
+
+
+def _moving_start(
+    signals: EpisodeSignals, site: FaultSite, steps: int, motion: float, rng: np.random.Generator
+) -> int:
+    """A random first step of a span in which the dimension moves at least so far; -1 where there is none."""
+    import numpy as np
+
+    column = signals.state[:, site.dim]
+    if len(column) < steps + 6:
+        return -1
+    moved = np.abs(column[steps:] - column[:-steps])
+    starts = np.flatnonzero(moved[3:-3] >= motion) + 3
+    return int(rng.choice(starts)) if len(starts) else -1
+
+
+def _not_finite(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+    column = signals.state[:, site.dim].copy()
+    start = int(rng.integers(0, max(1, len(column) - int(site.strength))))
+    column[start : start + max(1, int(site.strength))] = rng.choice([float("nan"), float("inf")])
+    return _with_state(signals, site.dim, column)
+
+
+def _dead(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals | None:
+    column = signals.state[:, site.dim]
+    if column.max() - column.min() < site.strength:
+        return None
+    return _with_state(signals, site.dim, column * 0 + column[0])
+
+
+def _stuck(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals | None:
+    column = signals.state[:, site.dim].copy()
+    steps = max(4, round(site.strength * len(column)))
+    start = _moving_start(signals, site, steps, 0.05 * site.unit_scale, rng)
+    column[start : start + steps] = column[start]
+    return _with_state(signals, site.dim, column) if start >= 0 else None
+
+
+def _spike(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+    column = signals.state[:, site.dim].copy()
+    column[rng.integers(2, len(column) - 2)] += rng.choice([-1, 1]) * site.strength
+    return _with_state(signals, site.dim, column)
+
+
+def _quantised(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals | None:
+    import numpy as np
+
+    column = signals.state[:, site.dim]
+    if column.max() - column.min() < 5 * site.strength:
+        return None
+    return _with_state(signals, site.dim, np.round(column / site.strength) * site.strength)
+
+
+def _saturated(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals | None:
+    """Cut off at the value that the given share of the steps exceeds."""
+    import numpy as np
+
+    column = signals.state[:, site.dim]
+    limit = np.quantile(column, 1 - site.strength)
+    if column.max() - limit < 0.03 * site.unit_scale:
+        return None
+    return _with_state(signals, site.dim, np.minimum(column, limit))
+
+
+def _wrapped(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals | None:
+    import numpy as np
+
+    column, turn = signals.state[:, site.dim], 2 * np.pi * site.unit_scale
+    start = _moving_start(signals, site, 3, 0.02 * site.unit_scale, rng)
+    if start < 0:
+        return None
+    level = column[start + 1]
+    return _with_state(signals, site.dim, (column - level) % turn - turn / 2)
+
+
+def _drift(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+    import numpy as np
+
+    ramp = np.linspace(0, site.strength, len(signals.state)) * rng.choice([-1, 1])
+    return _with_state(signals, site.dim, signals.state[:, site.dim] + ramp)
+
+
+def _chatter(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+    import numpy as np
+
+    column = signals.state[:, site.dim].copy()
+    steps = max(6, round(0.5 * signals.rate_hz))
+    start = int(rng.integers(0, max(1, len(column) - steps)))
+    part = column[start : start + steps]
+    part += site.strength * (-1) ** np.arange(len(part))
+    return _with_state(signals, site.dim, column)
+
+
+def _hold(signals: EpisodeSignals, site: FaultSite, at_end: bool) -> EpisodeSignals:
+    """The episode with its first or last step kept for so many seconds, with the noise of its steps."""
+    import numpy as np
+
+    steps = round(site.strength * signals.rate_hz)
+    rows = np.arange(len(signals.state))
+    kept = np.full(steps, rows[-1 if at_end else 0])
+    return _with_rows(signals, np.concatenate([rows, kept] if at_end else [kept, rows]))
+
+
+def _with_rows(signals: EpisodeSignals, rows: NDArray[np.intp]) -> EpisodeSignals:
+    """The episode made of some of its steps, with stamps numbered through."""
+    import numpy as np
+
+    seconds = np.arange(len(rows)) / signals.rate_hz
+    return replace(signals, seconds=seconds, state=signals.state[rows], action=signals.action[rows])
+
+
+def _idle_start(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+    return _hold(signals, site, at_end=False)
+
+
+def _idle_end(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+    return _hold(signals, site, at_end=True)
+
+
+def _lag(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+    """Actions so many seconds late or early; the ends repeat the first or the last action."""
+    import numpy as np
+
+    shift = round(site.strength * signals.rate_hz) * int(rng.choice([-1, 1]))
+    rows = np.clip(np.arange(len(signals.action)) - shift, 0, len(signals.action) - 1)
+    return replace(signals, action=signals.action[rows])
+
+
+def _scaled_action(signals: EpisodeSignals, dim: int, factor: float) -> EpisodeSignals:
+    action = signals.action.copy()
+    action[:, dim] *= factor
+    return replace(signals, action=action)
+
+
+def _sign(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+    return _scaled_action(signals, site.action_dim, -1.0)
+
+
+def _gain(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+    return _scaled_action(signals, site.action_dim, float(site.strength ** rng.choice([-1, 1])))
+
+
+def _unit(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+    """All of it in the other unit of angles."""
+    factor = site.strength if site.unit_scale == 1.0 else 1 / site.strength
+    return replace(signals, state=signals.state * factor, action=signals.action * factor)
+
+
+def _dropped(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals | None:
+    import numpy as np
+
+    steps = max(2, round(site.strength * signals.rate_hz))
+    start = _moving_start(signals, site, steps, 0.1 * site.unit_scale, rng)
+    rows = np.arange(len(signals.state))
+    return _with_rows(signals, np.delete(rows, slice(start + 1, start + steps))) if start >= 0 else None
+
+
+def _repeated(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals | None:
+    import numpy as np
+
+    steps = max(2, round(site.strength * signals.rate_hz))
+    start = _moving_start(signals, site, steps, 0.03 * site.unit_scale, rng)
+    rows = np.arange(len(signals.state))
+    return _with_rows(signals, np.insert(rows, start, np.full(steps, start))) if start >= 0 else None
+
+
+def _rate(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+    factor = 1 + site.strength * float(rng.choice([-1, 1]))
+    rate_hz = signals.rate_hz * factor
+    return replace(signals, seconds=signals.seconds / factor, rate_hz=rate_hz, measured_rate_hz=rate_hz)
+
+
+PLANTERS: Mapping[str, Planter] = {
+    catalogue.NOT_FINITE.code: _not_finite,
+    catalogue.DEAD_CHANNEL.code: _dead,
+    catalogue.STUCK.code: _stuck,
+    catalogue.SPIKE.code: _spike,
+    catalogue.QUANTISED.code: _quantised,
+    catalogue.SATURATED.code: _saturated,
+    catalogue.WRAP_AROUND.code: _wrapped,
+    catalogue.DRIFT.code: _drift,
+    catalogue.CHATTER.code: _chatter,
+    catalogue.IDLE_START.code: _idle_start,
+    catalogue.IDLE_END.code: _idle_end,
+    catalogue.ACTION_LAG.code: _lag,
+    catalogue.SIGN_FLIP.code: _sign,
+    catalogue.GAIN.code: _gain,
+    catalogue.UNIT_CLASH.code: _unit,
+    catalogue.DROPPED_STEPS.code: _dropped,
+    catalogue.REPEATED_STEPS.code: _repeated,
+    catalogue.CLOCK_RATE.code: _rate,
+}
+# Codes whose strength is an angle, so that it is multiplied by the unit of the signal.
+ANGLES = frozenset(
+    code.code
+    for code in (
+        catalogue.DEAD_CHANNEL,
+        catalogue.SPIKE,
+        catalogue.QUANTISED,
+        catalogue.DRIFT,
+        catalogue.CHATTER,
+    )
+)

@@ -1,0 +1,88 @@
+"""The signals of one episode as the quality checks take them: plain arrays, and which dimensions belong together."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Episode, Signal, Trajectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EpisodeSignals:
+    """The signals of one episode.
+
+    Attributes:
+        episode_id: Id of the episode.
+        seconds: (T,) seconds from the start.
+        state: (T, S); S is 0 without state.
+        action: (T, A); A is 0 without action.
+        state_names: Names of the S dimensions.
+        action_names: Names of the A dimensions.
+        rate_hz: Steps per second.
+        claimed_rate_hz: Rate that the dataset claims, or None.
+        measured_rate_hz: Rate by the stamps, or None.
+    """
+
+    episode_id: str
+    seconds: NDArray[np.float64]
+    state: NDArray[np.float64]
+    action: NDArray[np.float64]
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    rate_hz: float
+    claimed_rate_hz: float | None = None
+    measured_rate_hz: float | None = None
+
+
+def episode_signals(episode: Episode, trajectory: Trajectory) -> EpisodeSignals:
+    """The signals of a record."""
+    steps = len(trajectory.timestamps)
+    return EpisodeSignals(
+        episode_id=episode.episode_id,
+        seconds=trajectory.timestamps,
+        state=_values(trajectory.state, steps),
+        action=_values(trajectory.action, steps),
+        state_names=trajectory.state.names if trajectory.state is not None else (),
+        action_names=trajectory.action.names if trajectory.action is not None else (),
+        rate_hz=episode.rate_hz,
+        claimed_rate_hz=episode.claimed_rate_hz,
+        measured_rate_hz=episode.measured_rate_hz,
+    )
+
+
+def _values(signal: Signal | None, steps: int) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.zeros((steps, 0)) if signal is None else signal.values.astype(np.float64)
+
+
+@functools.lru_cache(maxsize=256)
+def paired_dimensions(
+    state_names: tuple[str, ...], action_names: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Dimensions of state and action with one name, as pairs (state, action) of numbers.
+
+    Numbered names without any match are not paired: nothing says that they mean the same.
+    """
+    positions = {_plain(name): number for number, name in enumerate(state_names)}
+    pairs = [
+        (positions[_plain(name)], number)
+        for number, name in enumerate(action_names)
+        if _plain(name) in positions
+    ]
+    return tuple(pairs)
+
+
+def _plain(name: str) -> str:
+    """A name without what tells state and action apart; a bare number stays what it was."""
+    text = name.lower().removeprefix("observation.")
+    for prefix in ("state.", "action.", "states_", "actions_", "state_", "action_"):
+        text = text.removeprefix(prefix)
+    text = text.removesuffix(".pos").removesuffix("_pos")
+    return name if text.isdigit() else text
