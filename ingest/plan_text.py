@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from ares.jobs import IngestPlan, PlannedDataset
 from ares.messages import print_message
+from ingest.discovery import left_lines
 
 _SHOWN_DATASETS = 40
-_SHOWN_FILES = 5
+_SHOWN_KINDS = 8
 
 
 def print_plan(plan: IngestPlan) -> None:
@@ -32,12 +33,9 @@ def plan_lines(plan: IngestPlan) -> Iterator[str]:
 
 
 def unread_lines(plan: IngestPlan) -> Iterator[str]:
-    """The first files that hold or stand for data and are not read, each with its reason."""
-    unread = [file for file in plan.left_files if file.use != "not_data"]
-    for file in unread[:_SHOWN_FILES]:
-        yield f"    {file.use}: {file.path}: {file.detail}"
-    if len(unread) > _SHOWN_FILES:
-        yield f"    ... and {len(unread) - _SHOWN_FILES} more; --json lists them all"
+    """The files that hold or stand for data and are not read, by kind and reason."""
+    unread = (file for file in plan.left_files if file.use != "not_data")
+    yield from (f"    {line}" for line in left_lines(unread, _SHOWN_KINDS))
 
 
 def _dataset_line(dataset: PlannedDataset) -> str:

@@ -82,6 +82,7 @@ def loose_roots(
     ingesters: Iterable[Ingester],
     used_files: UsedFiles,
     known: Collection[str],
+    opened: Collection[str] = (),
 ) -> list[str]:
     """The folders of the datasets that loose records of a format make, sorted.
 
@@ -94,20 +95,22 @@ def loose_roots(
         ingesters: All formats.
         used_files: Files that other datasets use.
         known: Folders that the workspace knows as datasets of the format.
+        opened: Folders of the datasets of all formats that were opened before.
     """
     holders = _holders(tree, ingester, used_files)
     if not holders:
         return []
     holder_paths = SortedPaths(holders)
     others = SortedPaths((*_other_data(tree, ingester, ingesters, used_files, holders), *known))
-    known_paths = SortedPaths(known)
+    known_paths, opened_paths = SortedPaths(known), SortedPaths(opened)
     roots: list[str] = []
     waiting = [str(tree.root)]
     while waiting:
         folder = waiting.pop()
         if not holder_paths.any_below(folder):
             continue
-        is_root = folder in holders or folder in known or not others.any_below(folder)
+        is_mixed = others.any_below(folder) or any(path != folder for path in opened_paths.below(folder))
+        is_root = folder in holders or folder in known or not is_mixed
         if is_root or _joins(tree, ingester, folder, used_files):
             roots += {folder: None, **dict.fromkeys(known_paths.below(folder))}
         else:

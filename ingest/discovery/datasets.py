@@ -76,6 +76,7 @@ class TreeReader:
     requested: Mapping[str, str] = field(default_factory=dict)
     above: Mapping[str, StoredDataset] = field(default_factory=dict)
     used_files: UsedFiles = field(default_factory=UsedFiles)
+    _opened: dict[str, None] = field(default_factory=dict)
 
     def open_all(self) -> Iterator[OpenedDataset]:
         """Open every dataset: those that the user named, those that say so themselves, then loose records."""
@@ -107,7 +108,7 @@ class TreeReader:
     def _open_loose(self, ingester: Ingester) -> Iterator[OpenedDataset]:
         known = self.known.get(ingester.name, ())
         try:
-            roots = loose_roots(self.tree, ingester, self.ingesters, self.used_files, known)
+            roots = loose_roots(self.tree, ingester, self.ingesters, self.used_files, known, self._opened)
         except AresError as error:
             self.tree.faults[ingester.name] = error
             return
@@ -169,6 +170,7 @@ class TreeReader:
             self.used_files.folders.add(path)
         for file in opened.files:
             self.used_files.add(file.path)
+        self._opened[path] = None
         return opened
 
 

@@ -11,13 +11,18 @@ from ares.io import existing_path
 from ares.messages import announce_if_slow
 from ares.registry import ingesters as registered
 from ingest.base import Ingester, IngestOptions
+from ingest.discovery.accounting import make_plan
 from ingest.discovery.datasets import OpenedDataset, TreeReader
+from ingest.discovery.left_files import left_lines
 from ingest.discovery.options_file import check_paths, ingest_options
 from ingest.discovery.stored import StoredDataset
 from ingest.discovery.tree import FolderTree, read_tree
 
 if TYPE_CHECKING:
     from ingest.discovery.options_model import DatasetOptions
+
+# Kinds of files that the message about a folder without a dataset names.
+_SHOWN_KINDS = 4
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,12 +138,18 @@ def _discover_path(
         faults = "".join(
             f"; not tried: {fault}" for fault in (*discovery.faults.values(), *tree.faults.values())
         )
-        raise RequestError(
-            f"{path!r} is not a recognised dataset", f"formats tried: {', '.join(names)}{faults}"
-        )
+        detail = f"formats tried: {', '.join(names)}{faults}{_content_of(tree)}"
+        raise RequestError(f"{path!r} is not a recognised dataset", detail)
     discovery.faults.update(tree.faults)
     discovery.datasets += [dataset for dataset in selected if dataset not in skipped]
     discovery.skipped += [*skipped, *(dataset for dataset in opened if dataset not in selected)]
+
+
+def _content_of(tree: FolderTree) -> str:
+    """The files of a tree in which no dataset lies, by kind."""
+    plan = make_plan([tree], [])
+    lines = [line.removeprefix("unused: ") for line in left_lines(plan.left_files, _SHOWN_KINDS)]
+    return f"; it holds {'; '.join(lines) or 'no file'}"
 
 
 def _named_first(ingesters: Sequence[Ingester], format: str) -> list[Ingester]:

@@ -51,6 +51,18 @@ _DOCUMENT_SUFFIXES = frozenset(
         *(".md5", ".sha1", ".sha256", ".sig", ".asc", ".idx"),
     }
 )
+# What to do with data that no format reads.
+_ADVICE = {
+    (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"): "an archive: unpack it first",
+    (".pkl", ".pickle", ".pt", ".pth", ".joblib"): (
+        "reading a pickle can run code, so none is read: save its arrays as npz or HDF5"
+    ),
+    (
+        ".arrow",
+    ): "a table of LeRobot before v2.0 or of another library: convert it with LeRobot's own scripts",
+    (".jpg", ".jpeg", ".png", ".webp", ".jxl"): "a picture that no episode names",
+    (".mat", ".db", ".sqlite", ".csv", ".tsv", ".parquet", ".jsonl"): "a table that is of no known layout",
+}
 # A larger JSON or XML file may hold data.
 _MAX_DOCUMENT_BYTES = 2**20
 _MAY_HOLD_DATA = frozenset({".json", ".xml", ".txt", ".log", ".yaml", ".yml"})
@@ -99,7 +111,13 @@ def kind_of_file(path: str, name: str, size: int, *, is_missing: bool = False) -
         return FileKind("not_data", "a hidden file")
     if _is_document(lower, size):
         return FileKind("not_data", "holds no episodes by its name")
-    return FileKind("unused", "no format reads it" if size else "the file is empty")
+    return FileKind("unused", _advice(lower) if size else "the file is empty")
+
+
+def _advice(lower: str) -> str:
+    return next(
+        (advice for suffixes, advice in _ADVICE.items() if lower.endswith(suffixes)), "no format reads it"
+    )
 
 
 def stand_in_for_data(path: str, size: int, *, is_missing: bool = False) -> FileKind | None:

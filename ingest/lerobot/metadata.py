@@ -112,7 +112,8 @@ def read_info(root: Path) -> LeRobotInfo:
         document: Mapping[str, Any] = read_json_object(path, _parse_json)
     except SourceError as error:
         document = {}
-        warnings.append(f"{error.reason}: rate and cameras are taken from the files")
+        reason = error.reason if path.exists() else f"there is no {INFO_PATH}"
+        warnings.append(f"{reason}: rate and cameras are taken from the files")
     storage_format = document.get("storage_format") or "parquet"
     if storage_format != "parquet":
         raise SourceError("dataset is not stored as parquet", f"{path}: storage_format {storage_format!r}")

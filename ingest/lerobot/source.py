@@ -26,6 +26,7 @@ from ingest.lerobot.consistency import (
 from ingest.lerobot.episode import FORMAT, LeRobotDataset, load_episode, load_unlisted_episode
 from ingest.lerobot.episode_list import read_episode_list, survey_episode_list
 from ingest.lerobot.evidence import (
+    DATA_SUFFIX,
     camera_keys_in_files,
     dataset_evidence,
     rate_of_files,
@@ -40,6 +41,7 @@ from ingest.lerobot.metadata import (
     read_info,
     read_optional_json,
 )
+from ingest.lerobot.rows import has_episode_columns
 from ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
 # Folder levels below the path that are searched: OWNER/NAME.
 _SEARCH_DEPTH = 2
+_DATA_FOLDER = "data"
 
 
 def recognises(path: str) -> bool:
@@ -55,14 +58,25 @@ def recognises(path: str) -> bool:
 
 
 def claims(folder: FolderEntries) -> FolderClaim | None:
-    """Whether a folder is a LeRobot dataset, by its info.json or, where that is missing, its list of episodes."""
+    """Whether a folder is a LeRobot dataset: by its info.json, else its list of episodes, else the tables in `data`."""
     is_dataset = folder.has_file(INFO_PATH) or folder.has_file(EPISODE_LINES_PATH)
-    return "dataset" if is_dataset or _has_episodes_folder(folder) else None
+    return "dataset" if is_dataset or _has_episodes_folder(folder) or _has_tables(folder) else None
 
 
 def _has_episodes_folder(folder: FolderEntries) -> bool:
     meta, name = EPISODES_FOLDER.split("/")
     return meta in folder.folders and name in list_folder(folder.path / meta).folders
+
+
+def _has_tables(folder: FolderEntries) -> bool:
+    """Whether the first table in `data`, or in its first subfolder, numbers episodes and their frames."""
+    if _DATA_FOLDER not in folder.folders:
+        return False
+    data = list_folder(folder.path / _DATA_FOLDER)
+    inner = [list_folder(data.path / name) for name in sorted(data.folders)[:1]]
+    tables = (entries.path / name for entries in (data, *inner) for name in sorted(entries.files))
+    table = next((path for path in tables if path.name.endswith(DATA_SUFFIX)), None)
+    return table is not None and has_episode_columns(str(table))
 
 
 def open_lerobot(path: str, options: IngestOptions) -> list[Source]:
@@ -93,7 +107,7 @@ def open_lerobot(path: str, options: IngestOptions) -> list[Source]:
 def _dataset_folders(path: Path, depth: int) -> Iterator[Path]:
     for folder, subfolders, _ in walk_folders(path, follow_links=True):
         subfolders.sort()
-        if META_FOLDER in subfolders and claims(list_folder(folder)):
+        if {META_FOLDER, _DATA_FOLDER} & set(subfolders) and claims(list_folder(folder)):
             yield folder
             subfolders.clear()
         elif len(folder.relative_to(path).parts) == depth:

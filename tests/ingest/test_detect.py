@@ -38,3 +38,23 @@ def test_an_option_of_one_dataset_is_refused_for_several(ws: Workspace, demo_sam
         ):
             ingest_paths(ws.stores, [str(demo_samples)], options, quiet=True)
     assert ingest_paths(ws.stores, [str(demo_samples)], quiet=True).counts.kept == 24
+
+
+def test_a_folder_without_a_dataset_is_told_by_what_it_holds(ws: Workspace, tmp_path: Path) -> None:
+    lab = tmp_path / "lab"
+    (lab / "frames").mkdir(parents=True)
+    for number in range(3):
+        (lab / "frames" / f"im_{number}.jpg").write_bytes(b"picture")
+    (lab / "all.tar.gz").write_bytes(b"archive")
+    (lab / "policy_out.pkl").write_bytes(b"pickle")
+    with pytest.raises(RequestError) as caught:
+        ingest_paths(ws.stores, [str(lab)], quiet=True)
+    for words in (
+        f"3 .jpg files, the first {lab}/frames/im_0.jpg: a picture that no episode names",
+        f"{lab}/all.tar.gz: an archive: unpack it first",
+        f"{lab}/policy_out.pkl: reading a pickle can run code",
+    ):
+        assert words in str(caught.value)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RequestError, match="it holds no file"):
+        ingest_paths(ws.stores, [str(tmp_path / "empty")], quiet=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ares.input import InputBudgets
@@ -17,6 +18,7 @@ from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.base import IngestOptions
 from ingest.pipeline import find_datasets, ingest_paths
+from tests.torture.datasets import write_hdf5
 
 NOISE = {
     "README.md": "not_data",
@@ -210,3 +212,16 @@ def test_a_folder_linked_from_outside_is_read_only_where_links_may_be_followed(
     assert sum(source.total for source in found.sources) == (3 if may_follow else 1)
     left_out = [file.path for file in found.plan.left_files if "a link out of the folder" in file.detail]
     assert left_out == ([] if may_follow else [str(tree.root / "linked")])
+
+
+def test_loose_records_of_two_formats_are_named_after_their_own_folders(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    lab = tmp_path / "lab"
+    write_hdf5(lab / "arms", 2)
+    for number in range(2):
+        (lab / "hands").mkdir(exist_ok=True)
+        actions = np.random.default_rng(number).random((12, 7))
+        np.savez(lab / "hands" / f"episode_{number}.npz", action=actions, state=actions + 1)
+    assert add_episodes(ws, lab).kept == 4
+    assert names(ws) == {"arms", "hands"}

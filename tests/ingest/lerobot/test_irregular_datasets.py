@@ -320,7 +320,7 @@ def test_info_that_cannot_be_used(tmp_path: Path, document: str, reason: str, fo
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (None, "info.json cannot be read: rate and cameras are taken from the files"),
+        (None, "there is no meta/info.json: rate and cameras are taken from the files"),
         ("", "info.json is not JSON: rate and cameras are taken from the files"),
         ("{", "info.json is not JSON: rate and cameras are taken from the files"),
         ("[1]", "info.json is not a JSON object: rate and cameras are taken from the files"),
