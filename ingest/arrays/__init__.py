@@ -9,12 +9,11 @@ from ares.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from ingest.arrays.reader import ArrayReader
     from ingest.arrays.roles import SignalKeys, find_ends, guess_roles, unknown_family_error
-    from ingest.arrays.trajectory import StepTimes, list_arrays, make_trajectory, signal_widths, step_times
+    from ingest.arrays.trajectory import list_arrays, make_trajectory, signal_widths, step_times
 
 __all__ = [
     "ArrayReader",
     "SignalKeys",
-    "StepTimes",
     "find_ends",
     "guess_roles",
     "list_arrays",

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ares.episode import ArrayUse, RateSource, SourceArray, Trajectory
+from ares.episode import ArrayUse, SourceArray, Trajectory
 from ingest.arrays.reader import ArrayReader
 from ingest.arrays.roles import SignalKeys
 from ingest.dataset_spec import TimeUnit
 from ingest.signals import resolve_rate
+from ingest.stamps import StepTimes, rising_seconds
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-_SECONDS: dict[TimeUnit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-
-
-class StepTimes(NamedTuple):
-    """When the steps of an episode are.
-
-    Attributes:
-        seconds: (T,) float64 from the first step.
-        rate_hz: Steps per second.
-        rate_source: Where the rate comes from.
-        has_stamps: Whether the seconds are those of an array of times, and not computed from the rate.
-    """
-
-    seconds: NDArray[np.float64]
-    rate_hz: float
-    rate_source: RateSource
-    has_stamps: bool = False
 
 
 def step_times(
@@ -57,9 +40,8 @@ def step_times(
     stamps = reader.numbers.get(time_key)
     measured = known_hz
     if stamps is not None and stamps.shape[1] == 1 and count > 1:
-        # Subtracted as stored: nanoseconds since 1970 have more digits than a float.
-        times = (stamps[:, 0] - stamps[0, 0]).astype(np.float64) * _SECONDS[unit]
-        if np.isfinite(times).all() and (np.diff(times) > 0).all():
+        times = rising_seconds(stamps, unit)
+        if times is not None:
             measured = float((count - 1) / (times[-1] - times[0]))
             if rate_hz is None:
                 return StepTimes(times, measured, "source", has_stamps=True)

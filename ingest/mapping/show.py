@@ -72,7 +72,7 @@ def record_yaml(record: Record, spec: DatasetSpec | None = None) -> str:
         *(f"#   {describe_array(array)}: {_describe_use(array)}" for array in _all_arrays(record)),
     ]
     lines += [
-        f"#   {_one_line(camera.name)} ({camera.height} x {camera.width} {camera.codec}): camera"
+        f"#   {_one_line(camera.name)} ({camera.height} x {camera.width} {camera.codec}): {_describe_frames(camera)}"
         for camera in episode.cameras
     ]
     fields = ", ".join(_one_line(name) for name in list(episode.metadata)[:_LONGEST_LIST])
@@ -141,6 +141,13 @@ def _text_comments(record: Record, spec: DatasetSpec) -> Iterator[str]:
 def _all_arrays(record: Record) -> list[SourceArray]:
     others = [array for array in record.arrays if array.use in ("time", "ends", "unused")]
     return [*signal_arrays(record), *others]
+
+
+def _describe_frames(camera: Camera) -> str:
+    """Array, number and rate of the frames of a camera: "camera /front/image (200 frames, 30 Hz)"."""
+    media = camera.media
+    key = f" {_one_line(media.key)}" if media.key and media.key != camera.name else ""
+    return f"camera{key} ({media.num_frames} frames, {media.rate_hz:.4g} Hz)"
 
 
 def _describe_use(array: SourceArray) -> str:

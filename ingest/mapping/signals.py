@@ -81,6 +81,7 @@ def map_signals(record: Record, spec: DatasetSpec) -> Trajectory:
     """
     signals = signals_by_key(record)
     arrays = {array.key: array for array in signal_arrays(record)}
+    others = {array.key: array for array in record.arrays if array.use not in ("time", "ends")} | arrays
     state = spec.state or _remaining(full_slices(record, "state"), spec)
     action = spec.action or _remaining(full_slices(record, "action"), spec)
     own_reward = [key for key, array in arrays.items() if array.use == "reward" and key not in spec.left_out]
@@ -88,9 +89,9 @@ def map_signals(record: Record, spec: DatasetSpec) -> Trajectory:
     where = record.episode.source
     trajectory = replace(
         record.trajectory,
-        state=_join(state, signals, "state", where),
-        action=_join(action, signals, "action", where),
-        reward=_single_numbers(reward, signals, where) if reward else None,
+        state=_join(state, signals, "state", where, others),
+        action=_join(action, signals, "action", where, others),
+        reward=_single_numbers(reward, signals, where, others) if reward else None,
     )
     used = [*state, *action, *([SliceSpec(key=reward, names=(reward,))] if reward else [])]
     unused = {
@@ -122,8 +123,10 @@ def _extra_signals(arrays: Mapping[str, SourceArray], signals: Mapping[str, Sign
     return {name: _concatenate([signals[key] for key in keys]) for name, keys in keys_by_name.items()}
 
 
-def _single_numbers(key: str, signals: Mapping[str, Signal], where: str) -> NDArray[np.float32]:
-    signal = _find(key, signals, "reward", where)
+def _single_numbers(
+    key: str, signals: Mapping[str, Signal], where: str, arrays: Mapping[str, SourceArray]
+) -> NDArray[np.float32]:
+    signal = _find(key, signals, "reward", where, arrays)
     if signal.values.shape[1] != 1:
         raise SourceError(
             "reward of the spec is not one number per step", f"{where}: {key} has {signal.values.shape[1]}"
@@ -131,11 +134,17 @@ def _single_numbers(key: str, signals: Mapping[str, Signal], where: str) -> NDAr
     return signal.values[:, 0]
 
 
-def _join(slices: Sequence[SliceSpec], signals: Mapping[str, Signal], role: str, where: str) -> Signal | None:
+def _join(
+    slices: Sequence[SliceSpec],
+    signals: Mapping[str, Signal],
+    role: str,
+    where: str,
+    arrays: Mapping[str, SourceArray],
+) -> Signal | None:
     """The slices side by side; None for no slice."""
     if not slices:
         return None
-    parts = [_cut(part, _find(part.key, signals, role, where), role, where) for part in slices]
+    parts = [_cut(part, _find(part.key, signals, role, where, arrays), role, where) for part in slices]
     signal = _concatenate(parts)
     if len(set(signal.names)) < len(signal.names):
         duplicate = next(name for name in signal.names if signal.names.count(name) > 1)
@@ -145,14 +154,19 @@ def _join(slices: Sequence[SliceSpec], signals: Mapping[str, Signal], role: str,
     return signal
 
 
-def _find(key: str, signals: Mapping[str, Signal], role: str, where: str) -> Signal:
+def _find(
+    key: str, signals: Mapping[str, Signal], role: str, where: str, arrays: Mapping[str, SourceArray]
+) -> Signal:
     if key in signals:
         return signals[key]
-    shapes = ", ".join(f"{name} (T x {signal.values.shape[1]})" for name, signal in signals.items())
-    raise SourceError(
-        MISSING,
-        f"{where}: {role} names {key!r}; {did_you_mean(key, signals)}it holds {shapes or 'no signal'}",
+    contents = ", ".join(
+        f"{name} (T x {signals[name].values.shape[1]})"
+        if name in signals
+        else f"{name} ({array.dtype}, no signal)"
+        for name, array in arrays.items()
     )
+    reason = "it holds no numbers for each step; " if key in arrays else did_you_mean(key, arrays)
+    raise SourceError(MISSING, f"{where}: {role} names {key!r}; {reason}it holds {contents or 'no signal'}")
 
 
 def _cut(part: SliceSpec, signal: Signal, role: str, where: str) -> Signal:

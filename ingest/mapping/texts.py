@@ -20,10 +20,15 @@ def map_instructions(episode: Episode, spec: DatasetSpec) -> tuple[str, ...]:
 
 def _texts(part: str | TextSpec, episode: Episode) -> Iterator[str]:
     if isinstance(part, TextSpec):
-        yield part.text or _text_in_path(part.path, episode.source)
+        yield text_of_spec(part, episode.source)
         return
     value = find_field(episode.metadata, part)
     yield from (text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
+
+
+def text_of_spec(part: TextSpec, path: str) -> str:
+    """The text that a spec states, or that its pattern finds in the path of an episode; "" for no match."""
+    return part.text or _text_in_path(part.path, path)
 
 
 def _text_in_path(pattern: str, path: str) -> str:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
         recording_uris,
     )
     from ingest.mcap.source import mcap
+    from ingest.mcap.spec_topics import SpecTopics, topics_of_spec
 
 __all__ = [
+    "SpecTopics",
     "folders_with_files",
     "list_recording_files",
     "load_recording",
@@ -25,6 +27,7 @@ __all__ = [
     "recording_key",
     "recording_path",
     "recording_uris",
+    "topics_of_spec",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -9,6 +9,8 @@ from ares.clock import measure_clock
 from ares.episode import RateSource
 from ares.errors import SourceError
 from ares.media.mcap import TopicImages
+from ares.registry import did_you_mean
+from ingest.mapping import MISSING
 from ingest.mcap.spans import EpisodeSpan
 from ingest.mcap.topics import RecordingContents
 from ingest.mcap.tracks import SignalTrack
@@ -47,9 +49,18 @@ def make_step_clock(
     span: EpisodeSpan | None,
     user_rate_hz: float | None,
     where: str,
+    steps_topic: str = "",
 ) -> StepClock:
-    """The steps of a recording, or of the span of it that is an episode. Raises SourceError when there are none."""
-    times = _select_span(_step_times(contents, tracks), span, where)
+    """The steps of a recording, or of the span of it that is an episode; the messages of `steps_topic` if there is one.
+
+    Raises SourceError when there are none.
+    """
+    times = (
+        _spec_topic_times(contents, tracks, steps_topic, where)
+        if steps_topic
+        else _step_times(contents, tracks)
+    )
+    times = _select_span(times, span, where)
     rate_hz, rate_source = resolve_rate(user_rate_hz, _stamped_rate_hz(times), "measured")
     if len(times) > 1 and user_rate_hz is not None:
         return StepClock(_even_times(times, user_rate_hz, where), rate_hz, rate_source, False)
@@ -66,6 +77,26 @@ def _step_times(
     topics = sorted(tracks, key=lambda topic: (contents.uses[topic] != "joints", topic))
     candidates += [next(iter(tracks[topic].values())).times for topic in topics]
     return np.unique(next((times for times in candidates if len(times) > 1), candidates[0]))
+
+
+def _spec_topic_times(
+    contents: RecordingContents,
+    tracks: Mapping[str, Mapping[str, SignalTrack]],
+    topic: str,
+    where: str,
+) -> NDArray[np.int64]:
+    """(T,) nanoseconds of the messages of the topic that a spec names. Raises SourceError where it is not used."""
+    import numpy as np
+
+    if topic in contents.images:
+        return np.unique(image_times(contents.images[topic]))
+    if topic in tracks:
+        return np.unique(next(iter(tracks[topic].values())).times)
+    raise SourceError(
+        MISSING,
+        f"{where}: timestamps names {topic!r}; {did_you_mean(topic, contents.summaries)}it is to be a camera or a "
+        f"topic of state or action: {', '.join([*contents.images, *tracks])}",
+    )
 
 
 def _select_span(times: NDArray[np.int64], span: EpisodeSpan | None, where: str) -> NDArray[np.int64]:

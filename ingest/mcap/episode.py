@@ -25,6 +25,7 @@ from ingest.mcap.clock import (
 )
 from ingest.mcap.source_arrays import source_arrays
 from ingest.mcap.spans import EpisodeSpan
+from ingest.mcap.spec_topics import NO_TOPICS, SpecTopics
 from ingest.mcap.topics import RecordingContents, read_contents
 from ingest.mcap.tracks import SIGNAL_FIELDS, SignalTrack, build_track
 from ingest.media_files import describe_camera, hash_media_files
@@ -52,19 +53,21 @@ def load_recording(
     user_rate_hz: float | None,
     span: EpisodeSpan | None = None,
     format: str = FORMAT,
+    spec_topics: SpecTopics = NO_TOPICS,
 ) -> Record:
     """Read a recording, or the span of it that is an episode: signals as numbers, images by reference.
 
     The steps are the images of the first camera, by name, that has more than one. Without such a camera they are the
     messages of the first signal. At a rate set by the user they are evenly spaced over the same time. Every other
-    topic gives each step its latest message at or before the step.
+    topic gives each step its latest message at or before the step. A spec may choose further topics, and the one
+    whose messages are the steps.
 
     Raises SourceError when a file is missing or is not an MCAP file, or holds neither camera nor signal.
     """
     files = recording_files(uri)
-    contents = _read_contents_once(files) if span else read_contents(files)
+    contents = (_read_contents_once if span else read_contents)(files, spec_topics)
     tracks = _build_tracks(contents, uri)
-    clock = make_step_clock(contents, tracks, span, user_rate_hz, uri)
+    clock = make_step_clock(contents, tracks, span, user_rate_hz, uri, spec_topics.steps)
     trajectory = _make_trajectory(contents, tracks, clock.times)
     instructions = distinct_texts(_instruction_texts(contents, span))
     episode = Episode(
@@ -84,13 +87,13 @@ def load_recording(
         cameras=tuple(_make_cameras(contents, uri, clock, format)),
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
-        metadata={**_make_metadata(contents, tracks, clock), **(span.metadata if span else {})},
+        metadata=_make_metadata(contents, tracks, clock, span),
         **_declared_fields(span),
     )
     _add_time_warnings(contents, tracks, clock.times, span)
-    arrays, warnings = tuple(source_arrays(contents, tracks)), tuple(contents.warnings)
-    record = Record(episode=episode, trajectory=trajectory, warnings=warnings, arrays=arrays)
-    return replace(record, has_stamps=clock.has_stamps)
+    arrays = tuple(source_arrays(contents, tracks, spec_topics.steps))
+    record = Record(episode=episode, trajectory=trajectory, arrays=arrays, has_stamps=clock.has_stamps)
+    return replace(record, warnings=tuple(contents.warnings))
 
 
 def _declared_fields(span: EpisodeSpan | None) -> dict[str, Any]:
@@ -111,10 +114,10 @@ def _content_hash(files: list[str], span: EpisodeSpan | None) -> str:
     return hashlib.blake2b(f"{file_hash} {span.start} {span.stop}".encode(), digest_size=16).hexdigest()
 
 
-def _read_contents_once(files: list[str]) -> RecordingContents:
+def _read_contents_once(files: list[str], spec_topics: SpecTopics) -> RecordingContents:
     """Read a recording that holds several episodes, once for all of them."""
     states = tuple((path, *_file_state(path)) for path in files)
-    contents = _cached_contents(states)
+    contents = _cached_contents(states, spec_topics)
     return replace(contents, warnings=dict(contents.warnings))
 
 
@@ -126,18 +129,37 @@ def _file_state(path: str) -> FileState:
 
 
 @functools.lru_cache(maxsize=2)
-def _cached_contents(files: tuple[tuple[str, int, str], ...]) -> RecordingContents:
-    return read_contents([path for path, _, _ in files])
+def _cached_contents(files: tuple[tuple[str, int, str], ...], spec_topics: SpecTopics) -> RecordingContents:
+    return read_contents([path for path, _, _ in files], spec_topics)
+
+
+def _spec_texts(contents: RecordingContents, span: EpisodeSpan | None) -> dict[str, Json]:
+    """The texts of each topic that a spec names as language, within the episode, as fields of the metadata."""
+    return {
+        topic: list(distinct_texts(_texts_in_span(texts, span)))
+        for topic, texts in contents.spec_texts.items()
+    }
 
 
 def _instruction_texts(contents: RecordingContents, span: EpisodeSpan | None) -> list[str]:
     """Instructions: that of the span and those published in it, else the last one before it."""
-    texts = sorted(contents.texts, key=lambda entry: entry[0])
+    texts = _texts_in_span(contents.texts, span)
     if span is None:
-        return [text for _, text in texts]
-    before = [text for time, text in texts if time < span.start][-1:]
-    inside = [text for time, text in texts if span.start <= time < span.stop]
-    return [span.instruction, *(inside or ([] if span.instruction else before))]
+        return texts
+    return [span.instruction, *([] if span.instruction and not _is_inside(contents.texts, span) else texts)]
+
+
+def _is_inside(texts: list[tuple[int, str]], span: EpisodeSpan) -> bool:
+    return any(span.start <= time < span.stop for time, _ in texts)
+
+
+def _texts_in_span(texts: list[tuple[int, str]], span: EpisodeSpan | None) -> list[str]:
+    """The texts of a span in the order of their times, else the last one before it; all of them without a span."""
+    ordered = sorted(texts, key=lambda entry: entry[0])
+    if span is None:
+        return [text for _, text in ordered]
+    inside = [text for time, text in ordered if span.start <= time < span.stop]
+    return inside or [text for time, text in ordered if time < span.start][-1:]
 
 
 def _no_content_error(contents: RecordingContents, uri: str) -> SourceError:
@@ -176,7 +198,8 @@ def _make_trajectory(
     step_times: NDArray[np.int64],
 ) -> Trajectory:
     states = {topic: fields for topic, fields in tracks.items() if contents.uses[topic] == "joints"}
-    actions = {topic: fields for topic, fields in tracks.items() if topic not in states}
+    extra = {topic: fields for topic, fields in tracks.items() if contents.uses[topic] == "spec"}
+    actions = {topic: fields for topic, fields in tracks.items() if topic not in {**states, **extra}}
     for topic, fields in actions.items():
         if "position" not in fields:
             contents.warn(f"action topic {topic} holds {next(iter(fields))}, not position")
@@ -187,6 +210,9 @@ def _make_trajectory(
         for name in SIGNAL_FIELDS
     }
     state = signals.pop("position")
+    signals |= {
+        topic: _join_tracks({topic: _main_track(fields)}, step_times) for topic, fields in extra.items()
+    }
     return Trajectory(
         timestamps=(step_times - step_times[0]) / 1e9,
         state=state,
@@ -264,9 +290,12 @@ def _inactive_spans(images: TopicImages, pixels: int) -> FrameSpans:
 
 
 def _make_metadata(
-    contents: RecordingContents, tracks: Mapping[str, Mapping[str, SignalTrack]], clock: StepClock
+    contents: RecordingContents,
+    tracks: Mapping[str, Mapping[str, SignalTrack]],
+    clock: StepClock,
+    span: EpisodeSpan | None,
 ) -> dict[str, Json]:
-    """Start time, and which topics are used and which are not."""
+    """Start time, which topics are used and which are not, texts that a spec names, and what the span declares."""
     metadata: dict[str, Json] = {"start_stamp_seconds": float(clock.times[0]) / 1e9}
     for key, uses in _TOPIC_KEYS:
         topics: list[Json] = [topic for topic in tracks if contents.uses[topic] in uses]
@@ -274,7 +303,7 @@ def _make_metadata(
             metadata[key] = topics
     if contents.unused:
         metadata["unused_topics"] = dict(sorted(contents.unused.items()))
-    return metadata
+    return {**metadata, **_spec_texts(contents, span), **(span.metadata if span else {})}
 
 
 def _add_time_warnings(

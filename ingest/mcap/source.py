@@ -17,6 +17,7 @@ from ingest.base import (
     Source,
     failing_item,
 )
+from ingest.dataset_spec import read_spec
 from ingest.mcap.episode import FORMAT, load_recording
 from ingest.mcap.files import (
     folders_with_files,
@@ -26,6 +27,7 @@ from ingest.mcap.files import (
     recording_uris,
 )
 from ingest.mcap.spans import EpisodeSpan, read_spans
+from ingest.mcap.spec_topics import SpecTopics, topics_of_spec
 
 SUFFIX = ".mcap"
 # URI of a recording and the part of it that is an episode: a span, an error, or None for all of it.
@@ -57,7 +59,8 @@ def open_mcap_dataset(path: str, options: IngestOptions) -> list[Source]:
     parts: list[_RecordingPart] = [(uri, span) for uri in uris for span in _episode_spans(uri)]
     if not parts:
         raise SourceError("folder holds no MCAP file", f"{path}: no {SUFFIX}")
-    items = (_item(uri, span, folder, dataset, options) for uri, span in parts)
+    spec_topics = topics_of_spec(read_spec(Path(options.spec)) if options.spec else None)
+    items = (_item(uri, span, folder, dataset, options, spec_topics) for uri, span in parts)
     return [
         Source(
             format=FORMAT,
@@ -85,7 +88,12 @@ def _episode_spans(uri: str) -> list[EpisodeSpan | SourceError | None]:
 
 
 def _item(
-    uri: str, span: EpisodeSpan | SourceError | None, folder: Path, dataset: str, options: IngestOptions
+    uri: str,
+    span: EpisodeSpan | SourceError | None,
+    folder: Path,
+    dataset: str,
+    options: IngestOptions,
+    spec_topics: SpecTopics,
 ) -> Item:
     key, location = recording_key(uri, folder), str(recording_path(uri))
     if isinstance(span, SourceError):
@@ -95,7 +103,9 @@ def _item(
     identity = make_episode_id(format=FORMAT, dataset=dataset, version="", split="", key=key)
     if isinstance(span, SourceError):
         return failing_item(identity, location, span)
-    load = functools.partial(load_recording, uri, key, dataset, identity, options.rate_hz, span)
+    load = functools.partial(
+        load_recording, uri, key, dataset, identity, options.rate_hz, span, spec_topics=spec_topics
+    )
     return Item(episode_id=identity, location=location, load=load)
 
 

@@ -10,9 +10,9 @@ from ingest.mcap.tracks import SignalTrack
 
 
 def source_arrays(
-    contents: RecordingContents, tracks: Mapping[str, Mapping[str, SignalTrack]]
+    contents: RecordingContents, tracks: Mapping[str, Mapping[str, SignalTrack]], steps_topic: str = ""
 ) -> Iterator[SourceArray]:
-    """The topics of each signal in the order of its dimensions, then the topics that are not used.
+    """The topics of each signal in the order of its dimensions, then that of the steps, then those that are not used.
 
     The key of a topic's main field is the topic; that of another field ends with its name: "/joint_states.velocity".
     """
@@ -23,15 +23,23 @@ def source_arrays(
                 is_main = field_name == "position"
                 use: ArrayUse = "state" if is_main else "extra"
                 name = "" if is_main else field_name
-                yield _array(
-                    topic if is_main else f"{topic}.{field_name}", use, name, tracks[topic][field_name]
-                )
+                key = topic if is_main else f"{topic}.{field_name}"
+                yield _array(contents, key, use, name, tracks[topic][field_name])
     for topic in tracks:
-        if topic not in states:
-            yield _array(topic, "action", "", next(iter(tracks[topic].values())))
-    for topic, schema in sorted(contents.unused.items()):
-        yield SourceArray(key=topic, use="unused", dtype=schema)
+        if contents.uses[topic] == "spec":
+            yield _array(contents, topic, "extra", topic, next(iter(tracks[topic].values())))
+        elif topic not in states:
+            yield _array(contents, topic, "action", "", next(iter(tracks[topic].values())))
+    if steps_topic:
+        yield SourceArray(key=steps_topic, use="time", dtype=str(contents.summaries[steps_topic]))
+    for topic in sorted(contents.unused):
+        yield SourceArray(key=topic, use="unused", dtype=str(contents.summaries[topic]))
 
 
-def _array(key: str, use: ArrayUse, name: str, track: SignalTrack) -> SourceArray:
-    return SourceArray(key=key, use=use, name=name, shape=track.signal.values.shape, dtype="float64")
+def _array(
+    contents: RecordingContents, key: str, use: ArrayUse, name: str, track: SignalTrack
+) -> SourceArray:
+    note = str(contents.summaries[key.partition(".")[0]])
+    return SourceArray(
+        key=key, use=use, name=name, shape=track.signal.values.shape, dtype="float64", note=note
+    )

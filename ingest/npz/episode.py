@@ -13,7 +13,6 @@ from ares.media.readers import image_size, translate_npy_errors
 from ingest.arrays import (
     ArrayReader,
     SignalKeys,
-    StepTimes,
     guess_roles,
     list_arrays,
     make_trajectory,
@@ -25,6 +24,7 @@ from ingest.dataset_spec import DatasetSpec
 from ingest.media_files import describe_camera
 from ingest.names import distinct_texts
 from ingest.npz.files import NpyMember, json_file, open_arrays, read_document, read_ends
+from ingest.stamps import StepTimes
 from ingest.video import VideoRow, WrongRowError, parse_row
 
 FORMAT = "npz"

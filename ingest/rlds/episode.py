@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import (
@@ -21,13 +21,24 @@ from ares.episode import (
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordSpan, parse_example, read_record
 from ares.input import decode_image, parse_image_header
-from ingest.dataset_spec import DatasetSpec
+from ingest.dataset_spec import DatasetSpec, TextSpec
+from ingest.mapping import text_of_spec
 from ingest.media_files import describe_camera
 from ingest.names import distinct_texts
-from ingest.rlds.feature_map import RldsCamera, RldsFeatureMap
+from ingest.rlds.cameras import RldsCamera
+from ingest.rlds.feature_map import RldsFeatureMap
 from ingest.rlds.features import Feature
 from ingest.rlds.parts import FeatureSlice, full_feature_slices
-from ingest.rlds.values import count_steps, is_rounded, raw_values, read_metadata, read_texts, step_numbers
+from ingest.rlds.values import (
+    count_steps,
+    is_rounded,
+    raw_values,
+    read_metadata,
+    read_texts,
+    step_numbers,
+    stored_numbers,
+)
+from ingest.stamps import StepTimes, spec_times
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,7 +109,28 @@ def load_record(entry: RldsRecordEntry) -> Record:
     steps = count_steps(example, [*feature_map.signals, *(camera.feature for camera in feature_map.cameras)])
     if not steps:
         raise SourceError("record has no steps", location)
-    return _build_record(entry, example, steps, content_hash)
+    times = _step_times(entry.dataset, example, steps, location)
+    dataset = replace(entry.dataset, rate_hz=times.rate_hz, rate_source=times.rate_source)
+    record = _build_record(replace(entry, dataset=dataset), example, steps, content_hash)
+    trajectory = replace(record.trajectory, timestamps=times.seconds)
+    return replace(record, trajectory=trajectory, has_stamps=times.has_stamps)
+
+
+def _step_times(dataset: RldsDataset, example: Mapping[str, Any], steps: int, where: str) -> StepTimes:
+    """The steps by the feature that the spec names as their times, else evenly spaced."""
+    import numpy as np
+
+    even = StepTimes(
+        np.arange(steps, dtype=np.float64) / dataset.rate_hz, dataset.rate_hz, dataset.rate_source
+    )
+    feature = dataset.feature_map.time
+    if feature is None or dataset.spec is None:
+        return even
+    stamps = stored_numbers(example, feature)
+    if stamps is None or len(stamps) != steps:
+        raise SourceError("timestamps of the spec are not one number per step", f"{where}: {feature.key}")
+    user_rate_hz = None if dataset.rate_source == "assumed" else dataset.rate_hz
+    return spec_times(stamps, feature.key, dataset.spec.time_unit, user_rate_hz, where) or even
 
 
 def _build_record(
@@ -110,7 +142,7 @@ def _build_record(
     action = _build_signal(example, feature_map.action, steps, warnings)
     metadata = {_metadata_name(feature): read_metadata(example, feature) for feature in feature_map.metadata}
     instructions = distinct_texts(
-        [text for feature in feature_map.language for text in read_texts(example, feature)]
+        [text for part in feature_map.language for text in _texts(part, example, entry.path)]
     )
     success, success_source = _read_outcome(example, metadata, dataset, warnings)
     cameras = tuple(_build_cameras(entry, example, steps, warnings))
@@ -139,7 +171,7 @@ def _build_record(
         frame_pairing="index",
     )
     trajectory = _build_trajectory(dataset, example, steps, state, action, warnings)
-    return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings), has_stamps=False)
+    return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings))
 
 
 def _build_trajectory(
@@ -202,6 +234,10 @@ def _build_signal(
     if not np.isfinite(values).all():
         warnings.append(f"{slices[0].feature.key} holds numbers that are not finite")
     return Signal(values, tuple(names))
+
+
+def _texts(part: Feature | TextSpec, example: Mapping[str, Any], path: str) -> Sequence[str]:
+    return (text_of_spec(part, path),) if isinstance(part, TextSpec) else read_texts(example, part)
 
 
 def _metadata_name(feature: Feature) -> str:

@@ -5,28 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from ares.episode import Channels, Role
-from ingest.dataset_spec import DatasetSpec
-from ingest.names import camera_role
+from ingest.dataset_spec import DatasetSpec, TextSpec
+from ingest.rlds.cameras import RldsCamera, map_cameras
 from ingest.rlds.features import Feature
-from ingest.rlds.parts import FeatureSlice, full_feature_slices, slices_of_spec
+from ingest.rlds.parts import FeatureSlice, Misfit, full_feature_slices, slices_of_spec
 from ingest.signals import MAX_SIGNAL_WIDTH
 
 _LANGUAGE_NAME = re.compile(r"(^|_)(instruction|language|task|goal_text|command|utterance)s?(_\w*)?$")
 _STATE_NAMES = ("state", "proprio", "robot_state")
 _NOT_STATE = re.compile(r"instruction|language|embedding|image|depth|timestamp|seconds|goal|^is_|reward")
 _RLDS_STANDARD = re.compile(r"steps/(is_first|is_last|is_terminal|discount|reward)$")
-
-
-class RldsCamera(NamedTuple):
-    """An image feature, with the name and role of its camera and the order of its colour channels."""
-
-    feature: Feature
-    name: str
-    role: Role
-    channels: Channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +27,14 @@ class RldsFeatureMap:
         state: Slices that make up the state, in order.
         action: Slices that make up the action, in order.
         reward: Feature of the reward, or None.
+        time: Feature that the spec names as the time of each step, or None.
         extra: Other numeric features of the steps, stored as signals of their own.
-        language: Features that hold instructions, the main one first.
+        language: Features that hold instructions, and texts of the spec; the main one first.
         metadata: Features outside the steps, and texts of the steps, that are stored as metadata.
         success: Feature that the spec names as the outcome, or None.
         left_out: Features that are not stored, with the reason; as warnings.
         unknown: Keys of the extra signals whose meaning is unknown.
+        misfits: What the spec names and the dataset does not have.
         warnings: Other warnings: a spec that does not fit, swapped colours.
     """
 
@@ -51,12 +42,14 @@ class RldsFeatureMap:
     state: tuple[FeatureSlice, ...]
     action: tuple[FeatureSlice, ...]
     reward: Feature | None
+    time: Feature | None
     extra: tuple[Feature, ...]
-    language: tuple[Feature, ...]
+    language: tuple[Feature | TextSpec, ...]
     metadata: tuple[Feature, ...]
     success: Feature | None
     left_out: tuple[str, ...]
     unknown: tuple[str, ...]
+    misfits: tuple[Misfit, ...]
     warnings: tuple[str, ...]
 
     @property
@@ -73,35 +66,42 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
         features: Leaves of the feature tree.
         spec: What is known about the dataset; roles that it does not name follow from the names of features.
     """
+    spec = spec or DatasetSpec(reference="none")
     ordered = sorted(features, key=lambda feature: feature.key)
     warnings: list[str] = []
+    misfits: list[Misfit] = []
     left_out = {feature.key: reason for feature in ordered if (reason := _reason_unusable(feature))}
-    usable = [feature for feature in ordered if feature.key not in left_out]
-    language = _language_features(usable, spec, warnings)
-    signals = [
-        feature
-        for feature in usable
-        if feature.per_step and feature.kind == "number" and feature not in language
-    ]
-    state = slices_of_spec(spec.state if spec else (), signals, "state", warnings)
-    action = slices_of_spec(spec.action if spec else (), signals, "action", warnings)
+    usable = [f for f in ordered if f.key not in left_out and not {f.key, f.name} & set(spec.left_out)]
+    language = _language_features(usable, spec, misfits)
+    signals = [f for f in usable if f.per_step and f.kind == "number" and f not in language]
+    state = slices_of_spec(spec.state, signals, "state", misfits)
+    action = slices_of_spec(spec.action, signals, "action", misfits)
     state = full_feature_slices(_state_features(signals)) if state is None else state
     action = full_feature_slices(_action_features(signals)) if action is None else action
-    reward = next((signal for signal in signals if signal.key == "steps/reward" and signal.size == 1), None)
-    extra = [signal for signal in signals if signal != reward and not _is_covered(signal, [*state, *action])]
+    reward = _single_number(spec.reward or "steps/reward", signals)
+    time = _single_number(spec.timestamps, signals)
+    extra = [f for f in signals if f not in (reward, time) and not _is_covered(f, [*state, *action])]
+    cameras, success = map_cameras(usable, spec, warnings), _success_feature(usable, spec, misfits)
     return RldsFeatureMap(
-        cameras=_map_cameras(usable, spec, warnings),
+        cameras=cameras,
         state=state,
         action=action,
         reward=reward,
+        time=time,
         extra=tuple(extra),
         language=tuple(language),
         metadata=tuple(feature for feature in usable if _is_metadata(feature) and feature not in language),
-        success=_success_feature(usable, spec, warnings),
+        success=success,
         left_out=tuple(f"{key} is not stored ({reason})" for key, reason in left_out.items()),
         unknown=tuple(signal.key for signal in extra if not _RLDS_STANDARD.match(signal.key)),
-        warnings=tuple(warnings),
+        misfits=tuple(misfits),
+        warnings=(*(misfit.warning for misfit in misfits if misfit.warning), *warnings),
     )
+
+
+def _single_number(key: str, signals: Sequence[Feature]) -> Feature | None:
+    """The feature of one number per step with a key, or None."""
+    return next((signal for signal in signals if signal.key == key and signal.size == 1), None)
 
 
 def _is_covered(feature: Feature, slices: Iterable[FeatureSlice]) -> bool:
@@ -154,16 +154,22 @@ def _is_language(feature: Feature) -> bool:
 
 
 def _language_features(
-    features: list[Feature], spec: DatasetSpec | None, warnings: list[str]
-) -> list[Feature]:
-    by_key = {feature.key: feature for feature in features}
-    spec_keys = [part for part in (spec.language if spec else ()) if isinstance(part, str)]
-    warnings += [
-        f"{key}, named as language by the spec, does not exist" for key in spec_keys if key not in by_key
-    ]
-    from_spec = [by_key[key] for key in spec_keys if key in by_key]
+    features: list[Feature], spec: DatasetSpec, misfits: list[Misfit]
+) -> list[Feature | TextSpec]:
+    """What the spec names, in its order, then the features whose names tell that they are instructions."""
+    by_key = {feature.key.removeprefix("episode_metadata/"): feature for feature in features}
+    by_key |= {feature.key: feature for feature in features}
+    named: list[Feature | TextSpec] = []
+    for part in spec.language:
+        if isinstance(part, TextSpec):
+            named.append(part)
+        elif part in by_key:
+            named.append(by_key[part])
+        else:
+            warning = f"{part}, named as language by the spec, does not exist"
+            misfits.append(Misfit("language", part, "it does not exist", warning))
     by_name = sorted(filter(_is_language, features), key=_language_order)
-    return [*from_spec, *(feature for feature in by_name if feature not in from_spec)]
+    return [*named, *(feature for feature in by_name if feature not in named)]
 
 
 def _language_order(feature: Feature) -> tuple[bool, bool, bool, str]:
@@ -175,16 +181,16 @@ def _is_metadata(feature: Feature) -> bool:
     return feature.kind == "text" or (feature.kind == "number" and not feature.per_step)
 
 
-def _success_feature(
-    features: list[Feature], spec: DatasetSpec | None, warnings: list[str]
-) -> Feature | None:
-    if not spec or not spec.success:
+def _success_feature(features: list[Feature], spec: DatasetSpec, misfits: list[Misfit]) -> Feature | None:
+    if not spec.success:
         return None
-    success = next(
-        (feature for feature in features if feature.key == spec.success and feature.kind == "number"), None
-    )
-    if success is None:
-        warnings.append(f"{spec.success}, named as outcome by the spec, does not exist")
+    keys = (spec.success, f"episode_metadata/{spec.success}")
+    success = next((feature for feature in features if feature.key in keys), None)
+    if success is None or success.kind != "number":
+        reason = "it does not exist" if success is None else "it holds no numbers"
+        warning = f"{spec.success}, named as outcome by the spec, does not exist"
+        misfits.append(Misfit("success", spec.success, reason, warning))
+        return None
     return success
 
 
@@ -203,30 +209,3 @@ def _state_features(signals: Sequence[Feature]) -> list[Feature]:
 
 def _action_features(signals: Sequence[Feature]) -> list[Feature]:
     return [feature for feature in signals if re.match(r"steps/actions?(/|$)", feature.key)]
-
-
-def _map_cameras(
-    features: list[Feature], spec: DatasetSpec | None, warnings: list[str]
-) -> tuple[RldsCamera, ...]:
-    images = [feature for feature in features if feature.kind == "image"]
-    names = [feature.name for feature in images]
-    cameras = []
-    for feature in images:
-        is_unique = names.count(feature.name) == 1
-        name = feature.name if is_unique else feature.key.removeprefix("steps/").replace("/", ".")
-        role = (spec.camera(name).role if spec else None) or camera_role(name)
-        cameras.append(RldsCamera(feature, name, role, _channel_order(feature, name, spec, warnings)))
-    return tuple(cameras)
-
-
-def _channel_order(feature: Feature, name: str, spec: DatasetSpec | None, warnings: list[str]) -> Channels:
-    if not spec or name not in spec.bgr:
-        return "rgb"
-    size, declared = spec.bgr[name], feature.shape[:2]
-    if size and None not in declared and declared != size:
-        warnings.append(
-            f"camera {name} is not of the size of the release whose red and blue are swapped, taken as RGB"
-        )
-        return "rgb"
-    warnings.append(f"camera {name} has red and blue swapped at the source, its frames are given as RGB")
-    return "bgr"

@@ -13,6 +13,22 @@ from ingest.signals import numbered_names
 MISFIT = "the spec's {} does not fit"
 
 
+class Misfit(NamedTuple):
+    """What a spec says and a dataset does not have.
+
+    Attributes:
+        field: Field of the spec: "state".
+        key: The feature that it names.
+        reason: Why it does not fit.
+        warning: How it is told where the spec is not the user's own; "" for not at all.
+    """
+
+    field: str
+    key: str
+    reason: str
+    warning: str = ""
+
+
 class FeatureSlice(NamedTuple):
     """Numbers [start, stop) of a feature, and their names."""
 
@@ -31,15 +47,15 @@ def full_feature_slices(features: Iterable[Feature]) -> tuple[FeatureSlice, ...]
 
 
 def slices_of_spec(
-    slices: Sequence[SliceSpec], signals: Sequence[Feature], role: str, warnings: list[str]
+    slices: Sequence[SliceSpec], signals: Sequence[Feature], role: str, misfits: list[Misfit]
 ) -> tuple[FeatureSlice, ...] | None:
-    """The slices of a spec; None when there are none, or when they do not fit the features (with a warning).
+    """The slices of a spec; None when there are none, or when they do not fit the features.
 
     Args:
         slices: From the spec, in order.
         signals: Numeric features of the steps.
-        role: "state" or "action", for the warning.
-        warnings: The warning that the spec does not fit is appended here.
+        role: "state" or "action", for the message.
+        misfits: Why the spec does not fit is appended here.
     """
     if not slices:
         return None
@@ -48,7 +64,7 @@ def slices_of_spec(
     for spec_slice in slices:
         reason = _reason_misfit(spec_slice, by_key.get(spec_slice.key))
         if reason:
-            warnings.append(f"{MISFIT.format(role)} ({reason}), chosen by name instead")
+            misfits.append(_signal_misfit(role, spec_slice.key, reason))
             return None
         feature = by_key[spec_slice.key]
         stop = spec_slice.stop or feature.size or 0
@@ -61,9 +77,13 @@ def slices_of_spec(
     names = [name for feature_slice in result for name in feature_slice.names]
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
-        warnings.append(f"{MISFIT.format(role)} (two numbers are named {duplicate}), chosen by name instead")
+        misfits.append(_signal_misfit(role, duplicate, f"two numbers are named {duplicate}"))
         return None
     return tuple(result)
+
+
+def _signal_misfit(role: str, key: str, reason: str) -> Misfit:
+    return Misfit(role, key, reason, f"{MISFIT.format(role)} ({reason}), chosen by name instead")
 
 
 def _reason_misfit(spec_slice: SliceSpec, feature: Feature | None) -> str:

@@ -27,6 +27,7 @@ from ingest.rlds.episode import FORMAT, RldsDataset, RldsRecordEntry, load_recor
 from ingest.rlds.feature_map import map_features
 from ingest.rlds.features import read_features
 from ingest.rlds.spec_yaml import spec_to_yaml
+from ingest.rlds.user_spec import require_fit
 from ingest.signals import resolve_rate
 
 _INFO_FILE, _FEATURES = "dataset_info.json", "features.json"
@@ -118,7 +119,7 @@ def _open_source(folder: Path, options: IngestOptions) -> Source:
         fragile=_container(info) != _CONTAINERS[0],
         folder=str(folder),
         files=functools.partial(_list_files, folder, tuple(shard.path for shard in shards)),
-        rate_hz=dataset.rate_hz,
+        rate_hz=None if dataset.feature_map.time else dataset.rate_hz,
         cameras=tuple(camera.name for camera in dataset.feature_map.cameras),
     )
 
@@ -143,7 +144,10 @@ def _open_dataset(folder: Path, options: IngestOptions) -> RldsDataset:
     builtin = builtin_spec(name) or builtin_spec(folder.parent.name)
     spec = read_spec(Path(options.spec)) if options.spec else builtin
     rate_hz, rate_source = resolve_rate(options.rate_hz, spec.rate_hz if spec else None)
-    feature_map = map_features(read_features(folder / _FEATURES), spec)
+    features = read_features(folder / _FEATURES)
+    feature_map = map_features(features, spec)
+    if spec and options.spec:
+        require_fit(spec, features, feature_map, str(folder))
     if not any((feature_map.cameras, feature_map.action, feature_map.state)):
         raise SourceError(
             "dataset has no steps", f"{folder / _FEATURES}: no image, state or action under steps"
@@ -171,7 +175,7 @@ def _source_warnings(dataset: RldsDataset) -> Iterator[str]:
     if not spec or not (spec.state or spec.action):
         for key in feature_map.unknown:
             yield f"{key} is stored as a signal of unknown meaning (see --show-spec)"
-    if dataset.rate_source == "assumed":
+    if dataset.rate_source == "assumed" and not feature_map.time:
         yield f"rate is not known, {dataset.rate_hz:g} Hz assumed (give --rate)"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ares.episode import RateSource
-from ingest.dataset_spec import DatasetSpec, SliceSpec
+from ares.episode import RateSource, Role
+from ingest.dataset_spec import CameraSpec, DatasetSpec, SliceSpec
 from ingest.mapping import spec_lines
+from ingest.rlds.cameras import RldsCamera
 from ingest.rlds.feature_map import RldsFeatureMap
 from ingest.rlds.parts import MISFIT, FeatureSlice
 
@@ -32,10 +33,11 @@ def spec_to_yaml(
     completed = base_spec.model_copy(
         update={
             "rate_hz": None if is_assumed else rate_hz,
-            "cameras": {camera.name: camera.role for camera in feature_map.cameras},
+            "cameras": {camera.name: _camera(camera, base_spec) for camera in feature_map.cameras},
             "state": _spec_slices(base_spec.state, feature_map, "state"),
             "action": _spec_slices(base_spec.action, feature_map, "action"),
-            "language": tuple(feature.key for feature in feature_map.language),
+            "reward": feature_map.reward.key if feature_map.reward else "",
+            "language": tuple(getattr(part, "key", part) for part in feature_map.language),
         }
     )
     lines = [f"# {dataset}"]
@@ -49,6 +51,22 @@ def spec_to_yaml(
     lines += [f"# {warning}" for warning in (*feature_map.warnings, *feature_map.left_out)]
     lines += [f"# {key} is stored as a signal of its own" for key in feature_map.unknown]
     return "\n".join(lines) + "\n"
+
+
+def _camera(camera: RldsCamera, spec: DatasetSpec) -> Role | CameraSpec:
+    """The role of a camera; also its feature or its colours where the name or the `bgr` of the spec do not tell."""
+    is_renamed = camera.name not in (
+        camera.feature.name,
+        camera.feature.key.removeprefix("steps/").replace("/", "."),
+    )
+    is_known = camera.channels == "rgb" or camera.name in spec.bgr
+    if is_known and not is_renamed:
+        return camera.role
+    return CameraSpec(
+        key=camera.feature.key if is_renamed else "",
+        role=camera.role,
+        channels=None if is_known else camera.channels,
+    )
 
 
 def _spec_slices(

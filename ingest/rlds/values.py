@@ -67,6 +67,18 @@ def step_numbers(example: ExampleFeatures, feature: Feature, steps: int) -> NDAr
     return np.stack([row.astype(np.float32).ravel() for row in rows if row is not None])
 
 
+def stored_numbers(example: ExampleFeatures, feature: Feature) -> NDArray[Any] | None:
+    """(T,) of a feature of one number per step in the type in which it is stored; None where it is absent."""
+    import numpy as np
+
+    values = raw_values(example, feature)
+    if feature.encoding == "none":
+        return np.array(values) if values else None
+    rows = [_decode_bytes(value, feature) for value in values]
+    present = [row for row in rows if row is not None and row.size == 1]
+    return np.concatenate(present) if present and len(present) == len(rows) else None
+
+
 def is_rounded(example: ExampleFeatures, feature: Feature) -> bool:
     """Whether float32 cannot represent the integers of a feature exactly."""
     import numpy as np

@@ -11,18 +11,22 @@ from ares.errors import SourceError
 from ares.formats import ROSBAG2_METADATA
 from ares.input import read_yaml
 from ares.io import is_url, parse_path
-from ingest.mcap import load_recording
+from ingest.mcap import SpecTopics, load_recording
 
 FORMAT = "rosbag"
 
 
-def load_bag(uri: str, key: str, dataset: str, episode_id: str, user_rate_hz: float | None) -> Record:
+def load_bag(
+    uri: str, key: str, dataset: str, episode_id: str, user_rate_hz: float | None, spec_topics: SpecTopics
+) -> Record:
     """Read a bag: signals as numbers, images by reference, all by the header stamps of the messages.
 
     Raises:
         SourceError: A file is missing or is no bag, or holds neither camera nor signal.
     """
-    record = load_recording(uri, key, dataset, episode_id, user_rate_hz, format=FORMAT)
+    record = load_recording(
+        uri, key, dataset, episode_id, user_rate_hz, format=FORMAT, spec_topics=spec_topics
+    )
     details = _distribution(uri)
     if not details:
         return record

@@ -19,12 +19,15 @@ from ingest.base import (
     Source,
     failing_item,
 )
+from ingest.dataset_spec import read_spec
 from ingest.mcap import (
+    SpecTopics,
     folders_with_files,
     list_recording_files,
     recording_key,
     recording_path,
     recording_uris,
+    topics_of_spec,
 )
 from ingest.rosbag.episode import FORMAT, load_bag
 
@@ -68,7 +71,8 @@ def open_bags(path: str, options: IngestOptions) -> list[Source]:
     uris = list(recording_uris(root, _is_bag, warnings))
     if not uris:
         raise SourceError("folder holds no ROS bag", f"{path}: no {', '.join(SUFFIXES)}")
-    items = (_item(uri, folder, dataset, options) for uri in uris)
+    spec_topics = topics_of_spec(read_spec(Path(options.spec)) if options.spec else None)
+    items = (_item(uri, folder, dataset, options, spec_topics) for uri in uris)
     return [
         Source(
             format=FORMAT,
@@ -84,13 +88,13 @@ def open_bags(path: str, options: IngestOptions) -> list[Source]:
     ]
 
 
-def _item(uri: str, folder: Path, dataset: str, options: IngestOptions) -> Item:
+def _item(uri: str, folder: Path, dataset: str, options: IngestOptions, spec_topics: SpecTopics) -> Item:
     key, location = recording_key(uri, folder), str(recording_path(uri))
     identity = make_episode_id(format=FORMAT, dataset=dataset, version="", split="", key=key)
     if uri.lower().endswith(_PACKED_SUFFIXES):
         error = SourceError("file is compressed as a whole", f"{uri}: unpack it with `zstd -d`")
         return failing_item(identity, location, error)
-    load = functools.partial(load_bag, uri, key, dataset, identity, options.rate_hz)
+    load = functools.partial(load_bag, uri, key, dataset, identity, options.rate_hz, spec_topics)
     return Item(episode_id=identity, location=location, load=load)
 
 

@@ -29,6 +29,12 @@ SCHEMAS = {
     "uint8 is_bigendian\nuint32 step\nuint8[] data" + HEADER,
     "std_msgs/msg/String": "string data",
     "std_msgs/msg/Float64MultiArray": "float64[] data",
+    "std_msgs/msg/Float64": "float64 data",
+    "std_msgs/msg/Bool": "bool data",
+    "geometry_msgs/msg/PointStamped": "std_msgs/Header header\ngeometry_msgs/Point point"
+    + HEADER
+    + 80 * "="
+    + "\nMSG: geometry_msgs/Point\nfloat64 x\nfloat64 y\nfloat64 z\n",
     "trajectory_msgs/msg/JointTrajectoryPoint": "float64[] positions\nfloat64[] velocities\n"
     "float64[] accelerations\nfloat64[] effort",
     "test_msgs/srv/Empty_Event": "int32 a\n---\nint32 b",

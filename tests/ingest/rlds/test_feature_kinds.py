@@ -209,18 +209,72 @@ def test_keys_that_nobody_understands_are_listed_without_a_spec(make_rlds: MakeR
             "{key: steps/observation/state, start: 1, stop: 2, names: [a]}]",
             "two numbers are named a",
         ),
-        ("language: [steps/text]", "steps/text, named as language by the spec, does not exist"),
-        ("success: won", "won, named as outcome by the spec, does not exist"),
+        ("language: [steps/text]", "language names 'steps/text': it does not exist"),
+        ("success: won", "success names 'won': it does not exist"),
+        ("reward: steps/action", "reward names 'steps/action': it is not one number per step"),
+        ("timestamps: steps/when", "timestamps names 'steps/when': it does not exist"),
+        ("episode_ends: steps/is_last", "each record of RLDS is an episode"),
+        ("left_out: [steps/actoin]", "did you mean 'steps/action'?"),
+        ("cameras: {front: {key: imag}}", "cameras names 'imag': no image of the steps has this name"),
+        ("cameras: {imag: front}", "it holds steps/action (T x 7 float32)"),
     ],
 )
-def test_a_spec_that_does_not_fit_is_told_and_not_forced(
+def test_a_spec_of_the_user_that_does_not_fit_is_refused_in_one_line(
     make_rlds: MakeRlds, tmp_path: Path, line: str, fault: str
 ) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(f"reference: me\n{line}\n")
-    source = open_source(make_rlds("a", PLAIN).path, spec=str(spec))
-    assert any(fault in warning for warning in source.warnings)
-    assert next(source.items).load().episode.state_names == tuple(f"state_{n}" for n in range(5))
+    path = make_rlds("a", PLAIN).path
+    with pytest.raises(SourceError) as caught:
+        open_source(path, spec=str(spec))
+    text = str(caught.value)
+    assert fault in text and "it holds steps/action" in text and "\n" not in text, text
+
+
+def test_every_field_of_a_spec_is_read(make_rlds: MakeRlds, tmp_path: Path) -> None:
+    more = {OBS + "when": "int64", OBS + "score": "float32", OBS + "debug": "float32 3", "won": "bool"}
+    stamps = [1_700_000_000_000_000_000 + n for n in (0, 100_000_000, 250_000_000, 300_000_001)]
+    dataset = make_rlds("a", PLAIN | more, changed={OBS + "when": stamps, "won": [True]})
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "reference: me\nrobot: our arm\ntimestamps: steps/observation/when\ntime_unit: ns\n"
+        "state: [{key: steps/action, names: [command]}]\n"
+        "action: [{key: steps/observation/state, names: [q], unit: rad}]\n"
+        "reward: steps/observation/score\nleft_out: [steps/observation/debug]\n"
+        "cameras: {eye: {key: steps/observation/image, role: wrist, channels: bgr}}\n"
+        "language: [{text: lift it}, {path: '{text}-train.tfrecord-*'}]\nsuccess: won\n"
+    )
+    plain, record = load_first_record(dataset.path), load_first_record(dataset.path, spec=str(spec))
+    trajectory, episode = record.trajectory, record.episode
+    assert trajectory.state is not None and trajectory.action is not None
+    assert np.array_equal(trajectory.state.values, dataset.values["steps/action"])
+    assert np.array_equal(trajectory.action.values, dataset.values[OBS + "state"])
+    assert trajectory.reward is not None
+    assert np.array_equal(trajectory.reward, dataset.values[OBS + "score"].ravel())
+    assert set(trajectory.extra) == {"is_last"}
+    assert trajectory.timestamps.tolist() == pytest.approx([0, 0.1, 0.25, 0.300000001], abs=1e-9)
+    assert (episode.rate_source, record.has_stamps) == ("source", True)
+    assert (episode.robot, episode.success, episode.success_source) == ("our arm", True, "won")
+    assert episode.instructions == ("lift it", "a", *plain.episode.instructions)
+    (camera,) = episode.cameras
+    assert (camera.name, camera.role, camera.media.channels) == ("eye", "wrist", "bgr")
+    seconds = [0.0]
+    frames = frames_at(camera.media, seconds), frames_at(plain.episode.cameras[0].media, seconds)
+    assert np.array_equal(frames[0], frames[1][..., ::-1])
+
+
+def test_a_spec_of_the_user_is_shown_again_as_it_is(make_rlds: MakeRlds, tmp_path: Path) -> None:
+    dataset = make_rlds("a", PLAIN)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "reference: me\ncameras: {eye: {key: image, role: wrist, channels: bgr}}\nlanguage: [{text: lift it}]\n"
+    )
+    assert rlds.show_spec is not None
+    shown = tmp_path / "shown.yaml"
+    shown.write_text(rlds.show_spec(str(dataset.path), IngestOptions(spec=str(spec))))
+    assert_same_record(
+        load_first_record(dataset.path, spec=str(shown)), load_first_record(dataset.path, spec=str(spec))
+    )
 
 
 def test_parts_of_a_feature_are_taken_and_the_rest_is_kept(make_rlds: MakeRlds, tmp_path: Path) -> None:
