@@ -212,7 +212,10 @@ class EpisodeSnapshot:
 
         Raises:
             RequestError: An unknown column, or an invalid filter.
+            StoreError: The table cannot be read; also while the stream is read.
         """
+        import pyarrow as pa
+
         condition = self.plan(where)
         self._check_columns(columns)
         with lance_errors("episodes", where):
@@ -224,7 +227,9 @@ class EpisodeSnapshot:
                 late_materialization=False,
                 with_row_address=with_row_address,
             )
-            return scanner.to_reader()
+            stream = scanner.to_reader()
+        # What fails later, while the stream is read, is an error of ARES too.
+        return pa.RecordBatchReader.from_batches(stream.schema, _with_lance_errors(stream, where))
 
     def offsets(self, where: str, order_by: str) -> NDArray[np.int64]:
         """(N,) offsets in a scan without a filter, in an order, of the episodes that match a filter; see `take`.
@@ -270,3 +275,8 @@ class EpisodeSnapshot:
                     f"no column {name!r} in episodes",
                     f"{did_you_mean(name, names)}the columns are {', '.join(sorted(names))}",
                 )
+
+
+def _with_lance_errors(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
+    with lance_errors("episodes", where):
+        yield from batches

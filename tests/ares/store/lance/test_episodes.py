@@ -328,3 +328,13 @@ def _parts(trajectory: object) -> list[object]:
     reward = None if trajectory.reward is None else np.asarray(trajectory.reward).tolist()
     extra = {name: plain(signal) for name, signal in trajectory.extra.items()}
     return [trajectory.timestamps.tolist(), plain(trajectory.state), plain(trajectory.action), reward, extra]
+
+
+def test_a_table_that_cannot_be_read_is_one_line_while_duplicates_are_marked(
+    tmp_path: Path, make_record: Make
+) -> None:
+    open_tables(str(tmp_path)).episodes.add([make_record(1)])
+    for path in tmp_path.glob("episodes.lance/data/*"):
+        path.write_bytes(b"")
+    with pytest.raises(StoreError, match="the table episodes cannot be used"):
+        open_tables(str(tmp_path)).episodes.mark_duplicates()
