@@ -33,6 +33,8 @@ from ingest.signals import resolve_rate
 _INFO_FILE, _FEATURES = "dataset_info.json", "features.json"
 _CONTAINERS = ("tfrecord", "array_record")
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+# Records that a shard lacks are listed one by one up to this number; beyond it the count itself is taken for wrong.
+_MAX_MISSING = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,9 +258,21 @@ def _list_items(dataset: RldsDataset, shard: Shard) -> Iterator[Item]:
         error_of_rest = error
     except OSError as error:
         error_of_rest = SourceError("file cannot be read", f"{shard.path}: {describe_os_error(error)}")
-    for missing in range(number, shard.records):
+    yield from _missing_items(dataset, shard, number, error_of_rest)
+
+
+def _missing_items(dataset: RldsDataset, shard: Shard, number: int, error: SourceError) -> Iterator[Item]:
+    """A failing item for each record from `number` on; one for all of them where the shard lacks too many."""
+    stop = shard.records
+    if stop - number > _MAX_MISSING:
+        stop = number + 1
+        error = SourceError(
+            f"{_INFO_FILE} counts far more records than the shard holds",
+            f"{shard.path}: {shard.records}, found {number}",
+        )
+    for missing in range(number, stop):
         entry = _build_entry(dataset, shard, missing)
-        yield failing_item(entry.episode_id, _location(entry), error_of_rest)
+        yield failing_item(entry.episode_id, _location(entry), error)
 
 
 def _build_entry(dataset: RldsDataset, shard: Shard, number: int) -> RldsRecordEntry:

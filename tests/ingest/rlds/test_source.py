@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -297,6 +298,19 @@ def test_a_missing_shard_fails_each_of_its_records(tmp_path: Path) -> None:
     (folder / "toy-train.tfrecord-00000-of-00001").unlink()
     source = open_source(folder)
     assert [load_outcome(item) for item in source.items] == ["file is missing"] * 2 and source.total == 2
+
+
+def test_a_count_that_no_shard_can_hold_is_told_once(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path, [steps(2), steps(3)])
+    info = json.loads((folder / "dataset_info.json").read_text())
+    info["splits"][0]["shardLengths"] = [str(10**12)]
+    (folder / "dataset_info.json").write_text(json.dumps(info))
+    items = list(itertools.islice(open_source(folder).items, 4))
+    assert [load_outcome(item) for item in items] == [
+        "good",
+        "good",
+        "dataset_info.json counts far more records than the shard holds",
+    ]
 
 
 def test_records_that_nobody_counted_are_read_and_told(tmp_path: Path) -> None:
