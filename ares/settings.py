@@ -65,7 +65,7 @@ class Settings:
             by commas).
         max_megapixels: Millions of pixels of one image or video frame of a dataset (ARES_MAX_MEGAPIXELS).
         reader_gb: Gigabytes of memory that reading a dataset may add to a process (ARES_READER_GB).
-        record_seconds: Seconds in which a reader process must read one record (ARES_RECORD_SECONDS).
+        record_seconds: Seconds in which one record must be read (ARES_RECORD_SECONDS).
         follow_links: Whether symbolic links may lead out of a dataset (ARES_FOLLOW_LINKS, 0 or 1).
     """
 

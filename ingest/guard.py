@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ares.episode import Record
 from ares.errors import AresError, PluginError, SourceError
-from ares.input import limited_memory, reading_dataset
+from ares.input import call_within, input_budgets, limited_memory, reading_dataset
 from ares.io import describe_os_error
 from ares.registry import ingesters, plugin_faults
 from ingest.base import Item, Source
@@ -33,10 +33,10 @@ def load_guarded(load: Callable[[], Record], ingester: str, episode_id: str, fol
         folder: Folder of the dataset, or "" where its ingester does not tell.
 
     Raises:
-        SourceError: It cannot be read.
+        SourceError: It cannot be read, or takes longer than allowed.
         PluginError: The ingester raised something else, or returned no record or that of another episode.
     """
-    record = guarded_call(ingester, load, folder)
+    record = guarded_call(ingester, partial(call_within, input_budgets().record_seconds, load), folder)
     if not isinstance(record, Record):
         raise PluginError(f"{ingesters.label(ingester)} returned no Record", f"got a {type(record).__name__}")
     if record.episode.episode_id != episode_id:

@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     from ares.input.path_template import check_path_template
     from ares.input.pictures import ImageInfo, check_pixels, decode_image, open_video, parse_image_header
     from ares.input.tables import check_parquet_read, connect_sqlite, open_parquet
+    from ares.input.time_limit import call_within
 
 __all__ = [
     "ImageInfo",
     "InputBudgets",
+    "call_within",
     "check_input_file",
     "check_links",
     "check_parquet_read",

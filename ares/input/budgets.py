@@ -15,7 +15,7 @@ class InputBudgets:
     Attributes:
         pixels: Pixels of one image or video frame, by its header (ARES_MAX_MEGAPIXELS).
         memory_bytes: Memory that reading may add to a process (ARES_READER_GB).
-        record_seconds: Seconds in which a reader process reads one record (ARES_RECORD_SECONDS).
+        record_seconds: Seconds in which one record is read, in whatever process (ARES_RECORD_SECONDS).
         follow_links: Whether symbolic links may lead out of a dataset (ARES_FOLLOW_LINKS).
         array_bytes: Decoded bytes of one array, column or chunk that is read at once.
         elements: Numbers in one array or column that is read at once.
