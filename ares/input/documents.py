@@ -32,11 +32,27 @@ def parse_json(text: bytes | str, where: str, **options: Any) -> Any:
         SourceError: The text is too large or nested too deeply.
         ValueError: It is not JSON.
     """
-    _check_size(text, input_budgets().text_bytes, where)
+    budgets = input_budgets()
+    _check_size(text, budgets.text_bytes, where)
     try:
-        return json.loads(text, **options)
+        value = json.loads(text, **options)
     except RecursionError:
         raise SourceError("document is nested too deeply", where) from None
+    opening = ("[", "{") if isinstance(text, str) else (b"[", b"{")
+    # A level needs a bracket: the lines of a table have too few of them to be walked.
+    if sum(map(text.count, opening)) > budgets.depth:  # type: ignore[arg-type]
+        _check_depth(value, budgets.depth, where)
+    return value
+
+
+def _check_depth(value: Any, limit: int, where: str) -> None:
+    """Check the nested lists and objects of a value. Raises SourceError beyond the limit."""
+    level, depth = [value], 0
+    while level := [item for item in level if isinstance(item, list | dict)]:
+        depth += 1
+        if depth > limit:
+            raise SourceError("document is nested too deeply", f"{where}: more than {limit} levels")
+        level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)]
 
 
 def read_yaml(path: str) -> Any:
