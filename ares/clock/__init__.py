@@ -8,7 +8,13 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.clock.measure import MeasuredClock, measure_clock
-    from ares.clock.pairing import camera_seconds, nearest_steps, needs_stamps, shown_rate_hz
+    from ares.clock.pairing import (
+        camera_seconds,
+        nearest_steps,
+        needs_stamps,
+        rounding_seconds,
+        shown_rate_hz,
+    )
     from ares.clock.settle import RATES_DISAGREE, settle_clock
     from ares.clock.stamps import read_stamps
 
@@ -20,6 +26,7 @@ __all__ = [
     "nearest_steps",
     "needs_stamps",
     "read_stamps",
+    "rounding_seconds",
     "settle_clock",
     "shown_rate_hz",
 ]

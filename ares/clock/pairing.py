@@ -11,13 +11,28 @@ if TYPE_CHECKING:
 
     from ares.episode import Camera, Episode
 
-# Containers round times to a thousandth of a second; a smaller shift never selects another frame.
+# Containers and recorders round times to a thousandth of a second.
 _ROUNDING_SECONDS = 1e-3
+# Of fast cameras that is more than a frame: no more than these shares of a period.
+_ROUNDING_SHARE, _MAX_SHARE = 0.1, 0.5
+
+
+def rounding_seconds(rate_hz: float, tick_seconds: float = 0.0) -> float:
+    """How far the time of a frame or step may be from a second that means it: a thousandth, or a tenth of a period.
+
+    Args:
+        rate_hz: Frames or steps per second.
+        tick_seconds: Time base of the container, to which it rounds times; 0 where nothing is rounded.
+    """
+    share = max(_ROUNDING_SHARE / rate_hz, (0.5 + _ROUNDING_SHARE) * tick_seconds)
+    return min(_ROUNDING_SECONDS, share, _MAX_SHARE / rate_hz)
 
 
 def needs_stamps(episode: Episode) -> bool:
     """Whether only the stamps of its steps tell which frame belongs to a second of an episode."""
-    return episode.frame_pairing == "index" and episode.clock_shift_seconds > _ROUNDING_SECONDS
+    return episode.frame_pairing == "index" and episode.clock_shift_seconds > rounding_seconds(
+        episode.rate_hz
+    )
 
 
 def shown_rate_hz(episode: Episode, camera: Camera) -> float:
@@ -48,7 +63,8 @@ def camera_seconds(
     if not needs_stamps(episode):
         return [float(second) for second in seconds]
     stamps = read_stamps()
-    steps = np.searchsorted(stamps, np.asarray(seconds, np.float64) + _ROUNDING_SECONDS, side="right") - 1
+    late = np.asarray(seconds, np.float64) + rounding_seconds(episode.rate_hz)
+    steps = np.searchsorted(stamps, late, side="right") - 1
     # The middle of the time for which a frame is shown, so that rounding cannot select its neighbour.
     middles: list[float] = ((np.clip(steps, 0, len(stamps) - 1) + 0.5) / camera.media.rate_hz).tolist()
     return middles
@@ -67,7 +83,8 @@ def nearest_steps(
     import numpy as np
 
     last = len(stamps) - 1
-    before = np.clip(np.searchsorted(stamps, seconds + _ROUNDING_SECONDS, side="right") - 1, 0, last)
+    rounding = rounding_seconds(1 / float(np.median(np.diff(stamps)))) if last > 0 else 0.0
+    before = np.clip(np.searchsorted(stamps, seconds + rounding, side="right") - 1, 0, last)
     if hold:
         return before.astype(np.int64)
     after = np.minimum(before + 1, last)

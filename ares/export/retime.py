@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
-from ares.clock import camera_seconds, nearest_steps
+from ares.clock import camera_seconds, nearest_steps, rounding_seconds
 from ares.episode import Camera, Episode, Json, Signal, Trajectory
 from ares.errors import RequestError, SourceError
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 # Which step is written for a second: the nearest, or the last one at or before it.
 RetimeMode = Literal["nearest", "hold"]
 RETIME_MODES: tuple[RetimeMode, ...] = get_args(RetimeMode)
-# Recorders round their stamps to a thousandth of a second.
-_SHIFT_SECONDS = 1e-3
 _RATE_TOLERANCE = 1e-6
 # Television rates such as 29.97 Hz are a whole number times 1000 / 1001.
 _TELEVISION_RATES = {whole: whole * 1000 / 1001 for whole in (24, 30, 48, 60, 120)}
@@ -129,11 +127,11 @@ def export_rate_hz(episode: Episode) -> float:
 def _is_even(stamps: NDArray[np.float64], rate_hz: float) -> bool:
     import numpy as np
 
-    return bool((np.abs(stamps - np.arange(len(stamps)) / rate_hz) <= _SHIFT_SECONDS).all())
+    return bool((np.abs(stamps - np.arange(len(stamps)) / rate_hz) <= rounding_seconds(rate_hz)).all())
 
 
 def _count_steps(stamps: NDArray[np.float64], rate_hz: float) -> int:
-    count = int((float(stamps[-1]) + _SHIFT_SECONDS) * rate_hz) + 1 if len(stamps) else 0
+    count = int((float(stamps[-1]) + rounding_seconds(rate_hz)) * rate_hz) + 1 if len(stamps) else 0
     if count > _MAX_STEPS:
         raise SourceError(
             "it would have too many steps at the rate of the export", f"{count} at {rate_hz:g} Hz"
@@ -199,7 +197,7 @@ class ClockChanges:
         """Count an episode that was written."""
         if not retimed.keeps_steps:
             reason = f"steps were selected at {self._clock.fps:g} Hz, {_MODE_TEXTS[self._clock.retime]}"
-        elif retimed.shift_seconds > _SHIFT_SECONDS:
+        elif retimed.shift_seconds > rounding_seconds(retimed.episode.rate_hz):
             reason = "uneven stamps: step i is written at second i / fps (--fps retimes)"
         else:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ares.clock import rounding_seconds
 from ares.episode import TOPIC_KINDS
 from ares.errors import MediaError
 from ares.io import describe_os_error
@@ -32,16 +33,13 @@ if TYPE_CHECKING:
 
     from ares.episode import MediaRef
 
-# A second computed as number / rate must not select the frame before.
-_ROUNDING_SECONDS = 1e-3
-
 
 def frames_at(ref: MediaRef, seconds: Sequence[float]) -> NDArray[np.uint8]:
     """The frame shown at each second of the episode: (N, H, W, 3) uint8 RGB, in the order of `seconds`.
 
-    That is the last frame that starts no later than the second. Starts may be up to a thousandth of a second late,
-    because containers round them. A second before 0 gives the first frame, one past the end the last. Only the
-    requested frames and those they depend on since the nearest keyframe are decoded, each once.
+    That is the last frame that starts no later than the second. Starts may be late by a thousandth of a second or a
+    tenth of a period, because containers round them. A second before 0 gives the first frame, one past the end the
+    last. Only the requested frames and those they depend on since the nearest keyframe are decoded, each once.
 
     Raises MediaError when the file is missing, truncated or cannot be decoded, or holds images of several sizes.
     """
@@ -106,7 +104,7 @@ def _decode_at(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.u
     if ref.kind in TOPIC_KINDS:
         return _to_rgb(ref, read_topic_frames(ref, seconds))
     last_number = ref.num_frames - 1
-    tolerance = min(_ROUNDING_SECONDS, 0.5 / ref.rate_hz)
+    tolerance = rounding_seconds(ref.rate_hz)
     if ref.kind == "images" and (stamped := frame_numbers(ref, seconds, tolerance)) is not None:
         return _to_rgb(ref, _decode_numbers(ref, stamped))
     numbers = [min(max(int((second + tolerance) * ref.rate_hz), 0), last_number) for second in seconds]

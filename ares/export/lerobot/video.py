@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from ares.clock import rounding_seconds
 from ares.episode import Camera, MediaRef
 from ares.errors import MediaError
 from ares.export.lerobot.metadata import VIDEO_FILE_MB, FileNumber
@@ -26,8 +27,6 @@ MAX_FILE_SECONDS = 1000.0
 EXPORT_CODEC: Literal["h264"] = "h264"
 # Frames decoded at once where they have to be selected by time.
 _BATCH_FRAMES = 64
-# Packets are copied where steps are as even as the packets have to be.
-_MAX_SHIFT_SECONDS = 1e-3
 # Image statistics need no more pixels than this on the longer side (LeRobot: 150 to 300).
 _STATS_PIXELS = 150
 
@@ -92,7 +91,8 @@ def _cut_steps(camera: Camera, retimed: RetimedEpisode, rate_hz: float) -> Packe
     count, media = retimed.episode.num_steps, camera.media
     if retimed.source.frame_pairing == "index":
         return cut_packets(media, count, media.rate_hz)
-    if retimed.shift_seconds > _MAX_SHIFT_SECONDS:
+    # Steps have to be as even as the packets that are copied.
+    if retimed.shift_seconds > rounding_seconds(rate_hz):
         raise NotCopyable("steps are not at a constant rate", f"{media.uri}: {retimed.shift_seconds:.3f} s")
     return cut_packets(media, count, rate_hz)
 

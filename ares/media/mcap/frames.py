@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from ares.clock import rounding_seconds
 from ares.errors import MediaError, SourceError
 from ares.formats import recording_files
 from ares.io import describe_os_error, file_state
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from ares.episode import MediaRef
 
-_ROUNDING_SECONDS = 1e-3
 _MIN_STEP_SECONDS = 1e-6
 
 
@@ -33,7 +33,7 @@ def read_topic_frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArr
     Raises MediaError.
     """
     images, first = find_topic_images(ref)
-    tolerance = min(_ROUNDING_SECONDS, 0.5 / ref.rate_hz)
+    tolerance = rounding_seconds(ref.rate_hz)
     last = first + ref.num_frames - 1
     ranks = (bisect_right(images.seconds, ref.start_seconds + second + tolerance) - 1 for second in seconds)
     yield from _decode_ranks(ref, images, [min(max(rank, first), last) for rank in ranks])
@@ -60,7 +60,9 @@ def image_seconds(ref: MediaRef) -> list[float]:
 
 def first_image_at(seconds: Sequence[float], start: float) -> int:
     """Number of the image that is shown at a second of the topic: the last that is no later, or the first."""
-    return max(bisect_right(seconds, start + _ROUNDING_SECONDS) - 1, 0)
+    length = seconds[-1] - seconds[0] if len(seconds) > 1 else 0.0
+    rounding = rounding_seconds((len(seconds) - 1) / length) if length > 0 else 0.0
+    return max(bisect_right(seconds, start + rounding) - 1, 0)
 
 
 def find_topic_images(ref: MediaRef) -> tuple[TopicImages, int]:

@@ -8,7 +8,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ares.errors import MediaError, SourceError
-from ares.media.video import describe_ffmpeg_error, frame_orientation, open_video_stream, span_clock
+from ares.media.video import (
+    describe_ffmpeg_error,
+    frame_orientation,
+    open_video_stream,
+    span_clock,
+    tick_seconds,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +37,8 @@ def read_video_frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArr
 
     A second that shows the same frame as the one before yields the same array. Raises MediaError.
     """
-    clock = span_clock(ref)
     with _open_source(ref) as (container, stream):
+        clock = span_clock(ref, tick_seconds(stream))
         # Callers decode in parallel; several threads per decoder take a third longer (measured), even for one caller.
         stream.codec_context.thread_count = 1
         cursor = _VideoCursor(container, stream)
@@ -49,9 +55,9 @@ def read_video_frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArr
 
 def read_all_video_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     """Yield every frame of the span in order; (H, W, 3) uint8 RGB. Raises MediaError."""
-    clock = span_clock(ref)
-    half_step = 0.5 * clock.scale / ref.rate_hz
     with _open_source(ref) as (container, stream):
+        clock = span_clock(ref, tick_seconds(stream))
+        half_step = 0.5 * clock.scale / ref.rate_hz
         cursor = _VideoCursor(container, stream)
         if cursor.frame_at(clock.start_second + clock.tolerance_seconds) is None:
             raise MediaError("video has no frame there", f"{ref.uri} at {clock.start_second:.3f} s")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from ares.episode import MediaRef
+from ares.clock import rounding_seconds
 
-# Containers round the times of frames to their time base, Matroska to a thousandth of a second.
-_ROUNDING_SECONDS = 1e-3
+if TYPE_CHECKING:
+    from av.video.stream import VideoStream
+
+    from ares.episode import MediaRef
 
 
 class SpanClock(NamedTuple):
@@ -31,14 +32,24 @@ class SpanClock(NamedTuple):
         return min(max(self.start_second + second * self.scale, self.start_second), self.last_second)
 
 
-def span_clock(ref: MediaRef) -> SpanClock:
-    """The clock of the span of a file that a reference names."""
+def tick_seconds(stream: VideoStream) -> float:
+    """The time base of a stream in seconds, to which its frames are rounded; 0 where it is not known."""
+    return float(stream.time_base or 0)
+
+
+def span_clock(ref: MediaRef, tick_seconds: float) -> SpanClock:
+    """The clock of the span of a file that a reference names.
+
+    Args:
+        ref: The reference.
+        tick_seconds: Time base of its video stream, to which the times of frames are rounded.
+    """
     span_seconds = ref.stop_seconds - ref.start_seconds
     episode_seconds = max(ref.num_frames, 1) / ref.rate_hz
     has_file_rate = span_seconds <= 0 or abs(span_seconds - episode_seconds) < 1.0 / ref.rate_hz
     scale = 1.0 if has_file_rate else span_seconds / episode_seconds
     half_step = 0.5 * scale / ref.rate_hz
-    tolerance = min(half_step, _ROUNDING_SECONDS)
+    tolerance = rounding_seconds(ref.rate_hz / scale, tick_seconds)
     last_second = ref.start_seconds + episode_seconds * scale - half_step
     if span_seconds > 0:
         # At a varying rate the frame after the span may begin earlier than half a mean step before its end.

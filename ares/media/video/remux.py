@@ -11,7 +11,7 @@ from ares.episode import MediaRef
 from ares.errors import MediaError
 from ares.input import open_video
 from ares.media.fingerprint import verify_source
-from ares.media.video.clock import span_clock
+from ares.media.video.clock import span_clock, tick_seconds
 from ares.media.video.orientation import UPRIGHT, stream_orientation
 from ares.media.video.probe import find_video_stream
 
@@ -84,7 +84,8 @@ def cut_packets(ref: MediaRef, num_frames: int, rate_hz: float) -> PacketSpan:
     verify_source(ref)
     container = open_video_container(ref.uri)
     try:
-        return _select_packets(container, ref, num_frames, rate_hz / span_clock(ref).scale)
+        clock = span_clock(ref, tick_seconds(_require_stream(container, ref.uri)))
+        return _select_packets(container, ref, num_frames, rate_hz / clock.scale)
     except BaseException:
         container.close()
         raise

@@ -59,7 +59,8 @@ def _span_packets(container: InputContainer, ref: MediaRef) -> list[Packet[Any]]
     import av
 
     stream: Any = find_video_stream(container)
-    time_base, clock, stream_start = float(stream.time_base), span_clock(ref), stream.start_time or 0
+    time_base, stream_start = float(stream.time_base), stream.start_time or 0
+    clock = span_clock(ref, time_base)
     first_tick, last_tick = (
         math.floor(second / time_base) + stream_start
         for second in (clock.start_second + clock.tolerance_seconds, clock.last_second)

@@ -64,6 +64,38 @@ def test_each_frame_is_shown_at_its_own_second(video: Any) -> None:
     assert np.array_equal(frames, np.stack([pictures[number] for number in numbers]))
 
 
+@pytest.mark.parametrize("rate", [30, 240, 600, 2000])
+def test_a_fast_camera_shows_a_frame_until_the_next_one_begins(
+    tmp_path: Path, make_video: Any, video_ref: Any, rate: int
+) -> None:
+    images = np.arange(40, dtype=np.uint8)[:, None, None, None].repeat(8, 1).repeat(8, 2).repeat(3, 3)
+    np.save(tmp_path / "eye.npy", images)
+    ref = MediaRef(
+        kind="npy",
+        uri=str(tmp_path / "eye.npy"),
+        start_seconds=0.0,
+        stop_seconds=40 / rate,
+        num_frames=40,
+        rate_hz=float(rate),
+    )
+    for share in (0.0, 0.5, 0.85):
+        shown = frames_at(ref, [(number + share) / rate for number in range(40)])
+        assert shown[:, 0, 0, 0].tolist() == list(range(40))
+    video = video_ref(make_video(tmp_path / "a.mp4", 40, rate))
+    at_start, later = (frames_at(video, [(n + share) / rate for n in range(40)]) for share in (0.0, 0.85))
+    assert np.array_equal(at_start, np.stack(list(all_frames(video))))
+    assert np.array_equal(at_start, later)
+
+
+@pytest.mark.parametrize("rate", [240, 300, 450])
+def test_a_fast_matroska_whose_times_are_whole_milliseconds_shows_each_frame_at_its_second(
+    tmp_path: Path, make_video: Any, video_ref: Any, rate: int
+) -> None:
+    ref = replace(video_ref(make_video(tmp_path / "a.mkv", 40, rate)), rate_hz=float(rate))
+    shown = frames_at(ref, [number / rate for number in range(40)])
+    assert np.array_equal(shown, np.stack(list(all_frames(ref))))
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(requested=st.lists(st.floats(-1.0, 8.0), min_size=1, max_size=6))
 def test_any_seconds_in_any_order_show_what_a_player_would(video: Any, requested: list[float]) -> None:
