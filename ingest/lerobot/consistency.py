@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ares.errors import SourceError
@@ -11,7 +11,7 @@ from ares.io import parse_path
 from ingest.lerobot.cameras import NUMBERED_FROM_1
 from ingest.lerobot.episode import LeRobotDataset
 from ingest.lerobot.episode_list import ListSurvey
-from ingest.lerobot.evidence import cameras_of_folders, dataset_evidence, file_number, num_frames
+from ingest.lerobot.evidence import cameras_of_folders, dataset_evidence, videos_start_at_1
 from ingest.lerobot.feature_map import LeRobotFeatureMap
 from ingest.lerobot.metadata import LeRobotInfo, read_json_lines, read_tasks_parquet, task_texts
 
@@ -143,13 +143,22 @@ class Contradictions:
         return reasons
 
 
-def find_contradictions(dataset: LeRobotDataset, listed: ListSurvey) -> Contradictions:
-    """Compare what the list says about the videos with itself, and the numbers of files with those of episodes."""
+def find_contradictions(
+    dataset: LeRobotDataset, listed: ListSurvey, unlisted: Sequence[int]
+) -> Contradictions:
+    """Compare what the list says about the videos with itself, and the numbers of files with those of episodes.
+
+    Args:
+        dataset: The dataset.
+        listed: Its list.
+        unlisted: Episodes that the list does not name.
+    """
     info, cameras = dataset.info, dataset.feature_map.video_cameras
     has_own_videos = info.video_path.has("episode")
     overlapping = {} if has_own_videos else {key: some for key, some in listed.contradicted.items() if some}
+    episodes = {*listed.listed.tolist(), *unlisted} if has_own_videos else set()
     misnumbered = frozenset(
-        camera.key for camera in cameras if has_own_videos and _first_number_is_1(dataset, camera.key, listed)
+        camera.key for camera in cameras if videos_start_at_1(dataset.evidence, camera.key, episodes)
     )
     warnings = [
         *(
@@ -164,27 +173,3 @@ def find_contradictions(dataset: LeRobotDataset, listed: ListSurvey) -> Contradi
         ),
     ]
     return Contradictions(overlapping, misnumbered, tuple(warnings))
-
-
-def _first_number_is_1(dataset: LeRobotDataset, key: str, listed: ListSurvey) -> bool:
-    """Whether the videos have the numbers 1 to N and the episodes 0 to N - 1.
-
-    Where some of the videos are missing, their frames decide: each must have those of the episode before its number,
-    and one of them other frames than the episode of its number.
-    """
-    count = len(listed.listed)
-    if not count or listed.listed[0] != 0 or listed.listed[-1] != count - 1:
-        return False
-    videos = list(dataset.info.video_files(key)) or dataset.evidence.camera_videos(key)
-    paths = {file_number(path): path for path in videos}
-    numbers = {number for number in paths if number is not None}
-    if not numbers or min(numbers) != 1 or max(numbers) > count:
-        return False
-    if len(numbers) == count:
-        return True
-    lengths = dataset.evidence.episode_lengths
-    frames = {number: num_frames(paths[number]) for number in numbers}
-    readable = {number: frame_count for number, frame_count in frames.items() if frame_count > 0}
-    return all(lengths.get(number - 1) == frame_count for number, frame_count in readable.items()) and any(
-        lengths.get(number) != frame_count for number, frame_count in readable.items()
-    )

@@ -138,9 +138,16 @@ def video_search(
     )
 
 
-def load_unlisted_episode(dataset: LeRobotDataset, index: int) -> Record:
-    """Read an episode that only the files hold. Raises SourceError like `load_episode`."""
-    record = load_episode(dataset, {"episode_index": index}, {})
+def load_unlisted_episode(
+    dataset: LeRobotDataset, index: int, contradicted: Mapping[str, str], *, has_list: bool
+) -> Record:
+    """Read an episode that only the files hold, with a warning where there is a list.
+
+    Raises SourceError like `load_episode`.
+    """
+    record = load_episode(dataset, {"episode_index": index}, contradicted)
+    if not has_list:
+        return record
     warning = "the metadata does not list the episode: read from its files"
     return replace(record, warnings=(*record.warnings, warning))
 

@@ -85,10 +85,18 @@ class DatasetEvidence:
         """Rows of all data files by their footers; those of a damaged file count as none."""
         return sum(map(count_rows, self.data_files))
 
-    def numbers_of_videos(self) -> set[int]:
-        """The numbers in the names of the videos of all cameras."""
-        paths = [path for key in self._keys for path in self.camera_videos(key)]
-        return {number for path in paths if (number := file_number(path)) is not None}
+    def episodes_of_videos(self, known: Set[int]) -> set[int]:
+        """The episodes that the names of the videos of all cameras tell.
+
+        Args:
+            known: Episodes of the list and of the data files.
+        """
+        episodes: set[int] = set()
+        for key in self._keys:
+            offset = int(videos_start_at_1(self, key, known))
+            numbers = map(file_number, self.camera_videos(key))
+            episodes |= {number - offset for number in numbers if number is not None}
+        return episodes
 
     @cached_property
     def _lengths_by_file(self) -> Mapping[str, Mapping[int, int]]:
@@ -122,6 +130,10 @@ class DatasetEvidence:
         if not named and len(self._keys) == 1:
             named = list(videos)
         return tuple(f"{self._info.root}/{path}" for path in named)
+
+    def placed_videos(self, key: str) -> Sequence[str]:
+        """Absolute paths of a camera's videos where info.json places them, else those that its name is in."""
+        return list(self._info.video_files(key)) or self.camera_videos(key)
 
     def video_by_number(self, key: str, episode: int, steps: int) -> FrameLocation | None:
         """The one video of a camera that has the number of the episode and as many frames as it has steps."""
@@ -201,7 +213,7 @@ def unlisted_episodes(
 
     Names of files tell where each is of one episode, unless the column episode_index has listed episodes only. Else
     the data files are looked into, where they have another number of rows than the list has frames. Names of videos
-    tell where there is no list or no data, unless they count from 1.
+    tell where there is no list or no data; those that count from 1 name the episode before their number.
 
     Args:
         info: The dataset.
@@ -211,10 +223,6 @@ def unlisted_episodes(
     """
     known = set(listed.tolist())
     episodes: set[int] = set()
-    if info.video_path.has("episode") and not (known and evidence.data_files):
-        numbers = evidence.numbers_of_videos()
-        starts_at_1 = bool(known) and numbers == {number + 1 for number in known}
-        episodes |= set() if starts_at_1 else numbers
     paths = list(info.data_files())
     if paths and info.data_path.has("episode"):
         episodes |= {
@@ -225,7 +233,32 @@ def unlisted_episodes(
         }
     elif evidence.num_rows not in (0, frames):
         episodes |= evidence.data_lengths.keys()
+    if info.video_path.has("episode") and not (known and evidence.data_files):
+        episodes |= evidence.episodes_of_videos(known | episodes)
     return sorted(episodes - known)
+
+
+def videos_start_at_1(evidence: DatasetEvidence, key: str, episodes: Set[int]) -> bool:
+    """Whether a camera has videos numbered from 1 while the episodes are 0 to N - 1.
+
+    Where some of the videos are missing, their frames decide: each must have those of the episode before its number,
+    and one of them other frames than the episode of its number.
+    """
+    count = len(episodes)
+    if not count or min(episodes) != 0 or max(episodes) != count - 1:
+        return False
+    paths = {file_number(path): path for path in evidence.placed_videos(key)}
+    numbers = {number for number in paths if number is not None}
+    if not numbers or min(numbers) != 1 or max(numbers) > count:
+        return False
+    if len(numbers) == count:
+        return True
+    lengths = evidence.episode_lengths
+    frames = {number: num_frames(paths[number]) for number in numbers}
+    readable = {number: frame_count for number, frame_count in frames.items() if frame_count > 0}
+    return all(lengths.get(number - 1) == frame_count for number, frame_count in readable.items()) and any(
+        lengths.get(number) != frame_count for number, frame_count in readable.items()
+    )
 
 
 def _holds_only(path: str, episodes: Set[int]) -> bool:

@@ -13,7 +13,7 @@ from ingest.base import SourceFile
 from ingest.lerobot.cameras import claimed_span, find_span
 from ingest.lerobot.episode import claimed_data_path, video_search
 from ingest.lerobot.episode_list import read_episode_list
-from ingest.lerobot.evidence import DATA_SUFFIX, list_media_files
+from ingest.lerobot.evidence import DATA_SUFFIX, list_media_files, num_frames
 from ingest.lerobot.metadata import as_count
 from ingest.lerobot.rows import read_from_shared_file
 from ingest.lerobot.values import frame_range, in_order
@@ -187,7 +187,10 @@ def _damage(path: str) -> SourceFile | None:
 
 
 def _cut_video(path: str, size: int) -> SourceFile | None:
-    """An mp4 whose boxes (ISO/IEC 14496-12, 4.2) do not end with the file or lack the index "moov"."""
+    """An mp4 whose boxes (ISO/IEC 14496-12, 4.2) do not end with the file or lack the index "moov".
+
+    One that only lacks what lies behind its frames is read, so it is not cut.
+    """
     names, position = set(), 0
     with open_input(path) as file:
         while position + 8 <= size:
@@ -202,6 +205,6 @@ def _cut_video(path: str, size: int) -> SourceFile | None:
             if length < 8:
                 break
             position += length
-    if position == size and b"moov" in names:
+    if (position == size and b"moov" in names) or num_frames(path) > 0:
         return None
     return SourceFile(path=path, use="unreadable", detail="the video is cut or no mp4")

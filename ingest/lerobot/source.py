@@ -143,7 +143,7 @@ def _open_dataset(folder: Path, name: str, options: IngestOptions) -> Source:
     listed = survey_episode_list(info, [camera.key for camera in feature_map.video_cameras], fps)
     unlisted = unlisted_episodes(info, dataset.evidence, listed.listed, listed.frames)
     dataset = replace(dataset, total=listed.episodes + len(unlisted))
-    contradictions = find_contradictions(dataset, listed)
+    contradictions = find_contradictions(dataset, listed, unlisted)
     warnings += [*check_list(info, listed, len(unlisted)), *check_dataset(dataset, listed.frames or None)]
     return Source(
         format=FORMAT,
@@ -152,7 +152,7 @@ def _open_dataset(folder: Path, name: str, options: IngestOptions) -> Source:
         total=dataset.total,
         items=chain(
             _items(dataset, read_episode_list(info), contradictions),
-            _unlisted_items(dataset, unlisted, has_list=listed.episodes > 0),
+            _unlisted_items(dataset, unlisted, contradictions, has_list=listed.episodes > 0),
         ),
         warnings=tuple(dict.fromkeys((*info.warnings, *warnings, *contradictions.warnings))),
         folder=str(folder),
@@ -243,14 +243,18 @@ def _items(
         )
 
 
-def _unlisted_items(dataset: LeRobotDataset, episodes: Sequence[int], *, has_list: bool) -> Iterator[Item]:
+def _unlisted_items(
+    dataset: LeRobotDataset, episodes: Sequence[int], contradictions: Contradictions, *, has_list: bool
+) -> Iterator[Item]:
     """Yield one item for each episode that only the files hold; where there is a list, its record warns of that."""
     for index in episodes:
-        load = functools.partial(load_episode, dataset, {"episode_index": index}, {})
+        load = functools.partial(
+            load_unlisted_episode, dataset, index, contradictions.of_episode(index), has_list=has_list
+        )
         yield Item(
             episode_id=dataset.identity(str(index)),
             location=f"{dataset.info.root}: episode {index}",
-            load=functools.partial(load_unlisted_episode, dataset, index) if has_list else load,
+            load=load,
         )
 
 

@@ -76,6 +76,44 @@ def test_two_bends_at_once(good_folders: list[tuple[Path, Reading]]) -> None:
             assert not wrong_of(good, bends, seed), (seed, [bend.name for bend in bends])
 
 
+def changed_copy(good: tuple[Path, Reading], target: Path, names: Sequence[str]) -> Path:
+    """A copy of a good folder with the named bends, in this order."""
+    shutil.copytree(good[0], target)
+    for name in names:
+        (bend,) = [bend for bend in BENDS if bend.name == name]
+        bend.apply(target, random.Random(len(name)))
+    return target
+
+
+@pytest.mark.parametrize("lines", [0, 1, 2])
+def test_videos_numbered_from_1_are_told_by_the_episodes_of_the_data_where_the_list_is_damaged(
+    lines: int, good_folders: list[tuple[Path, Reading]], tmp_path: Path
+) -> None:
+    good = good_folders[0]
+    folder = changed_copy(good, tmp_path / "made", ["videos numbered from 1"])
+    listed = folder / "meta" / "episodes.jsonl"
+    listed.write_text("".join(listed.read_text().splitlines(keepends=True)[:lines]))
+    bent = read_folder(folder, pixels=True)
+    assert list(differences(good[1], bent, folder)) == []
+    assert {key: len(frames) for key, (_, frames) in bent.episodes.items()} == {"0": 2, "1": 2, "2": 2}
+    assert "videos of camera front are numbered from 1" in bent.warnings
+
+
+def test_a_video_that_only_lacks_what_lies_behind_its_frames_is_data(
+    good_folders: list[tuple[Path, Reading]], tmp_path: Path
+) -> None:
+    for number, good in enumerate(good_folders):
+        folder = changed_copy(good, tmp_path / str(number), [])
+        video = sorted(folder.rglob("*.mp4"))[0]
+        video.write_bytes(video.read_bytes()[:-9])
+        bent = read_folder(folder, pixels=True)
+        assert (list(differences(good[1], bent, folder)), bent.failures) == ([], [])
+        video.write_bytes(video.read_bytes()[:-900])
+        bent = read_folder(folder, pixels=True)
+        assert bent.uses[str(video.relative_to(folder))] == "unreadable"
+        assert any("left out" in warning for warning in bent.warnings)
+
+
 def test_a_wrong_reading_is_noticed(good_folders: list[tuple[Path, Reading]]) -> None:
     """The comparison itself: episodes under each other's numbers, a lost file, a lost episode, silence."""
     folder, good = good_folders[0]
