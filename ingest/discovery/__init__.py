@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ingest.discovery.discovery import Discovery, discover, import_ingester
     from ingest.discovery.file_kinds import is_lfs_pointer, kind_of_file, stand_in_for_data
     from ingest.discovery.left_files import left_lines
-    from ingest.discovery.options_file import read_options_file, write_options_file
+    from ingest.discovery.options_file import options_by_path, read_options_file, write_options_file
     from ingest.discovery.options_model import DatasetOptions
     from ingest.discovery.stored import StoredDataset, stored_datasets
 
@@ -27,6 +27,7 @@ __all__ = [
     "kind_of_file",
     "left_lines",
     "make_plan",
+    "options_by_path",
     "read_options_file",
     "stand_in_for_data",
     "stored_datasets",

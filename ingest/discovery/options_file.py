@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ _HEADER = """\
 # Options of `ares ingest` by dataset. Pass this file with --options.
 # format: the format to read it as. dataset: the name to store. rate: steps per second.
 # spec: a YAML file, see --show-spec. cameras: the pattern of video file names. skip: true leaves the dataset out.
+# A rate behind "#" was found or assumed; without "#" it decides over the data.
 """
 
 
@@ -42,17 +44,29 @@ def read_options_file(path: str) -> dict[str, DatasetOptions]:
     }
 
 
-def write_options_file(path: str, plan: IngestPlan) -> None:
-    """Write a file with the options that a plan amounts to, to be edited. Raises RequestError where it exists."""
-    import yaml
+def write_options_file(path: str, plan: IngestPlan, user_options: Mapping[str, DatasetOptions]) -> None:
+    """Write a file with the options that a plan amounts to, to be edited.
 
-    datasets: dict[str, dict[str, Any]] = {}
+    Args:
+        path: The file.
+        plan: The plan.
+        user_options: What the user said of datasets, by their paths.
+
+    Raises:
+        RequestError: The file exists, or cannot be written.
+    """
+    entries: dict[str, tuple[dict[str, Any], str]] = {}
     for dataset in plan.datasets:
-        options: dict[str, Any] = {"format": dataset.format, "dataset": dataset.dataset}
-        if dataset.rate_hz is not None:
-            options["rate"] = dataset.rate_hz
-        datasets[dataset.path] = {key: value for key, value in options.items() if value}
-    text = _HEADER + yaml.safe_dump({"datasets": datasets}, sort_keys=False, allow_unicode=True)
+        named = user_options.get(dataset.path)
+        options = named.model_dump(exclude_defaults=True) if named else {}
+        defaults = {"format": dataset.format, "dataset": dataset.dataset}
+        is_unsaid = dataset.rate_hz is not None and "rate" not in options
+        note = f"    # rate: {dataset.rate_hz:g}\n" if is_unsaid else ""
+        entries[dataset.path] = ({key: value for key, value in defaults.items() if value} | options, note)
+    for skipped, named in user_options.items():
+        if named.skip:
+            entries[skipped] = (named.model_dump(exclude_defaults=True), "")
+    text = _HEADER + "datasets:\n" + "".join(map(_entry_text, entries, entries.values()))
     try:
         with Path(path).open("x") as file:
             file.write(text)
@@ -62,6 +76,37 @@ def write_options_file(path: str, plan: IngestPlan) -> None:
         raise RequestError(
             "the options file cannot be written", f"{path}: {describe_os_error(error)}"
         ) from None
+
+
+def _entry_text(path: str, entry: tuple[dict[str, Any], str]) -> str:
+    import yaml
+
+    options, note = entry
+    block = yaml.safe_dump({path: options}, sort_keys=False, allow_unicode=True, width=10**6)
+    return textwrap.indent(block, "  ") + note
+
+
+def options_by_path(plan: IngestPlan, options_path: str, common: IngestOptions) -> dict[str, DatasetOptions]:
+    """What the user said of the datasets of a plan, by their paths.
+
+    Args:
+        plan: The plan.
+        options_path: The options file, or "".
+        common: The options that stand beside it, for the datasets that it does not name.
+
+    Raises:
+        RequestError: The options file cannot be read.
+    """
+    from ingest.discovery.options_model import DatasetOptions
+
+    common_options = DatasetOptions(
+        dataset=common.dataset,
+        rate=common.rate_hz,
+        spec=_absolute(Path.cwd(), common.spec) if common.spec else "",
+        cameras=common.cameras,
+    )
+    named = read_options_file(options_path) if options_path else {}
+    return {dataset.path: common_options for dataset in plan.datasets} | named
 
 
 def ingest_options(options: DatasetOptions) -> IngestOptions:

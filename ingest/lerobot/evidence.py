@@ -131,7 +131,7 @@ class DatasetEvidence:
             named = list(videos)
         return tuple(f"{self._info.root}/{path}" for path in named)
 
-    def placed_videos(self, key: str) -> Sequence[str]:
+    def videos_by_template(self, key: str) -> Sequence[str]:
         """Absolute paths of a camera's videos where info.json places them, else those that its name is in."""
         return list(self._info.video_files(key)) or self.camera_videos(key)
 
@@ -247,7 +247,7 @@ def videos_start_at_1(evidence: DatasetEvidence, key: str, episodes: Set[int]) -
     count = len(episodes)
     if not count or min(episodes) != 0 or max(episodes) != count - 1:
         return False
-    paths = {file_number(path): path for path in evidence.placed_videos(key)}
+    paths = {file_number(path): path for path in evidence.videos_by_template(key)}
     numbers = {number for number in paths if number is not None}
     if not numbers or min(numbers) != 1 or max(numbers) > count:
         return False

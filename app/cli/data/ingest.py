@@ -108,7 +108,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
-    from ingest.discovery import write_options_file
+    from ingest.base import IngestOptions
+    from ingest.discovery import options_by_path, write_options_file
     from ingest.plan_text import plan_lines
 
     plan = open_workspace(args, create=True).plan_ingest(
@@ -121,7 +122,8 @@ def _dry_run(args: argparse.Namespace) -> int:
         options=args.options,
     )
     if args.write_options:
-        write_options_file(args.write_options, plan)
+        common = IngestOptions(dataset=args.dataset, rate_hz=args.rate, spec=args.spec, cameras=args.cameras)
+        write_options_file(args.write_options, plan, options_by_path(plan, args.options, common))
     answer(args, plan.to_json(), lambda: "\n".join(plan_lines(plan)))
     return ExitStatus.DONE if plan.is_complete else ExitStatus.ITEMS_FAILED
 
