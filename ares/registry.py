@@ -28,6 +28,7 @@ class Registry:
         self.kind = kind
         self._added: dict[str, Plugin] = {}
         self._loaded: dict[str, Plugin] = {}
+        self._packages: dict[str, str] = {}
 
     def add(self, name: str, plugin: Plugin) -> None:
         """Add a plug-in without an entry point (tests, notebooks). Raises RequestError when the name exists."""
@@ -60,8 +61,10 @@ class Registry:
         """Name of the package that declares a plug-in; "" for one that `add` added, and for an unknown name."""
         if name in self._added:
             return ""
-        entries = (entry for entry in self._entries() if entry.name == name)
-        return next((entry.dist.name for entry in entries if entry.dist), "")
+        if name not in self._packages:  # the name of a package is parsed from its metadata at every access
+            entries = (entry for entry in self._entries() if entry.name == name)
+            self._packages[name] = next((entry.dist.name for entry in entries if entry.dist), "")
+        return self._packages[name]
 
     def fault(self, name: str, error: BaseException) -> PluginError:
         """The error for an exception that a plug-in raised; its reason names the plug-in and its package."""

@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
 
 from ares.errors import ModelError, PluginError
-from ares.registry import plugin_faults
+from ares.registry import Registry, plugin_faults
 
 # Modules of a package, each broken in its own way, and what the error says of it.
 BROKEN = {
@@ -92,3 +93,19 @@ def test_errors_of_ares_and_ctrl_c_are_no_faults() -> None:
         plugin_faults("annotator 'x'"),
     ):
         raise SystemExit(3)
+
+
+def test_the_metadata_of_a_package_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every record of an ingestion is read under the label of its ingester."""
+    parsed: list[str] = []
+    metadata = Distribution.metadata.fget  # type: ignore[attr-defined]
+
+    def counted(distribution: Distribution) -> object:
+        parsed.append("")
+        return metadata(distribution)
+
+    monkeypatch.setattr(Distribution, "metadata", property(counted))
+    registry = Registry("ingester")
+    labels = {registry.label("lerobot") for _ in range(100)}
+    assert len(parsed) == 1
+    assert labels == {f"ingester 'lerobot' of {registry.package('lerobot')}"}
