@@ -16,11 +16,12 @@ if TYPE_CHECKING:
         shown_rate_hz,
     )
     from ares.clock.settle import RATES_DISAGREE, settle_clock
-    from ares.clock.stamps import read_stamps
+    from ares.clock.stamps import are_even, read_stamps
 
 __all__ = [
     "RATES_DISAGREE",
     "MeasuredClock",
+    "are_even",
     "camera_seconds",
     "measure_clock",
     "nearest_steps",

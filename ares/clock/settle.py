@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ares.clock.measure import measure_clock
@@ -28,9 +29,28 @@ def settle_clock(record: Record) -> Record:
     import numpy as np
 
     episode, stamps = record.episode, record.trajectory.timestamps
-    if len(stamps) != episode.num_steps or not len(stamps) or not np.isfinite(stamps).all():
+    if len(stamps) != episode.num_steps or not len(stamps):
         return record
-    measured = measure_clock(stamps) if record.has_stamps else None
+    # Most clocks are exactly even, and measuring takes as long as reading an episode.
+    if np.array_equal(stamps, np.arange(len(stamps)) / episode.rate_hz):
+        return _settled(record, _even_clock(len(stamps), episode.rate_hz) if record.has_stamps else None)
+    if not np.isfinite(stamps).all():
+        return record
+    settled = _settled(record, measure_clock(stamps) if record.has_stamps else None)
+    return replace(settled, episode=_with_unevenness(settled.episode, record.trajectory))
+
+
+@lru_cache(maxsize=16_384)
+def _even_clock(num_steps: int, rate_hz: float) -> MeasuredClock | None:
+    """What `measure_clock` finds in even stamps; episodes of one dataset share lengths."""
+    import numpy as np
+
+    return measure_clock(np.arange(num_steps) / rate_hz)
+
+
+def _settled(record: Record, measured: MeasuredClock | None) -> Record:
+    """The record with the rate that its claim and the measured clock give."""
+    episode = record.episode
     fields: dict[str, Any] = {"frame_pairing": _pairing(episode)}
     warnings = record.warnings
     if measured:
@@ -44,10 +64,7 @@ def settle_clock(record: Record) -> Record:
             fields["cameras"] = tuple(_at_other_rate(camera, factor) for camera in episode.cameras)
         if episode.rate_source != "assumed":
             warnings = (*warnings, RATES_DISAGREE)
-    settled = replace(
-        episode, **fields | _evenness(fields.get("rate_hz", episode.rate_hz), record.trajectory)
-    )
-    return replace(record, episode=settled, warnings=warnings)
+    return replace(record, episode=replace(episode, **fields), warnings=warnings)
 
 
 def _disagree(rate_hz: float, measured: MeasuredClock) -> bool:
@@ -70,12 +87,13 @@ def _at_other_rate(camera: Camera, factor: float) -> Camera:
     return replace(camera, media=media)
 
 
-def _evenness(rate_hz: float, trajectory: Trajectory) -> dict[str, float]:
-    """How far the stamps are from even ones, and the duration where they are not even."""
+def _with_unevenness(episode: Episode, trajectory: Trajectory) -> Episode:
+    """The episode with how far its stamps are from even ones, and its duration where they are not even."""
     import numpy as np
 
-    stamps = trajectory.timestamps
+    stamps, rate_hz = trajectory.timestamps, episode.rate_hz
     shift = float(np.abs(stamps - np.arange(len(stamps)) / rate_hz).max())
     if shift <= _EVEN_SECONDS:
-        return {}
-    return {"clock_shift_seconds": shift, "stamped_duration_seconds": float(stamps.max()) + 1 / rate_hz}
+        return episode
+    duration = float(stamps.max()) + 1 / rate_hz
+    return replace(episode, clock_shift_seconds=shift, stamped_duration_seconds=duration)

@@ -15,6 +15,8 @@ _UNIX_SECONDS = (946_684_800.0, 4_102_444_800.0)
 # How far the median period may be from the claimed one before another unit is considered.
 _UNIT_TOLERANCE = 20.0
 _START_SECONDS = 1e-3
+# Even stamps are off by less than this share of a period, so that they rise.
+_MAX_OFF_PERIODS = 0.25
 # Stamps up to this share are mended between their neighbours; with more of them the clock was set back.
 _MAX_MENDED_SHARE = 0.1
 
@@ -61,6 +63,17 @@ def read_stamps(stored: NDArray[np.generic], claimed_rate_hz: float) -> Stamps:
     if len(kept) < len(seconds):
         seconds = _mended(seconds, kept, claimed_rate_hz, warnings)
     return Stamps(seconds - seconds[0] if len(seconds) else seconds, tuple(warnings))
+
+
+def are_even(stored: NDArray[np.generic], rate_hz: float) -> bool:
+    """Whether (T,) stored stamps are step / rate in seconds, but for rounding: `read_stamps` would mend nothing."""
+    import numpy as np
+
+    if not len(stored):
+        return False
+    even = np.arange(len(stored)) / rate_hz
+    off = float(np.abs(stored.astype(np.float64) - even).max())
+    return off <= min(_START_SECONDS / 2, _MAX_OFF_PERIODS / rate_hz)
 
 
 def _longest_rise(seconds: NDArray[np.float64]) -> NDArray[np.int64]:

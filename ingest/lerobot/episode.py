@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ares.clock import read_stamps
+from ares.clock import are_even, read_stamps
 from ares.episode import Camera, Episode, RateSource, Record, Signal, Trajectory, make_episode_id
 from ares.errors import SourceError
 from ares.formats import DATA_FILE_COLUMNS
@@ -333,6 +333,8 @@ def _step_seconds(
     if stored.dtype.kind not in "iuf":
         warnings.append("timestamps are not numbers, fps is used")
         return clock, False
+    if dataset.fps == dataset.rate_hz and are_even(stored[:, 0], dataset.fps):
+        return clock, True
     stamps = read_stamps(stored[:, 0], dataset.fps)
     warnings.extend(stamps.warnings)
     if stamps.seconds is None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ares.clock import camera_seconds, measure_clock, nearest_steps, read_stamps, settle_clock
+from ares.clock import are_even, camera_seconds, measure_clock, nearest_steps, read_stamps, settle_clock
 from ares.clock.settle import RATES_DISAGREE
 from ares.episode import Camera, Episode, MediaRef, Record, Trajectory
 from ares.export.retime import ExportClock, retime_episode
@@ -82,6 +82,31 @@ def test_stamps_win_over_another_claim_and_frames_stay_with_their_steps(seed: in
 def test_a_claim_within_a_percent_stays() -> None:
     stamps = np.arange(500) / 19.9
     assert settle_clock(make_record(stamps, 20.0, "stamp")).episode.rate_source == "source"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_even_clock_is_settled_as_one_that_is_measured(seed: int) -> None:
+    """Even clocks are recognised without measuring each; the outcome is that of measuring."""
+    rng = np.random.default_rng(seed)
+    rate, count = float(rng.choice([3.0, 29.97, 30.0, rng.uniform(1, 90)])), int(rng.integers(1, 300))
+    stamps = np.arange(count) / rate
+    episode = settle_clock(make_record(stamps, rate, "stamp")).episode
+    measured = measure_clock(stamps)
+    assert episode.measured_rate_hz == (measured.rate_hz if measured else None)
+    assert episode.rate_spread == (measured.spread if measured else None)
+    assert (episode.clock_shift_seconds, episode.duration_seconds) == (0.0, count / rate)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_stamps_that_count_as_even_need_no_mending(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rate, noise = float(rng.uniform(3, 4000)), 10.0 ** rng.uniform(-8, -2)
+    stamps = np.arange(200) / rate + rng.uniform(-noise, noise, 200)
+    read = read_stamps(stamps.astype(np.float32), rate)
+    if are_even(stamps.astype(np.float32), rate):
+        assert read.seconds is not None and read.warnings == ()
+        assert np.abs(read.seconds - np.arange(200) / rate).max() <= 1e-3
+    assert are_even(np.arange(200) / rate, rate) and not are_even(np.arange(200) / rate * 1e3, rate)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
