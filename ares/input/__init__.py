@@ -37,10 +37,13 @@ if TYPE_CHECKING:
     from ares.input.memory import limited_memory
     from ares.input.path_template import check_path_template
     from ares.input.pictures import ImageInfo, check_pixels, decode_image, open_video, parse_image_header
+    from ares.input.stand_ins import LFS_ADVICE, MISSING_TARGET, is_lfs_pointer
     from ares.input.tables import check_parquet_read, connect_sqlite, open_parquet
     from ares.input.time_limit import call_within
 
 __all__ = [
+    "LFS_ADVICE",
+    "MISSING_TARGET",
     "ImageInfo",
     "InputBudgets",
     "call_within",
@@ -57,6 +60,7 @@ __all__ = [
     "decompress_zstd",
     "has_own_storage",
     "input_budgets",
+    "is_lfs_pointer",
     "limited_memory",
     "open_hdf5",
     "open_hdf5_object",

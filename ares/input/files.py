@@ -13,6 +13,12 @@ from typing import BinaryIO
 
 from ares.errors import SourceError
 from ares.input.budgets import input_budgets
+from ares.input.stand_ins import (
+    is_lfs_pointer,
+    lfs_pointer_error,
+    missing_target_error,
+    starts_as_lfs_pointer,
+)
 from ares.io import is_url, open_file
 
 _dataset_folder: ContextVar[str] = ContextVar("dataset_folder", default="")
@@ -63,6 +69,8 @@ def read_input(path: str, max_bytes: int = 0) -> bytes:
         data = file.read(limit + 1)
     if len(data) > limit:
         raise SourceError("file is larger than allowed", f"{path}: more than {limit} bytes")
+    if starts_as_lfs_pointer(data):  # at a URL
+        raise lfs_pointer_error(path)
     return data
 
 
@@ -81,10 +89,11 @@ def read_lines(path: str) -> Iterator[bytes]:
 
 
 def check_input_file(path: str) -> None:
-    """Check that a path may be opened; costs two system calls.
+    """Check that a path may be opened; costs two system calls, and a look into files as small as a pointer.
 
     Raises:
-        SourceError: It is a device, pipe or socket, or a link leads out of the dataset.
+        SourceError: It is a device, pipe or socket, a Git LFS pointer, a link without a target, or a link leads out
+            of the dataset.
         FileNotFoundError: There is no such file.
         IsADirectoryError: It is a folder.
     """
@@ -95,13 +104,21 @@ def check_input_file(path: str) -> None:
         return
     if "\0" in path:
         raise FileNotFoundError(2, os.strerror(2), path)
-    mode = os.stat(path).st_mode  # noqa: PTH116 - called for every file
+    try:
+        status = os.stat(path)  # noqa: PTH116 - called for every file
+    except FileNotFoundError:
+        if error := missing_target_error(path):
+            raise error from None
+        raise
+    mode = status.st_mode
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(21, os.strerror(21), path)
     if not stat.S_ISREG(mode):
         raise SourceError("not a regular file", f"{path}: a device, pipe or socket")
     if folder and not is_url(folder):
         check_links(path, folder)
+    if is_lfs_pointer(path, status.st_size):
+        raise lfs_pointer_error(path)
 
 
 def check_links(path: str, folder: str) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ingest.discovery.accounting import make_plan
     from ingest.discovery.datasets import OpenedDataset
     from ingest.discovery.discovery import Discovery, discover, import_ingester
-    from ingest.discovery.file_kinds import is_lfs_pointer, kind_of_file, stand_in_for_data
+    from ingest.discovery.file_kinds import kind_of_file, stand_in_for_data
     from ingest.discovery.left_files import left_lines
     from ingest.discovery.options_file import options_by_path, read_options_file, write_options_file
     from ingest.discovery.options_model import DatasetOptions
@@ -23,7 +23,6 @@ __all__ = [
     "StoredDataset",
     "discover",
     "import_ingester",
-    "is_lfs_pointer",
     "kind_of_file",
     "left_lines",
     "make_plan",

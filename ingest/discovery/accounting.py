@@ -132,4 +132,6 @@ def _size(opened: OpenedDataset, path: str) -> int:
 
 
 def _store_size(folder: str) -> int:
-    return sum((Path(parent) / name).stat().st_size for parent, _, names in os.walk(folder) for name in names)
+    return sum(
+        (Path(parent) / name).lstat().st_size for parent, _, names in os.walk(folder) for name in names
+    )

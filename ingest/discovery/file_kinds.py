@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ares.errors import SourceError
-from ares.input import open_input
-from ares.io import is_url
+from ares.input import LFS_ADVICE, MISSING_TARGET, is_lfs_pointer
 from ingest.base import FileUse
 
-LFS_START = b"version https://git-lfs.github.com/spec/"
-LFS_ADVICE = "a Git LFS pointer, not the data: run `git lfs pull` in its repository"
-MISSING_TARGET = "a link whose target is missing: download it again, or copy the folder with its targets"
-# A pointer has about 130 bytes; the specification of Git LFS allows up to 1,023.
-_LFS_SIZES = range(60, 1_024)
 _PARTIAL_SUFFIXES = (".part", ".partial", ".crdownload", ".incomplete", ".download", ".tmp", ".aria2")
 _SYSTEM_NAMES = frozenset({".ds_store", "thumbs.db", "desktop.ini", "ehthumbs.db"})
 _DOCUMENT_NAMES = (
@@ -124,20 +117,9 @@ def stand_in_for_data(path: str, size: int, *, is_missing: bool = False) -> File
     """What stands in a file's place: a link without its target or a Git LFS pointer; None for a file of its own."""
     if is_missing:
         return FileKind("pointer", MISSING_TARGET)
-    if size in _LFS_SIZES and is_lfs_pointer(path):
+    if is_lfs_pointer(path, size):
         return FileKind("pointer", LFS_ADVICE)
     return None
-
-
-def is_lfs_pointer(path: str) -> bool:
-    """Whether a file is a Git LFS pointer; False for one that cannot be read, and at a URL, where asking takes long."""
-    if is_url(path):
-        return False
-    try:
-        with open_input(path) as file:
-            return file.read(len(LFS_START)) == LFS_START
-    except (OSError, SourceError):
-        return False
 
 
 def why_ignored(name: str, siblings: tuple[str, ...]) -> str:

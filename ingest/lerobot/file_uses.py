@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ingest.lerobot.consistency import Contradictions
     from ingest.lerobot.episode import LeRobotDataset
 
-_LFS_POINTER = b"version https://git-lfs"
 _PARQUET_MAGIC = b"PAR1"
 # Pictures that LeRobot writes while it records, and deletes once they are in a video.
 _PICTURES_FOLDER = "images"
@@ -168,7 +167,7 @@ def _damage(path: str) -> SourceFile | None:
         return None
     try:
         with open_input(path) as file:
-            head = file.read(len(_LFS_POINTER))
+            head = file.read(len(_PARQUET_MAGIC))
             size = file.seek(0, 2)
             file.seek(max(size - 4, 0))
             tail = file.read(4)
@@ -176,12 +175,10 @@ def _damage(path: str) -> SourceFile | None:
         return SourceFile(path=path, use="unreadable", detail=str(error.strerror or error))
     except SourceError as error:
         return SourceFile(path=path, use="unreadable", detail=str(error))
-    if head == _LFS_POINTER:
-        return SourceFile(path=path, use="pointer", detail="a Git LFS pointer: run git lfs pull")
     if not size:
         return SourceFile(path=path, use="unreadable", detail="the file is empty")
     is_parquet = path.endswith(DATA_SUFFIX)
-    if is_parquet and not (head[:4] == tail == _PARQUET_MAGIC):
+    if is_parquet and not (head == tail == _PARQUET_MAGIC):
         return SourceFile(path=path, use="unreadable", detail="the Parquet file is cut or damaged")
     return _cut_video(path, size) if path.lower().endswith((".mp4", ".mov")) else None
 

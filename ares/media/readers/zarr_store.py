@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ares.errors import AresError, SourceError
 from ares.extras import missing_extra, needs_extra
-from ares.input import input_budgets, open_zip, parse_json, read_input, read_zip_entry
+from ares.input import check_input_file, input_budgets, open_zip, parse_json, read_input, read_zip_entry
 from ares.io import is_url
 
 _ARRAY_FILES = (".zarray", "zarr.json")
@@ -115,14 +115,34 @@ def open_zarr(path: str) -> Iterator[ZarrStore]:
     with ExitStack() as stack:
         with translate_zarr_errors(path):
             archive = stack.enter_context(open_zip(path)) if Path(path).is_file() else None
-            files: Any = (
-                zarr.storage.ZipStore(path, mode="r")
-                if archive
-                else zarr.storage.LocalStore(path, read_only=True)
-            )
+            files: Any = zarr.storage.ZipStore(path, mode="r") if archive else _open_folder(path)
             stack.callback(files.close)
             root = zarr.open_group(files, mode="r")
         yield ZarrStore(path, root, archive)
+
+
+def _open_folder(path: str) -> Any:
+    """A store of zarr that checks each file of a folder before it is opened."""
+    from zarr.storage import LocalStore
+
+    class CheckedFolder(LocalStore):
+        async def get(self, key: str, *arguments: Any, **options: Any) -> Any:
+            self._check(key)
+            return await super().get(key, *arguments, **options)
+
+        def get_sync(self, key: str, *arguments: Any, **options: Any) -> Any:
+            self._check(key)
+            return super().get_sync(key, *arguments, **options)
+
+        async def get_partial_values(self, prototype: Any, key_ranges: Any) -> list[Any]:
+            return [await self.get(key, prototype, span) for key, span in key_ranges]
+
+        def _check(self, key: str) -> None:
+            # A missing chunk is one of fill values.
+            with suppress(FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                check_input_file(f"{self.root}/{key}")
+
+    return CheckedFolder(path, read_only=True)
 
 
 def _codec_names(value: Any) -> Iterator[str]:
