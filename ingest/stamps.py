@@ -1,12 +1,14 @@
-"""Step times from an array of stamps that a spec or a name tells; shared by the formats that hold arrays."""
+"""The times of the steps of an episode, by its stamps or its rate; shared by formats that hold arrays and tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ares.clock import measure_clock, read_stamps
 from ares.episode import RateSource
 from ares.errors import SourceError
 from ingest.dataset_spec import TimeUnit
+from ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +33,8 @@ class StepTimes(NamedTuple):
     has_stamps: bool = False
 
 
-def rising_seconds(stamps: NDArray[Any], unit: TimeUnit) -> NDArray[np.float64] | None:
-    """(T,) seconds from the first stamp; None where the stamps are not finite or do not rise.
+def seconds_from_first(stamps: NDArray[Any], unit: TimeUnit) -> NDArray[np.float64]:
+    """(T,) seconds from the first finite stamp.
 
     Args:
         stamps: (T,) or (T, 1) numbers as stored.
@@ -40,18 +42,86 @@ def rising_seconds(stamps: NDArray[Any], unit: TimeUnit) -> NDArray[np.float64] 
     """
     import numpy as np
 
-    # Subtracted as stored: nanoseconds since 1970 have more digits than a float.
-    flat = stamps.reshape(-1)
-    seconds = (flat - flat[0]).astype(np.float64) * SECONDS_BY_UNIT[unit]
-    # Compared as stored too: unsigned stamps that fall would wrap around.
-    is_rising = bool(
-        np.isfinite(seconds).all() and (flat[1:] > flat[:-1]).all() and (np.diff(seconds) > 0).all()
+    # Subtracted as whole numbers: nanoseconds since 1970 have more digits than a float. Unsigned ones would wrap.
+    flat = stamps.reshape(-1).astype(np.float64 if stamps.dtype.kind == "f" else np.int64)
+    first = flat[np.isfinite(flat)][:1]
+    seconds: NDArray[np.float64] = (flat - (first[0] if len(first) else 0)) * SECONDS_BY_UNIT[unit]
+    return seconds
+
+
+def time_steps(
+    stamps: NDArray[np.generic] | None,
+    count: int,
+    warnings: dict[str, None],
+    *,
+    name: str,
+    user_rate_hz: float | None,
+    stated_rate_hz: float | None = None,
+    usual_rate_hz: float | None = None,
+) -> StepTimes:
+    """The times of the steps: by their stamps, of which a few are mended, else evenly spaced.
+
+    A rate that the source states stays beside the stamps, so that `ares.clock.settle_clock` compares them.
+
+    Args:
+        stamps: (T,) seconds on any clock, as stored; None for no stamps.
+        count: Number of steps, T.
+        warnings: Warnings of the episode, to which these are added.
+        name: Name of the stamps, for warnings.
+        user_rate_hz: Rate set by the user, which replaces the stamps, or None.
+        stated_rate_hz: Rate that the source states, or None.
+        usual_rate_hz: Rate at which a format is usually recorded, for episodes without stamps, or None.
+    """
+    import numpy as np
+
+    if user_rate_hz is None and stamps is not None and count > 1:
+        seconds = rising_seconds(stamps, name, warnings)
+        measured = None if seconds is None else measure_clock(seconds)
+        if seconds is not None and measured is not None:
+            rate_hz, source = resolve_rate(None, stated_rate_hz, "source")
+            if stated_rate_hz is None:
+                rate_hz, source = measured.rate_hz, "measured"
+            return StepTimes(seconds, rate_hz, source, has_stamps=True)
+    rate_hz, source = resolve_rate(
+        user_rate_hz, stated_rate_hz or usual_rate_hz, "source" if stated_rate_hz else "spec"
     )
-    return seconds if is_rising else None
+    if source == "assumed":
+        warnings[f"rate is not known, {rate_hz:g} Hz assumed (give --rate)"] = None
+    return StepTimes(np.arange(count) / rate_hz, rate_hz, source)
+
+
+def rising_seconds(
+    stamps: NDArray[np.generic], name: str, warnings: dict[str, None]
+) -> NDArray[np.float64] | None:
+    """Rising seconds from 0, of which a few are mended; None, and a warning, for stamps of which too few rise.
+
+    Args:
+        stamps: (T,) seconds on any clock.
+        name: Name of the stamps, for warnings.
+        warnings: Warnings of the episode, to which these are added.
+    """
+    import numpy as np
+
+    seconds = np.asarray(stamps, np.float64)
+    finite = seconds[np.isfinite(seconds)]
+    periods = np.diff(finite)
+    rising = periods[periods > 0]
+    # By their own median period, so that no other unit is taken for them.
+    read = read_stamps(seconds - finite[0], 1 / float(np.median(rising))) if len(rising) else None
+    if read is None or read.seconds is None:
+        warnings[f"{name} does not rise; steps are evenly spaced"] = None
+        return None
+    warnings.update(dict.fromkeys(f"{name}: {text}" for text in read.warnings))
+    return read.seconds
 
 
 def spec_times(
-    stamps: NDArray[Any], key: str, unit: TimeUnit, user_rate_hz: float | None, where: str
+    stamps: NDArray[Any],
+    key: str,
+    unit: TimeUnit,
+    user_rate_hz: float | None,
+    where: str,
+    warnings: dict[str, None],
 ) -> StepTimes | None:
     """The steps by the array that a spec names as their times; None at a rate of the user, or for a single step.
 
@@ -61,8 +131,9 @@ def spec_times(
         unit: Unit of the stamps.
         user_rate_hz: Rate set by the user, or None.
         where: The episode, for the message.
+        warnings: Warnings of the episode, to which those about mended stamps are added.
 
-    Raises SourceError when the stamps do not rise, or are not one number per step.
+    Raises SourceError when too few of the stamps rise, or are not one number per step.
     """
     if stamps.size != len(stamps):
         raise SourceError(
@@ -70,7 +141,7 @@ def spec_times(
         )
     if user_rate_hz is not None or len(stamps) < 2:
         return None
-    seconds = rising_seconds(stamps, unit)
-    if seconds is None:
+    times = time_steps(seconds_from_first(stamps, unit), len(stamps), warnings, name=key, user_rate_hz=None)
+    if not times.has_stamps:
         raise SourceError("timestamps of the spec do not rise", f"{where}: {key}")
-    return StepTimes(seconds, float((len(seconds) - 1) / seconds[-1]), "source", True)
+    return times

@@ -75,7 +75,7 @@ def load_episode(entry: AgibotEntry) -> Record:
     source = path if path.exists() else videos[0]
     episode = _make_episode(entry, proprio, cameras, str(source), warnings)
     record = Record(episode=episode, trajectory=proprio.trajectory, warnings=tuple(dict.fromkeys(warnings)))
-    return replace(record, has_stamps=path.exists() and proprio.rate_source == "source")
+    return replace(record, has_stamps=proprio.has_stamps)
 
 
 def video_paths(entry: AgibotEntry) -> Iterator[Path]:

@@ -16,7 +16,8 @@ from ares.episode import RateSource, Signal, Trajectory
 from ares.errors import SourceError
 from ares.input import has_own_storage, input_budgets, open_hdf5, require_own_storage, translate_hdf5_errors
 from ares.io import file_state
-from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names, resolve_rate
+from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
+from ingest.stamps import StepTimes, time_steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +52,7 @@ class Proprioception:
         trajectory: Its state, action and other signals.
         rate_hz: Steps per second.
         rate_source: Where the rate comes from.
+        has_stamps: Whether the times of its steps are stamps.
         content_hash: 32 hex digits over everything that was read.
         warnings: Reasons to warn.
     """
@@ -59,6 +61,7 @@ class Proprioception:
     rate_hz: float
     rate_source: RateSource
     content_hash: str
+    has_stamps: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -121,7 +124,7 @@ def read_proprioception(path: str, rate_hz: float | None) -> Proprioception:
     with open_hdf5(path) as file, translate_hdf5_errors(path):
         reader = _ProprioReader(path)
         arrays = dict(_arrays(file, path))
-        rate_hz, rate_source, seconds = _clock(reader, arrays, rate_hz)
+        times = _clock(reader, arrays, rate_hz)
         state = _read_state(reader, arrays)
         action = _align_actions(reader, arrays)
         masks = _command_masks(reader, arrays)
@@ -129,7 +132,7 @@ def read_proprioception(path: str, rate_hz: float | None) -> Proprioception:
         is_whole = all(key in action for key in _ACTION if _holds_numbers(arrays, f"action/{key}"))
     action_keys = _ACTION if is_whole else ()
     trajectory = Trajectory(
-        timestamps=seconds,
+        timestamps=times.seconds,
         state=_join(state, _STATE),
         action=_join(action, action_keys),
         extra={
@@ -140,8 +143,9 @@ def read_proprioception(path: str, rate_hz: float | None) -> Proprioception:
     )
     return Proprioception(
         trajectory=trajectory,
-        rate_hz=rate_hz,
-        rate_source=rate_source,
+        rate_hz=times.rate_hz,
+        rate_source=times.rate_source,
+        has_stamps=times.has_stamps,
         content_hash=reader.hash.hexdigest(),
         warnings=tuple(reader.warnings),
     )
@@ -162,29 +166,24 @@ def _arrays(group: Any, path: str, prefix: str = "") -> Iterator[tuple[str, Any]
             yield key, child
 
 
-def _clock(
-    reader: _ProprioReader, arrays: dict[str, Any], user_rate_hz: float | None
-) -> tuple[float, RateSource, NDArray[np.float64]]:
-    """Rate, where it comes from, and (T,) seconds: by the stamps where they rise, else evenly spaced."""
+def _clock(reader: _ProprioReader, arrays: dict[str, Any], user_rate_hz: float | None) -> StepTimes:
+    """The times of the steps: by the stamps where they rise, else evenly spaced."""
     import numpy as np
 
     reader.steps = _count_steps(reader, arrays)
-    stamps = arrays.get("timestamp")
-    measured: float | None = None
+    stamps, seconds = arrays.get("timestamp"), None
     if stamps is not None and stamps.shape == (reader.steps,) and stamps.dtype.kind in "iuf":
         times = reader.read("timestamp", stamps)
         # Whole numbers are nanoseconds since 1970; only differences fit float64 exactly.
-        seconds = (times - times[0]).astype(np.float64) / (1e9 if times.dtype.kind in "iu" else 1.0)
-        if len(seconds) > 1 and np.isfinite(seconds).all() and (np.diff(seconds) > 0).all():
-            measured = float((len(seconds) - 1) / seconds[-1])
-            if user_rate_hz is None:
-                return measured, "source", seconds
-        elif len(seconds) > 1:
-            reader.warnings["timestamp does not rise; steps are evenly spaced"] = None
-    rate_hz, source = resolve_rate(
-        user_rate_hz, measured or NOMINAL_RATE_HZ, "source" if measured else "spec"
+        seconds = (times - times[0]).astype(np.float64) / 1e9 if times.dtype.kind in "iu" else times
+    return time_steps(
+        seconds,
+        reader.steps,
+        reader.warnings,
+        name="timestamp",
+        user_rate_hz=user_rate_hz,
+        usual_rate_hz=NOMINAL_RATE_HZ,
     )
-    return rate_hz, source, np.arange(reader.steps) / rate_hz
 
 
 def _count_steps(reader: _ProprioReader, arrays: dict[str, Any]) -> int:

@@ -9,8 +9,7 @@ from ares.episode import ArrayUse, SourceArray, Trajectory
 from ingest.arrays.reader import ArrayReader
 from ingest.arrays.roles import SignalKeys
 from ingest.dataset_spec import TimeUnit
-from ingest.signals import resolve_rate
-from ingest.stamps import StepTimes, rising_seconds
+from ingest.stamps import StepTimes, seconds_from_first, time_steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,23 +33,17 @@ def step_times(
         unit: Unit of the times.
         known_hz: Rate that the source states, or None.
     """
-    import numpy as np
-
-    count = reader.stop - reader.start
     stamps = reader.numbers.get(time_key)
-    measured = known_hz
-    if stamps is not None and stamps.shape[1] == 1 and count > 1:
-        times = rising_seconds(stamps, unit)
-        if times is not None:
-            measured = float((count - 1) / (times[-1] - times[0]))
-            if rate_hz is None:
-                return StepTimes(times, measured, "source", has_stamps=True)
-        else:
-            reader.warnings[f"{reader.prefix}{time_key} does not rise; steps are evenly spaced"] = None
-    rate_hz, source = resolve_rate(rate_hz, measured, "source")
-    if source == "assumed":
-        reader.warnings[f"rate is not known, {rate_hz:g} Hz assumed (give --rate)"] = None
-    return StepTimes(np.arange(count) / rate_hz, rate_hz, source)
+    is_single = stamps is not None and stamps.shape[1] == 1
+    seconds = seconds_from_first(stamps, unit) if stamps is not None and is_single else None
+    return time_steps(
+        seconds,
+        reader.stop - reader.start,
+        reader.warnings,
+        name=f"{reader.prefix}{time_key}",
+        user_rate_hz=rate_hz,
+        stated_rate_hz=known_hz,
+    )
 
 
 def make_trajectory(reader: ArrayReader, roles: SignalKeys, seconds: NDArray[np.float64]) -> Trajectory:

@@ -11,9 +11,10 @@ from ares.episode import Episode, Json, Record, make_episode_id
 from ares.errors import SourceError
 from ares.io import list_folder
 from ingest.csv_episodes.cameras import read_cameras
-from ingest.csv_episodes.tables import EpisodeTables, clock, hash_tables, make_trajectory, read_tables
+from ingest.csv_episodes.tables import EpisodeTables, hash_tables, make_trajectory, read_tables
 from ingest.json_files import read_json_object
 from ingest.names import distinct_texts
+from ingest.stamps import StepTimes, time_steps
 from ingest.video import VideoRow, WrongRowError, parse_row
 
 FORMAT = "csv"
@@ -49,10 +50,10 @@ def load_episode(entry: CsvEntry) -> Record:
     folder = Path(entry.folder)
     tables = read_tables(table_paths(folder))
     described = _read_description(folder)
-    rate_hz, rate_source, seconds = clock(tables, entry.rate_hz, described.fps)
+    times = _step_times(entry, tables, described.fps)
     digest = hash_tables(tables)
-    cameras = read_cameras(folder, tables, rate_hz, digest)
-    trajectory = make_trajectory(tables, seconds)
+    cameras = read_cameras(folder, tables, times.rate_hz, digest)
+    trajectory = make_trajectory(tables, times.seconds)
     texts = [described.instruction, *(tables.constant_text(name) for name in _TEXT_COLUMNS)]
     instructions = distinct_texts(texts)
     episode = Episode(
@@ -68,8 +69,8 @@ def load_episode(entry: CsvEntry) -> Record:
         instructions=instructions,
         robot=described.robot,
         num_steps=tables.num_steps,
-        rate_hz=rate_hz,
-        rate_source=rate_source,
+        rate_hz=times.rate_hz,
+        rate_source=times.rate_source,
         cameras=cameras,
         success=described.success,
         success_source=described.success_source,
@@ -77,11 +78,23 @@ def load_episode(entry: CsvEntry) -> Record:
         action_names=trajectory.action.names if trajectory.action else (),
         metadata={**_small_values(described.metadata), **_constant_texts(tables)},
         # Images with stamps in their names have a clock of their own; the others are one for each step.
-        frame_pairing="index" if all(camera.media.rate_hz == rate_hz for camera in cameras) else "stamp",
+        frame_pairing="index"
+        if all(camera.media.rate_hz == times.rate_hz for camera in cameras)
+        else "stamp",
     )
     warnings = (*tables.warnings, *described.warnings)
-    has_stamps = tables.main.stamps is not None and rate_source == "source"
-    return Record(episode=episode, trajectory=trajectory, warnings=warnings, has_stamps=has_stamps)
+    return Record(episode=episode, trajectory=trajectory, warnings=warnings, has_stamps=times.has_stamps)
+
+
+def _step_times(entry: CsvEntry, tables: EpisodeTables, stated_rate_hz: float | None) -> StepTimes:
+    return time_steps(
+        tables.main.stamps,
+        tables.num_steps,
+        tables.warnings,
+        name=tables.main.roles.time,
+        user_rate_hz=entry.rate_hz,
+        stated_rate_hz=stated_rate_hz,
+    )
 
 
 def table_paths(folder: Path) -> list[Path]:

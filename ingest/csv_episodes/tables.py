@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import RateSource, Signal, Trajectory
+from ares.episode import Signal, Trajectory
 from ares.errors import SourceError
 from ares.io import file_state
 from ares.media.readers import CsvTable, read_csv_table
 from ingest.csv_episodes.columns import ColumnRoles, column_roles, time_unit
-from ingest.signals import MAX_SIGNAL_WIDTH, resolve_rate
+from ingest.signals import MAX_SIGNAL_WIDTH
+from ingest.stamps import rising_seconds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,16 +103,19 @@ def _stamps(name: str, values: Any, warnings: dict[str, None]) -> NDArray[np.flo
     """Seconds of a column of time, in the unit that its name or the size of its numbers tells."""
     import numpy as np
 
-    if not np.isfinite(values).all() or (len(values) > 1 and not (np.diff(values) > 0).all()):
-        warnings[f"{name} does not rise; steps are evenly spaced"] = None
-        return None
-    unit, largest = time_unit(name), float(abs(values).max())
+    finite = np.flatnonzero(np.isfinite(values))
+    first = values[finite[0]] if len(finite) else 0
+    unit, largest = time_unit(name), float(abs(values[finite]).max(initial=0))
     if unit is None:
         _, unit, word = next((part for part in _UNITS_BY_SIZE if largest >= part[0]), (0, 1.0, ""))
         if word:
             warnings[f"{name} is taken as {word}, by its size"] = None
     # Whole stamps of nanoseconds do not fit float64: their differences do.
-    return np.asarray(float(values[0]) * unit + (values - values[0]).astype(np.float64) * unit, np.float64)
+    seconds: NDArray[np.float64] = (values - first).astype(np.float64) * unit
+    if len(values) == 1 and len(finite):
+        return seconds + float(first) * unit
+    rising = rising_seconds(seconds, name, warnings)
+    return None if rising is None else rising + (float(first) * unit - rising[finite[0]])
 
 
 def _rows_at_steps(main: SignalTable, other: SignalTable) -> NDArray[np.int64] | None:
@@ -123,22 +127,6 @@ def _rows_at_steps(main: SignalTable, other: SignalTable) -> NDArray[np.int64] |
         return np.maximum(rows, 0)
     same_length = main.table.num_rows == other.table.num_rows
     return np.arange(main.table.num_rows) if same_length else None
-
-
-def clock(
-    tables: EpisodeTables, user_rate_hz: float | None, stated_rate_hz: float | None
-) -> tuple[float, RateSource, NDArray[np.float64]]:
-    """Rate, where it comes from, and (T,) seconds from the start: by the stamps, else evenly spaced."""
-    import numpy as np
-
-    stamps, count = tables.main.stamps, tables.num_steps
-    measured = float((count - 1) / (stamps[-1] - stamps[0])) if stamps is not None and count > 1 else None
-    if measured and user_rate_hz is None and stamps is not None:
-        return measured, "source", stamps - stamps[0]
-    rate_hz, source = resolve_rate(user_rate_hz, measured or stated_rate_hz, "source")
-    if source == "assumed":
-        tables.warnings[f"rate is not known, {rate_hz:g} Hz assumed (give --rate)"] = None
-    return rate_hz, source, np.arange(count) / rate_hz
 
 
 def make_trajectory(tables: EpisodeTables, seconds: NDArray[np.float64]) -> Trajectory:

@@ -204,11 +204,12 @@ def _frame_and_step_rate(
         and 0 < stored_fps < float("inf")
     )
     fps = float(stored_fps) if is_valid and stored_fps else None
+    stated = fps
     if fps is None:
         fps, source = rate_of_files(info, [camera.key for camera in feature_map.video_cameras])
         if fps is not None:
             warnings.append(f"fps in info.json is not known: {fps:g} Hz by the {source}")
-    rate_hz, rate_source = resolve_rate(options.rate_hz, fps, "source")
+    rate_hz, rate_source = resolve_rate(options.rate_hz, fps, "source" if stated else "measured")
     return fps or rate_hz, rate_hz, rate_source
 
 

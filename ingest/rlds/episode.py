@@ -109,14 +109,18 @@ def load_record(entry: RldsRecordEntry) -> Record:
     steps = count_steps(example, [*feature_map.signals, *(camera.feature for camera in feature_map.cameras)])
     if not steps:
         raise SourceError("record has no steps", location)
-    times = _step_times(entry.dataset, example, steps, location)
+    notes: dict[str, None] = {}
+    times = _step_times(entry.dataset, example, steps, location, notes)
     dataset = replace(entry.dataset, rate_hz=times.rate_hz, rate_source=times.rate_source)
-    record = _build_record(replace(entry, dataset=dataset), example, steps, content_hash)
+    entry = replace(entry, dataset=dataset, warnings=(*entry.warnings, *notes))
+    record = _build_record(entry, example, steps, content_hash)
     trajectory = replace(record.trajectory, timestamps=times.seconds)
     return replace(record, trajectory=trajectory, has_stamps=times.has_stamps)
 
 
-def _step_times(dataset: RldsDataset, example: Mapping[str, Any], steps: int, where: str) -> StepTimes:
+def _step_times(
+    dataset: RldsDataset, example: Mapping[str, Any], steps: int, where: str, notes: dict[str, None]
+) -> StepTimes:
     """The steps by the feature that the spec names as their times, else evenly spaced."""
     import numpy as np
 
@@ -130,7 +134,7 @@ def _step_times(dataset: RldsDataset, example: Mapping[str, Any], steps: int, wh
     if stamps is None or len(stamps) != steps:
         raise SourceError("timestamps of the spec are not one number per step", f"{where}: {feature.key}")
     user_rate_hz = None if dataset.rate_source == "assumed" else dataset.rate_hz
-    return spec_times(stamps, feature.key, dataset.spec.time_unit, user_rate_hz, where) or even
+    return spec_times(stamps, feature.key, dataset.spec.time_unit, user_rate_hz, where, notes) or even
 
 
 def _build_record(

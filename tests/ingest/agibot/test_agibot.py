@@ -36,7 +36,7 @@ def test_values_seconds_videos_and_subtasks_are_those_that_were_written(tmp_path
     assert trajectory.state.names[13:16] == ("right_arm_6", "left_gripper", "right_gripper")
     assert trajectory.extra["state.end.position"].values.shape == (STEPS, 6)
     np.testing.assert_allclose(trajectory.timestamps, np.arange(STEPS) * 0.033333333, rtol=1e-12)
-    assert episode.rate_hz == pytest.approx(30.0, rel=1e-6) and episode.rate_source == "source"
+    assert episode.rate_hz == pytest.approx(30.0, rel=1e-6) and episode.rate_source == "measured"
     assert episode.instruction == "Pack fruit" and episode.success is None
     assert episode.metadata["intrinsics"] == {"head": {"fx": 600.5, "fy": 601}}
     assert episode.metadata["subtasks"] == [

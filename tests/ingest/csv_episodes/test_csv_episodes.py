@@ -50,7 +50,7 @@ def test_values_seconds_and_pixels_are_those_that_were_written(tmp_path: Path) -
     np.testing.assert_array_equal(trajectory.action.values[:, 1], np.arange(STEPS))
     assert trajectory.extra["force"].values[0, 0] == 2.0
     np.testing.assert_allclose(trajectory.timestamps, np.arange(STEPS) / 20, atol=1e-6)
-    assert episode.rate_hz == pytest.approx(20.0) and episode.rate_source == "source"
+    assert episode.rate_hz == pytest.approx(20.0) and episode.rate_source == "measured"
     assert episode.instruction == "open the drawer" and episode.metadata == {"operator": "Ada"}
     front, wrist = episode.cameras
     assert (front.name, front.role, wrist.name, wrist.role) == ("front", "front", "wrist", "wrist")

@@ -318,7 +318,8 @@ def test_name_of_a_snapshot_in_the_cache_of_the_hub(tmp_path: Path) -> None:
 def test_rate_of_the_user_and_none_at_all(tmp_path: Path) -> None:
     folder = make(tmp_path / "made", fps=None)
     source = opened(folder)
-    assert next(source.items).load().episode.rate_hz == 10.0
+    episode = next(source.items).load().episode
+    assert (episode.rate_hz, episode.rate_source) == (10.0, "measured")
     assert "fps in info.json is not known: 10 Hz by the timestamps" in source.warnings
     for path in folder.rglob("data/*/*.parquet"):
         pq.write_table(pq.read_table(path).drop_columns("timestamp"), path)

@@ -48,7 +48,7 @@ def test_values_and_pixels_are_those_that_were_written(kind: str, tmp_path: Path
 def test_timestamps_of_the_recorder_are_the_clock(tmp_path: Path) -> None:
     stamps = np.concatenate([np.arange(4) * 0.1 + 100, np.arange(6) * 0.05 + 200])[:, None]
     first, second = read(write_store(tmp_path / "robot.zarr", timestamp=stamps))
-    assert first.episode.rate_hz == pytest.approx(10) and first.episode.rate_source == "source"
+    assert first.episode.rate_hz == pytest.approx(10) and first.episode.rate_source == "measured"
     assert second.episode.rate_hz == pytest.approx(20)
     np.testing.assert_allclose(second.trajectory.timestamps, np.arange(6) * 0.05)
 
