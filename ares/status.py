@@ -120,6 +120,29 @@ class FailureCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClockStatus:
+    """Episodes of a dataset whose stamps have another rate than the source claims.
+
+    Attributes:
+        episodes: Number of these episodes.
+        claimed_hz: Lowest and highest rate that the source claims.
+        measured_hz: Lowest and highest rate of the stamps, which is used.
+    """
+
+    episodes: int
+    claimed_hz: tuple[float, float]
+    measured_hz: tuple[float, float]
+
+    def to_json(self) -> dict[str, Json]:
+        """One value of `clocks`."""
+        return {
+            "episodes": self.episodes,
+            "claimed_hz": list(self.claimed_hz),
+            "measured_hz": list(self.measured_hz),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceStatus:
     """Counts of episodes, annotations, sets, table rows and failures.
 
@@ -135,6 +158,7 @@ class WorkspaceStatus:
         failures: Failures by reason, most frequent first.
         removed: Number of episodes that were removed and can be brought back.
         tags: Episodes by tag.
+        clocks: Datasets whose stamps have another rate than they claim.
     """
 
     workspace: str
@@ -148,6 +172,7 @@ class WorkspaceStatus:
     failures: tuple[FailureCount, ...]
     removed: int = 0
     tags: Mapping[str, int] = field(default_factory=dict)
+    clocks: Mapping[str, ClockStatus] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares status --json`."""
@@ -157,6 +182,7 @@ class WorkspaceStatus:
             "removed": self.removed,
             "tags": dict(self.tags),
             "datasets": dict(self.datasets),
+            "clocks": {name: clock.to_json() for name, clock in self.clocks.items()},
             "annotations": {name: counts.to_json() for name, counts in self.annotations.items()},
             "makers": makers_json(self.makers),
             "ingest_failures": self.ingest_failures,

@@ -12,7 +12,7 @@ from ares.curation import Sets, list_tags, maker_catalog, tags_of
 from ares.episode import Camera, Json
 from ares.jobs import FAILURES
 from ares.search import SPACE_PREFIX
-from ares.status import AnnotationCounts, FailureCount, MakerStatus, TableStatus, WorkspaceStatus
+from ares.status import AnnotationCounts, ClockStatus, FailureCount, MakerStatus, TableStatus, WorkspaceStatus
 
 if TYPE_CHECKING:
     import lance
@@ -145,6 +145,7 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
         removed=stores.tables.removed.count(),
         tags={use.tag: use.episodes for use in list_tags(stores)},
         datasets=_datasets(stores),
+        clocks=_clocks(stores),
         annotations=_annotations(stores, total, failures),
         makers=maker_statuses(stores),
         ingest_failures=failures.get("ingest", 0),
@@ -160,6 +161,31 @@ def _datasets(stores: Stores) -> dict[str, int]:
         pairs: Sequence[dict[str, object]] = batch.column("dataset").value_counts().to_pylist()
         counts.update({str(pair["values"]): int(str(pair["counts"])) for pair in pairs})
     return dict(sorted(counts.items()))
+
+
+def _clocks(stores: Stores) -> dict[str, ClockStatus]:
+    """By dataset, the episodes whose claimed rate gave way to that of their stamps."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = ["dataset", "claimed_rate_hz", "measured_rate_hz"]
+    parts = []
+    for batch in stores.tables.episodes.scan([*columns, "rate_source"]):
+        is_measured = pc.equal(batch.column("rate_source"), "measured")
+        kept = pc.and_(is_measured, pc.is_valid(batch.column("claimed_rate_hz")))
+        parts.append(batch.select(columns).filter(kept))
+    if not any(part.num_rows for part in parts):
+        return {}
+    rates = [(name, kind) for name in columns[1:] for kind in ("min", "max")]
+    groups = pa.Table.from_batches(parts).group_by("dataset").aggregate([("dataset", "count"), *rates])
+    return {
+        row["dataset"]: ClockStatus(
+            episodes=row["dataset_count"],
+            claimed_hz=(row["claimed_rate_hz_min"], row["claimed_rate_hz_max"]),
+            measured_hz=(row["measured_rate_hz_min"], row["measured_rate_hz_max"]),
+        )
+        for row in sorted(groups.to_pylist(), key=lambda row: str(row["dataset"]))
+    }
 
 
 def _annotations(stores: Stores, total: int, failures: Mapping[str, int]) -> dict[str, AnnotationCounts]:

@@ -30,6 +30,10 @@ def _blocks(document: dict[str, Any]) -> Iterator[Block]:
     failures = [tuple(row.values()) for row in document["failures"]]
     tables = (
         OutputTable(list(document["datasets"].items()), ("dataset", "episodes")),
+        OutputTable(
+            [_clock_row(name, clock) for name, clock in document["clocks"].items()],
+            ("stamps of another rate", "episodes", "claimed", "by the stamps, used"),
+        ),
         _counts_table("annotation", document["annotations"], ("done", "missing", "failed")),
         makers_table(document["makers"]),
         OutputTable(list(document["sets"].items()), ("set", "episodes")),
@@ -38,6 +42,15 @@ def _blocks(document: dict[str, Any]) -> Iterator[Block]:
         OutputTable(failures, ("work", "reason", "count", "example")),
     )
     return paragraphs([headline, *(table for table in tables if table.rows)])
+
+
+def _clock_row(name: str, clock: dict[str, Any]) -> tuple[str, int, str, str]:
+    return name, clock["episodes"], _rates(*clock["claimed_hz"]), _rates(*clock["measured_hz"])
+
+
+def _rates(low: float, high: float) -> str:
+    texts = dict.fromkeys((f"{low:.4g}", f"{high:.4g}"))
+    return f"{' to '.join(texts)} Hz"
 
 
 def _counts_table(label: str, counts_by_name: dict[str, Any], keys: tuple[str, ...]) -> OutputTable:
