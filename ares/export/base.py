@@ -101,7 +101,7 @@ class ExportReport:
         seconds: Duration of the export.
         left_out: Data of the source that is not in the export ("camera image_3 of bridge: black").
         datasets: One entry per dataset folder ("path", "episodes", "frames").
-        reencoded: Number of videos by the reason why an mp4 was encoded anew instead of copied.
+        reencoded: Number of videos by the reason why they were encoded instead of copied, which changes their pixels.
         failed: Episodes of the set that are not in the export.
         failures: The failures grouped by reason ("reason", "count", "example").
         changed: What the export changed in the clocks of episodes, by reason; see `ares.export.retime.ClockChange`.

@@ -78,6 +78,7 @@ def make_samples(demo_samples: Path, sample_workspace: Workspace) -> dict[str, M
         "hdf5": hdf5,
         "lerobot": lerobot,
         "mcap": mcap,
+        "npz": lambda folder: _write_npz(folder / "npz"),
         "rlds": lambda folder: demo_samples / "rlds",
         "rosbag": rosbag,
         "video": lambda folder: demo_samples / "video",
@@ -95,3 +96,18 @@ def _write_robomimic(path: Path) -> Path:
             group["obs/robot0_joint_pos"] = random.normal(size=(9, 7)).astype("float32")
             group["obs/agentview_image"] = random.integers(0, 256, (9, 24, 32, 3), np.uint8)
     return path
+
+
+def _write_npz(folder: Path) -> Path:
+    """Two episodes of nine steps with one camera, each a .npz file with a JSON file beside it."""
+    random = np.random.default_rng(6)
+    folder.mkdir()
+    for number in range(2):
+        np.savez(
+            folder / f"episode_{number}.npz",
+            action=random.normal(size=(9, 7)).astype("float32"),
+            state=random.normal(size=(9, 7)).astype("float32"),
+            image=random.integers(0, 256, (9, 24, 32, 3), np.uint8),
+        )
+        (folder / f"episode_{number}.json").write_text('{"instruction": "open the drawer", "fps": 10}')
+    return folder

@@ -27,6 +27,7 @@ MAX_FILE_SECONDS = 1000.0
 EXPORT_CODEC: Literal["h264"] = "h264"
 # Frames decoded at once where they have to be selected by time.
 _BATCH_FRAMES = 64
+_NO_VIDEO = "the source has images, not a video file"
 # Image statistics need no more pixels than this on the longer side (LeRobot: 150 to 300).
 _STATS_PIXELS = 150
 
@@ -39,7 +40,7 @@ class PreparedVideo:
         span: Its packets.
         stats: Image statistics of sampled frames.
         is_encoded: Whether it had to be encoded.
-        encoding_reason: Why an mp4 had to be encoded, or "".
+        encoding_reason: Why it had to be encoded, which changes its pixels, or "".
         scratch_file: The file it was encoded to, or None.
     """
 
@@ -71,7 +72,7 @@ def prepare_video(
     """
     seconds = retimed.camera_seconds(camera)
     if camera.media.kind != "mp4":
-        return _encode_video(camera, retimed, seconds, rate_hz, scratch_file, "")
+        return _encode_video(camera, retimed, seconds, rate_hz, scratch_file, _NO_VIDEO)
     try:
         span = _cut_steps(camera, retimed, rate_hz)
     except NotCopyable as error:
