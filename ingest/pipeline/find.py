@@ -13,7 +13,7 @@ from ingest.base import IngestOptions, Source
 from ingest.discovery import Discovery, OpenedDataset, StoredDataset, discover, make_plan, stored_datasets
 from ingest.guard import GuardedItems, guarded_item
 from ingest.pipeline.naming import DatasetNamer
-from ingest.pipeline.read import summarise_records
+from ingest.pipeline.read import record_limits, summarise_records
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -103,7 +103,11 @@ def _with_first_record(dataset: PlannedDataset, opened: OpenedDataset, source: S
     if source.fragile:
         with closing(LocalEngine()) as engine:
             pool = engine.pool(
-                summarise_records, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0
+                summarise_records,
+                max_workers=1,
+                on_worker_death=SourceError,
+                start_after_seconds=0.0,
+                limits=record_limits(),
             )
             (summary,) = pool.map([load])
     else:

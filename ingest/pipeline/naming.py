@@ -16,7 +16,7 @@ from ingest.base import Item, Source
 from ingest.discovery import OpenedDataset, StoredDataset
 from ingest.guard import GuardedItems, guarded_item
 from ingest.pipeline.identity import read_identity, stored_identities, stored_ids
-from ingest.pipeline.read import RecordIdentity, read_records, start_reader
+from ingest.pipeline.read import RecordIdentity, read_records, record_limits, start_reader
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -145,6 +145,7 @@ def _read(opened: OpenedDataset, items: Sequence[Item]) -> list[RecordIdentity |
                 on_worker_death=SourceError,
                 build=start_reader,
                 start_after_seconds=0.0,
+                limits=record_limits(),
             )
             results = readers.map(loads)
     return [result if isinstance(result, RecordIdentity) else None for result in results]

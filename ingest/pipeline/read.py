@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ares.clock import settle_clock
 from ares.episode import Record
 from ares.errors import AresError, SourceError
+from ares.input import input_budgets
 from ares.io import describe_os_error
-from ares.jobs import WorkerPool, utc_now
+from ares.jobs import WorkerLimits, WorkerPool, utc_now
 from ares.media import stamp_record
 from ares.process_tuning import tune_garbage_collector, without_pandas
 from ares.registry import ingesters, plugin_fault
@@ -73,6 +74,12 @@ AnnotationTexts = tuple[str, ...]
 LoadFunction = Callable[[], Record | RecordIdentity]
 ReadResult = CheckedBatch | RecordIdentity | AresError
 Readers = WorkerPool[LoadFunction, CheckedBatch | RecordIdentity]
+
+
+def record_limits(factor: float = 1.0) -> WorkerLimits:
+    """What one batch of records may cost in a reader process; `factor` times as long as a record is given."""
+    budgets = input_budgets()
+    return WorkerLimits(budgets.record_seconds * factor, budgets.memory_bytes)
 
 
 def start_reader() -> Callable[[Sequence[LoadFunction]], list[ReadResult]]:

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
-from ares.input import input_budgets
 from ares.jobs import (
     Engine,
     IngestPlan,
     IngestReport,
     Report,
-    WorkerLimits,
     available_cores,
     engine_or_local,
     record_job,
@@ -26,7 +24,7 @@ from ingest.base import IngestOptions, Source
 from ingest.pipeline.check_log import CheckLog, check_unchecked_episodes
 from ingest.pipeline.find import IngestSources, find_datasets
 from ingest.pipeline.media_copy import MediaMode
-from ingest.pipeline.read import Readers, read_records, start_reader
+from ingest.pipeline.read import Readers, read_records, record_limits, start_reader
 from ingest.pipeline.source import ingest_source
 from ingest.pipeline.vanished import warn_of_missing_datasets
 from ingest.pipeline.write import RecordWriter
@@ -207,7 +205,6 @@ def _show_actions_anew(stores: Stores, kept: int) -> None:
 def _open_readers(
     engine: Engine, workers: int | None, sources: Sequence[Source], limit: int | None, media: MediaMode
 ) -> Readers:
-    budgets = input_budgets()
     max_workers = workers or min(available_cores(), _MAX_READERS)
     is_fragile = any(source.fragile for source in sources)
     readers: Readers = engine.pool(
@@ -216,9 +213,7 @@ def _open_readers(
         on_worker_death=SourceError,
         build=start_reader,
         start_after_seconds=0.0 if is_fragile else _IN_PROCESS_SECONDS if max_workers > 1 else None,
-        limits=WorkerLimits(
-            budgets.record_seconds * (_COPY_FACTOR if media == "copy" else 1), budgets.memory_bytes
-        ),
+        limits=record_limits(_COPY_FACTOR if media == "copy" else 1.0),
     )
     total = sum(source.total for source in sources)
     if (total if limit is None else min(total, limit)) >= _MIN_ITEMS_TO_START_EARLY:

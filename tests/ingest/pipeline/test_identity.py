@@ -6,6 +6,7 @@ import functools
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,12 +14,13 @@ import pytest
 
 from ares.episode import Episode, Record, Trajectory
 from ares.errors import AresError, SourceError
+from ares.input import input_budgets
 from ares.jobs import LocalEngine
 from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import Ingester, IngestOptions, Item, Source
-from ingest.pipeline import ingest_paths
+from ingest.pipeline import find_datasets, ingest_paths
 from ingest.pipeline.read import read_records
 
 RECORDS = 520
@@ -30,13 +32,15 @@ def ws(tmp_path: Path) -> Workspace:
 
 
 def read_record(folder: str, number: int) -> Record:
-    """Read a record, and note that in the file "read"; with a file "deadly", number 7 kills the reader."""
+    """Read a record, and note that in the file "read"; "deadly" lets number 7 kill the reader, "stuck" all wait."""
     import numpy as np
 
     with Path(folder, "read").open("a") as file:
         file.write(f"{number}\n")
     if number == 7 and Path(folder, "deadly").exists():
         os.kill(os.getpid(), signal.SIGSEGV)
+    if Path(folder, "stuck").exists():
+        time.sleep(600)
     other = "other " if Path(folder, "changed").exists() and number == 9 else ""
     episode = Episode(
         episode_id=f"{number:016x}",
@@ -96,6 +100,23 @@ def test_a_moved_dataset_is_there_already_and_each_record_is_read_once(ws: Works
     report = ingest_paths(ws.stores, [str(new)], format="numbered", quiet=True).counts
     assert (report.planned, report.kept, report.already, report.failed) == (RECORDS, 0, RECORDS, 0)
     assert sorted(map(int, (new / "read").read_text().split())) == list(range(RECORDS))
+
+
+def test_a_plan_does_not_wait_for_a_record_that_never_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_folder(tmp_path, "stuck")
+    (folder / "stuck").touch()
+    monkeypatch.setenv("ARES_RECORD_SECONDS", "1")
+    input_budgets.cache_clear()
+    try:
+        found = find_datasets(None, [str(folder)], IngestOptions(), format="numbered", sample=True)
+    finally:
+        input_budgets.cache_clear()
+    (dataset,) = found.plan.datasets
+    assert dataset.not_understood == (
+        "the first record fails: the record took too long to read: more than 1 s",
+    )
 
 
 def test_at_the_old_place_one_record_is_read_to_see_that_it_is_the_old_one(
