@@ -65,7 +65,8 @@ ASSUMED_RATE_HZ = 10.0
 def make_episode_id(*, format: str, dataset: str, version: str, split: str, key: str) -> str:
     """Return the id of an episode: 16 hex digits, independent of the folder that holds the dataset."""
     text = "\x1f".join((format, dataset, version, split, key))
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    # A file name that is not UTF-8 has an id too: by it the record fails alone.
+    return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

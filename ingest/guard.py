@@ -12,14 +12,20 @@ from ares.errors import AresError, PluginError, SourceError
 from ares.input import call_within, input_budgets, limited_memory, reading_dataset
 from ares.io import describe_os_error
 from ares.registry import ingesters, plugin_faults
-from ingest.base import Item, Source
+from ingest.base import Item, Source, failing_item
 from ingest.outcome_in_path import propose_outcome
 
 T = TypeVar("T")
 
 
 def guarded_item(item: Item, ingester: str, folder: str = "") -> Item:
-    """The item; loading it raises only errors of ARES, and opens no file that a link leads out of `folder`."""
+    """The item; loading it raises only errors of ARES, and opens no file that a link leads out of `folder`.
+
+    An item whose location is not UTF-8 fails when it is loaded: no table can store the path.
+    """
+    location = item.location.encode("utf-8", "backslashreplace").decode()
+    if location != item.location:
+        return failing_item(item.episode_id, location, SourceError("file name is not UTF-8", location))
     return replace(item, load=partial(load_guarded, item.load, ingester, item.episode_id, folder))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -64,7 +65,8 @@ def json_file(path: str) -> str:
     """The JSON file of an episode: of the same name, or the only one in its folder of .npy files; "" for none."""
     if path.lower().endswith(SUFFIX):
         beside = Path(path).with_suffix(".json")
-        return str(beside) if beside.is_file() else ""
+        # Not Path.is_file: it raises where the name is too long for a file.
+        return str(beside) if os.path.isfile(beside) else ""  # noqa: PTH113
     names = [name for name in list_folder(Path(path)).files if name.endswith(".json")]
     return str(Path(path) / names[0]) if len(names) == 1 else ""
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ares.episode import Record
@@ -127,6 +130,16 @@ def test_an_item_that_is_none_ends_the_list_with_an_error(
     enter(faulty_ingester(lambda items: iter([*items[:2], "an item"])))
     counts = ingest(ws, demo_samples).counts
     assert (counts.kept, counts.failed) == (2, 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_a_file_name_that_no_table_can_store_costs_its_record(ws: Workspace, tmp_path: Path) -> None:
+    for number, name in enumerate((b"a", b"b\xff\xfe", b"c" * 251)):
+        arrays = {"state": np.full((3, 2), number), "action": np.full((3, 2), -number)}
+        np.savez(tmp_path / os.fsdecode(name + b".npz"), **arrays)  # type: ignore[arg-type]
+    counts = ingest_paths(ws.stores, [str(tmp_path)], format="npz", quiet=True).counts
+    assert (counts.planned, counts.kept, counts.failed) == (3, 2, 1)
+    assert "b\\udcff\\udcfe.npz" in counts.failures["file name is not UTF-8"].example
 
 
 def test_a_fault_in_recognition_is_a_warning(
