@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.torture.changing import ChangingSource
 from tests.torture.children import import_everything
 from tests.torture.corpus import all_cases
 from tests.torture.corpus.run import Corpus
@@ -28,7 +29,7 @@ from tests.torture.two_jobs import Sources, two_job_trials
 
 # Trials of the short form, which continuous integration runs.
 _SHORT_CASES, _SHORT_FAULTS, _SHORT_KILLS = 3, 3, 1
-_FUZZ_BATCH = 20
+_FUZZ_BATCH, _CHANGES_PER_KIND = 20, 15
 # Damage by which faults were found: seed, kind and number of the trial.
 _SEEDS = Path(__file__).resolve().parents[1] / "fixtures" / "torture_seeds.json"
 
@@ -91,9 +92,24 @@ def try_faults(plan: Plan) -> Iterator[Trial]:
     WRITERS["mcap"](source, 2 if plan.short else 4)
     job = measure(source, plan.folder / "faults" / "workspaces")
     rng = plan.rng("faults")
-    points = every_point(job)
-    yield from fault_trials(job, rng.sample(points, _SHORT_FAULTS) if plan.short else points)
+    points = [
+        (fault, at, reads)
+        for fault, at, reads in every_point(job)
+        if plan.match in f"{fault} at {'read' if reads else 'write'} operation"
+    ]
+    yield from fault_trials(
+        job, rng.sample(points, min(_SHORT_FAULTS, len(points))) if plan.short else points
+    )
     yield from kill_trials(job, rng, _SHORT_KILLS if plan.short else 40)
+
+
+def try_changes(plan: Plan) -> Iterator[Trial]:
+    """Files that shrink or vanish while they are read."""
+    rng = plan.rng("changes")
+    kinds = [kind for kind in WRITERS if plan.match in f"files that change {kind}"]
+    for kind in rng.sample(kinds, 1) if plan.short and kinds else kinds:
+        source = ChangingSource(kind, plan.folder / "changes" / kind)
+        yield from source.trials(rng, 1 if plan.short else _CHANGES_PER_KIND)
 
 
 def try_two_jobs(plan: Plan) -> Iterator[Trial]:
@@ -109,6 +125,7 @@ PARTS: dict[str, Callable[[Plan], Iterator[Trial]]] = {
     "corpus": try_corpus,
     "fuzz": try_damage,
     "faults": try_faults,
+    "changes": try_changes,
     "jobs": try_two_jobs,
 }
 
@@ -125,8 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seed=seed, folder=folder, short=options.short, fuzz_seconds=60 * options.minutes, match=options.match
     )
     for part in options.only or PARTS:
-        if part == "faults" and not can_inject():
-            results.notes.append("faults: this machine does not let a process supervise another (seccomp)")
+        if part in ("faults", "changes") and not can_inject():
+            results.notes.append(f"{part}: this machine does not let a process supervise another (seccomp)")
         elif part != "jobs" or not options.short or options.only:
             results.add(PARTS[part](plan))
     print_table(results, f"make torture, seed {seed}, {time.monotonic() - started:.0f} s")

@@ -96,6 +96,42 @@ def write_video(folder: Path, count: int, name: str = "good") -> None:
     (folder / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def write_npz(folder: Path, count: int, name: str = "good") -> None:
+    """Compressed .npz files with a JSON file beside each."""
+    import json
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        random = np.random.default_rng(number)
+        np.savez_compressed(
+            folder / f"{name}_{number:02}.npz",
+            state=random.normal(size=(6, 3)),
+            action=random.normal(size=(6, 2)),
+            rgb=random.integers(0, 256, (6, 12, 16, 3), np.uint8),
+        )
+        described = {"instruction": f"stack cup {number}", "success": number % 2 == 1, "fps": 25}
+        (folder / f"{name}_{number:02}.json").write_text(json.dumps(described))
+
+
+def write_csv(folder: Path, count: int, name: str = "good") -> None:
+    """Folders with a table, images of two cameras and a JSON file."""
+    from tests.ingest.csv_episodes.conftest import STEPS, write_episode
+
+    for number in range(count):
+        changed = {"force_x": [float(number)] * STEPS}
+        write_episode(folder / f"{name}_{number:02}", changed, instruction=f"stack cup {number}")
+
+
+def write_agibot(folder: Path, count: int, name: str = "good") -> None:
+    """A folder of AgiBot World with one task."""
+    from tests.ingest.agibot.conftest import write_episode, write_task
+
+    root, episodes = folder / f"{name}_agibot", [1_000 + number for number in range(count)]
+    for episode in episodes:
+        write_episode(root, 327, episode)
+    write_task(root, 327, episodes)
+
+
 def _write_zarr(path: Path, count: int) -> None:
     import zarr
     from zarr.storage import ZipStore
@@ -128,6 +164,9 @@ WRITERS: dict[str, Writer] = {
     "zarr": write_zarr,
     "zarr.zip": write_zarr_zip,
     "video": write_video,
+    "npz": write_npz,
+    "csv": write_csv,
+    "agibot": write_agibot,
 }
 INGESTERS = {"bag": "rosbag", "db3": "rosbag", "zarr.zip": "zarr"}
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Fault = Literal["", "EIO", "ENOSPC", "kill", "torn"]
+Fault = Literal["", "EIO", "ENOSPC", "kill", "torn", "shrink", "vanish"]
 
 # Numbers of the calls on x86-64 and on ARM64 (asm/unistd.h); 0 where a machine has no such call.
 _CALLS = {
@@ -67,7 +67,8 @@ class Injector:
         folders: Only operations on files below these count.
         at: Number of the operation that fails, from 1; 0 for none.
         fault: What happens there. "ENOSPC" fails every later operation that needs space too, as a full disk does;
-            "torn" writes half of the bytes and kills the process.
+            "torn" writes half of the bytes and kills the process. "shrink" and "vanish" cut or remove the file, and
+            let the operation pass.
         reads: Whether read operations count instead of those that change something.
 
     Attributes:
@@ -148,6 +149,8 @@ class Injector:
             self.hit = f"{name} {path}"
         if is_hit and self.fault == "torn" and name in ("write", "pwrite64"):
             _write_half(pid, name, arguments)
+        if is_hit and self.fault in ("shrink", "vanish"):
+            _change_file(Path(path), self.fault)
         if is_hit and self.fault in ("kill", "torn"):
             os.kill(pid, signal.SIGKILL)
         if self.fault == "ENOSPC":
@@ -195,6 +198,15 @@ def _text_at(pid: int, address: int) -> str:
             return data.partition(b"\0")[0].decode(errors="replace")
     except (OSError, ValueError, OverflowError):
         return ""
+
+
+def _change_file(path: Path, fault: Fault) -> None:
+    """Cut a file in the middle, or remove it."""
+    with suppress(OSError):  # it is gone already
+        if fault == "vanish":
+            path.unlink()
+        else:
+            os.truncate(path, path.stat().st_size // 2)
 
 
 def _write_half(pid: int, name: str, arguments: tuple[int, ...]) -> None:

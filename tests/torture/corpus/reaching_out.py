@@ -16,7 +16,7 @@ import numpy as np
 from tests.torture.corpus.case import Case, Outcome, Site, edit_json
 
 
-class _Touch:
+class Touch:
     """Makes a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
@@ -229,7 +229,7 @@ def _pickled_zarr(site: Site) -> None:
     edit_json(array / ".zarray", dtype="|O", filters=[{"id": "pickle", "protocol": 5}], compressor=None)
     edit_json(array / ".zarray", fill_value=None)
     for chunk in array.glob("[0-9]*"):
-        chunk.write_bytes(pickle.dumps(_Touch(site.marker)))
+        chunk.write_bytes(pickle.dumps(Touch(site.marker)))
 
 
 def _linked_chunk(site: Site) -> None:

@@ -14,9 +14,10 @@ from tests.torture.datasets import WRITERS
 # The name of a file of each kind, by which a reader takes it for its own.
 _NAMES = {
     "mcap": "x.mcap", "bag": "x.bag", "db3": "x.db3", "hdf5": "x.hdf5", "zarr": "x.zarr", "zarr.zip": "x.zarr.zip",
-    "video": "x.mp4", "lerobot": "meta/info.json", "rlds": "features.json",
+    "video": "x.mp4", "lerobot": "meta/info.json", "rlds": "features.json", "npz": "x.npz",
+    "csv": "run/data.csv", "agibot": "proprio_stats/327/9/proprio_stats.h5",
 }  # fmt: skip
-_KINDS_WITH_FREE_NAMES = ("mcap", "bag", "hdf5", "video")
+_KINDS_WITH_FREE_NAMES = ("mcap", "bag", "hdf5", "video", "npz", "csv")
 
 
 def cases() -> Iterator[Case]:
@@ -46,8 +47,14 @@ def cases() -> Iterator[Case]:
     }  # fmt: skip
     for kind in _KINDS_WITH_FREE_NAMES:
         for name, text in names.items():
+            is_text = name != "surrogates"
             yield Case(
-                group="names", name=name, kind=kind, plant=partial(_rename, text, kind), outcome="kept"
+                group="names",
+                name=name,
+                kind=kind,
+                plant=partial(_rename, text, kind),
+                outcome="kept" if is_text else "failed",
+                reason="" if is_text else "file name is not UTF-8",
             )
 
 
@@ -84,7 +91,8 @@ def _forbid(kind: str, what: str, site: Site) -> None:
 
 def _rename(name: str, kind: str, site: Site) -> None:
     WRITERS[kind](site.hostile, 1)
-    (path,) = [path for path in site.hostile.iterdir() if path.suffix != ".jsonl"]
-    (site.hostile / "metadata.jsonl").unlink(missing_ok=True)
+    (path,) = [path for path in site.hostile.iterdir() if path.suffix not in (".json", ".jsonl")]
+    for described in site.hostile.glob("*.json*"):
+        described.unlink()
     full = name or "n" * (255 - len(path.suffix))
     path.rename(site.hostile / f"{full}{path.suffix}")
