@@ -79,6 +79,8 @@ def read_document(path: str) -> dict[str, Json]:
         document: Any = read_json(path)
     except OSError as error:
         raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
+    except ValueError as error:
+        raise SourceError("JSON file of an episode is not JSON", f"{path}: {error}") from None
     if not isinstance(document, dict):
         raise SourceError("JSON file of an episode holds no object", f"{path}: {type(document).__name__}")
     return document

@@ -197,6 +197,14 @@ def test_one_file_of_several_episodes_is_cut_at_its_ends(tmp_path: Path) -> None
     assert first.episode.content_hash != second.episode.content_hash
 
 
+@pytest.mark.parametrize("text", [b'{"fps": 25', b'{"instruction": "\xf3"}', b""])
+def test_a_json_file_that_is_no_json_is_named(tmp_path: Path, text: bytes) -> None:
+    np.savez(tmp_path / "a.npz", state=np.zeros((3, 2)), action=np.zeros((3, 2)))
+    (tmp_path / "a.json").write_bytes(text)
+    with pytest.raises(SourceError, match=r"JSON file of an episode is not JSON: .*a\.json"):
+        load(tmp_path)
+
+
 def test_pickles_are_never_read(tmp_path: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple[Any, ...]:
