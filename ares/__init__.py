@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ares.errors import AresError
     from ares.export import ExportReport
     from ares.jobs import AnnotateEstimate, AnnotateReport, IngestReport
+    from ares.quality import CheckReport
     from ares.search import Hit, Query
     from ares.status import WorkspaceStatus
     from ares.workspace import Dashboard, Episodes, SearchResults, StoredEpisode, StoredSet, Workspace
@@ -25,6 +26,7 @@ __all__ = [
     "AnnotateReport",
     "Annotation",
     "AresError",
+    "CheckReport",
     "CurationSet",
     "Dashboard",
     "Episode",
@@ -41,6 +43,7 @@ __all__ = [
     "WorkspaceStatus",
     "__version__",
     "app",
+    "check",
     "open",
 ]
 
@@ -49,6 +52,7 @@ _MODULES = {
     "AnnotateReport": "ares.jobs",
     "Annotation": "ares.annotation",
     "AresError": "ares.errors",
+    "CheckReport": "ares.quality",
     "CurationSet": "ares.curation",
     "Dashboard": "ares.workspace",
     "Episode": "ares.episode",
@@ -132,6 +136,41 @@ def app(
         export_dirs=export_dirs,
         query_seconds=query_seconds,
         trusted_proxies=trusted_proxies,
+    )
+
+
+@_checks_arguments
+def check(
+    *sources: str | os.PathLike[str],
+    format: str = "auto",
+    rate_hz: float | None = None,
+    spec: str | os.PathLike[str] = "",
+    limit: int | None = None,
+) -> CheckReport:
+    """Check the signals of datasets where they lie; no workspace is needed, and no video is decoded.
+
+        >>> report = ares.check("data/bridge_dataset")
+        >>> report.is_clean, [count.code for dataset in report.datasets for count in dataset.counts]
+
+    Args:
+        sources: Folders, files or URLs of datasets.
+        format: Name of a format, or "auto".
+        rate_hz: Recording rate, where the source does not store it.
+        spec: YAML file with what the dataset does not say of itself, as for `Workspace.ingest`.
+        limit: Number of episodes to check at most; all by default.
+
+    Raises:
+        RequestError: A path does not exist or holds no dataset, or options do not fit.
+        SourceError: The one dataset that there is cannot be opened.
+    """
+    from ares.workspace import check_operation
+
+    return check_operation()(
+        [os.fspath(source) for source in sources],
+        format=format,
+        rate_hz=rate_hz,
+        spec=os.fspath(spec),
+        limit=limit,
     )
 
 

@@ -30,6 +30,11 @@ COMMANDS = {
             "ares ingest ~/videos --cameras '{episode}_{camera}.mp4' --rate 10",
         ),
     ),
+    "check": CommandEntry(
+        "app.cli.data.check",
+        "check the signals of datasets where they lie",
+        ("ares check ~/data/bridge_dataset", "ares check ~/data --limit 1000 --json"),
+    ),
     "annotate": CommandEntry(
         "app.cli.annotations.annotate",
         "run annotators over the episodes that lack them",

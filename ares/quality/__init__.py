@@ -8,8 +8,40 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.quality.catalogue import CODES, CheckCode, check_code
+    from ares.quality.command_checks import EpisodeLag
+    from ares.quality.episode_check import EpisodeCheck, check_signals
+    from ares.quality.finding import QualityFinding
+    from ares.quality.report import CheckReport, CodeCount, CodeCounter, DatasetCheck, ListedFinding
     from ares.quality.signals import EpisodeSignals, episode_signals, paired_dimensions
+    from ares.quality.statistics import (
+        KEPT_EPISODES,
+        DatasetStatistics,
+        EpisodeSummary,
+        TypicalEpisode,
+        summarise_signals,
+    )
 
-__all__ = ["CODES", "CheckCode", "EpisodeSignals", "check_code", "episode_signals", "paired_dimensions"]
+__all__ = [
+    "CODES",
+    "KEPT_EPISODES",
+    "CheckCode",
+    "CheckReport",
+    "CodeCount",
+    "CodeCounter",
+    "DatasetCheck",
+    "DatasetStatistics",
+    "EpisodeCheck",
+    "EpisodeLag",
+    "EpisodeSignals",
+    "EpisodeSummary",
+    "ListedFinding",
+    "QualityFinding",
+    "TypicalEpisode",
+    "check_code",
+    "check_signals",
+    "episode_signals",
+    "paired_dimensions",
+    "summarise_signals",
+]
 
 __getattr__ = lazy_exports(__name__)

@@ -23,7 +23,8 @@ class CheckCode:
         strength: Size of the planted fault by which the check is scored: committed before the check was written.
         strength_unit: Unit of the strength.
         remedy: What the user can do.
-        severity: "fault" where the check passed its bar on planted faults, see benchmarks/RESULTS.md.
+        severity: "fault" where the check passed its bar on planted faults, see benchmarks/RESULTS.md; idle ends are
+            "information" although theirs passed, since a recording may well begin at rest.
     """
 
     code: str
@@ -44,6 +45,7 @@ NOT_FINITE = CheckCode(
     strength=1,
     strength_unit="steps",
     remedy="remove the steps, or fill them in the recorder",
+    severity="fault",
 )
 DEAD_CHANNEL = CheckCode(
     code="A002",
@@ -53,6 +55,7 @@ DEAD_CHANNEL = CheckCode(
     strength=0.2,
     strength_unit="rad of motion that is lost",
     remedy="check the encoder and its name in the recorder; leave the episode out",
+    severity="fault",
 )
 STUCK = CheckCode(
     code="A003",
@@ -62,6 +65,7 @@ STUCK = CheckCode(
     strength=0.05,
     strength_unit="of the steps, 0.05 rad of motion lost",
     remedy="check the bus and the encoder at that second; cut the span out",
+    severity="fault",
 )
 SPIKE = CheckCode(
     code="A004",
@@ -71,6 +75,7 @@ SPIKE = CheckCode(
     strength=0.2,
     strength_unit="rad at one step",
     remedy="filter the value, or remove the step",
+    severity="fault",
 )
 QUANTISED = CheckCode(
     code="A005",
@@ -80,6 +85,7 @@ QUANTISED = CheckCode(
     strength=0.02,
     strength_unit="rad between neighbouring values",
     remedy="record with more digits",
+    severity="fault",
 )
 SATURATED = CheckCode(
     code="A006",
@@ -98,6 +104,7 @@ WRAP_AROUND = CheckCode(
     strength=1,
     strength_unit="jumps by 2 pi",
     remedy="unwrap the angle before training",
+    severity="fault",
 )
 DRIFT = CheckCode(
     code="A008",
@@ -116,6 +123,7 @@ CHATTER = CheckCode(
     strength=0.03,
     strength_unit="rad for 0.5 s",
     remedy="check the controller and the bus; filter the signal",
+    severity="fault",
 )
 IDLE_START = CheckCode(
     code="A010",
@@ -143,6 +151,7 @@ ACTION_LAG = CheckCode(
     strength=0.2,
     strength_unit="s",
     remedy="shift the actions by the lag; check how the recorder pairs actions and states",
+    severity="fault",
 )
 SIGN_FLIP = CheckCode(
     code="A013",
@@ -152,6 +161,7 @@ SIGN_FLIP = CheckCode(
     strength=1,
     strength_unit="sign",
     remedy="turn the sign of the dimension in the action or in the state",
+    severity="fault",
 )
 GAIN = CheckCode(
     code="A014",
@@ -161,6 +171,7 @@ GAIN = CheckCode(
     strength=2,
     strength_unit="times",
     remedy="check the scale of the action; convert the episodes to one scale",
+    severity="fault",
 )
 UNIT_CLASH = CheckCode(
     code="A015",
@@ -170,6 +181,7 @@ UNIT_CLASH = CheckCode(
     strength=57.2958,
     strength_unit="times: degrees among radians",
     remedy="convert the episodes to one unit",
+    severity="fault",
 )
 DROPPED_STEPS = CheckCode(
     code="A016",
@@ -179,6 +191,7 @@ DROPPED_STEPS = CheckCode(
     strength=0.3,
     strength_unit="s missing during motion, stamps numbered through",
     remedy="split the episode there; check the load of the recorder",
+    severity="fault",
 )
 REPEATED_STEPS = CheckCode(
     code="A017",
@@ -188,6 +201,7 @@ REPEATED_STEPS = CheckCode(
     strength=0.2,
     strength_unit="s during motion",
     remedy="remove the repeated steps; check the rate of the source",
+    severity="fault",
 )
 CLOCK_RATE = CheckCode(
     code="A018",
@@ -197,6 +211,7 @@ CLOCK_RATE = CheckCode(
     strength=0.1,
     strength_unit="of the rate",
     remedy="give the true rate with --rate, or correct the metadata",
+    severity="fault",
 )
 
 CODES = {

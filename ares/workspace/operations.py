@@ -10,6 +10,7 @@ from ares.registry import operations
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.jobs import AnnotateEstimate, AnnotateReport, IngestPlan, IngestReport
+    from ares.quality import CheckReport
     from ares.store import Stores
 
 MediaMode = Literal["reference", "copy"]
@@ -59,6 +60,15 @@ class PlanIngestOperation(Protocol):
         """Say what an ingestion would read."""
 
 
+class CheckOperation(Protocol):
+    """The entry point `check` of the group "ares.operations"; see `ares.check`."""
+
+    def __call__(
+        self, sources: Sequence[str], *, format: str, rate_hz: float | None, spec: str, limit: int | None
+    ) -> CheckReport:
+        """Check the signals of datasets where they lie."""
+
+
 class AnnotateOperation(Protocol):
     """The entry point `annotate` of the group "ares.operations"; see `Workspace.annotate`."""
 
@@ -104,6 +114,11 @@ def ingest_operation() -> IngestOperation:
 def plan_ingest_operation() -> PlanIngestOperation:
     """The plan of an ingestion. Raises RequestError when its package is not installed."""
     return cast("PlanIngestOperation", operations.get("plan_ingest"))
+
+
+def check_operation() -> CheckOperation:
+    """The check of datasets. Raises RequestError when its package is not installed."""
+    return cast("CheckOperation", operations.get("check"))
 
 
 def annotate_operation() -> AnnotateOperation:

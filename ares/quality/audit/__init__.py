@@ -9,7 +9,19 @@ from ares.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from ares.quality.audit.planted_faults import ANGLES, FaultSite, plant_fault
     from ares.quality.audit.random_robots import RandomRobot, random_dataset, random_robot
+    from ares.quality.audit.scoring import AuditScore, audit_generated, fault_site, wilson_interval
 
-__all__ = ["ANGLES", "FaultSite", "RandomRobot", "plant_fault", "random_dataset", "random_robot"]
+__all__ = [
+    "ANGLES",
+    "AuditScore",
+    "FaultSite",
+    "RandomRobot",
+    "audit_generated",
+    "fault_site",
+    "plant_fault",
+    "random_dataset",
+    "random_robot",
+    "wilson_interval",
+]
 
 __getattr__ = lazy_exports(__name__)

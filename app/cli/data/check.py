@@ -1,0 +1,100 @@
+"""`ares check`: check the signals of datasets where they lie, without a workspace."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from app.cli.common import add_workspace_arguments, episode_count, rate_hz
+from app.cli.faults import ExitStatus
+from app.cli.output import Block, OutputTable, answer, paragraphs
+
+if TYPE_CHECKING:
+    from ares.quality import CheckReport, CodeCount, DatasetCheck
+
+_HEADER = ("code", "name", "severity", "episodes", "dimensions", "worst episode", "second", "size", "remedy")
+# Dimensions that are named in one row; the JSON has all.
+_NAMED_DIMENSIONS = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    from ares.registry import ingesters
+
+    parser.add_argument("source", nargs="+", metavar="SOURCE", help="folder or file of a dataset")
+    parser.add_argument(
+        "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
+    )
+    parser.add_argument(
+        "--rate", type=rate_hz, metavar="HZ", help="recording rate, where the source does not store it"
+    )
+    parser.add_argument(
+        "--spec",
+        default="",
+        metavar="FILE",
+        help="what the dataset does not say of itself, as for `ares ingest`",
+    )
+    parser.add_argument("--limit", type=episode_count, metavar="N", help="check at most N episodes")
+    add_workspace_arguments(parser, default="not used")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check the sources. Returns 1 for faults and records that cannot be read, 2 when nothing could be read."""
+    import ares
+
+    report = ares.check(*args.source, format=args.format, rate_hz=args.rate, spec=args.spec, limit=args.limit)
+    answer(args, report.to_json(), lambda: paragraphs(_blocks(report)))
+    if not report.num_episodes:
+        return ExitStatus.REFUSED
+    return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
+
+
+def _blocks(report: CheckReport) -> Iterator[Block]:
+    for dataset in report.datasets:
+        yield _summary(dataset)
+        if dataset.counts:
+            yield OutputTable([_row(count) for count in dataset.counts], _HEADER)
+    for path, reason in report.failed.items():
+        yield f"{path} cannot be read: {reason}"
+    yield _conclusion(report)
+
+
+def _summary(dataset: DatasetCheck) -> str:
+    failed = f", {dataset.num_failed} not read ({dataset.first_failure})" if dataset.num_failed else ""
+    without = f", {dataset.num_without_signals} without signals" if dataset.num_without_signals else ""
+    return f"{dataset.dataset} ({dataset.format}): {dataset.num_episodes} episodes{without}{failed}; {_lag(dataset)}"
+
+
+def _lag(dataset: DatasetCheck) -> str:
+    if dataset.lag_seconds is None:
+        return "lag of the state behind the action: unknown"
+    known = f"in {dataset.num_lags} episodes"
+    unknown = f", unknown in {dataset.num_unknown_lags}" if dataset.num_unknown_lags else ""
+    return f"the state follows the action by {dataset.lag_seconds:.3f} s {known}{unknown}"
+
+
+def _row(count: CodeCount) -> tuple[object, ...]:
+    names = [name for name in count.dimensions if name]
+    more = f" and {len(names) - _NAMED_DIMENSIONS} more" if len(names) > _NAMED_DIMENSIONS else ""
+    worst = count.worst[0]
+    return (
+        count.code,
+        count.name,
+        count.severity,
+        count.num_episodes,
+        ", ".join(names[:_NAMED_DIMENSIONS]) + more,
+        worst.episode_id,
+        worst.finding.seconds,
+        worst.finding.size,
+        count.remedy,
+    )
+
+
+def _conclusion(report: CheckReport) -> str:
+    if not report.num_episodes:
+        return "no episode could be read"
+    faults = sum(count.severity == "fault" for dataset in report.datasets for count in dataset.counts)
+    return f"{report.num_episodes} episodes checked: " + (
+        f"{faults} kinds of faults" if faults else "no faults"
+    )

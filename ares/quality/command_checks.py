@@ -1,0 +1,152 @@
+"""Checks of the state against its command: lag, sign, gain, unit and drift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ares.quality.alignment import ActionAlignment, align_action
+from ares.quality.catalogue import ACTION_LAG, DRIFT, GAIN, SIGN_FLIP, UNIT_CLASH
+from ares.quality.finding import QualityFinding, confidence_of, findings_of
+from ares.quality.signals import EpisodeSignals, paired_dimensions
+from ares.quality.statistics import TypicalEpisode, TypicalSignal
+
+if TYPE_CHECKING:
+    pass
+
+# A lag is unlike that of the other episodes by at least so much, and beyond its own interval.
+_LAG_SECONDS = 0.1
+_LAG_STEPS = 1.5
+# Without other episodes: a state that comes before its command, or later than this.
+_LATEST_SECONDS = 0.6
+_FLIPPED = 0.6
+_GAIN_FACTOR = 1.6
+_GAIN_CORRELATION = 0.8
+# Degrees among radians are 57 times as large; tasks differ by less than this.
+_UNIT_FACTOR = 20.0
+_LARGEST_UNIT_FACTOR = 170.0
+_DRIFT_SHARE = 0.05
+_DRIFT_FACTOR = 4.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeLag:
+    """The lag of an episode in steps, or why there is none: counted by the report.
+
+    Attributes:
+        steps: Steps by which the state follows the action; None for "unknown".
+        low_steps: Lower end of the 90 % interval.
+        high_steps: Its upper end.
+        could_say: Whether state and action have paired dimensions that move.
+    """
+
+    steps: float | None
+    low_steps: float = 0.0
+    high_steps: float = 0.0
+    could_say: bool = True
+
+
+def check_unit(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """A015: by how much the values of the arm joints are larger or smaller than usual, median over the joints."""
+    import numpy as np
+
+    arms = np.array([kind == "arm" for kind in typical.kinds], dtype=bool)
+    usual = typical.range
+    moving = arms & (usual > 0.1 * typical.scale)
+    ranges = np.ptp(signals.state, axis=0)
+    if not typical.scale or not (moving & (ranges > 0)).any():
+        return
+    factor = float(np.median(ranges[moving & (ranges > 0)] / usual[moving & (ranges > 0)]))
+    if _LARGEST_UNIT_FACTOR >= max(factor, 1 / factor) >= _UNIT_FACTOR:
+        yield _finding(UNIT_CLASH.code, "", factor, confidence_of(max(factor, 1 / factor), _UNIT_FACTOR))
+
+
+def _finding(code: str, dimension: str, size: float, confidence: float) -> QualityFinding:
+    return QualityFinding(
+        code=code,
+        signal="action" if code != UNIT_CLASH.code else "state",
+        dimension=dimension,
+        seconds=0.0,
+        size=round(size, 6),
+        confidence=confidence,
+    )
+
+
+def check_commands(
+    signals: EpisodeSignals, typical: TypicalEpisode
+) -> tuple[EpisodeLag, tuple[QualityFinding, ...]]:
+    """A008, A012, A013 and A014, and the lag of the episode."""
+    bars = typical.motion_bars(signals.state_names, signals.action_names)
+    aligned = align_action(signals, typical.meaning, bars) if typical.meaning else None
+    if aligned is None:
+        return EpisodeLag(steps=None, could_say=False), ()
+    lag = EpisodeLag(steps=aligned.lag_steps, low_steps=aligned.low_steps, high_steps=aligned.high_steps)
+    findings = (
+        *_check_lag(signals, aligned, typical),
+        *_check_pairs(signals, aligned, typical),
+        *_check_drift(signals, aligned, typical),
+    )
+    return lag, findings
+
+
+def _check_lag(
+    signals: EpisodeSignals, aligned: ActionAlignment, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    """Against the median of the dataset; a median that no robot can have is a finding in every episode."""
+    if aligned.lag_steps is None or typical.lag_steps is None:
+        return
+    seconds, usual = aligned.lag_steps / signals.rate_hz, typical.lag_steps / signals.rate_hz
+    if typical.lag_steps < -1 or usual > _LATEST_SECONDS:
+        usual = 0.0
+    bar = max(_LAG_SECONDS, _LAG_STEPS / signals.rate_hz)
+    nearest = min(max(typical.lag_steps, aligned.low_steps), aligned.high_steps) / signals.rate_hz
+    is_certain = abs(nearest - usual) > 0.5 * bar or usual == 0.0
+    if abs(seconds - usual) >= bar and is_certain:
+        yield _finding(ACTION_LAG.code, "", seconds, confidence_of(abs(seconds - usual), bar))
+
+
+def _check_pairs(
+    signals: EpisodeSignals, aligned: ActionAlignment, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    """Sign and gain of each pair; they say something only where the lag is known."""
+    import numpy as np
+
+    if aligned.lag_steps is None:
+        return
+    pairs = paired_dimensions(signals.state_names, signals.action_names)
+    names = tuple(signals.action_names[command] for _, command in pairs)
+    arms = np.array([typical.state.kinds[number] == "arm" for number, _ in pairs])
+    zeros, unit = np.zeros(len(pairs)), np.ones(len(pairs))
+    flipped = np.where(arms, -aligned.correlations, np.nan)
+    yield from findings_of(SIGN_FLIP, "action", names, flipped, _FLIPPED * unit, zeros)
+    factor = np.abs(aligned.gains / typical.gains)
+    says = arms & (aligned.correlations > _GAIN_CORRELATION) & (typical.correlations > _GAIN_CORRELATION)
+    larger = np.where(says, np.maximum(factor, 1 / factor), np.nan)
+    yield from findings_of(GAIN, "action", names, larger, _GAIN_FACTOR * unit, zeros)
+
+
+def _check_drift(
+    signals: EpisodeSignals, aligned: ActionAlignment, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    """How far the difference of state and command moves from the first third to the last, beyond its spread."""
+    import numpy as np
+
+    if aligned.meaning != "absolute" or aligned.lag_steps is None:
+        return
+    pairs = paired_dimensions(signals.state_names, signals.action_names)
+    lag, steps = round(aligned.lag_steps), len(signals.state)
+    rows = np.clip(np.arange(steps) - lag, 0, steps - 1)
+    error = signals.state[:, [i for i, _ in pairs]] - signals.action[rows][:, [j for _, j in pairs]]
+    third = steps // 3
+    centres = [np.median(error[part * third : (part + 1) * third], axis=0) for part in range(3)]
+    change, first, second = centres[2] - centres[0], centres[1] - centres[0], centres[2] - centres[1]
+    is_steady = (np.sign(first) == np.sign(second)) & (
+        np.minimum(abs(first), abs(second)) > 0.25 * abs(change)
+    )
+    arms = np.array([typical.state.kinds[number] == "arm" for number, _ in pairs])
+    sizes = np.where(is_steady & arms & (aligned.correlations > 0.5), 1.5 * np.abs(change), np.nan)
+    spread = 1.48 * np.median(np.abs(error[:third] - centres[0]), axis=0)
+    bars = np.maximum(_DRIFT_SHARE * typical.state.scale, _DRIFT_FACTOR * spread)
+    names = tuple(signals.state_names[number] for number, _ in pairs)
+    yield from findings_of(DRIFT, "state", names, sizes, bars, np.zeros(len(pairs)))

@@ -1,0 +1,98 @@
+"""Checks of sudden changes in single dimensions: spikes, wrapped angles, chatter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ares.quality.catalogue import CHATTER, SPIKE, WRAP_AROUND
+from ares.quality.finding import QualityFinding, findings_of
+from ares.quality.signals import EpisodeSignals
+from ares.quality.statistics import TypicalSignal, unexplained
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# A spike is this many times what is not explained in 95 % of the steps, and so large against the range.
+_SPIKE_FACTOR = 5.0
+_SPIKE_SHARE = 0.04
+# Alternation of at least this share of the range, above the noise, for so long.
+_CHATTER_SHARE = 0.012
+_CHATTER_NOISE = 6.0
+_CHATTER_SECONDS = 0.3
+_FEWEST_ALTERNATIONS = 6
+# A jump is a whole turn within this tolerance, and so many times as large as the changes beside it.
+_TURN_TOLERANCE = 0.12
+_TURN_FACTOR = 6.0
+
+
+def check_jumps(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """A004, A007 and A009 of the arm joints of the state."""
+    import numpy as np
+
+    if len(signals.state) < 10 or not typical.scale:
+        return
+    arms = np.array([kind == "arm" for kind in typical.kinds])
+    residual = np.where(arms, unexplained(signals.state), 0.0)
+    wrapped = np.zeros(len(arms), dtype=bool)
+    for finding in _check_turns(signals, arms):
+        wrapped[signals.state_names.index(finding.dimension)] = True
+        yield finding
+    residual[:, wrapped] = 0.0
+    for finding in tuple(_check_chatter(signals, typical, residual)):
+        residual[:, signals.state_names.index(finding.dimension)] = 0.0
+        yield finding
+    yield from _check_spikes(signals, typical, residual)
+
+
+def _check_turns(signals: EpisodeSignals, arms: NDArray[np.bool_]) -> Iterator[QualityFinding]:
+    import numpy as np
+
+    changes = np.abs(np.diff(signals.state, axis=0))
+    beside = np.maximum(np.pad(changes, ((1, 0), (0, 0)))[:-1], np.pad(changes, ((0, 1), (0, 0)))[1:])
+    usual = np.quantile(changes, 0.98, axis=0)
+    for turn in (2 * np.pi, 360.0):
+        is_turn = np.abs(changes / turn - 1) < _TURN_TOLERANCE
+        is_turn &= arms & (changes > _TURN_FACTOR * np.minimum(beside, usual + 1e-9))
+        counts = is_turn.sum(axis=0).astype(float)
+        seconds = signals.seconds[is_turn.argmax(axis=0)]
+        yield from findings_of(
+            WRAP_AROUND, "state", signals.state_names, counts, np.ones(len(counts)), seconds
+        )
+
+
+def _check_spikes(
+    signals: EpisodeSignals, typical: TypicalSignal, residual: NDArray[np.float64]
+) -> Iterator[QualityFinding]:
+    """A value above or below both neighbours by at least half of what its neighbours do not explain."""
+    import numpy as np
+
+    rise, fall = np.diff(signals.state, axis=0)[1:-2], np.diff(signals.state, axis=0)[2:-1]
+    is_peak = (rise * fall < 0) & (np.minimum(np.abs(rise), np.abs(fall)) > 0.5 * np.abs(residual))
+    peaks = np.where(is_peak, np.abs(residual), 0.0)
+    bars = np.maximum(_SPIKE_FACTOR * np.quantile(np.abs(residual), 0.95, axis=0), 12 * typical.noise)
+    bars = np.maximum(bars, _SPIKE_SHARE * typical.scale)
+    seconds = signals.seconds[peaks.argmax(axis=0) + 2]
+    yield from findings_of(SPIKE, "state", signals.state_names, peaks.max(axis=0), bars, seconds)
+
+
+def _check_chatter(
+    signals: EpisodeSignals, typical: TypicalSignal, residual: NDArray[np.float64]
+) -> Iterator[QualityFinding]:
+    """The smallest of so many successive residuals that change their sign at every step."""
+    import numpy as np
+
+    length = max(_FEWEST_ALTERNATIONS, round(_CHATTER_SECONDS * signals.rate_hz))
+    if len(residual) < length + 1:
+        return
+    alternating = np.where(
+        residual[1:] * residual[:-1] < 0, np.minimum(np.abs(residual[1:]), np.abs(residual[:-1])), 0
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(alternating, length - 1, axis=0)
+    sizes = windows.min(axis=2)
+    bars = np.maximum(_CHATTER_SHARE * typical.scale, _CHATTER_NOISE * typical.noise)
+    # A change of +s and -s in turn leaves 8/3 s that the neighbours do not explain.
+    largest = sizes.max(axis=0)
+    seconds = signals.seconds[sizes.argmax(axis=0) + 2]
+    yield from findings_of(CHATTER, "state", signals.state_names, largest * 0.375, bars * 0.375, seconds)

@@ -1,0 +1,206 @@
+"""The report of a check: findings counted by dataset and code, with the worst of each, in bounded memory."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ares.quality.catalogue import CODES, Severity
+from ares.quality.episode_check import EpisodeCheck
+from ares.quality.finding import QualityFinding
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+
+# Findings of one code that are listed with episode and second; all are counted.
+LISTED_FINDINGS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedFinding:
+    """A finding and its episode.
+
+    Attributes:
+        episode_id: Id of the episode, as in a workspace.
+        location: File, and which record of it.
+        finding: The finding.
+    """
+
+    episode_id: str
+    location: str
+    finding: QualityFinding
+
+    def to_json(self) -> dict[str, Json]:
+        """The finding as JSON."""
+        return {"episode_id": self.episode_id, "location": self.location, **self.finding.to_json()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeCount:
+    """How often one code was found in a dataset.
+
+    Attributes:
+        code: The code.
+        name: Its name.
+        severity: "fault", or "information" where the check has not passed its bar.
+        num_episodes: Episodes with a finding.
+        dimensions: Dimensions with a finding, with the number of episodes; "" for all dimensions together.
+        worst: The most confident findings, worst first; at most `LISTED_FINDINGS`.
+        remedy: What the user can do.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    num_episodes: int
+    dimensions: Mapping[str, int]
+    worst: tuple[ListedFinding, ...]
+    remedy: str
+
+    def to_json(self) -> dict[str, Json]:
+        """The count as JSON."""
+        return {
+            "code": self.code,
+            "name": self.name,
+            "severity": self.severity,
+            "episodes": self.num_episodes,
+            "dimensions": dict(self.dimensions),
+            "worst": [listed.to_json() for listed in self.worst],
+            "remedy": self.remedy,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetCheck:
+    """What the checks say of one dataset.
+
+    Attributes:
+        dataset: Its name.
+        format: Its format.
+        path: Its folder or file.
+        num_episodes: Episodes that were read.
+        num_without_signals: Those of them without state and action: only their clock was checked.
+        num_failed: Records that could not be read.
+        first_failure: Why the first of them could not be read, or "".
+        lag_seconds: Median lag of the state behind the action; None where no episode has one.
+        num_lags: Episodes with a lag.
+        num_unknown_lags: Episodes with state and action of the same names, whose lag the data do not say.
+        counts: Findings by code, in the order of the codes.
+    """
+
+    dataset: str
+    format: str
+    path: str
+    num_episodes: int
+    num_without_signals: int
+    num_failed: int
+    first_failure: str
+    lag_seconds: float | None
+    num_lags: int
+    num_unknown_lags: int
+    counts: tuple[CodeCount, ...]
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether there is a finding that is no mere information."""
+        return any(count.severity == "fault" for count in self.counts)
+
+    def to_json(self) -> dict[str, Json]:
+        """The dataset as JSON."""
+        return {
+            "dataset": self.dataset,
+            "format": self.format,
+            "path": self.path,
+            "episodes": self.num_episodes,
+            "without_signals": self.num_without_signals,
+            "failed": self.num_failed,
+            "first_failure": self.first_failure,
+            "lag_seconds": self.lag_seconds,
+            "lag_known": self.num_lags,
+            "lag_unknown": self.num_unknown_lags,
+            "findings": [count.to_json() for count in self.counts],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """What `ares check` says.
+
+    Attributes:
+        datasets: One per dataset.
+        failed: Why each dataset that could not be opened could not be, by path.
+    """
+
+    datasets: tuple[DatasetCheck, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def num_episodes(self) -> int:
+        """Episodes that were read."""
+        return sum(dataset.num_episodes for dataset in self.datasets)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything could be read and no fault was found; information does not count."""
+        unread = any(dataset.num_failed for dataset in self.datasets)
+        return not (self.failed or unread or any(dataset.has_faults for dataset in self.datasets))
+
+    def to_json(self) -> dict[str, Json]:
+        """The report as JSON: what `ares check --json` prints."""
+        return {
+            "episodes": self.num_episodes,
+            "clean": self.is_clean,
+            "datasets": [dataset.to_json() for dataset in self.datasets],
+            "failed": dict(self.failed),
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class CodeCounter:
+    """Counts the findings of the episodes of one dataset while they are checked.
+
+    Attributes:
+        episodes: Episodes with a finding, by code.
+        dimensions: Episodes with a finding, by code and dimension.
+        worst: By code a heap of the most confident findings.
+        num_added: Findings so far; decides between equal ones, so that the first is kept.
+    """
+
+    episodes: Counter[str] = field(default_factory=Counter)
+    dimensions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    worst: dict[str, list[tuple[float, int, ListedFinding]]] = field(default_factory=dict)
+    num_added: int = 0
+
+    def add(self, episode_id: str, location: str, check: EpisodeCheck) -> None:
+        """Count the findings of one episode."""
+        self.episodes.update({finding.code for finding in check.findings})
+        self.dimensions.update({(finding.code, finding.dimension) for finding in check.findings})
+        for finding in check.findings:
+            listed = ListedFinding(episode_id=episode_id, location=location, finding=finding)
+            heap = self.worst.setdefault(finding.code, [])
+            self.num_added += 1
+            heapq.heappush(heap, (finding.confidence, -self.num_added, listed))
+            if len(heap) > LISTED_FINDINGS:
+                heapq.heappop(heap)
+
+    def counts(self) -> tuple[CodeCount, ...]:
+        """The counts of all codes that were found."""
+        return tuple(self._count(code) for code in sorted(self.episodes))
+
+    def _count(self, code: str) -> CodeCount:
+        check = CODES[code]
+        by_dimension = {
+            dimension: count for (of, dimension), count in self.dimensions.most_common() if of == code
+        }
+        return CodeCount(
+            code=code,
+            name=check.name,
+            severity=check.severity,
+            num_episodes=self.episodes[code],
+            dimensions=by_dimension,
+            worst=tuple(listed for _, _, listed in sorted(self.worst[code], reverse=True)),
+            remedy=check.remedy,
+        )

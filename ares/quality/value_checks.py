@@ -1,0 +1,198 @@
+"""Checks of the values of single dimensions: not finite, dead, stuck, quantised, cut off at a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ares.quality.catalogue import DEAD_CHANNEL, NOT_FINITE, QUANTISED, SATURATED, STUCK
+from ares.quality.finding import QualityFinding, confidence_of, findings_of
+from ares.quality.signals import EpisodeSignals, paired_dimensions
+from ares.quality.statistics import TypicalEpisode, TypicalSignal, unexplained
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# A dead channel moves by at least this share of an arm joint's range in four of five other episodes.
+_DEAD_SHARE = 0.2
+# A stuck value is left by a jump so many times as large as the changes beside the run, and so large against the range.
+_STUCK_JUMP = 1.6
+_STUCK_SHARE = 0.025
+_FEWEST_STUCK = 4
+# A grid is coarse from this share of an arm joint's range on.
+_COARSE_SHARE = 0.004
+_FEWEST_LEVELS = 8
+# A dimension is cut off where it stays at its extreme so long, entered and left at this share of its usual speed.
+_CUT_OFF_SHARE = 0.02
+_CUT_OFF_SPEED = 0.3
+# What neighbours do not explain changes its sign at four of five steps of white noise, and seldom in a smooth motion.
+_NOISY_FLIPS = 0.6
+_FEW_EQUAL = 0.02
+
+
+def check_finite(signals: EpisodeSignals) -> Iterator[QualityFinding]:
+    """A001: values that are NaN or infinite."""
+    import numpy as np
+
+    for name, values, names in _both(signals):
+        bad = ~np.isfinite(values)
+        if bad.any():
+            steps = np.where(bad.any(axis=0), bad.sum(axis=0), np.nan)
+            seconds = signals.seconds[bad.argmax(axis=0)]
+            yield from findings_of(NOT_FINITE, name, names, steps, np.zeros(len(names)), seconds)
+
+
+def check_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
+    """A002, A003, A005 and A006 of the state."""
+    import numpy as np
+
+    values = signals.state
+    if len(values) < 10 or not typical.state.scale:
+        return
+    ranges = np.ptp(values, axis=0)
+    yield from _check_dead(signals, typical, ranges)
+    for number in np.flatnonzero(ranges > 0.05 * typical.state.scale):
+        if typical.state.kinds[number] == "arm":
+            yield from _check_stuck(signals, typical.state, int(number))
+            coarse = tuple(_check_grid(signals, typical.state, int(number)))
+            yield from coarse or _check_cut_off(signals, typical.state, int(number))
+
+
+def _both(
+    signals: EpisodeSignals,
+) -> tuple[
+    tuple[str, NDArray[np.float64], tuple[str, ...]], tuple[str, NDArray[np.float64], tuple[str, ...]]
+]:
+    return (
+        ("state", signals.state, signals.state_names),
+        ("action", signals.action, signals.action_names),
+    )
+
+
+def _check_dead(
+    signals: EpisodeSignals, typical: TypicalEpisode, ranges: NDArray[np.float64]
+) -> Iterator[QualityFinding]:
+    """Constant in this episode, but moved in most others; or commanded to move in this one."""
+    import numpy as np
+
+    expected = typical.state.least_range.copy() if typical.num_episodes >= 3 else np.zeros(len(ranges))
+    if typical.meaning == "absolute":
+        for number, command in paired_dimensions(signals.state_names, signals.action_names):
+            expected[number] = max(expected[number], float(np.ptp(signals.action[:, command])))
+    arms = np.array([kind == "arm" for kind in typical.state.kinds])
+    lost = np.where((ranges == 0) & arms, expected / typical.state.scale, np.nan)
+    bars = np.full(len(ranges), _DEAD_SHARE)
+    for finding in findings_of(DEAD_CHANNEL, "state", signals.state_names, lost, bars, np.zeros(len(ranges))):
+        yield QualityFinding(
+            code=finding.code,
+            signal="state",
+            dimension=finding.dimension,
+            seconds=0.0,
+            size=float(len(signals.state)),
+            confidence=finding.confidence,
+        )
+
+
+def runs_of_zero(changes: NDArray[np.float64], fewest: int) -> NDArray[np.intp]:
+    """(R, 2): first and one past the last step of each run of at least so many equal values.
+
+    Args:
+        changes: (T - 1,) changes from step to step.
+        fewest: Steps of the shortest run.
+    """
+    import numpy as np
+
+    edges = np.diff(np.concatenate([[0], (changes == 0).astype(np.int8), [0]]))
+    runs = np.column_stack([np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) + 1])
+    return np.asarray(runs[runs[:, 1] - runs[:, 0] >= fewest])
+
+
+def _check_stuck(signals: EpisodeSignals, typical: TypicalSignal, number: int) -> Iterator[QualityFinding]:
+    """The run of one value that the largest jump ends; a joint that rests starts again slowly."""
+    import numpy as np
+
+    changes = np.abs(np.diff(signals.state[:, number]))
+    noise = max(6 * typical.noise[number], 3 * float(changes[changes > 0].min(initial=np.inf)))
+    bar = max(_STUCK_SHARE * typical.scale, noise if np.isfinite(noise) else 0.0)
+    worst = (0.0, 0, 0)
+    for start, stop in runs_of_zero(changes, _FEWEST_STUCK):
+        if start < 2 or stop > len(changes) - 3:
+            continue
+        beside = max(changes[max(0, start - 3) : start].max(), changes[stop : stop + 3].max())
+        if changes[stop - 1] > bar and changes[stop - 1] > _STUCK_JUMP * beside:
+            worst = max(worst, (float(changes[stop - 1]), int(start), int(stop)))
+    jump, start, stop = worst
+    if jump:
+        seconds = float(signals.seconds[start])
+        yield _finding(
+            STUCK.code,
+            signals.state_names[number],
+            seconds,
+            float(signals.seconds[stop - 1]) - seconds,
+            confidence_of(jump, bar),
+        )
+
+
+def _finding(code: str, dimension: str, seconds: float, size: float, confidence: float) -> QualityFinding:
+    return QualityFinding(
+        code=code,
+        signal="state",
+        dimension=dimension,
+        seconds=round(seconds, 3),
+        size=round(size, 6),
+        confidence=confidence,
+    )
+
+
+def _check_grid(signals: EpisodeSignals, typical: TypicalSignal, number: int) -> Iterator[QualityFinding]:
+    """All values are multiples of one step, which is large against the range of an arm joint."""
+    import numpy as np
+
+    levels = np.unique(signals.state[:, number])
+    if len(levels) < _FEWEST_LEVELS:
+        return
+    gaps = np.diff(levels)
+    step = float(np.median(gaps[gaps < 1.5 * np.quantile(gaps, 0.3)]))
+    multiples = gaps / step
+    if step >= _COARSE_SHARE * typical.scale and (np.abs(multiples - np.round(multiples)) < 0.05).all():
+        confidence = confidence_of(step, _COARSE_SHARE * typical.scale)
+        yield _finding(QUANTISED.code, signals.state_names[number], 0.0, step, confidence)
+
+
+def _check_cut_off(signals: EpisodeSignals, typical: TypicalSignal, number: int) -> Iterator[QualityFinding]:
+    """It stays exactly at its extreme, and comes there or leaves at full speed: a joint that rests slows down."""
+    import numpy as np
+
+    column = signals.state[:, number]
+    changes = np.diff(column)
+    sizes = np.abs(changes[changes != 0])
+    speed = max(_CUT_OFF_SPEED * float(np.quantile(sizes, 0.75)), 3 * float(typical.noise[number]))
+    noisy = _is_noisy(signals.state[:, [number]])
+    for extreme in (column.max(), column.min()):
+        runs = [run for run in runs_of_zero(changes, 3) if column[run[0]] == extreme]
+        cut = [run for run in runs if noisy or _sharp(changes, int(run[0]), int(run[1]), speed)]
+        share = sum(int(stop - start) for start, stop in cut) / len(column)
+        if share >= _CUT_OFF_SHARE:
+            seconds = float(signals.seconds[cut[0][0]])
+            confidence = confidence_of(share, _CUT_OFF_SHARE)
+            yield _finding(SATURATED.code, signals.state_names[number], seconds, share, confidence)
+            return
+
+
+def _is_noisy(column: NDArray[np.float64]) -> bool:
+    """Whether a joint (T, 1) that rests is not exactly still, but for its extremes."""
+    import numpy as np
+
+    residual = unexplained(column)[:, 0]
+    inside = (column > column.min()) & (column < column.max())
+    equal = float(((np.diff(column, axis=0) == 0) & inside[1:]).mean())
+    return bool((residual[1:] * residual[:-1] < 0).mean() > _NOISY_FLIPS and equal < _FEW_EQUAL)
+
+
+def _sharp(changes: NDArray[np.float64], start: int, stop: int, speed: float) -> bool:
+    """Whether a run is entered and left at this speed; an end of the episode is neither."""
+    import numpy as np
+
+    before, after = changes[max(0, start - 3) : max(0, start - 1)], changes[stop : stop + 2]
+    return bool(len(before) and len(after) and np.abs(before).min() > speed and np.abs(after).min() > speed)

@@ -1,0 +1,82 @@
+"""Scores the checks of `ares check` on planted faults: generated robots, and real samples where they are.
+
+.venv/bin/python -m benchmarks.quality --seeds 2000000:2000070
+.venv/bin/python -m benchmarks.quality --seeds 0:60 --real ~/data/so101 --unit 57.2958
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+
+from ares.clock import settle_clock
+from ares.errors import AresError
+from ares.quality import CODES, EpisodeSignals, episode_signals
+from ares.quality.audit import AuditScore, audit_generated, fault_site, plant_fault
+from ingest.base import IngestOptions
+from ingest.pipeline import find_datasets
+
+# An arm joint in which a fault is planted moves by so much, radians.
+_LEAST_MOTION = 0.3
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0:60", help="first and one past the last seed of the robots")
+    parser.add_argument("--real", action="append", default=[], help="dataset of clean episodes to plant into")
+    parser.add_argument("--unit", type=float, default=1.0, help="units per radian of the real datasets")
+    args = parser.parse_args()
+    score = AuditScore()
+    first, stop = map(int, args.seeds.split(":"))
+    if args.real:
+        for path in args.real:
+            audit_real(path, range(first, stop), args.unit, score)
+    else:
+        audit_generated(range(first, stop), score)
+    print("| code | strength | recall | false alarms | shown as |\n|---|---|---|---|---|")
+    print("\n".join(score.rows()))
+
+
+def audit_real(path: str, seeds: range, unit: float, score: AuditScore) -> None:
+    """Add the episodes of a real dataset, and one fault of each code per seed, in a random joint of one of them."""
+    import numpy as np
+
+    for episodes in _read(path):
+        score.add_clean(episodes)
+        for seed in seeds:
+            rng = np.random.default_rng(seed)
+            number = int(rng.integers(len(episodes)))
+            episode, others = episodes[number], episodes[:number] + episodes[number + 1 :]
+            moving = np.flatnonzero(np.ptp(episode.state, axis=0) > _LEAST_MOTION * unit)
+            joints = [int(d) for d in moving if _is_joint(episode, int(d))]
+            for code in CODES if joints else ():
+                dim = int(rng.choice(joints))
+                faulty = plant_fault(code, episode, fault_site(code, episode, dim, unit), rng)
+                if faulty is not None:
+                    score.add_fault(code, others, faulty, episode.state_names[dim])
+
+
+def _is_joint(episode: EpisodeSignals, dim: int) -> bool:
+    """Whether it has a command, and is no gripper and no finger."""
+    name = episode.state_names[dim]
+    return name in episode.action_names and not any(part in name.lower() for part in ("grip", "hand"))
+
+
+def _read(path: str) -> list[list[EpisodeSignals]]:
+    """The episodes of the datasets at a path, by their dimensions; those without signals are left out."""
+    by_layout = defaultdict(list)
+    for source in find_datasets(None, [path], IngestOptions()).sources:
+        for item in source.items:
+            try:
+                record = settle_clock(item.load())
+            except AresError:
+                continue
+            signals = episode_signals(record.episode, record.trajectory)
+            if signals.state.shape[1] and signals.action.shape[1]:
+                by_layout[signals.state_names, signals.action_names].append(signals)
+    return list(by_layout.values())
+
+
+if __name__ == "__main__":
+    main()

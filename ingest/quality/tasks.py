@@ -1,0 +1,90 @@
+"""What a reader process does for a check: it reads a record, and summarises or checks its signals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ares.clock import settle_clock
+from ares.episode import Record
+from ares.errors import AresError, SourceError
+from ares.io import describe_os_error
+from ares.quality import (
+    EpisodeCheck,
+    EpisodeSignals,
+    EpisodeSummary,
+    TypicalEpisode,
+    check_signals,
+    episode_signals,
+    summarise_signals,
+)
+from ares.registry import plugin_fault
+
+# Names of the dimensions of state and action: episodes are compared with those that have the same.
+Layout = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalTask:
+    """One record to read.
+
+    Attributes:
+        load: Reads it.
+        location: File, and which record of it.
+        typical: What to check it against, by layout; None to summarise it.
+    """
+
+    load: Callable[[], Record]
+    location: str
+    typical: Mapping[Layout, TypicalEpisode] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalResult:
+    """What a reader says of one record.
+
+    Attributes:
+        episode_id: Id of the episode.
+        location: File, and which record of it.
+        layout: Names of its dimensions.
+        rate_hz: Steps per second.
+        summary: Its summary, where it was asked for and could be made.
+        check: What the checks found, where they were asked for.
+    """
+
+    episode_id: str
+    location: str
+    layout: Layout
+    rate_hz: float
+    summary: EpisodeSummary | None = None
+    check: EpisodeCheck | None = None
+
+
+def run_signal_tasks(tasks: Sequence[SignalTask]) -> list[SignalResult | AresError]:
+    """Read records, and summarise or check each; one that fails gives its error."""
+    return [_run(task) for task in tasks]
+
+
+def _run(task: SignalTask) -> SignalResult | AresError:
+    try:
+        record = settle_clock(task.load())
+        return _result(task, episode_signals(record.episode, record.trajectory))
+    except AresError as error:
+        return error
+    except OSError as error:  # a disk or a server that fails costs only the records that were read from it
+        return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
+    except Exception as error:
+        return plugin_fault("the check of a record", error)
+
+
+def _result(task: SignalTask, signals: EpisodeSignals) -> SignalResult:
+    layout = (signals.state_names, signals.action_names)
+    is_check = task.typical is not None
+    return SignalResult(
+        episode_id=signals.episode_id,
+        location=task.location,
+        layout=layout,
+        rate_hz=signals.rate_hz,
+        summary=None if is_check else summarise_signals(signals),
+        check=check_signals(signals, task.typical.get(layout)) if task.typical is not None else None,
+    )
