@@ -171,7 +171,6 @@ GAIN = CheckCode(
     strength=2,
     strength_unit="times",
     remedy="check the scale of the action; convert the episodes to one scale",
-    severity="fault",
 )
 UNIT_CLASH = CheckCode(
     code="A015",
@@ -191,7 +190,6 @@ DROPPED_STEPS = CheckCode(
     strength=0.3,
     strength_unit="s missing during motion, stamps numbered through",
     remedy="split the episode there; check the load of the recorder",
-    severity="fault",
 )
 REPEATED_STEPS = CheckCode(
     code="A017",

@@ -39,7 +39,7 @@ def test_without_a_command_the_help_is_printed(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("serch mug", "ares: no command 'serch': did you mean 'search'? there are: ingest, annotate"),
+        ("serch mug", "ares: no command 'serch': did you mean 'search'? there are: ingest, check, annotate"),
         ("search --limt 3 mug", "ares search: no option '--limt': did you mean '--limit'? see"),
         ("search --lim 3 mug", "ares search: no option '--lim': did you mean '--limit'?"),
         ("set lst", "ares set: no action 'lst': did you mean 'list'?"),
