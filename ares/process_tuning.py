@@ -1,4 +1,4 @@
-"""Garbage collection of bulk jobs, scheduling around libraries that change it, and pyarrow without pandas.
+"""Garbage collection of bulk jobs, scheduling around libraries that change it, and imports that are put off.
 
 Records hold no reference cycles, and a full collection over 500,000 objects stops all threads for 0.1 s.
 """
@@ -10,7 +10,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from typing import Any
 
 # A youngest collection after 50,000 new objects, a full one after a thousand million.
 _GC_THRESHOLDS = (50_000, 20, 1_000)
@@ -84,3 +86,22 @@ def without_pandas() -> None:
         pa.array([])
     finally:
         sys.meta_path.remove(_PandasBlocker)
+
+
+def put_off_package(package: str) -> None:
+    """Let the `__init__` of a package run when a name of it is first used; its submodules can be imported before.
+
+    Does nothing where the package is imported already or not installed.
+    """
+    spec = None if package in sys.modules else find_spec(package)
+    if spec is None or spec.loader is None:
+        return
+    module, execute = module_from_spec(spec), spec.loader.exec_module
+
+    def load(name: str) -> Any:
+        if module.__dict__.pop("__getattr__", None) is not None:
+            execute(module)
+        return getattr(module, name)
+
+    module.__dict__["__getattr__"] = load
+    sys.modules[package] = module

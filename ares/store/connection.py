@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ares.process_tuning import put_off_package
 from ares.store.lance import (
     LanceTable,
     LazyLanceTable,
@@ -58,6 +59,8 @@ class LanceConnection:
 
     @cached_property
     def _db(self) -> DBConnection:
+        # A client of a web service that we never call: more than half of the import of lancedb.
+        put_off_package("lance_namespace_urllib3_client")
         import lancedb
 
         # By default LanceDB caches up to seven gigabytes, of every version that was written.
