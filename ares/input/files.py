@@ -21,6 +21,7 @@ from ares.input.stand_ins import (
 )
 from ares.io import is_url, open_file
 
+_BLOCK_BYTES = 2**20
 _dataset_folder: ContextVar[str] = ContextVar("dataset_folder", default="")
 
 
@@ -66,12 +67,21 @@ def read_input(path: str, max_bytes: int = 0) -> bytes:
     """
     limit = max_bytes or input_budgets().text_bytes
     with open_input(path) as file:
-        data = file.read(limit + 1)
+        data = _read_up_to(file, limit + 1)
     if len(data) > limit:
         raise SourceError("file is larger than allowed", f"{path}: more than {limit} bytes")
     if starts_as_lfs_pointer(data):  # at a URL
         raise lfs_pointer_error(path)
     return data
+
+
+def _read_up_to(file: BinaryIO, limit: int) -> bytes:
+    """At most `limit` bytes. One call of `read` would take memory for all of them, however short the file is."""
+    parts: list[bytes] = []
+    while limit and (part := file.read(min(limit, _BLOCK_BYTES))):
+        parts.append(part)
+        limit -= len(part)
+    return b"".join(parts)
 
 
 def read_lines(path: str) -> Iterator[bytes]:

@@ -328,3 +328,15 @@ def test_memory_beyond_the_budget_is_an_error_of_the_record(monkeypatch: pytest.
     with pytest.raises(SourceError, match="reading takes more memory than allowed"), limited_memory():
         pa.allocate_buffer(2**30)
     assert np.ones(2**26).nbytes == 2**29
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux limits the memory of a process")
+def test_a_short_file_takes_little_memory_whatever_it_might_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ares.input.memory.input_budgets", lambda: InputBudgets(memory_bytes=2**28))
+    (tmp_path / "a.csv").write_bytes(b"1,2\n" * 2**19)
+    with limited_memory():
+        assert len(read_input(str(tmp_path / "a.csv"), 2**31)) == 2**21
+    with pytest.raises(SourceError, match="file is larger than allowed"):
+        read_input(str(tmp_path / "a.csv"), 2**21 - 1)
