@@ -288,6 +288,7 @@ class Record:
         warnings: Problems, with the same text for every case of one ("camera image_3 is black").
         arrays: What the signals were made of; those of one signal in the order of its dimensions.
         has_stamps: Whether the timestamps are the source's own, and not computed from the rate.
+        earlier_hash: The content hash that earlier versions of ARES stored for it, "" where that is the same.
     """
 
     episode: Episode
@@ -295,3 +296,4 @@ class Record:
     warnings: tuple[str, ...] = ()
     arrays: tuple[SourceArray, ...] = ()
     has_stamps: bool = True
+    earlier_hash: str = ""

@@ -25,7 +25,7 @@ from ingest.lerobot.rows import (
 )
 from ingest.lerobot.source_arrays import source_arrays
 from ingest.lerobot.values import EpisodeRows, frame_range, in_order
-from ingest.media_files import hash_media_file
+from ingest.media_files import hash_media_file, probe_once
 
 if TYPE_CHECKING:
     import numpy as np
@@ -229,10 +229,10 @@ def _make_record(
     warnings: list[str],
 ) -> Record:
     feature_map, index = dataset.feature_map, int(row["episode_index"])
-    roles = (feature_map.state, feature_map.action)
-    state, action = (_join_columns(rows, columns, warnings) for columns in roles)
+    state, action = (_join_columns(rows, part, warnings) for part in (feature_map.state, feature_map.action))
     texts = episode_instructions(dataset.info.root, feature_map, rows, row, warnings)
     success, success_source = episode_outcome(feature_map, rows, row)
+    content_hash, earlier_hash = _content_hashes(rows, cameras, (*feature_map.state, *feature_map.action))
     episode = Episode(
         episode_id=dataset.identity(str(index)),
         format=FORMAT,
@@ -241,7 +241,7 @@ def _make_record(
         split=next((name for name, start, stop in dataset.splits if start <= index < stop), ""),
         key=str(index),
         source=source,
-        content_hash=_content_hash(rows, cameras, (*feature_map.state, *feature_map.action)),
+        content_hash=content_hash,
         instruction=texts[0] if texts else "",
         instructions=texts,
         robot=str(dataset.info.document.get("robot_type") or ""),
@@ -259,7 +259,7 @@ def _make_record(
     seconds, has_stamps = _step_seconds(dataset, rows, warnings)
     trajectory = _make_trajectory(dataset, rows, seconds, state, action, warnings)
     record = Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings), has_stamps=has_stamps)
-    return replace(record, arrays=tuple(source_arrays(feature_map, rows)))
+    return replace(record, arrays=tuple(source_arrays(feature_map, rows)), earlier_hash=earlier_hash)
 
 
 def _make_trajectory(
@@ -347,32 +347,45 @@ def _step_seconds(
     return seconds, True
 
 
-def _content_hash(
+def _content_hashes(
     rows: EpisodeRows, cameras: Sequence[Camera], signal_columns: Sequence[SignalColumn]
-) -> str:
-    """Hash of the rows without their index columns, 32 hex digits.
+) -> tuple[str, str]:
+    """Hash of the rows without their index columns and of the videos, and the one of earlier versions or "".
 
-    A robot never moves twice in exactly the same way, so state and action identify an episode. It is recognised in
-    another dataset too, where its videos may be joined differently. Where no signal varies, the content of the
-    videos is hashed as well.
+    Each is 32 hex digits. Of a video the size of each packet counts, which stays the same where packets are copied
+    into another layout. The hash of earlier versions had the videos only where no signal varies.
     """
     digest = hashlib.blake2b(digest_size=16)
-    signals_vary = False
     for key in sorted(rows.numbers):
         if key in INDICES:
             continue
         values = rows.numbers[key]
         digest.update(f"{key}\x1f{values.dtype.str}\x1f{values.shape}\x1f".encode())
         digest.update(values.tobytes())
-    for column in signal_columns:
-        column_values = rows.numbers.get(column.key)
-        signals_vary = signals_vary or (
-            column_values is not None and bool((column_values != column_values[0]).any())
-        )
+    columns = [rows.numbers[column.key] for column in signal_columns if column.key in rows.numbers]
+    signals_vary = any(bool((values != values[0]).any()) for values in columns)
     for camera in cameras:
         digest.update(f"{camera.name}\x1f{camera.media.num_frames}\x1f".encode())
         if not signals_vary:
             state = file_state_or_none(camera.media.uri)
             digest.update(f"{camera.media.start_seconds:.6f}".encode())
             digest.update(hash_media_file(camera.media.uri, state or FileState(0, "")).encode())
-    return digest.hexdigest()
+    earlier_hash = digest.hexdigest()
+    if not signals_vary:
+        return earlier_hash, ""
+    for camera in cameras:
+        digest.update(_packet_sizes(camera).tobytes())
+    return digest.hexdigest(), earlier_hash
+
+
+def _packet_sizes(camera: Camera) -> NDArray[np.int32]:
+    """(frames,) bytes of the packets of a camera's span of its video; (0,) for images in the data file."""
+    import numpy as np
+
+    media = camera.media
+    sizes = probe_once(media.uri).packet_sizes if media.kind == "mp4" else None
+    if sizes is None:
+        return np.empty(0, np.int32)
+    rate_hz = media.num_frames / (media.stop_seconds - media.start_seconds)
+    first = round(media.start_seconds * rate_hz)
+    return sizes[first : first + media.num_frames]

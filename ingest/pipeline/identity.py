@@ -22,8 +22,9 @@ class IdentityConflict(SourceError):
 
 def read_identity(load: Callable[[], Record]) -> RecordIdentity:
     """Read a record and return only its identity; called by readers. Raises SourceError."""
-    episode = load().episode
-    return RecordIdentity(episode.content_hash, episode.source, _stamp(episode.source))
+    record = load()
+    episode = record.episode
+    return RecordIdentity(episode.content_hash, episode.source, _stamp(episode.source), record.earlier_hash)
 
 
 def _stamp(path: str) -> str:
@@ -63,7 +64,7 @@ def is_same_record(stored: RecordIdentity, identity: RecordIdentity) -> bool:
 
     The hash of a record of an unchanged file differs where an earlier version of ARES read less of it.
     """
-    if stored.content_hash == identity.content_hash:
+    if identity.has_hash(stored.content_hash):
         return True
     # Size and fingerprint of each file; the version between them changes when a file is copied.
     before, now = (

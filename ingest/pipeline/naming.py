@@ -109,7 +109,7 @@ class DatasetNamer:
             return True
         stored = stored_identities(self.stores, [item.episode_id for item in items])
         hashes = {identity.content_hash for identity in stored.values()}
-        return any(identity.content_hash in hashes for identity in identities)
+        return any(identity.has_hash(hash) for identity in identities for hash in hashes)
 
 
 def _identity(source: Source) -> DatasetIdentity:

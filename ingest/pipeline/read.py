@@ -31,11 +31,17 @@ class RecordIdentity(NamedTuple):
         content_hash: Hash of the record.
         source: The file that holds it.
         source_stamp: Stamp of that file, see `ares.media.fingerprint`; "" when not known.
+        earlier_hash: Hash that earlier versions of ARES stored for the record, or "".
     """
 
     content_hash: str
     source: str
     source_stamp: str = ""
+    earlier_hash: str = ""
+
+    def has_hash(self, stored_hash: str) -> bool:
+        """Whether a stored hash is the one of the record, by this or an earlier version of ARES."""
+        return stored_hash == self.content_hash or bool(stored_hash and stored_hash == self.earlier_hash)
 
 
 class RecordSummary(NamedTuple):

@@ -48,6 +48,7 @@ class VideoInfo:
         seconds: (num_frames,) when each frame is shown, counted from the first; None where that is number / rate_hz
             within the rounding of the container.
         inactive_spans: Frames [start, stop) in which nothing changes, see `find_inactive_spans`.
+        packet_sizes: (num_frames,) bytes of each packet, in the order in which they are decoded.
     """
 
     width: int
@@ -65,6 +66,7 @@ class VideoInfo:
     is_truncated: bool = False
     seconds: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
     inactive_spans: FrameSpans = ()
+    packet_sizes: NDArray[np.int32] | None = field(default=None, repr=False, compare=False)
 
 
 class _FrameTimes(NamedTuple):
@@ -142,6 +144,8 @@ def probe_video(path: str | Path) -> VideoInfo:
 def _video_info(
     path: str | Path, container: InputContainer, stream: VideoStream, times: _FrameTimes
 ) -> VideoInfo:
+    import numpy as np
+
     context, orientation = stream.codec_context, stream_orientation(path, container, stream)
     width, height = orientation.displayed_size(context.width, context.height)
     time_base = float(stream.time_base or 1)
@@ -164,6 +168,7 @@ def _video_info(
         is_truncated=_declared_seconds(container, stream) - duration > _TRUNCATED_SECONDS + 1 / rate_hz,
         seconds=seconds,
         inactive_spans=find_inactive_spans(times.sizes, times.keys, width * height),
+        packet_sizes=np.array(times.sizes, np.int32),
     )
 
 
