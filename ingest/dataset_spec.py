@@ -14,6 +14,9 @@ from ares.registry import did_you_mean
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
+# Reason of the error for a key that no array, camera or field of the dataset has.
+MISSING = "key of the spec does not exist"
+
 _FOLDER = Path(__file__).parent / "specs"
 
 
@@ -103,7 +106,8 @@ class DatasetSpec(BaseModel):
         state: Slices that make up the state, in order; without any, the state is chosen by feature names.
         action: The same for the action.
         reward: Key of the reward, one number per step; "" for the reader's own choice.
-        timestamps: Key of the time of each step, in arrays of Zarr, npz and HDF5 of no known family.
+        timestamps: Key of the time of each step (RLDS, HDF5, Zarr, npz), or topic whose messages are the steps
+            (MCAP, bags). The other formats have clocks of their own.
         time_unit: Unit of these times.
         episode_ends: Key of the step at which each episode of a file ends, in such arrays.
         left_out: Keys that are not stored.

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
-from ares.errors import AresError, PluginError, RequestError
-from ares.io import existing_path
-from ares.registry import ingesters
-from ingest.base import Ingester, IngestOptions, Source
-from ingest.discovery import discover, import_ingester
+from ares.errors import AresError
+from ares.io import known_folders
+from ingest.base import IngestOptions, Source
+from ingest.discovery import Discovery, OpenedDataset, discover, refuse_options_for_several
 from ingest.guard import guarded_call
 from ingest.mapping import show_spec
+
+_SEVERAL = (
+    "# There are {count} datasets. Save the spec of each as a file of its own, and name the files under `spec` in an\n"
+    "# options file, which `ares ingest PATH --dry-run --write-options FILE` writes and --options reads.\n"
+)
 
 
 def open_sources(paths: Sequence[str], options: IngestOptions, format: str = "auto") -> list[Source]:
@@ -22,41 +26,40 @@ def open_sources(paths: Sequence[str], options: IngestOptions, format: str = "au
 
 
 def show_specs(paths: Sequence[str], options: IngestOptions, format: str = "auto") -> str:
-    """The specs of the datasets at the paths, as YAML to be saved, edited and passed with --spec.
+    """The specs of the datasets at and below the paths, as YAML to be saved, edited and passed with --spec.
 
-    Raises RequestError for a path that holds no dataset of the format, SourceError for one without a readable record.
+    Of several datasets each spec begins with the path and format; one that cannot be read is told in its place.
+
+    Raises:
+        RequestError: A path holds no dataset of the format, or a spec is given for several datasets.
+        SourceError: The only dataset has no readable record, or the spec does not fit it.
+        PluginError: As SourceError, by a fault of an ingester.
     """
+    # Opened without the spec of the user, which may not fit yet.
+    discovery = discover(paths, replace(options, spec="", reads_unknown=True), format)
+    refuse_options_for_several(options, discovery.datasets)
+    if len(discovery.datasets) == 1:
+        return _show(discovery.datasets[0], options)
+    return _SEVERAL.format(count=len(discovery.datasets)) + "---\n".join(
+        _specs_of_datasets(discovery, options)
+    )
+
+
+def _specs_of_datasets(discovery: Discovery, options: IngestOptions) -> list[str]:
     specs = []
-    for path in paths:
-        ingester = _candidates(path, format).ingesters[0]
-        specs.append(guarded_call(ingester.name, partial(show_spec, ingester, path, options), path))
-    return "---\n".join(specs)
-
-
-class _Candidates(NamedTuple):
-    """The ingesters that recognise a path, and the errors of those that could not be asked."""
-
-    ingesters: list[Ingester]
-    faults: list[AresError]
-
-
-def _candidates(path: str, format: str) -> _Candidates:
-    """Ask the ingesters; a fault of one leaves the others. Raises its error where it is the only one or is named."""
-    path = str(existing_path(path))
-    names = ingesters.names() if format == "auto" else [format]
-    candidates = _Candidates([], [])
-    for name in names:
+    for opened in discovery.datasets:
         try:
-            ingester = import_ingester(name)
-            if guarded_call(name, partial(ingester.recognises, path), path):
-                candidates.ingesters.append(ingester)
-        except PluginError as error:
-            if format != "auto":
-                raise
-            candidates.faults.append(error)
-    if not candidates.ingesters:
-        faults = "".join(f"; not tried: {fault}" for fault in candidates.faults)
-        raise RequestError(
-            f"{path!r} is not a recognised dataset", f"formats tried: {', '.join(names)}{faults}"
-        )
-    return candidates
+            text = _show(opened, options)
+        except AresError as error:
+            text = f"# no spec: {error}\n"
+        specs.append(f"# {opened.path} ({opened.format})\n{text}")
+    return specs
+
+
+def _show(opened: OpenedDataset, options: IngestOptions) -> str:
+    if opened.error is not None:
+        raise opened.error
+    spec_options = replace(opened.options, spec=options.spec)
+    with known_folders(opened.listings):
+        show = partial(show_spec, opened.ingester, opened.opened_at, spec_options)
+        return guarded_call(opened.format, show, opened.path)

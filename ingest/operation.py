@@ -9,6 +9,7 @@ from ares.jobs import IngestPlan, IngestReport, open_engine
 from ingest.base import IngestOptions
 from ingest.discovery import read_options_file
 from ingest.pipeline import IngestSources, MediaMode, find_datasets, ingest_datasets
+from ingest.prepared import prepared_paths
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -67,5 +68,10 @@ def _find(
 ) -> IngestSources:
     by_path = read_options_file(options) if options else None
     return find_datasets(
-        existing_stores(), sources, user_options, format=format, by_path=by_path, sample=sample
+        existing_stores(),
+        prepared_paths(sources),
+        user_options,
+        format=format,
+        by_path=by_path,
+        sample=sample,
     )

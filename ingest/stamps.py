@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.clock import measure_clock, read_stamps
 from ares.episode import RateSource
 from ares.errors import SourceError
-from ingest.dataset_spec import TimeUnit
+from ares.registry import did_you_mean
+from ingest.dataset_spec import MISSING, DatasetSpec, TimeUnit
 from ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
@@ -15,6 +17,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SECONDS_BY_UNIT: dict[TimeUnit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+class SpecTime(NamedTuple):
+    """The array that a spec names as the times of the steps.
+
+    Attributes:
+        key: Its name in the source; "" where the spec names none.
+        unit: Unit of its numbers.
+    """
+
+    key: str = ""
+    unit: TimeUnit = "s"
+
+
+NO_TIME = SpecTime()
+
+
+def time_of_spec(spec: DatasetSpec | None) -> SpecTime:
+    """What a spec says of the times."""
+    return SpecTime(spec.timestamps, spec.time_unit) if spec else NO_TIME
+
+
+def missing_time_error(key: str, keys: Iterable[str], where: str) -> SourceError:
+    """The error for a spec that names times which an episode does not have."""
+    keys = list(keys)
+    hint = did_you_mean(key, keys)
+    return SourceError(
+        MISSING, f"{where}: timestamps names {key!r}; {hint}it holds {', '.join(keys[:24]) or 'nothing'}"
+    )
 
 
 class StepTimes(NamedTuple):

@@ -9,7 +9,12 @@ from ares.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from ingest.discovery.accounting import make_plan
     from ingest.discovery.datasets import OpenedDataset
-    from ingest.discovery.discovery import Discovery, discover, import_ingester
+    from ingest.discovery.discovery import (
+        Discovery,
+        discover,
+        import_ingester,
+        refuse_options_for_several,
+    )
     from ingest.discovery.file_kinds import kind_of_file, stand_in_for_data
     from ingest.discovery.left_files import left_lines
     from ingest.discovery.options_file import options_by_path, read_options_file, write_options_file
@@ -28,6 +33,7 @@ __all__ = [
     "make_plan",
     "options_by_path",
     "read_options_file",
+    "refuse_options_for_several",
     "stand_in_for_data",
     "stored_datasets",
     "write_options_file",

@@ -164,7 +164,8 @@ class TreeReader:
             opened.reopen(opened.options)
             opened.files = _list_files(opened)
         except (SourceError, PluginError, RequestError) as error:
-            if isinstance(error, RequestError) and opened.options != IngestOptions():
+            has_options = replace(opened.options, reads_unknown=False) != IngestOptions()
+            if isinstance(error, RequestError) and has_options:
                 raise
             opened.error = error
             self.used_files.folders.add(path)

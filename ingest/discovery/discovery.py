@@ -75,7 +75,7 @@ def discover(
     check_paths(by_path or {}, [opened.path for opened in (*discovery.datasets, *discovery.skipped)])
     if len(discovery.datasets) == 1 and discovery.datasets[0].error is not None:
         raise discovery.datasets[0].error
-    _refuse_options_for_several(options, discovery.datasets)
+    refuse_options_for_several(options, discovery.datasets)
     _refuse_options_of_other_formats(discovery.datasets)
     discovery.datasets.sort(key=lambda opened: (opened.path, opened.format))
     return discovery
@@ -184,7 +184,7 @@ def _options_of(path: str, options: IngestOptions, by_path: Mapping[str, Dataset
     return ingest_options(named_options) if named_options else options
 
 
-def _refuse_options_for_several(options: IngestOptions, datasets: Sequence[OpenedDataset]) -> None:
+def refuse_options_for_several(options: IngestOptions, datasets: Sequence[OpenedDataset]) -> None:
     """Raise RequestError where a name, rate or spec is given and there are several datasets that it could be for."""
     named_options = {
         "--dataset": options.dataset,
@@ -192,15 +192,16 @@ def _refuse_options_for_several(options: IngestOptions, datasets: Sequence[Opene
         "--spec": options.spec,
         "--cameras": options.cameras,
     }
-    sources = [source for opened in datasets for source in opened.sources]
+    names = [f"{source.dataset} ({source.format})" for opened in datasets for source in opened.sources]
+    if options.spec:  # it fails for the datasets that it is not for
+        names += [f"{opened.path} ({opened.format})" for opened in datasets if opened.error is not None]
     flag = next((flag for flag, value in named_options.items() if value), "")
-    if not flag or len(sources) < 2:
+    if not flag or len(names) < 2:
         return
-    names = ", ".join(f"{source.dataset} ({source.format})" for source in sources[:3])
-    more = ", ..." if len(sources) > 3 else ""
+    listed = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     raise RequestError(
-        f"{flag} is for one dataset, and there are {len(sources)}",
-        f"{names}{more}; name one path, or use --options FILE, which --dry-run --write-options FILE writes",
+        f"{flag} is for one dataset, and there are {len(names)}",
+        f"{listed}; name one path, or use --options FILE, which --dry-run --write-options FILE writes",
     )
 
 

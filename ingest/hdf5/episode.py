@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ares.episode import Camera, Episode, Json, RateSource, Record, Signal, Trajectory, make_episode_id
@@ -11,6 +11,7 @@ from ares.errors import SourceError
 from ares.io import file_state
 from ingest.hdf5.reader import HDF5EpisodeReader, holds_images, short_label
 from ingest.names import distinct_texts
+from ingest.stamps import NO_TIME, SpecTime, StepTimes, missing_time_error, spec_times
 
 FORMAT = "hdf5"
 
@@ -31,6 +32,7 @@ class HDF5Entry:
         group: HDF5 group of the episode, "" for a file that is one episode.
         rate_hz: Rate set by the user, or None.
         masks: Every mask of the file that lists the episode.
+        time: The dataset that a spec names as the times of the steps.
     """
 
     dataset: str
@@ -40,6 +42,7 @@ class HDF5Entry:
     group: str = ""
     rate_hz: float | None = None
     masks: tuple[str, ...] = ()
+    time: SpecTime = NO_TIME
 
     @property
     def episode_id(self) -> str:
@@ -123,24 +126,43 @@ def make_record(
     details: EpisodeDetails,
 ) -> Record:
     """Read the arrays and build the record. Raises SourceError when they cannot be read."""
+    times = _spec_step_times(entry, reader, datasets)
+    if times:
+        reader.rate_hz, details = times.rate_hz, replace(details, rate_source=times.rate_source)
     action = reader.read_signal(_select_datasets(datasets, roles.action), roles.action_names, use="action")
     if action is None and roles.action:
         raise SourceError("episode holds no action", f"{entry.path} {entry.group}: {reader.warnings[-1]}")
     state = reader.read_signal(_select_datasets(datasets, roles.state), roles.state_names, use="state")
     rewards = _select_datasets(datasets, [roles.reward])
     reward = reader.read_signal(rewards, use="reward") if rewards else None
-    used = {*roles.action, *roles.state, roles.reward, *roles.left_out}
+    used = {*roles.action, *roles.state, roles.reward, entry.time.key, *roles.left_out}
     others = {label: dataset for label, dataset in datasets.items() if label not in used}
     cameras, extra = _cameras_and_extra_signals(reader, others, roles.image_names)
     trajectory = _make_trajectory(reader, state, action, reward, extra)
     episode = _make_episode(entry, reader, state, action, cameras, details)
     return Record(
         episode=episode,
-        trajectory=trajectory,
+        trajectory=replace(trajectory, timestamps=times.seconds) if times else trajectory,
         warnings=tuple(dict.fromkeys(reader.warnings)),
         arrays=tuple(reader.arrays),
-        has_stamps=False,
+        has_stamps=times is not None,
     )
+
+
+def _spec_step_times(
+    entry: HDF5Entry, reader: HDF5EpisodeReader, datasets: Mapping[str, Any]
+) -> StepTimes | None:
+    """The steps by the dataset that the spec names; None where it names none. Raises SourceError for no times."""
+    key, where = entry.time.key, f"{entry.path} {entry.group}".strip()
+    if not key:
+        return None
+    if key not in datasets:
+        raise missing_time_error(key, datasets, where)
+    stamps = reader.read_stored(key, datasets[key])
+    warnings: dict[str, None] = {}
+    times = spec_times(stamps, key, entry.time.unit, entry.rate_hz, where, warnings)
+    reader.warnings += warnings
+    return times
 
 
 def _make_episode(

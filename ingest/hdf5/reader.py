@@ -200,6 +200,22 @@ class HDF5EpisodeReader:
             self.warnings.append(f"{label} holds numbers that are not finite")
         return numbers
 
+    def read_stored(self, label: str, values: Any) -> NDArray[Any]:
+        """(T, ...) rows of a dataset as stored, for its times. Raises SourceError when it lacks a number for a step."""
+        import numpy as np
+
+        reason = self._reason_unusable(values)
+        if reason:
+            raise SourceError(
+                "timestamps of the spec cannot be read", f"{self.path} {self.group} {label} {reason}"
+            )
+        with translate_hdf5_errors(f"{self.path} {values.name}"):
+            rows: NDArray[Any] = np.asarray(require_own_storage(values)[: self.steps])
+        self.add_to_hash(f"{label} {rows.dtype} {rows.shape}", rows.tobytes())
+        shape = (self.steps, *values.shape[1:])
+        self.arrays.append(SourceArray(key=label, use="time", shape=shape, dtype=str(values.dtype)))
+        return rows
+
     def read_signal(
         self,
         datasets: Mapping[str, Any],

@@ -34,6 +34,7 @@ from ingest.hdf5.families import BY_NAME, FAMILIES, Family, episode_groups, fami
 from ingest.hdf5.family_episode import load_family_episode
 from ingest.hdf5.reader import child_classes, find_datasets, natural_key
 from ingest.hdf5.unknown import FAMILY, NO_FAMILY, load_unknown, unknown_groups
+from ingest.stamps import time_of_spec
 
 SUFFIXES = frozenset({".hdf5", ".h5"})
 _MOST_DESCRIBED = 8
@@ -266,6 +267,7 @@ def _items(
     """One item for each episode of a file."""
     key = file.path.relative_to(folder).as_posix()
     file_entry = HDF5Entry(dataset=dataset, split="", key=key, path=str(file.path), rate_hz=rate_hz)
+    file_entry = replace(file_entry, time=time_of_spec(spec))
     if file.error is not None:
         yield failing_item(file_entry.episode_id, _location(file_entry), file.error)
     elif file.family == FAMILY:
@@ -325,13 +327,11 @@ def _demo_items(file_entry: HDF5Entry, demo_file: HDF5File) -> Iterator[Item]:
 
 
 def _demo_entry(file_entry: HDF5Entry, name: str, masks: tuple[str, ...]) -> HDF5Entry:
-    return HDF5Entry(
-        dataset=file_entry.dataset,
+    return replace(
+        file_entry,
         split=split_of(masks),
         key=f"{file_entry.key}/{name}",
-        path=file_entry.path,
         group=f"data/{name}",
-        rate_hz=file_entry.rate_hz,
         masks=masks,
     )
 

@@ -53,7 +53,7 @@ def load_unknown(entry: HDF5Entry, spec: DatasetSpec | None) -> Record:
         steps = count_steps(datasets, [key], f"{entry.path} {entry.group}".strip())
         rate_hz, rate_source = resolve_rate(entry.rate_hz, None)
         reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz)
-        if rate_source == "assumed":
+        if rate_source == "assumed" and not entry.time.key:
             reader.warnings.append(f"rate is not known, {rate_hz:g} Hz assumed (give --rate)")
         roles = guess_roles(_widths(datasets, steps))
         details = EpisodeDetails(rate_source=rate_source, metadata=small_values(read_attributes(group)))

@@ -9,12 +9,10 @@ from ares.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from ingest.mapping.apply import apply_spec
     from ingest.mapping.show import describe_array, describe_arrays, show_spec, spec_lines
-    from ingest.mapping.signals import MISSING
     from ingest.mapping.sources import open_with_spec
     from ingest.mapping.texts import text_of_spec
 
 __all__ = [
-    "MISSING",
     "apply_spec",
     "describe_array",
     "describe_arrays",

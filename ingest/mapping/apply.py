@@ -7,8 +7,8 @@ from dataclasses import replace
 from ares.episode import Camera, Episode, Record
 from ares.errors import SourceError
 from ares.registry import did_you_mean
-from ingest.dataset_spec import CameraSpec, DatasetSpec
-from ingest.mapping.signals import MISSING, map_signals, signals_by_key
+from ingest.dataset_spec import MISSING, CameraSpec, DatasetSpec
+from ingest.mapping.signals import map_signals, signals_by_key
 from ingest.mapping.texts import map_instructions, map_outcome
 from ingest.names import camera_role
 
@@ -60,10 +60,12 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
         known = {*episode.metadata, *arrays, *filter(None, [episode.success_source])}
         _require(spec.success.partition(".")[0], known, "success", episode, spec.success)
     for role, key in (("timestamps", spec.timestamps), ("episode_ends", spec.episode_ends)):
+        known = {array.key for array in record.arrays if array.use in ("time", "ends")}
+        if key and not known:
+            detail = f"{episode.source}: {role} names {key!r}; {episode.format} data leave no choice of it"
+            raise SourceError("field of the spec is for other formats", detail)
         if key:
-            _require(
-                key, {array.key for array in record.arrays if array.use in ("time", "ends")}, role, episode
-            )
+            _require(key, known, role, episode)
     apply_spec(record, spec)
 
 

@@ -33,22 +33,11 @@ def show_spec(ingester: Ingester, path: str, options: IngestOptions) -> str:
 
 def _source_yaml(source: Source, spec: DatasetSpec | None) -> str:
     items = [item for item, _ in zip(source.items, range(TRIED_RECORDS), strict=False)]
-    record = first_record(source.format, items, source.folder)
+    record, errors = first_record(source.format, items, source.folder)
     if record is None:
-        error = _first_error([item.load for item in items])
-        raise SourceError(
-            "no record can be read to tell its mapping", f"{source.dataset}: {error or 'no record'}"
-        )
+        reason = errors[0] if errors else "no record"
+        raise SourceError("no record can be read to tell its mapping", f"{source.dataset}: {reason}")
     return record_yaml(record, spec)
-
-
-def _first_error(loads: Iterable[Any]) -> str:
-    for load in loads:
-        try:
-            load()
-        except Exception as error:
-            return str(error)
-    return ""
 
 
 def record_yaml(record: Record, spec: DatasetSpec | None = None) -> str:

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from ares.episode import ArrayUse, Record, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.registry import did_you_mean
-from ingest.dataset_spec import DatasetSpec, SliceSpec
+from ingest.dataset_spec import MISSING, DatasetSpec, SliceSpec
 from ingest.signals import numbered_names
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-MISSING = "key of the spec does not exist"
 
 
 def signal_arrays(record: Record) -> tuple[SourceArray, ...]:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ares.episode import Record
-from ares.errors import PluginError, SourceError
+from ares.errors import AresError, PluginError, SourceError
 from ingest.base import Ingester, IngestOptions, Item, Source
-from ingest.dataset_spec import DatasetSpec, read_spec
+from ingest.dataset_spec import MISSING, DatasetSpec, read_spec
 from ingest.guard import guarded_call
 from ingest.mapping.apply import apply_spec, check_spec
 
@@ -39,9 +39,12 @@ def open_with_spec(ingester: Ingester, path: str, options: IngestOptions) -> lis
 def _map_source(source: Source, spec: DatasetSpec, sets_rate: bool) -> Source:
     items = iter(source.items)
     first_items = list(itertools.islice(items, TRIED_RECORDS))
-    record = first_record(source.format, first_items, source.folder)
+    record, errors = first_record(source.format, first_items, source.folder)
     if record is not None:
         check_spec(record, spec)
+    for error in errors if record is None else ():
+        if isinstance(error, SourceError) and error.reason == MISSING:
+            raise error
     return replace(
         source,
         items=_map_items(itertools.chain(first_items, items), spec, sets_rate),
@@ -59,11 +62,12 @@ def load_with_spec(load: Callable[[], Record], spec: DatasetSpec, sets_rate: boo
     return apply_spec(load(), spec, sets_rate=sets_rate)
 
 
-def first_record(ingester: str, items: list[Item], folder: str) -> Record | None:
-    """The first record that can be read; None where none of the first few can."""
+def first_record(ingester: str, items: list[Item], folder: str) -> tuple[Record | None, list[AresError]]:
+    """The first record that can be read, None where none of the first few can; and the errors of those before it."""
+    errors: list[AresError] = []
     for item in items[:TRIED_RECORDS]:
         try:
-            return guarded_call(ingester, item.load, folder)
-        except (SourceError, PluginError):
-            continue  # the ingestion reports it
-    return None
+            return guarded_call(ingester, item.load, folder), errors
+        except (SourceError, PluginError) as error:
+            errors.append(error)  # the ingestion reports it
+    return None, errors

@@ -24,7 +24,7 @@ from ingest.dataset_spec import DatasetSpec
 from ingest.media_files import describe_camera
 from ingest.names import distinct_texts
 from ingest.npz.files import NpyMember, json_file, open_arrays, read_document, read_ends
-from ingest.stamps import StepTimes
+from ingest.stamps import StepTimes, missing_time_error
 from ingest.video import VideoRow, WrongRowError, parse_row
 
 FORMAT = "npz"
@@ -173,7 +173,10 @@ def _count_steps(entry: NpzEntry, members: Mapping[str, NpyMember]) -> int:
 
 def _roles(entry: NpzEntry, reader: ArrayReader) -> SignalKeys:
     roles = guess_roles(signal_widths(reader), entry.ends_key)
-    return replace(roles, time=entry.spec.timestamps) if entry.spec and entry.spec.timestamps else roles
+    key = entry.spec.timestamps if entry.spec else ""
+    if key and key not in reader.numbers:
+        raise missing_time_error(key, reader.shapes, entry.path)
+    return replace(roles, time=key) if key else roles
 
 
 def _step_times(entry: NpzEntry, reader: ArrayReader, roles: SignalKeys, row: VideoRow) -> StepTimes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import (
@@ -28,16 +29,19 @@ from ingest.names import distinct_texts
 from ingest.rlds.cameras import RldsCamera
 from ingest.rlds.feature_map import RldsFeatureMap
 from ingest.rlds.features import Feature
+from ingest.rlds.library_features import library_numbers
 from ingest.rlds.parts import FeatureSlice, full_feature_slices
 from ingest.rlds.values import (
     count_steps,
     is_rounded,
+    ragged_numbers,
     raw_values,
     read_metadata,
     read_texts,
     step_numbers,
     stored_numbers,
 )
+from ingest.signals import numbered_names
 from ingest.stamps import StepTimes, spec_times
 
 if TYPE_CHECKING:
@@ -114,8 +118,10 @@ def load_record(entry: RldsRecordEntry) -> Record:
     dataset = replace(entry.dataset, rate_hz=times.rate_hz, rate_source=times.rate_source)
     entry = replace(entry, dataset=dataset, warnings=(*entry.warnings, *notes))
     record = _build_record(entry, example, steps, content_hash)
-    trajectory = replace(record.trajectory, timestamps=times.seconds)
-    return replace(record, trajectory=trajectory, has_stamps=times.has_stamps)
+    warnings = list(record.warnings)
+    extra = {**record.trajectory.extra, **_library_signals(entry, payload, steps, warnings)}
+    trajectory = replace(record.trajectory, timestamps=times.seconds, extra=extra)
+    return replace(record, trajectory=trajectory, warnings=tuple(warnings), has_stamps=times.has_stamps)
 
 
 def _step_times(
@@ -192,7 +198,8 @@ def _build_trajectory(
     for feature_slice in full_feature_slices(feature_map.extra):
         signal = _build_signal(example, (feature_slice,), steps, warnings)
         if signal:
-            extra[feature_slice.feature.key.removeprefix("steps/").removeprefix("observation/")] = signal
+            extra[_signal_name(feature_slice.feature)] = signal
+    extra |= _ragged_signals(example, feature_map.ragged, steps, warnings)
     reward = _read_numbers(example, feature_map.reward, steps, warnings) if feature_map.reward else None
     return Trajectory(
         timestamps=np.arange(steps, dtype=np.float64) / dataset.rate_hz,
@@ -201,6 +208,40 @@ def _build_trajectory(
         reward=None if reward is None else reward[:, 0],
         extra=extra,
     )
+
+
+def _ragged_signals(
+    example: Mapping[str, Any], features: Sequence[Feature], steps: int, warnings: list[str]
+) -> dict[str, Signal]:
+    signals: dict[str, Signal] = {}
+    for feature in features:
+        _add_signal(signals, feature, ragged_numbers(example, feature, steps), warnings)
+    return signals
+
+
+def _library_signals(
+    entry: RldsRecordEntry, payload: bytes, steps: int, warnings: list[str]
+) -> dict[str, Signal]:
+    """The features that only tensorflow-datasets can decode."""
+    signals: dict[str, Signal] = {}
+    for feature in entry.dataset.feature_map.library:
+        numbers = library_numbers(str(Path(entry.path).parent), feature, payload, steps)
+        _add_signal(signals, feature, numbers, warnings)
+    return signals
+
+
+def _add_signal(
+    signals: dict[str, Signal], feature: Feature, numbers: NDArray[np.float32] | str, warnings: list[str]
+) -> None:
+    """Add the numbers of a feature; or a warning of why there are none."""
+    if isinstance(numbers, str):
+        warnings.append(f"{feature.key} is not stored ({numbers})")
+    else:
+        signals[_signal_name(feature)] = Signal(numbers, numbered_names(feature.name, numbers.shape[1]))
+
+
+def _signal_name(feature: Feature) -> str:
+    return feature.key.removeprefix("steps/").removeprefix("observation/")
 
 
 def _read_numbers(

@@ -29,6 +29,8 @@ class RldsFeatureMap:
         reward: Feature of the reward, or None.
         time: Feature that the spec names as the time of each step, or None.
         extra: Other numeric features of the steps, stored as signals of their own.
+        ragged: Numeric features of open length in each step; a signal where all steps have the same number of them.
+        library: Features of the steps whose class only tensorflow-datasets knows.
         language: Features that hold instructions, and texts of the spec; the main one first.
         metadata: Features outside the steps, and texts of the steps, that are stored as metadata.
         success: Feature that the spec names as the outcome, or None.
@@ -44,6 +46,8 @@ class RldsFeatureMap:
     reward: Feature | None
     time: Feature | None
     extra: tuple[Feature, ...]
+    ragged: tuple[Feature, ...]
+    library: tuple[Feature, ...]
     language: tuple[Feature | TextSpec, ...]
     metadata: tuple[Feature, ...]
     success: Feature | None
@@ -70,9 +74,13 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
     ordered = sorted(features, key=lambda feature: feature.key)
     warnings: list[str] = []
     misfits: list[Misfit] = []
-    left_out = {feature.key: reason for feature in ordered if (reason := _reason_unusable(feature))}
+    library = [f for f in ordered if f.kind == "other" and f.per_step and f.key not in spec.left_out]
+    left_out = {f.key: reason for f in ordered if f not in library and (reason := _reason_unusable(f))}
+    ordered = [feature for feature in ordered if feature not in library]
     usable = [f for f in ordered if f.key not in left_out and not {f.key, f.name} & set(spec.left_out)]
     language = _language_features(usable, spec, misfits)
+    ragged = [f for f in usable if f.ragged and f.kind == "number" and f not in language]
+    usable = [f for f in usable if f not in ragged]
     signals = [f for f in usable if f.per_step and f.kind == "number" and f not in language]
     state = slices_of_spec(spec.state, signals, "state", misfits)
     action = slices_of_spec(spec.action, signals, "action", misfits)
@@ -89,6 +97,8 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
         reward=reward,
         time=time,
         extra=tuple(extra),
+        ragged=tuple(ragged),
+        library=tuple(library),
         language=tuple(language),
         metadata=tuple(feature for feature in usable if _is_metadata(feature) and feature not in language),
         success=success,
@@ -111,8 +121,10 @@ def _is_covered(feature: Feature, slices: Iterable[FeatureSlice]) -> bool:
 
 
 def _reason_unusable(feature: Feature) -> str:
-    if feature.ragged and feature.kind != "text":
+    if feature.ragged and feature.kind not in ("text", "number"):
         return "a sequence of open length in each step"
+    if feature.ragged and feature.kind == "number" and feature.encoding != "none":
+        return "a sequence of open length in each step, of packed numbers"
     if feature.kind == "other":
         return f"its type {feature.dtype or 'without a name'} is unknown"
     if feature.kind == "image":
@@ -123,20 +135,20 @@ def _reason_unusable(feature: Feature) -> str:
 
 
 def _reason_number_unusable(feature: Feature) -> str:
-    is_wide = feature.size is None or feature.size > MAX_SIGNAL_WIDTH
+    is_wide = not feature.ragged and (feature.size is None or feature.size > MAX_SIGNAL_WIDTH)
     if "embedding" in feature.name:
         return "an embedding"
     if is_wide and "depth" in feature.name:
         return "depth"
     if feature.dtype == "uint8" and len(feature.shape) == 3 and feature.shape[-1] in (1, 3, 4):
         return "an image stored as raw numbers, not as JPEG or PNG"
-    if feature.size is None:
+    if feature.size is None and not feature.ragged:
         return "its size is open"
     return "too wide for a signal" if is_wide else ""
 
 
 def _reason_image_unusable(feature: Feature) -> str:
-    if not feature.per_step:
+    if not feature.per_step and not feature.is_video:
         return "an image outside the steps"
     channels = feature.shape[-1] if feature.shape else None
     if "depth" in feature.name or feature.dtype != "uint8" or channels not in (1, 3, 4, None):

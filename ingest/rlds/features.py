@@ -31,6 +31,7 @@ class Feature:
         ragged: Whether it is a sequence of unknown length in each step, which is stored under other keys.
         labels: Names of the classes that its numbers stand for, where the dataset has them.
         class_count: Number of classes; 0 for what is no class label.
+        is_video: Whether it is the frames of one video beside the steps.
     """
 
     key: str
@@ -41,6 +42,7 @@ class Feature:
     ragged: bool = False
     labels: tuple[str, ...] = ()
     class_count: int = 0
+    is_video: bool = False
 
     @property
     def per_step(self) -> bool:
@@ -95,6 +97,8 @@ def _leaves(
             yield from _leaves(child, f"{key}/{name}" if key else name, outer, ragged)
     elif "sequence" in node:
         yield from _sequence_leaves(node["sequence"], key, outer, ragged)
+    elif "optional" in node:
+        yield from _leaves(node["optional"]["feature"], key, outer, ragged)
     elif "translation" in node and node["translation"].get("languages"):
         for language in node["translation"]["languages"]:
             yield Feature(f"{key}/{language}", "text", outer, "object", ragged=ragged)
@@ -124,6 +128,11 @@ def _build_feature(node: Mapping[str, Any], key: str, outer: tuple[int | None, .
             node["image"].get("dtype") or "uint8",
             ragged=ragged,
         )
+    if "video" in node:
+        # Stored as the encoded images of a sequence.
+        is_inside = key.startswith(_STEPS_KEY + "/")
+        size = (*outer, *_shape(node["video"])[1:])
+        return Feature(key, "image", size, "uint8", ragged=ragged or is_inside, is_video=not is_inside)
     if "text" in node or kind == "Text":
         return Feature(key, "text", outer, "object", ragged=ragged)
     if "classLabel" in node:

@@ -10,6 +10,7 @@ from ares.episode import Json
 from ares.errors import SourceError
 from ares.input import decompress_zlib, input_budgets
 from ingest.rlds.features import Feature
+from ingest.signals import MAX_SIGNAL_WIDTH
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,6 +66,23 @@ def step_numbers(example: ExampleFeatures, feature: Feature, steps: int) -> NDAr
     if any(row is None or row.size != feature.size for row in rows):
         return None
     return np.stack([row.astype(np.float32).ravel() for row in rows if row is not None])
+
+
+def ragged_numbers(example: ExampleFeatures, feature: Feature, steps: int) -> NDArray[np.float32] | str:
+    """(T, D) float32 of a numeric feature of open length, where every step has as many numbers; else why not."""
+    import numpy as np
+
+    values, lengths = raw_values(example, feature), example.get(f"{feature.key}/ragged_row_lengths_0")
+    if f"{feature.key}/ragged_row_lengths_1" in example:
+        return "sequences in sequences"
+    counts = set(lengths.int64_list.value) if lengths is not None else set()
+    if len(counts) > 1:
+        return "its length differs from step to step"
+    if not values or lengths is None or len(lengths.int64_list.value) != steps or len(values) % steps:
+        return "no number for each step"
+    if len(values) // steps > MAX_SIGNAL_WIDTH:
+        return "too wide for a signal"
+    return np.array(values, np.float32).reshape(steps, -1)
 
 
 def stored_numbers(example: ExampleFeatures, feature: Feature) -> NDArray[Any] | None:

@@ -28,6 +28,7 @@ from ingest.arrays import (
 )
 from ingest.dataset_spec import DatasetSpec
 from ingest.media_files import describe_camera, probe_once
+from ingest.stamps import missing_time_error
 
 if TYPE_CHECKING:
     pass
@@ -86,8 +87,7 @@ def load_episode(entry: ZarrEntry) -> Record:
         raise SourceError("episode has no valid span in episode_ends", f"{entry.path}: {span}")
     with open_zarr(entry.path) as store:
         reader = _read_arrays(entry, store)
-        roles = _roles(reader) if entry.is_known else guess_roles(signal_widths(reader), entry.ends_key)
-        roles = replace(roles, time=entry.spec.timestamps) if entry.spec and entry.spec.timestamps else roles
+        roles = _roles_by_spec(entry, reader)
         unit = entry.spec.time_unit if entry.spec else "s"
         times = step_times(reader, roles.time, entry.rate_hz, unit=unit)
         cameras = [_array_camera(entry, key, reader.images[key], times.rate_hz) for key in reader.images]
@@ -121,6 +121,15 @@ def load_episode(entry: ZarrEntry) -> Record:
     arrays = tuple(list_arrays(reader, roles))
     record = Record(episode=episode, trajectory=trajectory, warnings=tuple(reader.warnings), arrays=arrays)
     return replace(record, has_stamps=times.has_stamps)
+
+
+def _roles_by_spec(entry: ZarrEntry, reader: ArrayReader) -> SignalKeys:
+    """The roles by the layout or by names, with the times that the spec names. Raises SourceError without these."""
+    roles = _roles(reader) if entry.is_known else guess_roles(signal_widths(reader), entry.ends_key)
+    key = entry.spec.timestamps if entry.spec else ""
+    if key and key not in reader.numbers:
+        raise missing_time_error(key, reader.shapes, entry.path)
+    return replace(roles, time=key) if key else roles
 
 
 def _read_arrays(entry: ZarrEntry, store: ZarrStore) -> ArrayReader:

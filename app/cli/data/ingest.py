@@ -55,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the user knows of a dataset and the dataset does not store."""
     parser.add_argument(
+        "--data-dir",
+        default="",
+        metavar="DIR",
+        help="folder of the prepared datasets that tfds:NAME[/CONFIG][:VERSION] names ($TFDS_DATA_DIR)",
+    )
+    parser.add_argument(
         "--dataset", default="", metavar="NAME", help="name to store instead of the source's own"
     )
     parser.add_argument(
@@ -81,6 +87,9 @@ def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ingest the sources. Returns 1 when something failed or was left unread, 2 when nothing is stored."""
+    from ingest.prepared import prepared_paths
+
+    args.source = prepared_paths(args.source, args.data_dir)
     if args.show_spec:
         return _show_spec(args)
     if args.dry_run:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ares.episode import Record, Signal
-from ares.errors import SourceError
+from ares.errors import RequestError, SourceError
 from ingest.base import IngestOptions
 from ingest.detect import open_sources, show_specs
 
@@ -154,3 +154,27 @@ def test_outcomes_in_paths_are_taken_where_the_spec_says_so(shared_data: Path, t
         record.episode.key[0]: record.episode.success for record in load_all(tmp_path / "videos", spec)
     }
     assert outcomes == {"a": True, "b": False, "c": None, "p": None}
+
+
+def test_the_specs_of_all_datasets_of_a_folder_are_shown(shared_data: Path, tmp_path: Path) -> None:
+    for name, folder in (("gr1_sim_lerobot_v20", "lerobot"), ("demo/video", "clips")):
+        shutil.copytree(shared_data / name, tmp_path / "lab" / folder)
+    np.savez(tmp_path / "lab" / "lone.npz", alpha=np.zeros((4, 2)), beta=np.ones((4, 3)))
+    lab = str(tmp_path / "lab")
+    opened = open_sources([lab], IngestOptions(reads_unknown=True))
+    shown = show_specs([lab], IngestOptions())
+    assert {source.format for source in opened} == {"lerobot", "npz", "video"}
+    for source in opened:
+        assert f"({source.format})\n" in shown
+    texts = shown.split("---\n")
+    assert len(texts) == len(opened) and "--write-options FILE" in texts[0]
+    spec = write_spec(tmp_path, next(text for text in texts if "(lerobot)" in text))
+    for plain, mapped in zip(
+        load_all(tmp_path / "lab" / "lerobot"), load_all(tmp_path / "lab" / "lerobot", spec), strict=True
+    ):
+        assert_same(plain, mapped)
+    for read in (open_sources, show_specs):
+        with pytest.raises(
+            RequestError, match=r"--spec is for one dataset, and there are [23].*use --options FILE"
+        ):
+            read([lab], IngestOptions(spec=spec))

@@ -130,10 +130,55 @@ def test_sequences_in_steps(make_rlds: MakeRlds) -> None:
     contacts = [[np.zeros(3, np.float32)], [], [np.ones(3, np.float32)] * 2, []]
     dataset = make_rlds("a", PLAIN | more, changed={OBS + "contacts": contacts})
     source = open_source(dataset.path)
-    assert f"{OBS}contacts is not stored (a sequence of open length in each step)" in source.warnings
     assert f"{OBS}points is not stored (its size is open)" in source.warnings
     record = next(source.items).load()
-    assert set(record.episode.instructions) == {"open the drawer", "open it"} and record.warnings == ()
+    assert set(record.episode.instructions) == {"open the drawer", "open it"}
+    assert record.warnings == (f"{OBS}contacts is not stored (its length differs from step to step)",)
+
+
+def test_sequences_of_one_length_are_signals_as_tensorflow_datasets_reads_them(make_rlds: MakeRlds) -> None:
+    chance = np.random.default_rng(4)
+    forces = [list(chance.random((2, 3)).astype(np.float32)) for _ in range(4)]
+    dataset = make_rlds("a", PLAIN | {OBS + "forces": "ragged float32 3"}, changed={OBS + "forces": forces})
+    record = load_first_record(dataset.path)
+    assert record.warnings == ()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tfds = pytest.importorskip("tensorflow_datasets")
+    features = tfds.features.FeaturesDict.from_config(str(dataset.path))
+    media = record.episode.cameras[0].media
+    raw, _ = read_record(media.uri, RecordSpan(media.byte_offset, media.byte_size))
+    steps = [step["observation"]["forces"] for step in features.deserialize_example_np(raw)["steps"]]
+    expected = np.stack([np.asarray(step).reshape(-1) for step in steps])
+    np.testing.assert_array_equal(record.trajectory.extra["forces"].values, expected)
+    np.testing.assert_array_equal(expected, np.array(forces).reshape(4, 6))
+
+
+def test_a_video_beside_the_steps_is_a_camera_and_optional_features_are_read(make_rlds: MakeRlds) -> None:
+    frames = np.random.default_rng(0).integers(0, 255, (4, 8, 12, 3), np.uint8)
+    dataset = make_rlds(
+        "b", PLAIN | {"clip": "png 8 12 3", OBS + "force": "float32 2"}, changed={"clip": frames}
+    )
+    path = dataset.path / "features.json"
+    tree = json.loads(path.read_text())
+    root = tree["featuresDict"]["features"]
+    shape = {"dimensions": ["-1", "8", "12", "3"]}
+    root["clip"] = {
+        "pythonClassName": "tensorflow_datasets.core.features.video_feature.Video",
+        "video": {"shape": shape, "dtype": "uint8", "encodingFormat": "png"},
+    }
+    observation = root["steps"]["sequence"]["feature"]["featuresDict"]["features"]["observation"]
+    inside = observation["featuresDict"]["features"]
+    inside["force"] = {
+        "pythonClassName": "tensorflow_datasets.core.features.feature.Optional",
+        "optional": {"feature": inside["force"]},
+    }
+    path.write_text(json.dumps(tree))
+    record = load_first_record(dataset.path)
+    assert [camera.name for camera in record.episode.cameras] == ["clip", "image"]
+    media = record.episode.cameras[0].media
+    np.testing.assert_array_equal(frames_at(media, [k / media.rate_hz for k in range(4)]), frames)
+    np.testing.assert_array_equal(record.trajectory.extra["force"].values, dataset.values[OBS + "force"])
 
 
 def test_ragged_texts_stand_where_tensorflow_datasets_puts_them(make_rlds: MakeRlds) -> None:
@@ -253,7 +298,7 @@ def test_every_field_of_a_spec_is_read(make_rlds: MakeRlds, tmp_path: Path) -> N
     assert np.array_equal(trajectory.reward, dataset.values[OBS + "score"].ravel())
     assert set(trajectory.extra) == {"is_last"}
     assert trajectory.timestamps.tolist() == pytest.approx([0, 0.1, 0.25, 0.300000001], abs=1e-9)
-    assert (episode.rate_source, record.has_stamps) == ("source", True)
+    assert (episode.rate_source, record.has_stamps) == ("measured", True)
     assert (episode.robot, episode.success, episode.success_source) == ("our arm", True, "won")
     assert episode.instructions == ("lift it", "a", *plain.episode.instructions)
     (camera,) = episode.cameras
