@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from ares.io import FileState
 
+# Memory that parsing takes at most, in sizes of the text.
+_PARSE_FACTOR = 8
 _MOST_COLUMNS = 10_000
 
 
@@ -77,8 +79,10 @@ def read_csv_table(path: str, state: FileState) -> CsvTable:
     import pyarrow as pa
     from pyarrow import csv
 
+    budgets = input_budgets()
     try:
-        data = read_input(path, input_budgets().array_bytes)
+        # Arrow takes several times the size of a text to parse it, and ends the process where it gets no memory.
+        data = read_input(path, min(budgets.array_bytes, budgets.memory_bytes // _PARSE_FACTOR))
     except OSError as error:
         raise SourceError("table cannot be read", f"{path}: {describe_os_error(error)}") from None
     data = data.removeprefix(b"\xef\xbb\xbf")

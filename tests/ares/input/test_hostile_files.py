@@ -43,6 +43,8 @@ from ares.input import (
     reading_dataset,
     require_own_storage,
 )
+from ares.io import file_state
+from ares.media.readers import read_csv_table
 
 
 @pytest.fixture
@@ -340,3 +342,17 @@ def test_a_short_file_takes_little_memory_whatever_it_might_hold(
         assert len(read_input(str(tmp_path / "a.csv"), 2**31)) == 2**21
     with pytest.raises(SourceError, match="file is larger than allowed"):
         read_input(str(tmp_path / "a.csv"), 2**21 - 1)
+
+
+def test_a_table_whose_parsing_exceeds_the_memory_is_refused_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ares.media.readers.csv_table.input_budgets", lambda: InputBudgets(memory_bytes=2**20)
+    )
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n")
+    assert read_csv_table(str(path), file_state(str(path))).num_rows == 1
+    path.write_text("a,b\n1," + "x" * 2**18 + "\n")
+    with pytest.raises(SourceError, match="file is larger than allowed"):
+        read_csv_table(str(path), file_state(str(path)))
