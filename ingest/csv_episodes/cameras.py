@@ -41,6 +41,10 @@ def holds_images(entries: FolderEntries) -> bool:
     return not entries.suffixes.isdisjoint(IMAGE_SUFFIXES)
 
 
+def _count_images(entries: FolderEntries) -> int:
+    return sum(name.lower().endswith(IMAGE_SUFFIXES) and name[0] != "." for name in entries.files)
+
+
 def read_cameras(folder: Path, tables: EpisodeTables, rate_hz: float, digest: Any) -> tuple[Camera, ...]:
     """The cameras of an episode; of each, three images are read for its size and the content hash.
 
@@ -49,7 +53,11 @@ def read_cameras(folder: Path, tables: EpisodeTables, rate_hz: float, digest: An
     cameras = list(_column_cameras(folder, tables, rate_hz, digest))
     named = {camera.name for camera in cameras}
     for entries in () if cameras else image_folders(folder):
-        for prefix, images in group_images(list(entries.files)).items():
+        groups = group_images(list(entries.files))
+        if left_out := _count_images(entries) - sum(len(images.names) for images in groups.values()):
+            where = entries.path.relative_to(folder).as_posix()
+            tables.warnings[f"{left_out} images of {where} are left out: their names hold no number"] = None
+        for prefix, images in groups.items():
             name = _camera_name(folder, entries.path, prefix)
             if "depth" in name.lower():
                 tables.warnings[f"camera {name} is depth and is not stored"] = None

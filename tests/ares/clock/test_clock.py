@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ares.clock import are_even, camera_seconds, measure_clock, nearest_steps, read_stamps, settle_clock
+from ares.clock import (
+    are_even,
+    camera_seconds,
+    measure_clock,
+    nearest_steps,
+    read_stamps,
+    settle_clock,
+    shown_rate_hz,
+)
 from ares.clock.settle import RATES_DISAGREE
 from ares.episode import Camera, Episode, MediaRef, Record, Trajectory
 from ares.export.retime import ExportClock, retime_episode
@@ -143,3 +152,73 @@ def test_an_export_selects_by_its_announced_rate(seed: int, mode: str) -> None:
     if mode == "nearest":
         assert retimed.shift_seconds <= distances.min(axis=0).max() + 2e-3
     assert retimed.trajectory.timestamps.tolist() == times.tolist()
+
+
+def test_a_promised_frame_per_step_counts_only_where_the_numbers_agree() -> None:
+    record = make_record(np.arange(50) / 20, 20.0, "index")
+    assert settle_clock(record).episode.frame_pairing == "index"
+    (camera,) = record.episode.cameras
+    short = replace(camera, media=replace(camera.media, num_frames=49))
+    record = replace(record, episode=replace(record.episode, cameras=(short,)))
+    assert settle_clock(record).episode.frame_pairing == "stamp"
+
+
+def test_a_rate_of_the_user_stays_whatever_the_stamps_say() -> None:
+    record = make_record(np.arange(200) / 18.5, 20.0, "stamp")
+    record = replace(record, episode=replace(record.episode, rate_source="user"))
+    episode = settle_clock(record).episode
+    assert (episode.rate_hz, episode.rate_source) == (20.0, "user")
+    assert episode.measured_rate_hz == pytest.approx(18.5)
+
+
+def test_a_few_uneven_stamps_do_not_contradict_a_claim() -> None:
+    """Eight steps whose jitter moves the slope by two percent are no evidence of another rate."""
+    stamps = np.add(np.arange(8), [0.0, 0.1, 0.2, 0.0, 0.3, 0.1, 0.35, 0.25]) / 20
+    measured = measure_clock(stamps)
+    assert measured is not None and abs(measured.rate_hz / 20 - 1) > 0.01
+    assert settle_clock(make_record(stamps, 20.0, "stamp")).episode.rate_source == "source"
+
+
+@pytest.mark.parametrize("kind", ["mp4", "hdf5"])
+def test_frames_paired_by_index_follow_the_measured_rate(kind: Any) -> None:
+    record = make_record(np.arange(200) / 18.5, 20.0, "index")
+    (camera,) = record.episode.cameras
+    other = replace(camera, media=replace(camera.media, kind=kind, start_seconds=2.0, stop_seconds=12.0))
+    record = replace(record, episode=replace(record.episode, cameras=(other,)))
+    media = settle_clock(record).episode.cameras[0].media
+    assert media.rate_hz == pytest.approx(18.5)
+    # Seconds of a video are those of its file; of other kinds they are numbers divided by the rate.
+    factor = 1.0 if kind == "mp4" else 18.5 / 20
+    assert (media.start_seconds, media.stop_seconds) == pytest.approx((2.0 / factor, 12.0 / factor))
+
+
+def test_stamps_missing_at_both_ends_are_a_period_away_from_their_neighbours() -> None:
+    truth = np.arange(60) / 20
+    damaged = truth.copy()
+    damaged[[0, 59]] = np.nan
+    mended = read_stamps(damaged, 20.0)
+    assert mended.seconds is not None and np.abs(mended.seconds - truth).max() < 1e-9
+
+
+def test_a_clock_that_was_set_back_goes_on_a_period_later() -> None:
+    truth = np.arange(60) / 20
+    stored = truth.copy()
+    stored[25:] -= 0.9
+    read = read_stamps(stored, 20.0)
+    assert read.seconds is not None and np.abs(read.seconds - truth).max() < 1e-9
+    assert read.warnings == ("timestamps were set back, a median period is used there",)
+
+
+def test_a_start_other_than_zero_is_said() -> None:
+    read = read_stamps(np.arange(60) / 20 + 3.0, 20.0)
+    assert read.seconds is not None and read.seconds[0] == 0.0
+    assert read.warnings == ("timestamps do not begin at 0, shifted",)
+
+
+def test_the_shown_rate_of_an_uneven_camera_is_the_mean_over_the_episode() -> None:
+    stamps = np.arange(100) / 20
+    stamps[50:] += 5.0
+    episode = settle_clock(make_record(stamps, 20.0, "index")).episode
+    assert shown_rate_hz(episode, episode.cameras[0]) == pytest.approx(100 / (stamps[-1] + 0.05))
+    even = settle_clock(make_record(np.arange(100) / 20, 20.0, "index")).episode
+    assert shown_rate_hz(even, even.cameras[0]) == 20.0

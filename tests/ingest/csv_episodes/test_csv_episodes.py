@@ -23,6 +23,7 @@ from tests.ingest.csv_episodes.conftest import (
     START,
     STEPS,
     columns,
+    image_bytes,
     opened,
     read,
     write_dataset,
@@ -241,3 +242,13 @@ def test_roles_of_columns() -> None:
         1.0,
         None,
     ]
+
+
+def test_images_without_numbers_are_no_camera_and_that_is_said(tmp_path: Path) -> None:
+    folder = write_episode(tmp_path / "data" / "episode_0")
+    write_images(folder / "images" / "top", ["left.png", "right.png"])
+    (folder / "images" / "front" / "overview.png").write_bytes(image_bytes(9))
+    (record,) = read(tmp_path / "data")
+    assert "2 images of images/top are left out: their names hold no number" in record.warnings
+    assert "1 images of images/front are left out: their names hold no number" in record.warnings
+    assert "top" not in {camera.name for camera in record.episode.cameras}
