@@ -132,7 +132,11 @@ def start(
     query_seconds: float | None,
     trusted_proxies: Sequence[str],
 ) -> Dashboard:
-    """Serve a workspace in the background until it is closed or the process ends; see `serve`."""
+    """Serve a workspace in the background until it is closed or the process ends.
+
+    Raises as `serve`, and RequestError where this process shows a dashboard already.
+    """
+    _refuse_second_dashboard()
     stack = ExitStack()
     server, listener, address = stack.enter_context(
         _listening(
@@ -151,10 +155,25 @@ def start(
         server.should_exit = True
         thread.join(_CLOSE_SECONDS)
         stack.close()
+        _forget_runtime()
 
     if open_browser:
         threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
     return Dashboard(url=address, close=close)
+
+
+def _refuse_second_dashboard() -> None:
+    from streamlit import runtime
+
+    if runtime.exists():
+        raise RequestError("this process shows a dashboard already", "close() it first, or run `ares app`")
+
+
+def _forget_runtime() -> None:
+    """Let this process start another dashboard: Streamlit keeps its one runtime after it has stopped."""
+    from streamlit.runtime import Runtime
+
+    Runtime._instance = None
 
 
 @contextmanager

@@ -154,16 +154,19 @@ def test_a_missing_package_is_one_clear_line(ws: Workspace, monkeypatch: pytest.
         ws.ingest("data")
 
 
-def test_the_dashboard_runs_beside_a_notebook(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dashboard_runs_beside_a_notebook_and_again_after_it_was_closed(ws: Workspace) -> None:
     from urllib.request import urlopen
 
-    dashboard = ares.app(ws, port=0, open_browser=False)
-    try:
-        with urlopen(f"{dashboard.url}/api/health", timeout=60) as answer:
-            assert answer.status == 200
-        assert dashboard.url in dashboard._repr_html_() and len(ws.episodes) == 12
-    finally:
-        dashboard.close()
+    for _ in range(2):
+        dashboard = ares.app(ws, port=0, open_browser=False)
+        try:
+            with urlopen(f"{dashboard.url}/api/health", timeout=60) as answer:
+                assert answer.status == 200
+            assert dashboard.url in dashboard._repr_html_() and len(ws.episodes) == 12
+            with pytest.raises(RequestError, match="this process shows a dashboard already"):
+                ares.app(ws, port=0, open_browser=False)
+        finally:
+            dashboard.close()
 
 
 @pytest.mark.parametrize("package", ["ares", "ingest", "annotators", "app"])

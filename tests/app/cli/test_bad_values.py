@@ -92,7 +92,10 @@ def test_a_bad_value_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    inner = tmp_path / "a" / "b"  # "../.." and "~" are empty too, or an ingestion reads all that lies there
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    monkeypatch.setenv("HOME", str(tmp_path))
     wrong = []
     for value in VALUES:
         arguments = [part.replace("{samples}", str(demo_samples)).replace("{}", value) for part in pattern]
