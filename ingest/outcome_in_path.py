@@ -16,6 +16,8 @@ _WORDS = {
     **dict.fromkeys(("success", "successes", "successful", "succeeded", "succ"), True),
     **dict.fromkeys(("failure", "failures", "fail", "fails", "failed", "unsuccessful"), False),
 }
+# Every word contains one of these; most paths contain none.
+_SYLLABLE = re.compile("succ|fail", re.IGNORECASE)
 
 
 def outcome_in_path(path: str) -> tuple[bool, str] | None:
@@ -23,6 +25,8 @@ def outcome_in_path(path: str) -> tuple[bool, str] | None:
 
     Words count as a whole: "success_003.mp4" and "failed/" do, "successor" does not; "not_success" suggests nothing.
     """
+    if not _SYLLABLE.search(path):
+        return None
     seen: dict[bool, str] = {}
     for part in path.replace("\\", "/").split("/"):
         words = [

@@ -18,6 +18,7 @@ from ingest.lerobot.feature_map import INDICES, LeRobotFeatureMap, SignalColumn
 from ingest.lerobot.language import episode_instructions, episode_notes, episode_outcome
 from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, as_count
 from ingest.lerobot.names import dimension_names, short_name
+from ingest.lerobot.paths import fill_data_path
 from ingest.lerobot.rows import (
     file_state_or_none,
     read_episode_file,
@@ -173,7 +174,8 @@ def claimed_data_path(info: LeRobotInfo, index: int, row: MetadataRow) -> str:
     chunk, file = (as_count(row.get(name)) or 0 for name in DATA_FILE_COLUMNS)
     if info.data_path.has("episode"):
         chunk = index // info.chunk_size
-    return f"{info.root}/{info.data_path.fill({'episode': index, 'chunk': chunk, 'file': file})}"
+        return fill_data_path(info.root, info.data_path, index, chunk, file)
+    return fill_data_path(info.root, info.data_path, 0, chunk, file)
 
 
 def _read_claimed_rows(

@@ -79,6 +79,12 @@ def _write_value(value: int | str, digits: int) -> str:
     return value if isinstance(value, str) else str(value).zfill(digits)
 
 
+@functools.lru_cache(maxsize=256)
+def fill_data_path(root: str, template: RoleTemplate, episode: int, chunk: int, file: int) -> str:
+    """The path of a data file that a template gives; many episodes share one. Raises as `RoleTemplate.fill`."""
+    return f"{root}/{template.fill({'episode': episode, 'chunk': chunk, 'file': file})}"
+
+
 @functools.lru_cache(maxsize=64)
 def _pattern(template: RoleTemplate) -> re.Pattern[str]:
     """The regular expression of a template; a role that occurs again is not captured twice."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ares.episode import ArrayUse, SourceArray
 from ingest.lerobot.feature_map import LeRobotFeatureMap
 from ingest.lerobot.names import short_name
 from ingest.lerobot.values import EpisodeRows
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def source_arrays(feature_map: LeRobotFeatureMap, rows: EpisodeRows) -> Iterator[SourceArray]:
@@ -19,4 +24,12 @@ def source_arrays(feature_map: LeRobotFeatureMap, rows: EpisodeRows) -> Iterator
     for use, name, key in roles:
         if key in rows.numbers:
             values = rows.numbers[key]
-            yield SourceArray(key=key, use=use, name=name, shape=values.shape, dtype=str(values.dtype))
+            yield SourceArray(
+                key=key, use=use, name=name, shape=values.shape, dtype=_dtype_name(values.dtype)
+            )
+
+
+@functools.lru_cache(maxsize=64)
+def _dtype_name(dtype: np.dtype[np.generic]) -> str:
+    """The name of a dtype, which NumPy composes anew each time."""
+    return str(dtype)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+_MAX_CLAIMED_WIDTH = 65_536
+
 
 class ColumnValues(NamedTuple):
     """A decoded column.
@@ -201,7 +203,10 @@ def frame_range(rows: EpisodeRows, declared_length: int) -> tuple[int, int]:
 
 
 def row_width(column_type: pa.DataType, feature: Mapping[str, Any]) -> int:
-    """Numbers per step: by the type where it fixes them, else by the shape in info.json; 1 when neither does."""
+    """Numbers per step: by the type where it fixes them, else by the shape in info.json; 1 when neither does.
+
+    A shape is a claim, so that it counts as 65,536 numbers at most.
+    """
     import pyarrow.types as types
 
     width, inner = 1, _storage_type(column_type)
@@ -211,7 +216,7 @@ def row_width(column_type: pa.DataType, feature: Mapping[str, Any]) -> int:
         return width
     shape = feature.get("shape")
     sizes = shape if isinstance(shape, list) and all(isinstance(size, int) for size in shape) else ()
-    return math.prod(sizes)
+    return min(max(math.prod(sizes), 1), _MAX_CLAIMED_WIDTH)
 
 
 def is_list(column_type: pa.DataType) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ares.clock import settle_clock
 from ares.episode import Record
 from ares.errors import AresError, SourceError
-from ares.input import input_budgets
+from ares.input import input_budgets, limited_memory
 from ares.io import describe_os_error
 from ares.jobs import WorkerLimits, WorkerPool, utc_now
 from ares.media import stamp_record
@@ -102,7 +102,8 @@ def read_records(loads: Sequence[LoadFunction]) -> list[ReadResult]:
         For each, in order: the one batch that holds them all, its identity where only that was to be read, or its
         error. The rows of the batch are in the order of the records.
     """
-    loaded = [_load(load) for load in loads]
+    with limited_memory():  # entered once: the limit of each record then costs nothing
+        loaded = [_load(load) for load in loads]
     records = [record for record in loaded if isinstance(record, Record)]
     encoded = iter(_encode_all(records))
     return [next(encoded) if isinstance(result, Record) else result for result in loaded]

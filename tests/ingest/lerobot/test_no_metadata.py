@@ -1,4 +1,4 @@
-"""A LeRobot folder without `meta` is read by its tables and videos."""
+"""A LeRobot folder is read by its tables and videos where its metadata is missing or lies."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from ingest.lerobot.source import recognises
+from ingest.lerobot.values import row_width
 
 
 def test_a_folder_without_metadata_is_read_by_its_tables_and_videos(tmp_path: Path, folders: Any) -> None:
@@ -30,3 +32,10 @@ def test_tables_that_number_no_episodes_are_no_dataset(tmp_path: Path) -> None:
     assert not recognises(str(tmp_path))
     (tmp_path / "data" / "rows.parquet").write_bytes(b"PAR1 cut")
     assert not recognises(str(tmp_path))
+
+
+@pytest.mark.parametrize("shape", [[10**12], [-914, -(10**18)], [0], [10**30, 2]])
+def test_a_shape_that_info_claims_takes_no_memory(shape: list[int]) -> None:
+    width = row_width(pa.list_(pa.float32()), {"shape": shape})
+    assert 1 <= width <= 65_536
+    assert row_width(pa.list_(pa.float32(), 7), {"shape": shape}) == 7
