@@ -101,9 +101,9 @@ def read_csv_table(path: str, state: FileState) -> CsvTable:
             read_options=csv.ReadOptions(block_size=min(len(data) + 1, 2**31 - 1), use_threads=False),
             parse_options=csv.ParseOptions(delimiter=delimiter),
         )
+        names = tuple(str(name) for name in columns.column_names)  # fails where they are not UTF-8
     except (pa.ArrowException, ValueError) as error:
         raise SourceError("table cannot be parsed", f"{path}: {' '.join(str(error).split())[:300]}") from None
-    names = tuple(str(name) for name in columns.column_names)
     if len(set(names)) < len(names) or len(names) > _MOST_COLUMNS:
         raise SourceError("table has two columns of one name, or too many", f"{path}: {len(names)} columns")
     return CsvTable(columns, names, columns.num_rows)

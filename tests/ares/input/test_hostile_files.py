@@ -356,3 +356,10 @@ def test_a_table_whose_parsing_exceeds_the_memory_is_refused_before(
     path.write_text("a,b\n1," + "x" * 2**18 + "\n")
     with pytest.raises(SourceError, match="file is larger than allowed"):
         read_csv_table(str(path), file_state(str(path)))
+
+
+def test_a_table_whose_header_is_not_utf8_is_refused_with_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,b\xff\n1,2\n")
+    with pytest.raises(SourceError, match="table cannot be parsed"):
+        read_csv_table(str(path), file_state(str(path)))
