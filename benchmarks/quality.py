@@ -11,8 +11,8 @@ from collections import defaultdict
 
 from ares.clock import settle_clock
 from ares.errors import AresError
-from ares.quality import CODES, EpisodeSignals, episode_signals
-from ares.quality.audit import AuditScore, audit_generated, fault_site, plant_fault
+from ares.quality import EpisodeSignals, episode_signals
+from ares.quality.audit import PLANTERS, AuditScore, audit_generated, fault_site, plant_fault
 from ingest.base import IngestOptions
 from ingest.pipeline import find_datasets
 
@@ -50,7 +50,7 @@ def audit_real(path: str, seeds: range, unit: float, score: AuditScore) -> None:
             episode, others = episodes[number], episodes[:number] + episodes[number + 1 :]
             moving = np.flatnonzero(np.ptp(episode.state, axis=0) > _LEAST_MOTION * unit)
             joints = [int(d) for d in moving if _is_joint(episode, int(d))]
-            for code in CODES if joints else ():
+            for code in PLANTERS if joints else ():
                 dim = int(rng.choice(joints))
                 faulty = plant_fault(code, episode, fault_site(code, episode, dim, unit), rng)
                 if faulty is not None:

@@ -2,40 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from ares.errors import RequestError
+from ares.quality.check_code import CheckCode, Severity
+from ares.quality.video import VIDEO_CODES
 
-# A "fault" sets the exit status of `ares check`. "information" is shown beside it: the check has not passed its bar.
-Severity = Literal["fault", "information"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckCode:
-    """One kind of finding.
-
-    Attributes:
-        code: Stable code, such as "A012".
-        name: Stable name, such as "action-lag".
-        meaning: What the data do, in one sentence.
-        size_unit: Unit of `QualityFinding.size`; "value" is the unit of the signal.
-        strength: Size of the planted fault by which the check is scored: committed before the check was written.
-        strength_unit: Unit of the strength.
-        remedy: What the user can do.
-        severity: "fault" where the check passed its bar on planted faults, see benchmarks/RESULTS.md; idle ends are
-            "information" although theirs passed, since a recording may well begin at rest.
-    """
-
-    code: str
-    name: str
-    meaning: str
-    size_unit: str
-    strength: float
-    strength_unit: str
-    remedy: str
-    severity: Severity = "information"
-
+__all__ = ["CODES", "CheckCode", "Severity", "check_code"]
 
 NOT_FINITE = CheckCode(
     code="A001",
@@ -216,7 +187,7 @@ CODES = {
     code.code: code
     for code in (
         NOT_FINITE, DEAD_CHANNEL, STUCK, SPIKE, QUANTISED, SATURATED, WRAP_AROUND, DRIFT, CHATTER, IDLE_START,
-        IDLE_END, ACTION_LAG, SIGN_FLIP, GAIN, UNIT_CLASH, DROPPED_STEPS, REPEATED_STEPS, CLOCK_RATE,
+        IDLE_END, ACTION_LAG, SIGN_FLIP, GAIN, UNIT_CLASH, DROPPED_STEPS, REPEATED_STEPS, CLOCK_RATE, *VIDEO_CODES,
     )
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from ares.quality.audit.planted_faults import ANGLES, FaultSite, plant_fault
+from ares.quality.audit.planted_faults import ANGLES, PLANTERS, FaultSite, plant_fault
 from ares.quality.audit.random_robots import random_dataset, random_robot
 from ares.quality.catalogue import CODES, DRIFT
 from ares.quality.episode_check import check_signals
@@ -54,8 +54,9 @@ class AuditScore:
         self.hits[code] += any(f.code == code and f.dimension in ("", name) for f in findings)
 
     def rows(self) -> Iterator[str]:
-        """A row of a Markdown table for each code, with 95 % Wilson intervals."""
-        for code, check in CODES.items():
+        """A row of a Markdown table for each code that was planted or raised, with 95 % Wilson intervals."""
+        for code in sorted(self.planted | self.false_alarms):
+            check = CODES[code]
             recall = _share(self.hits[code], self.planted[code])
             alarms = _share(self.false_alarms[code], self.num_clean)
             strength = f"{check.strength:g} {check.strength_unit}"
@@ -72,7 +73,7 @@ def audit_generated(seeds: Iterable[int], score: AuditScore) -> None:
         episodes = random_dataset(robot, rng, episodes=_EPISODES)
         score.add_clean(episodes)
         if robot.moving_joints:
-            codes = [code for code in CODES if not (robot.is_delta and code == DRIFT.code)]
+            codes = [code for code in PLANTERS if not (robot.is_delta and code == DRIFT.code)]
             _plant_all(codes, episodes, robot.moving_joints, robot.unit_scale, rng, score)
 
 
