@@ -1,4 +1,4 @@
-"""Checks of video: blur, exposure, frozen and lost frames, colours, swapped cameras, damage, and time against the robot."""
+"""Checks of video: blur, exposure, frozen and lost frames, colours, swapped cameras, damage, and its time."""
 
 from __future__ import annotations
 
