@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ares.errors import RequestError
-from ares.quality.check_code import CheckCode, Severity
+from ares.quality.code_definition import CheckCode, Severity
 from ares.quality.video import VIDEO_CODES
 
 __all__ = ["CODES", "CheckCode", "Severity", "check_code"]

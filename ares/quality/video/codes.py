@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ares.quality.check_code import CheckCode
+from ares.quality.code_definition import CheckCode
 
 BLUR = CheckCode(
     code="A030",
