@@ -145,6 +145,8 @@ def check(
     format: str = "auto",
     rate_hz: float | None = None,
     spec: str | os.PathLike[str] = "",
+    data_dir: str | os.PathLike[str] = "",
+    follow_links: bool = False,
     limit: int | None = None,
 ) -> CheckReport:
     """Check the signals of datasets where they lie; no workspace is needed, and no video is decoded.
@@ -157,6 +159,8 @@ def check(
         format: Name of a format, or "auto".
         rate_hz: Recording rate, where the source does not store it.
         spec: YAML file with what the dataset does not say of itself, as for `Workspace.ingest`.
+        data_dir: Folder of the prepared datasets that sources such as "tfds:NAME" name; by default TFDS_DATA_DIR.
+        follow_links: Whether symbolic links may lead out of a dataset, or out of a source.
         limit: Number of episodes to check at most; all by default.
 
     Raises:
@@ -170,6 +174,8 @@ def check(
         format=format,
         rate_hz=rate_hz,
         spec=os.fspath(spec),
+        data_dir=os.fspath(data_dir),
+        follow_links=follow_links,
         limit=limit,
     )
 

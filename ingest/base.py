@@ -25,6 +25,7 @@ class IngestOptions:
         cameras: Pattern of the names of video files, such as "{episode}_{camera}.mp4", or "".
         reads_unknown: Whether files of no known family are read by the names and shapes of their arrays, as
             --show-spec does; a spec implies it.
+        follow_links: Whether symbolic links may lead out of the dataset.
     """
 
     dataset: str = ""
@@ -32,6 +33,7 @@ class IngestOptions:
     spec: str = ""
     cameras: str = ""
     reads_unknown: bool = False
+    follow_links: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,7 @@ class Source:
             does not list are not accounted for.
         rate_hz: Recording rate of all its episodes, or None where only the records tell.
         cameras: Names of the cameras of all its episodes, or () where only the records tell.
+        follow_links: Whether symbolic links may lead out of `folder`; set by who opens it, from the options.
     """
 
     format: str
@@ -115,6 +118,7 @@ class Source:
     files: Callable[[], Iterable[SourceFile]] = no_files
     rate_hz: float | None = None
     cameras: tuple[str, ...] = ()
+    follow_links: bool = False
 
 
 # What a folder is to a format: "dataset": it is the folder of one dataset, whose files say so; "data": records of the

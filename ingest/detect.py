@@ -62,4 +62,4 @@ def _show(opened: OpenedDataset, options: IngestOptions) -> str:
     spec_options = replace(opened.options, spec=options.spec)
     with known_folders(opened.listings):
         show = partial(show_spec, opened.ingester, opened.opened_at, spec_options)
-        return guarded_call(opened.format, show, opened.path)
+        return guarded_call(opened.format, show, opened.path, options.follow_links)

@@ -18,18 +18,24 @@ from ingest.outcome_in_path import propose_outcome
 T = TypeVar("T")
 
 
-def guarded_item(item: Item, ingester: str, folder: str = "") -> Item:
+def guarded_item(item: Item, ingester: str, folder: str = "", follow_links: bool = False) -> Item:
     """The item; loading it raises only errors of ARES, and opens no file that a link leads out of `folder`.
+
+    Links may do so where `follow_links` is set.
 
     An item whose location is not UTF-8 fails when it is loaded: no table can store the path.
     """
     location = item.location.encode("utf-8", "backslashreplace").decode()
     if location != item.location:
         return failing_item(item.episode_id, location, SourceError("file name is not UTF-8", location))
-    return replace(item, load=partial(load_guarded, item.load, ingester, item.episode_id, folder))
+    return replace(
+        item, load=partial(load_guarded, item.load, ingester, item.episode_id, folder, follow_links)
+    )
 
 
-def load_guarded(load: Callable[[], Record], ingester: str, episode_id: str, folder: str = "") -> Record:
+def load_guarded(
+    load: Callable[[], Record], ingester: str, episode_id: str, folder: str = "", follow_links: bool = False
+) -> Record:
     """Read a record.
 
     Args:
@@ -37,12 +43,14 @@ def load_guarded(load: Callable[[], Record], ingester: str, episode_id: str, fol
         ingester: Name of the ingester that it belongs to.
         episode_id: Id that its item announced.
         folder: Folder of the dataset, or "" where its ingester does not tell.
+        follow_links: Whether links may lead out of it.
 
     Raises:
         SourceError: It cannot be read, or takes longer than allowed.
         PluginError: The ingester raised something else, or returned no record or that of another episode.
     """
-    record = guarded_call(ingester, partial(call_within, input_budgets().record_seconds, load), folder)
+    read = partial(call_within, input_budgets().record_seconds, load)
+    record = guarded_call(ingester, read, folder, follow_links)
     if not isinstance(record, Record):
         raise PluginError(f"{ingesters.label(ingester)} returned no Record", f"got a {type(record).__name__}")
     if record.episode.episode_id != episode_id:
@@ -53,12 +61,13 @@ def load_guarded(load: Callable[[], Record], ingester: str, episode_id: str, fol
     return propose_outcome(record)
 
 
-def guarded_call(ingester: str, call: Callable[[], T], folder: str = "") -> T:
+def guarded_call(ingester: str, call: Callable[[], T], folder: str = "", follow_links: bool = False) -> T:
     """What an ingester returns. Raises its AresError as it is; SourceError or PluginError for anything else.
 
-    The call may add no more memory to the process than the budget, and links must not lead out of `folder`.
+    The call may add no more memory to the process than the budget. Links must not lead out of `folder`, unless
+    `follow_links` is set.
     """
-    with plugin_faults(ingesters.label(ingester)), limited_memory(), reading_dataset(folder):
+    with plugin_faults(ingesters.label(ingester)), limited_memory(), reading_dataset(folder, follow_links):
         try:
             return call()
         except OSError as error:  # a disk or a server that fails is no fault of the ingester
@@ -69,7 +78,7 @@ def guarded_call(ingester: str, call: Callable[[], T], folder: str = "") -> T:
 
 def guarded_next(source: Source, items: Iterator[Any]) -> Any:
     """The next item of a source, or None. Raises as `guarded_call`, without its limit of memory."""
-    with plugin_faults(ingesters.label(source.format)), reading_dataset(source.folder):
+    with plugin_faults(ingesters.label(source.format)), reading_dataset(source.folder, source.follow_links):
         try:
             return next(items, None)
         except OSError as error:

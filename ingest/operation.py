@@ -26,6 +26,8 @@ def ingest(
     cameras: str,
     spec: str,
     options: str,
+    data_dir: str,
+    follow_links: bool,
     media: MediaMode,
     limit: int | None,
     strict: bool,
@@ -33,9 +35,12 @@ def ingest(
     quiet: bool,
 ) -> IngestReport:
     """Ingest the datasets at and below some paths; see `Workspace.ingest` for the arguments and errors."""
-    user_options = IngestOptions(dataset=dataset, rate_hz=rate_hz, spec=spec, cameras=cameras)
+    user_options = IngestOptions(
+        dataset=dataset, rate_hz=rate_hz, spec=spec, cameras=cameras, follow_links=follow_links
+    )
+    paths = prepared_paths(sources, data_dir)
     # Found before the workspace is created: a wrong path must not leave an empty workspace behind.
-    discovery = _find(existing_stores, sources, user_options, format, options)
+    discovery = _find(existing_stores, paths, user_options, format, options)
     with open_engine(engine) as executor:
         return ingest_datasets(
             open_stores(), discovery, limit=limit, strict=strict, media=media, quiet=quiet, engine=executor
@@ -52,15 +57,20 @@ def plan_ingest(
     cameras: str,
     spec: str,
     options: str,
+    data_dir: str,
+    follow_links: bool,
 ) -> IngestPlan:
     """What `ingest` would read with these arguments; see `Workspace.plan_ingest`."""
-    user_options = IngestOptions(dataset=dataset, rate_hz=rate_hz, spec=spec, cameras=cameras)
-    return _find(existing_stores, sources, user_options, format, options, sample=True).plan
+    user_options = IngestOptions(
+        dataset=dataset, rate_hz=rate_hz, spec=spec, cameras=cameras, follow_links=follow_links
+    )
+    paths = prepared_paths(sources, data_dir)
+    return _find(existing_stores, paths, user_options, format, options, sample=True).plan
 
 
 def _find(
     existing_stores: Callable[[], Stores | None],
-    sources: Sequence[str],
+    paths: Sequence[str],
     user_options: IngestOptions,
     format: str,
     options: str,
@@ -69,7 +79,7 @@ def _find(
     by_path = read_options_file(options) if options else None
     return find_datasets(
         existing_stores(),
-        prepared_paths(sources),
+        paths,
         user_options,
         format=format,
         by_path=by_path,

@@ -106,6 +106,21 @@ def add_verbosity_options(parser: _Arguments) -> None:
         )
 
 
+def add_source_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add where named datasets lie, and whether links may lead out of a dataset."""
+    parser.add_argument(
+        "--data-dir",
+        default="",
+        metavar="DIR",
+        help="folder of the prepared datasets that tfds:NAME[/CONFIG][:VERSION] names ($TFDS_DATA_DIR)",
+    )
+    parser.add_argument(
+        "--follow-links",
+        action="store_true",
+        help="read files also where a symbolic link leads out of the dataset or the source",
+    )
+
+
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the parts of a search query other than its text."""
     parser.add_argument(

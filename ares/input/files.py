@@ -23,20 +23,23 @@ from ares.io import is_url, open_file
 
 _BLOCK_BYTES = 2**20
 _dataset_folder: ContextVar[str] = ContextVar("dataset_folder", default="")
+_follows_links: ContextVar[bool] = ContextVar("follows_links", default=False)
 
 
 @contextmanager
-def reading_dataset(folder: str) -> Iterator[None]:
+def reading_dataset(folder: str, follow_links: bool = False) -> Iterator[None]:
     """Refuse, within the block and this thread, files that symbolic links lead out of a folder.
 
     Args:
         folder: Folder (or file) that the user named, or URL; "" for no rule about links.
+        follow_links: Whether links may lead out of it all the same.
     """
-    token = _dataset_folder.set(folder)
+    folder_token, links_token = _dataset_folder.set(folder), _follows_links.set(follow_links)
     try:
         yield
     finally:
-        _dataset_folder.reset(token)
+        _dataset_folder.reset(folder_token)
+        _follows_links.reset(links_token)
 
 
 def open_input(path: str, *, long_reads: bool = False) -> BinaryIO:
@@ -134,8 +137,8 @@ def check_input_file(path: str) -> None:
 def check_links(path: str, folder: str) -> None:
     """Check that no symbolic link leads a file or folder out of a dataset.
 
-    Links into the `blobs` of the same Hugging Face cache are allowed, and all links where the setting
-    `follow_links` is on.
+    Links into the `blobs` of the same Hugging Face cache are allowed, and all links where `reading_dataset` or the
+    setting `follow_links` allows them.
 
     Args:
         path: Local path below `folder`, or beside it.
@@ -153,10 +156,10 @@ def check_links(path: str, folder: str) -> None:
         return
     is_below = f"{parent}{os.sep}".startswith(f"{os.path.abspath(folder)}{os.sep}")  # noqa: PTH100
     is_link = target != os.path.join(parent, name)  # noqa: PTH118
-    if not input_budgets().follow_links and (is_below or is_link):
+    if not (_follows_links.get() or input_budgets().follow_links) and (is_below or is_link):
         raise SourceError(
             "a link leads out of the dataset",
-            f"{path} -> {target}; to allow it: ARES_FOLLOW_LINKS=1, or follow_links = true in ares.toml",
+            f"{path} -> {target}; --follow-links allows it (in Python follow_links=True, always ARES_FOLLOW_LINKS=1)",
         )
 
 

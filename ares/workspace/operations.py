@@ -33,6 +33,8 @@ class IngestOperation(Protocol):
         cameras: str,
         spec: str,
         options: str,
+        data_dir: str,
+        follow_links: bool,
         media: MediaMode,
         limit: int | None,
         strict: bool,
@@ -56,6 +58,8 @@ class PlanIngestOperation(Protocol):
         cameras: str,
         spec: str,
         options: str,
+        data_dir: str,
+        follow_links: bool,
     ) -> IngestPlan:
         """Say what an ingestion would read."""
 
@@ -64,7 +68,15 @@ class CheckOperation(Protocol):
     """The entry point `check` of the group "ares.operations"; see `ares.check`."""
 
     def __call__(
-        self, sources: Sequence[str], *, format: str, rate_hz: float | None, spec: str, limit: int | None
+        self,
+        sources: Sequence[str],
+        *,
+        format: str,
+        rate_hz: float | None,
+        spec: str,
+        data_dir: str,
+        follow_links: bool,
+        limit: int | None,
     ) -> CheckReport:
         """Check the signals of datasets where they lie."""
 

@@ -47,6 +47,8 @@ class Workspace(WorkspaceCurator):
         cameras: str = "",
         spec: str | os.PathLike[str] = "",
         options: str | os.PathLike[str] = "",
+        data_dir: str | os.PathLike[str] = "",
+        follow_links: bool = False,
         media: MediaMode = "reference",
         limit: int | None = None,
         strict: bool = False,
@@ -66,6 +68,8 @@ class Workspace(WorkspaceCurator):
             cameras: How names of video files tell episode and camera, such as "{episode}_{camera}.mp4".
             spec: YAML file with what the dataset does not say of itself.
             options: YAML file with such options by the path of each dataset.
+            data_dir: Folder of the prepared datasets that sources such as "tfds:NAME" name; by default TFDS_DATA_DIR.
+            follow_links: Whether symbolic links may lead out of a dataset, or out of a source.
             media: "reference" leaves pixels where they are; "copy" writes videos into the workspace.
             limit: Most episodes to read.
             strict: Stop at the first episode that fails.
@@ -87,6 +91,8 @@ class Workspace(WorkspaceCurator):
             cameras=cameras,
             spec=expanded_path(spec),
             options=expanded_path(options),
+            data_dir=expanded_path(data_dir),
+            follow_links=follow_links,
             media=media,
             limit=limit,
             strict=strict,
@@ -104,6 +110,8 @@ class Workspace(WorkspaceCurator):
         cameras: str = "",
         spec: str | os.PathLike[str] = "",
         options: str | os.PathLike[str] = "",
+        data_dir: str | os.PathLike[str] = "",
+        follow_links: bool = False,
     ) -> IngestPlan:
         """Say what `ingest` would read with these arguments, as `ares ingest --dry-run` does; nothing is stored.
 
@@ -123,6 +131,8 @@ class Workspace(WorkspaceCurator):
             cameras=cameras,
             spec=expanded_path(spec),
             options=expanded_path(options),
+            data_dir=expanded_path(data_dir),
+            follow_links=follow_links,
         )
 
     def _existing_stores(self) -> Stores | None:

@@ -51,6 +51,8 @@ class OpenedDataset:
         sources = _open(self.ingester, self.opened_at, options, self.listings)
         if self.opened_at != self.path:
             sources = [replace(source, folder=self.path) for source in sources]
+        if options.follow_links:
+            sources = [replace(source, follow_links=True) for source in sources]
         self.sources = sources
         return sources
 
@@ -164,7 +166,7 @@ class TreeReader:
             opened.reopen(opened.options)
             opened.files = _list_files(opened)
         except (SourceError, PluginError, RequestError) as error:
-            has_options = replace(opened.options, reads_unknown=False) != IngestOptions()
+            has_options = replace(opened.options, reads_unknown=False, follow_links=False) != IngestOptions()
             if isinstance(error, RequestError) and has_options:
                 raise
             opened.error = error
@@ -179,7 +181,8 @@ def _open(
     ingester: Ingester, path: str, options: IngestOptions, listings: Mapping[str, FolderEntries]
 ) -> list[Source]:
     with known_folders(listings):
-        sources = guarded_call(ingester.name, lambda: open_with_spec(ingester, path, options), path)
+        open_path = partial(open_with_spec, ingester, path, options)
+        sources = guarded_call(ingester.name, open_path, path, options.follow_links)
     if not isinstance(sources, list) or not all(isinstance(source, Source) for source in sources):
         raise PluginError(
             f"{ingesters.label(ingester.name)} opened no list of sources", f"got a {type(sources).__name__}"

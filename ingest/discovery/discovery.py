@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import AresError, PluginError, RequestError
@@ -118,7 +118,7 @@ def _discover_path(
     stored: Sequence[StoredDataset],
 ) -> None:
     ingesters = formats.ingesters if format == "auto" else _named_first(formats.ingesters, format)
-    tree = read_tree(existing_path(path), ingesters)
+    tree = read_tree(existing_path(path), ingesters, options.follow_links)
     discovery.trees.append(tree)
     reader = TreeReader(
         tree=tree,
@@ -181,7 +181,9 @@ def _datasets_above(tree: FolderTree, stored: Sequence[StoredDataset]) -> dict[s
 
 def _options_of(path: str, options: IngestOptions, by_path: Mapping[str, DatasetOptions]) -> IngestOptions:
     named_options = by_path.get(path)
-    return ingest_options(named_options) if named_options else options
+    if named_options is None:
+        return options
+    return replace(ingest_options(named_options), follow_links=options.follow_links)
 
 
 def refuse_options_for_several(options: IngestOptions, datasets: Sequence[OpenedDataset]) -> None:

@@ -25,6 +25,7 @@ class FolderTree:
     Attributes:
         root: The folder at the top.
         file: The one file of it that was asked for, or "".
+        follow_links: Whether links to folders may lead out of it.
         folders: Listing of each folder by its path, parents first.
         claims: By format, what the folders are to it, by path.
         left_out: Folders that were not entered, and what is neither file nor folder, with reasons.
@@ -33,6 +34,7 @@ class FolderTree:
 
     root: Path
     file: str = ""
+    follow_links: bool = False
     folders: dict[str, FolderEntries] = field(default_factory=dict)
     claims: dict[str, dict[str, FolderClaim]] = field(default_factory=dict)
     left_out: list[SourceFile] = field(default_factory=list)
@@ -58,18 +60,23 @@ class FolderTree:
         return any(claims.get(folder) == "store" for claims in self.claims.values())
 
 
-def read_tree(path: Path, ingesters: Sequence[Ingester]) -> FolderTree:
+def read_tree(path: Path, ingesters: Sequence[Ingester], follow_links: bool = False) -> FolderTree:
     """Walk a folder, or the folder of a file, of which then only the file is seen.
+
+    Args:
+        path: The folder or file.
+        ingesters: The formats that are asked about every folder.
+        follow_links: Whether links to folders may lead out of it.
 
     Raises RequestError when the path itself cannot be listed.
     """
     with folders_listed_once():
-        return _read_tree(path, ingesters)
+        return _read_tree(path, ingesters, follow_links)
 
 
-def _read_tree(path: Path, ingesters: Sequence[Ingester]) -> FolderTree:
+def _read_tree(path: Path, ingesters: Sequence[Ingester], follow_links: bool) -> FolderTree:
     is_file = path.is_file()
-    tree = FolderTree(path.parent if is_file else path, str(path) if is_file else "")
+    tree = FolderTree(path.parent if is_file else path, str(path) if is_file else "", follow_links)
     if is_file:
         entries = list_folder(tree.root)
         only = {path.name: entries.files.get(path.name, 0)}
@@ -141,11 +148,10 @@ def _enters(tree: FolderTree, entries: FolderEntries, name: str) -> bool:
 
 def _may_follow(tree: FolderTree, link: Path) -> bool:
     """Whether a linked folder lies in the tree, or links may lead out of it."""
-    if input_budgets().follow_links or link.resolve().is_relative_to(tree.root.resolve()):
+    may_leave = tree.follow_links or input_budgets().follow_links
+    if may_leave or link.resolve().is_relative_to(tree.root.resolve()):
         return True
-    detail = (
-        "a link out of the folder; ARES_FOLLOW_LINKS=1 follows it, or name its target as a source of its own"
-    )
+    detail = "a link out of the folder; --follow-links follows it, or name its target as a source of its own"
     tree.left_out.append(SourceFile(path=str(link), use="unused", detail=detail))
     return False
 

@@ -160,7 +160,7 @@ def _read_rows(
     path = claimed_data_path(dataset.info, index, row)
     rows = _read_claimed_rows(dataset, path, index, warnings)
     if rows is None and dataset.has_data:
-        path, rows = _find_rows(dataset, path, index, warnings)
+        path, rows = _find_rows(dataset, path, index, row, warnings)
     if rows is None:
         warnings.append("data file is missing: no signals")
     else:
@@ -210,7 +210,7 @@ def _read_claimed_rows(
 
 
 def _find_rows(
-    dataset: LeRobotDataset, claimed: str, index: int, warnings: list[str]
+    dataset: LeRobotDataset, claimed: str, index: int, row: MetadataRow, warnings: list[str]
 ) -> tuple[str, EpisodeRows | None]:
     """The rows of an episode in the one data file that holds it by its column episode_index."""
     paths = dataset.evidence.files_with_episode(index)
@@ -218,7 +218,8 @@ def _find_rows(
         return claimed, None
     if len(paths) > 1:
         raise SourceError("several data files hold the episode", ", ".join(paths[:3]))
-    warnings.append("the metadata names another data file than the one that holds the episode")
+    if dataset.info.names_data_file(row):
+        warnings.append("the metadata names another data file than the one that holds the episode")
     return paths[0], read_from_shared_file(paths[0], index, dataset.feature_map.columns)
 
 

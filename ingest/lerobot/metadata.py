@@ -13,6 +13,7 @@ from typing import Any
 from ares.errors import SourceError
 from ares.formats import (
     CHUNK_FILES,
+    DATA_FILE_COLUMNS,
     EPISODE_LINES_PATH,
     EPISODES_FOLDER,
     INFO_PATH,
@@ -74,6 +75,12 @@ class LeRobotInfo:
     def count(self, name: str) -> int | None:
         """A total such as "total_episodes", or None where it is not a valid number."""
         return as_count(self.document.get(name))
+
+    def names_data_file(self, row: MetadataRow) -> bool:
+        """Whether the metadata says which file holds an episode: its row in the list does, or a template of paths."""
+        if self.data_path.has("episode"):
+            return bool(self.document)
+        return any(row.get(name) is not None for name in DATA_FILE_COLUMNS)
 
     def data_files(self) -> Iterator[str]:
         """Absolute paths of the existing data files, sorted by name."""

@@ -28,12 +28,12 @@ def show_spec(ingester: Ingester, path: str, options: IngestOptions) -> str:
         return ingester.show_spec(path, options)
     spec = read_spec(Path(options.spec)) if options.spec else None
     sources = ingester.open(path, replace(options, reads_unknown=True))
-    return "---\n".join(_source_yaml(source, spec) for source in sources)
+    return "---\n".join(_source_yaml(source, spec, options.follow_links) for source in sources)
 
 
-def _source_yaml(source: Source, spec: DatasetSpec | None) -> str:
+def _source_yaml(source: Source, spec: DatasetSpec | None, follow_links: bool) -> str:
     items = [item for item, _ in zip(source.items, range(TRIED_RECORDS), strict=False)]
-    record, errors = first_record(source.format, items, source.folder)
+    record, errors = first_record(source.format, items, source.folder, follow_links)
     if record is None:
         reason = errors[0] if errors else "no record"
         raise SourceError("no record can be read to tell its mapping", f"{source.dataset}: {reason}")

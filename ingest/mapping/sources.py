@@ -33,13 +33,13 @@ def open_with_spec(ingester: Ingester, path: str, options: IngestOptions) -> lis
     sources = ingester.open(path, replace(options, rate_hz=spec.rate_hz if sets_rate else options.rate_hz))
     if len(sources) > 1:
         raise SourceError("one spec for several datasets", f"{options.spec} for {len(sources)} under {path}")
-    return [_map_source(source, spec, sets_rate) for source in sources]
+    return [_map_source(source, spec, sets_rate, options.follow_links) for source in sources]
 
 
-def _map_source(source: Source, spec: DatasetSpec, sets_rate: bool) -> Source:
+def _map_source(source: Source, spec: DatasetSpec, sets_rate: bool, follow_links: bool) -> Source:
     items = iter(source.items)
     first_items = list(itertools.islice(items, TRIED_RECORDS))
-    record, errors = first_record(source.format, first_items, source.folder)
+    record, errors = first_record(source.format, first_items, source.folder, follow_links)
     if record is not None:
         check_spec(record, spec)
     for error in errors if record is None else ():
@@ -62,12 +62,14 @@ def load_with_spec(load: Callable[[], Record], spec: DatasetSpec, sets_rate: boo
     return apply_spec(load(), spec, sets_rate=sets_rate)
 
 
-def first_record(ingester: str, items: list[Item], folder: str) -> tuple[Record | None, list[AresError]]:
+def first_record(
+    ingester: str, items: list[Item], folder: str, follow_links: bool = False
+) -> tuple[Record | None, list[AresError]]:
     """The first record that can be read, None where none of the first few can; and the errors of those before it."""
     errors: list[AresError] = []
     for item in items[:TRIED_RECORDS]:
         try:
-            return guarded_call(ingester, item.load, folder), errors
+            return guarded_call(ingester, item.load, folder, follow_links), errors
         except (SourceError, PluginError) as error:
             errors.append(error)  # the ingestion reports it
     return None, errors

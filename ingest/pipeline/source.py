@@ -137,7 +137,7 @@ class SourcePlanner:
 
     def _outcome(self, item: Item, action: ItemAction) -> ItemOutcome | None:
         """The outcome to send to the readers; None when the item turns out to be stored already."""
-        item = guarded_item(item, self._format, self._dataset_folder)
+        item = guarded_item(item, self._format, self._dataset_folder, self._source.follow_links)
         if action is ItemAction.READ:
             return ItemOutcome(copying_media(item, self._media, self._folder), action)
         if action is ItemAction.REJECT_DUPLICATE:

@@ -23,6 +23,7 @@ from ares.store.filters import batched
 from ingest.base import IngestOptions, Source
 from ingest.guard import GuardedItems, guarded_item
 from ingest.pipeline import find_datasets
+from ingest.prepared import prepared_paths
 from ingest.quality.tasks import Layout, SignalResult, SignalTask, run_signal_tasks
 
 if TYPE_CHECKING:
@@ -37,10 +38,18 @@ Readers = Callable[[Iterator[SignalTask]], Results]
 
 
 def check(
-    sources: Sequence[str], *, format: str, rate_hz: float | None, spec: str, limit: int | None
+    sources: Sequence[str],
+    *,
+    format: str,
+    rate_hz: float | None,
+    spec: str,
+    data_dir: str,
+    follow_links: bool,
+    limit: int | None,
 ) -> CheckReport:
     """Check the datasets at and below some paths; see `ares.check` for the arguments and errors."""
-    planned = find_datasets(None, sources, IngestOptions(rate_hz=rate_hz, spec=spec), format=format)
+    options = IngestOptions(rate_hz=rate_hz, spec=spec, follow_links=follow_links)
+    planned = find_datasets(None, prepared_paths(sources, data_dir), options, format=format)
     remaining, checked = limit, []
     for source in planned.sources:
         checked.append(_check_source(source, remaining))
@@ -101,7 +110,10 @@ def _check_items(source: Source, limit: int | None, read: Readers) -> DatasetChe
     items = GuardedItems(source)
     tasks = islice(
         (
-            SignalTask(load=guarded_item(item, source.format, source.folder).load, location=item.location)
+            SignalTask(
+                load=guarded_item(item, source.format, source.folder, source.follow_links).load,
+                location=item.location,
+            )
             for item in items
         ),
         limit,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import ares
 from app.cli.main import main
 from ares.errors import RequestError
 from ingest.prepared import prepared_paths
@@ -61,3 +62,11 @@ def test_a_prepared_dataset_is_ingested_by_name(
     options = ["--data-dir", str(data_dir), "-w", str(tmp_path / "w"), "--json"]
     assert main(["ingest", "tfds:stack_cups:0.1.0", *options]) == 0
     assert json.loads(capsys.readouterr().out)["kept"] == 1
+
+
+def test_python_reads_a_prepared_dataset_by_name(data_dir: Path, tmp_path: Path) -> None:
+    with ares.open(tmp_path / "w", create=True) as workspace:
+        plan = workspace.plan_ingest("tfds:stack_cups:0.1.0", data_dir=data_dir)
+        assert [dataset.episodes for dataset in plan.datasets] == [1]
+        assert workspace.ingest("tfds:stack_cups:0.1.0", data_dir=data_dir, quiet=True).kept == 1
+    assert ares.check("tfds:stack_cups:0.1.0", data_dir=data_dir).num_episodes == 1

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from app.cli.common import add_workspace_arguments, episode_count, rate_hz
+from app.cli.common import add_source_arguments, add_workspace_arguments, episode_count, rate_hz
 from app.cli.faults import ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
 
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="what the dataset does not say of itself, as for `ares ingest`",
     )
+    add_source_arguments(parser)
     parser.add_argument("--limit", type=episode_count, metavar="N", help="check at most N episodes")
     add_workspace_arguments(parser, default="not used")
 
@@ -43,7 +44,15 @@ def run(args: argparse.Namespace) -> int:
     """Check the sources. Returns 1 for faults and records that cannot be read, 2 when nothing could be read."""
     import ares
 
-    report = ares.check(*args.source, format=args.format, rate_hz=args.rate, spec=args.spec, limit=args.limit)
+    report = ares.check(
+        *args.source,
+        format=args.format,
+        rate_hz=args.rate,
+        spec=args.spec,
+        data_dir=args.data_dir,
+        follow_links=args.follow_links,
+        limit=args.limit,
+    )
     answer(args, report.to_json(), lambda: paragraphs(_blocks(report)))
     if not report.num_episodes:
         return ExitStatus.REFUSED

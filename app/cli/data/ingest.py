@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from app.cli.common import add_workspace_arguments, episode_count, open_workspace, rate_hz
+from app.cli.common import (
+    add_source_arguments,
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+    rate_hz,
+)
 from app.cli.faults import ExitStatus
 from app.cli.output import answer, tallies
 from ares.episode import Json
@@ -54,12 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the user knows of a dataset and the dataset does not store."""
-    parser.add_argument(
-        "--data-dir",
-        default="",
-        metavar="DIR",
-        help="folder of the prepared datasets that tfds:NAME[/CONFIG][:VERSION] names ($TFDS_DATA_DIR)",
-    )
+    add_source_arguments(parser)
     parser.add_argument(
         "--dataset", default="", metavar="NAME", help="name to store instead of the source's own"
     )
@@ -87,9 +88,6 @@ def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ingest the sources. Returns 1 when something failed or was left unread, 2 when nothing is stored."""
-    from ingest.prepared import prepared_paths
-
-    args.source = prepared_paths(args.source, args.data_dir)
     if args.show_spec:
         return _show_spec(args)
     if args.dry_run:
@@ -104,6 +102,8 @@ def run(args: argparse.Namespace) -> int:
         cameras=args.cameras,
         spec=args.spec,
         options=args.options,
+        data_dir=args.data_dir,
+        follow_links=args.follow_links,
         media=args.media,
         limit=args.limit,
         strict=args.strict,
@@ -129,6 +129,8 @@ def _dry_run(args: argparse.Namespace) -> int:
         cameras=args.cameras,
         spec=args.spec,
         options=args.options,
+        data_dir=args.data_dir,
+        follow_links=args.follow_links,
     )
     if args.write_options:
         common = IngestOptions(dataset=args.dataset, rate_hz=args.rate, spec=args.spec, cameras=args.cameras)
@@ -140,9 +142,16 @@ def _dry_run(args: argparse.Namespace) -> int:
 def _show_spec(args: argparse.Namespace) -> int:
     from ingest.base import IngestOptions
     from ingest.detect import show_specs
+    from ingest.prepared import prepared_paths
 
-    options = IngestOptions(dataset=args.dataset, rate_hz=args.rate, spec=args.spec, cameras=args.cameras)
-    spec = show_specs(args.source, options, args.format)
+    options = IngestOptions(
+        dataset=args.dataset,
+        rate_hz=args.rate,
+        spec=args.spec,
+        cameras=args.cameras,
+        follow_links=args.follow_links,
+    )
+    spec = show_specs(prepared_paths(args.source, args.data_dir), options, args.format)
     answer(args, {"spec": spec}, lambda: spec.rstrip())
     return 0
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ares
+from app.cli.main import main
 from ares.input import InputBudgets
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -198,20 +200,21 @@ def test_a_part_of_a_dataset_is_stored_once_in_either_order(
     assert names(ws) == {"lab"}
 
 
-@pytest.mark.parametrize("may_follow", [False, True])
+@pytest.mark.parametrize("allowed_by", ["", "option", "setting"])
 def test_a_folder_linked_from_outside_is_read_only_where_links_may_be_followed(
-    may_follow: bool, demo_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    allowed_by: str, demo_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = RandomTree(tmp_path / "lab", demo_samples, 2)
     elsewhere = RandomTree(tmp_path / "private", demo_samples, 3)
     tree.add_videos(1)
     elsewhere.add_videos(2)
     (tree.root / "linked").symlink_to(elsewhere.root)
-    monkeypatch.setattr("ingest.discovery.tree.input_budgets", lambda: InputBudgets(follow_links=may_follow))
-    found = find_datasets(None, [str(tree.root)], IngestOptions())
-    assert sum(source.total for source in found.sources) == (3 if may_follow else 1)
-    left_out = [file.path for file in found.plan.left_files if "a link out of the folder" in file.detail]
-    assert left_out == ([] if may_follow else [str(tree.root / "linked")])
+    by_setting = InputBudgets(follow_links=allowed_by == "setting")
+    monkeypatch.setattr("ingest.discovery.tree.input_budgets", lambda: by_setting)
+    found = find_datasets(None, [str(tree.root)], IngestOptions(follow_links=allowed_by == "option"))
+    assert sum(source.total for source in found.sources) == (3 if allowed_by else 1)
+    left_out = [file.path for file in found.plan.left_files if "--follow-links" in file.detail]
+    assert left_out == ([] if allowed_by else [str(tree.root / "linked")])
 
 
 def test_loose_records_of_two_formats_are_named_after_their_own_folders(
@@ -225,3 +228,34 @@ def test_loose_records_of_two_formats_are_named_after_their_own_folders(
         np.savez(lab / "hands" / f"episode_{number}.npz", action=actions, state=actions + 1)
     assert add_episodes(ws, lab).kept == 4
     assert names(ws) == {"arms", "hands"}
+
+
+def write_linked_arrays(folder: Path, outside: Path) -> Path:
+    """Two episodes of npz files, of which the second is a link out of the folder."""
+    for number, parent in enumerate((folder, outside)):
+        parent.mkdir()
+        values = np.random.default_rng(number).random((12, 7))
+        np.savez(parent / f"episode_{number}.npz", action=values, state=values + 1)
+    (folder / "episode_1.npz").symlink_to(outside / "episode_1.npz")
+    return folder
+
+
+def test_a_linked_file_is_read_only_where_links_may_be_followed(ws: Workspace, tmp_path: Path) -> None:
+    folder = write_linked_arrays(tmp_path / "arms", tmp_path / "disk")
+    report = ws.ingest(folder, quiet=True)
+    (failure,) = report.failures
+    assert (report.kept, report.failed) == (1, 1)
+    assert "a link leads out of the dataset" in str(failure) and "--follow-links" in str(failure)
+    assert ws.ingest(folder, follow_links=True, quiet=True).kept == 1
+    assert [ares.check(folder, follow_links=allowed).num_episodes for allowed in (False, True)] == [1, 2]
+
+
+def test_the_commands_follow_links_where_they_are_told_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_linked_arrays(tmp_path / "arms", tmp_path / "disk")
+    for command in ("ingest", "check"):
+        place = ["-w", str(tmp_path / command), "-q"]
+        assert main([command, str(folder), *place]) == 1
+        assert main([command, str(folder), *place, "--follow-links"]) == 0
+    capsys.readouterr()

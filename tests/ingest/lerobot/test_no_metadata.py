@@ -26,6 +26,19 @@ def test_a_folder_without_metadata_is_read_by_its_tables_and_videos(tmp_path: Pa
         ]
 
 
+def test_files_are_not_said_to_contradict_metadata_that_is_not_there(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made")
+    for number, path in enumerate(sorted((folder / "data" / "chunk-000").iterdir())):
+        path.rename(folder / "data" / f"part_{number}.parquet")
+    contradiction = "the metadata names another data file"
+    assert any(contradiction in warning for warning in folders.first(folder).warnings)
+    shutil.rmtree(folder / "meta")
+    for item in folders.opened(folder).items:
+        record = item.load()
+        assert record.trajectory.state is not None
+        assert not any(contradiction in warning for warning in record.warnings)
+
+
 def test_tables_that_number_no_episodes_are_no_dataset(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     pq.write_table(pa.table({"timestamp": [0.0, 0.1]}), tmp_path / "data" / "rows.parquet")
