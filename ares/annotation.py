@@ -48,6 +48,8 @@ class Column:
         needs_current_maker: The column is empty unless the value is by the current maker of its annotator, see
             `ares.store.shown`.
         is_outcome: The value says whether the episode succeeded; contradictions fill the column `conflict`.
+        is_gap_reason: The value lists why other columns of its annotator are empty. `ares annotate` and `ares status`
+            count the episodes of every reason.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Column:
     rollup: Rollup = ""
     needs_current_maker: bool = False
     is_outcome: bool = False
+    is_gap_reason: bool = False
 
     @property
     def episode_type(self) -> ColumnType:

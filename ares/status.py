@@ -159,6 +159,7 @@ class WorkspaceStatus:
         removed: Number of episodes that were removed and can be brought back.
         tags: Episodes by tag.
         clocks: Datasets whose stamps have another rate than they claim.
+        empty_columns: By annotator, why columns are empty: episodes by reason, most frequent first.
     """
 
     workspace: str
@@ -173,6 +174,7 @@ class WorkspaceStatus:
     removed: int = 0
     tags: Mapping[str, int] = field(default_factory=dict)
     clocks: Mapping[str, ClockStatus] = field(default_factory=dict)
+    empty_columns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares status --json`."""
@@ -185,6 +187,7 @@ class WorkspaceStatus:
             "clocks": {name: clock.to_json() for name, clock in self.clocks.items()},
             "annotations": {name: counts.to_json() for name, counts in self.annotations.items()},
             "makers": makers_json(self.makers),
+            "empty_columns": {name: dict(reasons) for name, reasons in self.empty_columns.items()},
             "ingest_failures": self.ingest_failures,
             "sets": dict(self.sets),
             "tables": {name: table.to_json() for name, table in self.tables.items()},

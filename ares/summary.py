@@ -147,6 +147,7 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
         datasets=_datasets(stores),
         clocks=_clocks(stores),
         annotations=_annotations(stores, total, failures),
+        empty_columns=_empty_columns(stores),
         makers=maker_statuses(stores),
         ingest_failures=failures.get("ingest", 0),
         sets={name: sets[name].episodes for name in sets},
@@ -161,6 +162,26 @@ def _datasets(stores: Stores) -> dict[str, int]:
         pairs: Sequence[dict[str, object]] = batch.column("dataset").value_counts().to_pylist()
         counts.update({str(pair["values"]): int(str(pair["counts"])) for pair in pairs})
     return dict(sorted(counts.items()))
+
+
+def _empty_columns(stores: Stores) -> dict[str, dict[str, int]]:
+    """By annotator, the episodes of every reason for which it left columns empty."""
+    makers = maker_catalog(stores).makers.values()
+    declared = {
+        column.name: maker.annotator for maker in makers for column in maker.columns if column.is_gap_reason
+    }
+    existing = stores.tables.episodes.columns()
+    counts = {name: _count_items(stores, name) for name in sorted(declared) if name in existing}
+    return {declared[name]: dict(reasons.most_common()) for name, reasons in counts.items() if reasons}
+
+
+def _count_items(stores: Stores, column: str) -> Counter[str]:
+    """How often every text occurs in a column of lists."""
+    counts: Counter[str] = Counter()
+    for batch in stores.tables.episodes.scan([column]):
+        pairs: Sequence[dict[str, object]] = batch.column(column).flatten().value_counts().to_pylist()
+        counts.update({str(pair["values"]): int(str(pair["counts"])) for pair in pairs})
+    return counts
 
 
 def _clocks(stores: Stores) -> dict[str, ClockStatus]:

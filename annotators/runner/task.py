@@ -12,7 +12,7 @@ from annotators.runner.budget import Budget
 from annotators.runner.busy_clock import BusyClock
 from annotators.runner.frames import CameraSeconds
 from annotators.runner.subjects import EpisodeBundle, SubjectFinder
-from ares.annotation import Annotation, Cost
+from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Episode
 from ares.errors import AresError, ModelError, PluginError, StoreError
 from ares.jobs import AnnotateReport, PipelineStage, Report
@@ -114,6 +114,13 @@ class AnnotatorTask:
         """Count an annotation that could not be stored. Raises the error when strict."""
         self._add_failure(error, annotation.subject, annotation.episode_id)
 
+    def add_kept(self, result: Result) -> None:
+        """Count a result that was stored, and why it leaves columns empty."""
+        self.report.add_kept(sum((annotation.cost for annotation in result.annotations), Cost()))
+        for annotation in result.annotations:
+            for reason in _gap_reasons(self.annotator.maker, annotation):
+                self.report.add_warning(f"left empty: {reason}", f"episode {annotation.episode_id}")
+
     def add_warnings(self, report: Callable[[str], None]) -> None:
         """Count the warnings of the annotator, and report each."""
         for warning in self.annotator.warnings:
@@ -183,6 +190,13 @@ class AnnotatorTask:
 def _private_copy(subject: Subject) -> Subject:
     """The subject with a copy of its annotation, which may not be stored yet: no annotator can change another's."""
     return replace(subject, annotation=deepcopy(subject.annotation)) if subject.annotation else subject
+
+
+def _gap_reasons(maker: Maker, annotation: Annotation) -> list[str]:
+    """Why an annotation leaves columns of its maker empty."""
+    columns = [column.name for column in maker.columns if column.is_gap_reason]
+    lists = [annotation.value.get(name) for name in columns]
+    return [str(reason) for reasons in lists if isinstance(reasons, list) for reason in reasons]
 
 
 def _cost(result: Result | AresError) -> Cost:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from annotators.base import FrameVectors, Result
 from annotators.runner.subjects import EpisodeBundle
 from annotators.runner.task import AnnotatorTask
-from ares.annotation import Annotation, Cost, Maker
+from ares.annotation import Annotation, Maker
 from ares.doctor import UNFINISHED_SPACES
 from ares.errors import StoreError
 from ares.jobs import FailureLog
@@ -83,7 +83,7 @@ class AnnotationWriter:
             if index in errors:
                 task.add_failure(errors[index], result.annotations[0])
             else:
-                task.report.add_kept(sum((annotation.cost for annotation in result.annotations), Cost()))
+                task.add_kept(result)
 
     def _append(self, results: Sequence[Result]) -> dict[int, StoreError]:
         """Store the annotations of results. Returns the errors of those that no store can hold, by result index."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ares.quality.alignment import ActionAlignment, align_action
 from ares.quality.catalogue import ACTION_LAG, DRIFT, GAIN, SIGN_FLIP, UNIT_CLASH
 from ares.quality.finding import QualityFinding, confidence_of, findings_of
+from ares.quality.kinds import are_checked
 from ares.quality.signals import EpisodeSignals, paired_dimensions
 from ares.quality.statistics import TypicalEpisode, TypicalSignal
 
@@ -51,7 +52,7 @@ def check_unit(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qual
     """A015: by how much the values of the arm joints are larger or smaller than usual, median over the joints."""
     import numpy as np
 
-    arms = np.array([kind == "arm" for kind in typical.kinds], dtype=bool)
+    arms = are_checked(typical.kinds)
     usual = typical.range
     moving = arms & (usual > 0.1 * typical.scale)
     ranges = np.ptp(signals.state, axis=0)
@@ -116,7 +117,7 @@ def _check_pairs(
         return
     pairs = paired_dimensions(signals.state_names, signals.action_names)
     names = tuple(signals.action_names[command] for _, command in pairs)
-    arms = np.array([typical.state.kinds[number] == "arm" for number, _ in pairs])
+    arms = are_checked([typical.state.kinds[number] for number, _ in pairs])
     zeros, unit = np.zeros(len(pairs)), np.ones(len(pairs))
     flipped = np.where(arms, -aligned.correlations, np.nan)
     yield from findings_of(SIGN_FLIP, "action", names, flipped, _FLIPPED * unit, zeros)
@@ -144,7 +145,7 @@ def _check_drift(
     is_steady = (np.sign(first) == np.sign(second)) & (
         np.minimum(abs(first), abs(second)) > 0.25 * abs(change)
     )
-    arms = np.array([typical.state.kinds[number] == "arm" for number, _ in pairs])
+    arms = are_checked([typical.state.kinds[number] for number, _ in pairs])
     sizes = np.where(is_steady & arms & (aligned.correlations > 0.5), 1.5 * np.abs(change), np.nan)
     spread = 1.48 * np.median(np.abs(error[:third] - centres[0]), axis=0)
     bars = np.maximum(_DRIFT_SHARE * typical.state.scale, _DRIFT_FACTOR * spread)

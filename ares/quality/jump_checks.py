@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ares.quality.catalogue import CHATTER, SPIKE, WRAP_AROUND
 from ares.quality.finding import QualityFinding, findings_of
+from ares.quality.kinds import are_checked
 from ares.quality.signals import EpisodeSignals
 from ares.quality.statistics import TypicalSignal, unexplained
 
@@ -33,7 +34,7 @@ def check_jumps(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qua
 
     if len(signals.state) < 10 or not typical.scale:
         return
-    arms = np.array([kind == "arm" for kind in typical.kinds])
+    arms = are_checked(typical.kinds)
     residual = np.where(arms, unexplained(signals.state), 0.0)
     wrapped = np.zeros(len(arms), dtype=bool)
     for finding in _check_turns(signals, arms):

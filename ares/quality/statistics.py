@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ares.quality.alignment import MEANINGS, ActionAlignment, ActionMeaning, align_action
-from ares.quality.kinds import DimensionKind, kinds_by_name, switch_like
+from ares.quality.kinds import CHECKED_KINDS, DimensionKind, are_checked, kinds_by_name, switch_like
 from ares.quality.signals import EpisodeSignals, paired_dimensions
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _largest(values: NDArray[np.float64]) -> float:
 def _arms(names: tuple[str, ...]) -> list[int]:
     """Numbers of the arm joints, or of all dimensions where none is one."""
     kinds = kinds_by_name(names)
-    return [number for number, kind in enumerate(kinds) if kind == "arm"] or list(range(len(names)))
+    return [number for number, kind in enumerate(kinds) if kind in CHECKED_KINDS] or list(range(len(names)))
 
 
 def _summarise(values: NDArray[np.float64], rate_hz: float) -> SignalSummary:
@@ -264,7 +264,7 @@ def _typical_signal(names: tuple[str, ...], summaries: list[SignalSummary]) -> T
     ranges = stacked(lambda summary: summary.high - summary.low)
     switches = np.array([summary.switch for summary in summaries]).mean(axis=0) > 0.5
     kinds = tuple(
-        "gripper" if kind == "arm" and switch else kind
+        "gripper" if kind in ("arm", "unknown") and switch else kind
         for kind, switch in zip(kinds_by_name(names), switches, strict=True)
     )
     typical = np.median(ranges, axis=0)
@@ -284,6 +284,6 @@ def _arm_scale(ranges: NDArray[np.float64], kinds: tuple[DimensionKind, ...]) ->
     """Median range of the arm joints that move: at least a tenth of the one that moves most."""
     import numpy as np
 
-    arms = ranges[[number for number, kind in enumerate(kinds) if kind == "arm"]]
+    arms = ranges[are_checked(kinds)]
     moving = arms[arms > 0.1 * arms.max()] if len(arms) else arms
     return float(np.median(moving)) if len(moving) else 0.0

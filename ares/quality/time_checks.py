@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ares.quality.catalogue import CLOCK_RATE, DROPPED_STEPS, IDLE_END, IDLE_START, REPEATED_STEPS, CheckCode
 from ares.quality.finding import QualityFinding, confidence_of
+from ares.quality.kinds import are_checked
 from ares.quality.signals import EpisodeSignals
 from ares.quality.statistics import TypicalSignal
 from ares.quality.value_checks import runs_of_zero
@@ -92,7 +93,7 @@ def _check_dropped(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[
     """Most of the dimensions that move there jump at once; one that jumps alone is a switch or a spike."""
     import numpy as np
 
-    arms = [number for number, kind in enumerate(typical.kinds) if kind == "arm"]
+    arms = are_checked(typical.kinds)
     changes = np.diff(signals.state[:, arms], axis=0)
     expected = (4 * (changes[1:-3] + changes[3:-1]) - changes[:-4] - changes[4:]) / 6
     excess = np.abs(changes[2:-2] - expected)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ares.quality.catalogue import DEAD_CHANNEL, NOT_FINITE, QUANTISED, SATURATED, STUCK
 from ares.quality.finding import QualityFinding, confidence_of, findings_of
+from ares.quality.kinds import CHECKED_KINDS, are_checked
 from ares.quality.signals import EpisodeSignals, paired_dimensions
 from ares.quality.statistics import TypicalEpisode, TypicalSignal, unexplained
 
@@ -53,7 +54,7 @@ def check_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[Q
     ranges = np.ptp(values, axis=0)
     yield from _check_dead(signals, typical, ranges)
     for number in np.flatnonzero(ranges > 0.05 * typical.state.scale):
-        if typical.state.kinds[number] == "arm":
+        if typical.state.kinds[number] in CHECKED_KINDS:
             yield from _check_stuck(signals, typical.state, int(number))
             coarse = tuple(_check_grid(signals, typical.state, int(number)))
             yield from coarse or _check_cut_off(signals, typical.state, int(number))
@@ -80,7 +81,7 @@ def _check_dead(
     if typical.meaning == "absolute":
         for number, command in paired_dimensions(signals.state_names, signals.action_names):
             expected[number] = max(expected[number], float(np.ptp(signals.action[:, command])))
-    arms = np.array([kind == "arm" for kind in typical.state.kinds])
+    arms = are_checked(typical.state.kinds)
     lost = np.where((ranges == 0) & arms, expected / typical.state.scale, np.nan)
     bars = np.full(len(ranges), _DEAD_SHARE)
     for finding in findings_of(DEAD_CHANNEL, "state", signals.state_names, lost, bars, np.zeros(len(ranges))):

@@ -120,7 +120,7 @@ def _report_blocks(reports: list[dict[str, Json]]) -> Iterator[Block]:
         if report["failures"]:
             yield f"{report['annotator']} failed:{tallies(report, 'failures')}"
         if report["warnings"]:
-            yield f"{report['annotator']} suspicious:{tallies(report, 'warnings')}"
+            yield f"{report['annotator']} warnings:{tallies(report, 'warnings')}"
 
 
 def _table(reports: list[dict[str, Json]], keys: tuple[str, ...]) -> OutputTable:

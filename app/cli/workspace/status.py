@@ -35,6 +35,7 @@ def _blocks(document: dict[str, Any]) -> Iterator[Block]:
             ("stamps of another rate", "episodes", "claimed", "by the stamps, used"),
         ),
         _counts_table("annotation", document["annotations"], ("done", "missing", "failed")),
+        OutputTable(_empty_rows(document["empty_columns"]), ("annotator", "episodes", "left empty")),
         makers_table(document["makers"]),
         OutputTable(list(document["sets"].items()), ("set", "episodes")),
         OutputTable(list(document["tags"].items()), ("tag", "episodes")),
@@ -42,6 +43,12 @@ def _blocks(document: dict[str, Any]) -> Iterator[Block]:
         OutputTable(failures, ("work", "reason", "count", "example")),
     )
     return paragraphs([headline, *(table for table in tables if table.rows)])
+
+
+def _empty_rows(empty_columns: dict[str, dict[str, int]]) -> list[tuple[str, int, str]]:
+    return [
+        (name, count, reason) for name, reasons in empty_columns.items() for reason, count in reasons.items()
+    ]
 
 
 def _clock_row(name: str, clock: dict[str, Any]) -> tuple[str, int, str, str]:

@@ -10,7 +10,9 @@ import pytest
 
 from annotators.base import Options, Result, Work
 from annotators.motion import make_motion_annotator
-from annotators.motion.annotator import COLUMNS, log_dimensionless_jerk, measure_motion
+from annotators.motion.columns import COLUMNS
+from annotators.motion.measures import measure_motion
+from annotators.motion.smoothness import log_dimensionless_jerk
 from ares.episode import Episode, Signal, Trajectory
 from ares.workspace import Workspace
 
@@ -38,6 +40,11 @@ def test_a_known_reach() -> None:
     assert measures["gripper_events"] == 1
     assert 0.0 < float(str(measures["idle_share"])) < 0.2
     assert set(measures) - {"status"} <= {column.name for column in COLUMNS}
+    assert measures["motion_gaps"] == [
+        "joint_path_length and others of joints: no dimension of the state is known as a joint",
+        "hand_events: no dimension is known as a hand",
+        "action_saturation, action_jumps: there is no action",
+    ]
 
 
 def test_jerk_of_a_minimum_jerk_path_is_the_published_constant() -> None:
@@ -59,6 +66,7 @@ def test_jerk_has_no_unit_and_shaking_is_worse() -> None:
 def test_a_robot_at_rest_has_no_jerk_rather_than_a_number() -> None:
     measures = measure_motion(_trajectory(np.ones((401, 4))))
     assert (measures["path_length"], measures["idle_share"], measures["gripper_events"]) == (0.0, 1.0, 0)
+    assert any("the robot does not move" in str(gap) for gap in measures["motion_gaps"])  # type: ignore[union-attr]
     assert "jerk_ldlj" not in measures
 
 
@@ -69,8 +77,8 @@ def test_a_regrasp_is_three_events_and_noise_is_none() -> None:
 
 
 def test_columns_that_are_not_named_as_a_position_are_not_taken_for_one() -> None:
-    measures = measure_motion(_trajectory(_reach(np.zeros_like(SECONDS)), ("q0", "q1", "q2", "q3")))
-    assert measures["status"] == "no position"
+    measures = measure_motion(_trajectory(_reach(np.zeros_like(SECONDS)), ("a", "b", "c", "d")))
+    assert measures["motion_spaces"] == ["other dimensions"]
     assert not {"path_length", "jerk_ldlj", "gripper_events"} & set(measures)
 
 
@@ -87,15 +95,16 @@ def test_saturated_actions() -> None:
 
 
 def test_missing_and_broken_signals_have_a_status_and_no_nan() -> None:
-    assert measure_motion(None) == {"status": "no signals"}
-    assert measure_motion(_trajectory(None)) == {"status": "no signals"}
-    assert measure_motion(_trajectory(_reach(np.zeros_like(SECONDS))[:3])) == {
-        "status": "too short",
-        "steps": 3,
-    }
+    nothing = {"status": "no signals", "motion_gaps": ["all columns: the episode has no signals"]}
+    assert measure_motion(None) == nothing
+    assert measure_motion(_trajectory(None)) == nothing
+    short = measure_motion(_trajectory(_reach(np.zeros_like(SECONDS))[:3]))
+    assert (short["status"], short["steps"]) == ("too short", 3)
     broken = _reach(np.zeros_like(SECONDS))
     broken[7] = np.nan
-    assert all(value == value for value in measure_motion(_trajectory(broken)).values())
+    measures = measure_motion(_trajectory(broken))
+    assert all(value == value for value in measures.values())
+    assert "path, speed, smoothness: the state has values that are not finite" in measures["motion_gaps"]  # type: ignore[operator]
 
 
 def test_an_episode_without_signals_is_done(
@@ -104,5 +113,5 @@ def test_an_episode_without_signals_is_done(
     annotator = make_motion_annotator(options, ws.stores)
     (result,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
     assert isinstance(result, Result)
-    assert result.annotations[0].value == {"status": "no signals"}
+    assert result.annotations[0].value["status"] == "no signals"
     assert all(column.meaning for column in annotator.maker.columns)

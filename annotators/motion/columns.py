@@ -1,0 +1,116 @@
+"""The filter columns of the annotator `motion`, with units, and what each needs."""
+
+from __future__ import annotations
+
+from ares.annotation import Column
+
+END_EFFECTOR, JOINTS, OTHER_DIMENSIONS = "end effector", "joints", "other dimensions"
+
+# Columns of one space, in the order of `PathMeasures`.
+END_EFFECTOR_COLUMNS = (
+    Column(
+        name="path_length",
+        type="float64",
+        unit="m",
+        meaning="Length of the path of the end effector; summed over arms. Longer episodes have more.",
+    ),
+    Column(
+        name="mean_speed",
+        type="float64",
+        unit="m/s",
+        meaning="Mean speed of the end effector while it moves; of the faster arm.",
+    ),
+    Column(
+        name="peak_speed",
+        type="float64",
+        unit="m/s",
+        meaning="95th percentile of the end effector's speed while it moves; of the faster arm.",
+    ),
+    Column(
+        name="jerk_ldlj",
+        type="float64",
+        meaning="Log dimensionless jerk of the end effector, of one average movement; nearer 0 is smoother.",
+    ),
+    Column(
+        name="sparc",
+        type="float64",
+        meaning="Spectral arc length of the end effector's speed, of one average movement; nearer 0 is smoother.",
+    ),
+)
+JOINT_COLUMNS = (
+    Column(
+        name="joint_path_length",
+        type="float64",
+        unit="rad, or the source's unit of joints",
+        meaning="Length of the path in joint space; summed over arms. Longer episodes have more.",
+    ),
+    Column(
+        name="joint_mean_speed",
+        type="float64",
+        unit="rad/s, or the source's unit of joints per second",
+        meaning="Mean speed in joint space while the arm moves; of the faster arm.",
+    ),
+    Column(
+        name="joint_peak_speed",
+        type="float64",
+        unit="rad/s, or the source's unit of joints per second",
+        meaning="95th percentile of the speed in joint space while the arm moves; of the faster arm.",
+    ),
+    Column(
+        name="joint_jerk_ldlj",
+        type="float64",
+        meaning="Log dimensionless jerk in joint space, of one average movement; nearer 0 is smoother.",
+    ),
+    Column(
+        name="joint_sparc",
+        type="float64",
+        meaning="Spectral arc length of the speed in joint space, of one average movement; nearer 0 is smoother.",
+    ),
+)
+COLUMNS = (
+    *END_EFFECTOR_COLUMNS,
+    *JOINT_COLUMNS,
+    Column(
+        name="idle_share",
+        type="float64",
+        meaning="Share of the time in which no arm moves at a tenth of its usual speed.",
+    ),
+    Column(
+        name="direction_changes",
+        type="float64",
+        unit="1/s",
+        meaning="Changes of direction per second, mean over the dimensions that move.",
+    ),
+    Column(
+        name="motion_spaces",
+        type="list<string>",
+        meaning="What the measures of motion are of.",
+        choices=(END_EFFECTOR, JOINTS, OTHER_DIMENSIONS),
+    ),
+    Column(
+        name="gripper_events",
+        type="int64",
+        meaning="Times that a gripper opens or closes; summed over grippers.",
+    ),
+    Column(name="hand_events", type="int64", meaning="Times that a hand opens or closes; summed over hands."),
+    Column(
+        name="action_saturation",
+        type="float64",
+        meaning="Share of continuous action values at the ends of their range.",
+    ),
+    Column(
+        name="action_jumps", type="float64", meaning="Mean step of the actions, as a share of their range."
+    ),
+    Column(
+        name="timestamp_jitter",
+        type="float64",
+        unit="s",
+        meaning="Standard deviation of the time between steps.",
+    ),
+    Column(
+        name="motion_gaps",
+        type="list<string>",
+        meaning="Which columns are empty, and why.",
+        is_gap_reason=True,
+    ),
+)

@@ -1,0 +1,81 @@
+"""How often grippers and hands open or close."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from annotators.motion.groups import ends_of_arms
+from annotators.motion.smoothness import count_sign_changes
+from ares.quality.kinds import DimensionKind
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Signal
+
+# A gripper changes state when it crosses from below the lower to above the upper share of its range, or back.
+GRIPPER_LOW, GRIPPER_HIGH = 0.35, 0.65
+# A gripper or hand that moves less than this share of its largest value rests.
+_LEAST_GRIPPER_SHARE = 1e-3
+# A hand that moves less rests: radians, or the share of a hand from 0 to 1.
+_LEAST_HAND_RANGE = 0.1
+
+
+def count_events(
+    signals: Sequence[Signal | None], kinds: Sequence[tuple[DimensionKind, ...]], kind: DimensionKind
+) -> int | None:
+    """Changes between open and closed, summed over the grippers or hands of the first signal that has any.
+
+    Args:
+        signals: State, then action.
+        kinds: Kinds of the dimensions of each.
+        kind: "gripper" or "hand".
+
+    Returns:
+        None where no signal has one, or its values are not finite.
+    """
+    for signal, own_kinds in zip(signals, kinds, strict=True):
+        parts = _ends(signal.names, own_kinds, kind) if signal is not None else ()
+        if signal is not None and parts:
+            counts = [_count(signal.values[:, list(columns)], kind) for columns in parts]
+            return None if None in counts else sum(count for count in counts if count is not None)
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def _ends(
+    names: tuple[str, ...], kinds: tuple[DimensionKind, ...], kind: DimensionKind
+) -> tuple[tuple[int, ...], ...]:
+    return ends_of_arms(names, kinds, kind)
+
+
+def _count(values: NDArray[np.float32], kind: DimensionKind) -> int | None:
+    """Changes of the mean closure (T,) of the dimensions (T, D) of one gripper or hand; None if not finite."""
+    import numpy as np
+
+    wide = values.astype(np.float64)
+    ranges = np.ptp(wide, axis=0)
+    if not np.isfinite(ranges).all():
+        return None
+    least = _LEAST_GRIPPER_SHARE * max(1.0, float(np.abs(wide).max()))
+    moving = ranges >= max(least if kind == "gripper" else _LEAST_HAND_RANGE, 0.3 * float(ranges.max()))
+    if not moving.any():
+        return 0
+    return int(count_sign_changes(*_closure(wide[:, moving]))[0])
+
+
+def _closure(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(T, 1) mean of the dimensions (T, D), from -0.5 to 0.5, and how far from 0 it is open or closed, (1,)."""
+    import numpy as np
+
+    shares = (values - values.min(axis=0)) / np.ptp(values, axis=0) - 0.5
+    # Fingers of one gripper may move against each other.
+    leader = shares[:, np.ptp(values, axis=0).argmax()]
+    signs = np.where((shares - shares.mean(axis=0)).T @ (leader - leader.mean()) < 0, -1.0, 1.0)
+    mean = (shares * signs).mean(axis=1)
+    share = (mean - mean.min()) / max(float(np.ptp(mean)), 1e-12)
+    middle = (GRIPPER_LOW + GRIPPER_HIGH) / 2
+    return (share - middle)[:, None], np.array([(GRIPPER_HIGH - GRIPPER_LOW) / 2 - 1e-9])

@@ -1,0 +1,30 @@
+"""The kind of every dimension of a signal: arm joint, gripper, hand, base, end effector, or unknown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.quality.kinds.names import (
+        CHECKED_KINDS,
+        DimensionKind,
+        are_checked,
+        arm_of,
+        kinds_by_name,
+        name_tokens,
+    )
+    from ares.quality.kinds.values import switch_like
+
+__all__ = [
+    "CHECKED_KINDS",
+    "DimensionKind",
+    "are_checked",
+    "arm_of",
+    "kinds_by_name",
+    "name_tokens",
+    "switch_like",
+]
+
+__getattr__ = lazy_exports(__name__)

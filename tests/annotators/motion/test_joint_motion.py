@@ -1,0 +1,128 @@
+"""Motion of robots that record joints: arms, grippers and hands, and measures that a longer episode does not change."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from annotators.motion.measures import measure_motion
+from annotators.motion.resampling import resample
+from ares.episode import Signal, Trajectory
+
+ARM = tuple(f"{side}_joint_{number}" for side in ("left", "right") for number in range(3))
+
+
+def _trajectory(values: np.ndarray, names: tuple[str, ...], rate_hz: float = 50.0) -> Trajectory:
+    return Trajectory(
+        timestamps=np.arange(len(values)) / rate_hz, state=Signal(values.astype(np.float32), names)
+    )
+
+
+def _number(measures: object, name: str) -> float:
+    assert isinstance(measures, dict)
+    return float(measures[name])
+
+
+def _reaches(rng: np.random.Generator, count: int, rate_hz: float, seconds: float = 1.5) -> np.ndarray:
+    """(T, 3) minimum-jerk movements between random angles."""
+    points = rng.normal(0, 0.6, (count + 1, 3))
+    phase = np.arange(int(seconds * rate_hz)) / (seconds * rate_hz)
+    course = (10 * phase**3 - 15 * phase**4 + 6 * phase**5)[:, None]
+    return np.concatenate([a + (b - a) * course for a, b in itertools.pairwise(points)])
+
+
+def test_a_robot_of_joints_has_path_speed_and_smoothness() -> None:
+    tau = np.linspace(0, 1, 101)
+    course = 0.9 * (10 * tau**3 - 15 * tau**4 + 6 * tau**5)
+    measures = measure_motion(
+        _trajectory(np.stack([course, 0 * course, 0 * course], axis=1), ("joint_0", "joint_1", "joint_2"))
+    )
+    assert measures["motion_spaces"] == ["joints"]
+    assert _number(measures, "joint_path_length") == pytest.approx(0.9, abs=0.02)
+    assert _number(measures, "joint_peak_speed") == pytest.approx(0.9 * 1.875 / 2, rel=0.05)
+    # 2 s of minimum jerk: the published constant, less the jerk at both ends, which 10 Hz does not resolve.
+    assert _number(measures, "joint_jerk_ldlj") == pytest.approx(-np.log(720 / 1.875**2), abs=0.9)
+    assert _number(measures, "joint_sparc") == pytest.approx(-1.4, abs=0.1)
+    assert "path_length" not in measures
+
+
+def test_a_parked_arm_and_a_resting_hand_change_nothing() -> None:
+    rng = np.random.default_rng(3)
+    right = _reaches(rng, 6, 50)
+    left = np.full_like(right, 0.4) + rng.normal(0, 1e-3, right.shape)
+    hand = np.full((len(right), 5), 0.5) + rng.normal(0, 0.004, (len(right), 5))
+    names = (*ARM, *(f"left_hand_{n}" for n in range(5)))
+    both = measure_motion(_trajectory(np.concatenate([left, right, hand], axis=1), names))
+    alone = measure_motion(_trajectory(right, ARM[3:]))
+    for name in ("joint_mean_speed", "joint_jerk_ldlj", "joint_sparc", "direction_changes"):
+        assert _number(both, name) == pytest.approx(_number(alone, name)), name
+    assert (both["hand_events"], len(both["arms"])) == (0, 2)  # type: ignore[arg-type]
+
+
+def test_hands_and_two_grippers_are_counted() -> None:
+    steps = np.arange(300)
+    closing = np.where((steps > 100) & (steps < 200), 1.0, 0.0)
+    late = np.where(steps > 150, 1.0, 0.0)
+    arms = np.sin(steps / 20)[:, None] * np.ones(6)
+    fingers = np.stack([closing, -closing], axis=1)
+    sides = _trajectory(
+        np.concatenate([arms, np.stack([closing, late], axis=1)], axis=1),
+        (*ARM, "left_gripper", "right_gripper"),
+    )
+    assert measure_motion(sides)["gripper_events"] == 3
+    # One arm: these are two fingers of one gripper, which move against each other.
+    pair = _trajectory(
+        np.concatenate([arms[:, :3], fingers], axis=1),
+        ("joint_0", "joint_1", "joint_2", "gripper_left", "gripper_right"),
+    )
+    assert measure_motion(pair)["gripper_events"] == 2
+    hand = _trajectory(
+        np.concatenate([arms[:, :3], fingers], axis=1), (*ARM[3:], "right_hand_0", "right_hand_1")
+    )
+    assert measure_motion(hand)["hand_events"] == 2
+
+
+@pytest.mark.parametrize("name", ["joint_jerk_ldlj", "joint_sparc", "idle_share", "direction_changes"])
+def test_a_longer_episode_scores_no_better_and_no_worse(name: str) -> None:
+    short, long = (
+        np.median([_number(measure_motion(_trajectory(_reaches(rng, count, 30), ARM[:3], 30)), name) for rng in rngs])
+        for count, rngs in (
+            (8, [np.random.default_rng(seed) for seed in range(20)]),
+            (48, [np.random.default_rng(seed) for seed in range(100, 120)]),
+        )
+    )  # fmt: skip
+    # The sum that grows with the movements would differ by 4 ln 6 = 7.2.
+    assert abs(short - long) < 0.6
+
+
+def test_slower_and_at_another_rate_the_smoothness_is_the_same() -> None:
+    values = {}
+    for rate_hz, seconds in ((20.0, 1.5), (50.0, 1.5), (50.0, 3.0)):
+        path = _reaches(np.random.default_rng(5), 10, rate_hz, seconds)
+        values[rate_hz, seconds] = measure_motion(_trajectory(path, ARM[:3], rate_hz))
+    jerks = [_number(measures, "joint_jerk_ldlj") for measures in values.values()]
+    assert max(jerks) - min(jerks) < 0.5
+    paths = [_number(measures, "joint_path_length") for measures in values.values()]
+    assert max(paths) / min(paths) < 1.05
+
+
+def test_noise_makes_a_path_rougher_at_every_strength() -> None:
+    rng = np.random.default_rng(8)
+    path = _reaches(rng, 10, 50)
+    jerks = [
+        _number(
+            measure_motion(_trajectory(path + rng.normal(0, size, path.shape), ARM[:3])), "joint_jerk_ldlj"
+        )
+        for size in (0.0, 0.003, 0.01, 0.03, 0.1)
+    ]
+    assert jerks == sorted(jerks, reverse=True)
+
+
+def test_resampling_keeps_the_mean_and_takes_uneven_steps() -> None:
+    seconds = np.cumsum(np.random.default_rng(1).uniform(0.01, 0.03, 200))
+    means, period = resample(np.stack([seconds, 2 * seconds], axis=1), seconds)
+    expected = seconds[0] + period * (np.arange(len(means)) + 0.5)
+    assert period == 0.1
+    np.testing.assert_allclose(means, np.stack([expected, 2 * expected], axis=1), atol=1e-9)
