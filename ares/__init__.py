@@ -148,6 +148,10 @@ def check(
     data_dir: str | os.PathLike[str] = "",
     follow_links: bool = False,
     limit: int | None = None,
+    baseline: str | os.PathLike[str] = "",
+    write_baseline: str | os.PathLike[str] = "",
+    evidence: str | os.PathLike[str] = "",
+    num_listed: int = 20,
 ) -> CheckReport:
     """Check the signals of datasets where they lie; no workspace is needed, and no video is decoded.
 
@@ -162,9 +166,14 @@ def check(
         data_dir: Folder of the prepared datasets that sources such as "tfds:NAME" name; by default TFDS_DATA_DIR.
         follow_links: Whether symbolic links may lead out of a dataset, or out of a source.
         limit: Number of episodes to check at most; all by default.
+        baseline: File of findings that are known: they are counted apart.
+        write_baseline: File to write with all findings, for later checks.
+        evidence: Empty folder for plots and frames of the findings that are listed.
+        num_listed: Findings of each code that are listed with their episode, the worst; all are counted.
 
     Raises:
-        RequestError: A path does not exist or holds no dataset, or options do not fit.
+        RequestError: A path does not exist or holds no dataset, options do not fit, or a file of the user cannot be
+            read or written.
         SourceError: The one dataset that there is cannot be opened.
     """
     from ares.workspace import check_operation
@@ -177,6 +186,10 @@ def check(
         data_dir=os.fspath(data_dir),
         follow_links=follow_links,
         limit=limit,
+        baseline=os.fspath(baseline),
+        write_baseline=os.fspath(write_baseline),
+        evidence=os.fspath(evidence),
+        num_listed=num_listed,
     )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ares.quality.catalogue import CODES, Severity
-from ares.quality.episode_check import EpisodeCheck
 from ares.quality.finding import QualityFinding
 
 if TYPE_CHECKING:
@@ -27,15 +26,24 @@ class ListedFinding:
         episode_id: Id of the episode, as in a workspace.
         location: File, and which record of it.
         finding: The finding.
+        key: Split and key of the episode in its source, joined by "/".
+        source: File or URL of the episode.
     """
 
     episode_id: str
     location: str
     finding: QualityFinding
+    key: str = ""
+    source: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """The finding as JSON."""
-        return {"episode_id": self.episode_id, "location": self.location, **self.finding.to_json()}
+        return {
+            "episode_id": self.episode_id,
+            "episode": self.key,
+            "location": self.location,
+            **self.finding.to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +56,7 @@ class CodeCount:
         severity: "fault", or "information" where the check has not passed its bar.
         num_episodes: Episodes with a finding.
         dimensions: Dimensions with a finding, with the number of episodes; "" for all dimensions together.
-        worst: The most confident findings, worst first; at most `LISTED_FINDINGS`.
+        worst: The most confident findings, worst first; `LISTED_FINDINGS` unless more were asked for.
         remedy: What the user can do.
     """
 
@@ -89,6 +97,7 @@ class DatasetCheck:
         num_lags: Episodes with a lag.
         num_unknown_lags: Episodes with state and action of the same names, whose lag the data do not say.
         counts: Findings by code, in the order of the codes.
+        num_accepted: Findings that a baseline accepts; the counts are without them.
     """
 
     dataset: str
@@ -102,6 +111,7 @@ class DatasetCheck:
     num_lags: int
     num_unknown_lags: int
     counts: tuple[CodeCount, ...]
+    num_accepted: int = 0
 
     @property
     def has_faults(self) -> bool:
@@ -121,6 +131,7 @@ class DatasetCheck:
             "lag_seconds": self.lag_seconds,
             "lag_known": self.num_lags,
             "lag_unknown": self.num_unknown_lags,
+            "accepted": self.num_accepted,
             "findings": [count.to_json() for count in self.counts],
         }
 
@@ -132,10 +143,17 @@ class CheckReport:
     Attributes:
         datasets: One per dataset.
         failed: Why each dataset that could not be opened could not be, by path.
+        evidence_problems: Why parts of the evidence could not be drawn, one line each.
     """
 
     datasets: tuple[DatasetCheck, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
+    evidence_problems: tuple[str, ...] = ()
+
+    @property
+    def num_accepted(self) -> int:
+        """Findings that a baseline accepts."""
+        return sum(dataset.num_accepted for dataset in self.datasets)
 
     @property
     def num_episodes(self) -> int:
@@ -155,6 +173,7 @@ class CheckReport:
             "clean": self.is_clean,
             "datasets": [dataset.to_json() for dataset in self.datasets],
             "failed": dict(self.failed),
+            "evidence_problems": list(self.evidence_problems),
         }
 
 
@@ -167,23 +186,35 @@ class CodeCounter:
         dimensions: Episodes with a finding, by code and dimension.
         worst: By code a heap of the most confident findings.
         num_added: Findings so far; decides between equal ones, so that the first is kept.
+        num_listed: Findings of a code that are kept.
     """
 
     episodes: Counter[str] = field(default_factory=Counter)
     dimensions: Counter[tuple[str, str]] = field(default_factory=Counter)
     worst: dict[str, list[tuple[float, int, ListedFinding]]] = field(default_factory=dict)
     num_added: int = 0
+    num_listed: int = LISTED_FINDINGS
 
-    def add(self, episode_id: str, location: str, check: EpisodeCheck) -> None:
+    def add(
+        self,
+        episode_id: str,
+        location: str,
+        findings: Sequence[QualityFinding],
+        *,
+        key: str = "",
+        source: str = "",
+    ) -> None:
         """Count the findings of one episode."""
-        self.episodes.update({finding.code for finding in check.findings})
-        self.dimensions.update({(finding.code, finding.dimension) for finding in check.findings})
-        for finding in check.findings:
-            listed = ListedFinding(episode_id=episode_id, location=location, finding=finding)
+        self.episodes.update({finding.code for finding in findings})
+        self.dimensions.update({(finding.code, finding.dimension) for finding in findings})
+        for finding in findings:
+            listed = ListedFinding(
+                episode_id=episode_id, location=location, finding=finding, key=key, source=source
+            )
             heap = self.worst.setdefault(finding.code, [])
             self.num_added += 1
             heapq.heappush(heap, (finding.confidence, -self.num_added, listed))
-            if len(heap) > LISTED_FINDINGS:
+            if len(heap) > self.num_listed:
                 heapq.heappop(heap)
 
     def counts(self) -> tuple[CodeCount, ...]:

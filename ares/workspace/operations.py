@@ -77,6 +77,10 @@ class CheckOperation(Protocol):
         data_dir: str,
         follow_links: bool,
         limit: int | None,
+        baseline: str,
+        write_baseline: str,
+        evidence: str,
+        num_listed: int,
     ) -> CheckReport:
         """Check the signals of datasets where they lie."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,14 @@ from ares.quality import (
     DatasetStatistics,
     TypicalEpisode,
 )
+from ares.quality.ci import BaselineWriter, read_baseline
 from ares.store.filters import batched
 from ingest.base import IngestOptions, Source
 from ingest.guard import GuardedItems, guarded_item
 from ingest.pipeline import find_datasets
 from ingest.prepared import prepared_paths
+from ingest.quality.evidence import require_empty_folder, write_evidence
+from ingest.quality.progress import CheckProgress
 from ingest.quality.tasks import Layout, SignalResult, SignalTask, run_signal_tasks
 
 if TYPE_CHECKING:
@@ -46,21 +50,41 @@ def check(
     data_dir: str,
     follow_links: bool,
     limit: int | None,
+    baseline: str,
+    write_baseline: str,
+    evidence: str,
+    num_listed: int,
 ) -> CheckReport:
     """Check the datasets at and below some paths; see `ares.check` for the arguments and errors."""
+    accepted = read_baseline(baseline) if baseline else frozenset()
+    writer = BaselineWriter(path=write_baseline) if write_baseline else None
+    if evidence:
+        require_empty_folder(evidence)
     options = IngestOptions(rate_hz=rate_hz, spec=spec, follow_links=follow_links)
-    planned = find_datasets(None, prepared_paths(sources, data_dir), options, format=format)
+    find = partial(find_datasets, None, prepared_paths(sources, data_dir), options, format=format)
+    planned = find()
     remaining, checked = limit, []
     for source in planned.sources:
-        checked.append(_check_source(source, remaining))
+        progress = CheckProgress(
+            dataset=source.dataset,
+            accepted=accepted,
+            writer=writer,
+            counter=CodeCounter(num_listed=num_listed),
+        )
+        checked.append(_check_source(source, remaining, progress))
         remaining = (
             None if remaining is None else remaining - checked[-1].num_episodes - checked[-1].num_failed
         )
     failed = {path: str(error) for path, error in planned.failed.items()}
-    return CheckReport(datasets=tuple(checked), failed=failed)
+    report = CheckReport(datasets=tuple(checked), failed=failed)
+    if writer is not None:
+        writer.write()
+    if evidence:
+        report = replace(report, evidence_problems=write_evidence(report, find().sources, evidence))
+    return report
 
 
-def _check_source(source: Source, limit: int | None) -> DatasetCheck:
+def _check_source(source: Source, limit: int | None, progress: CheckProgress) -> DatasetCheck:
     with closing(LocalEngine()) as engine, ThreadPoolExecutor(available_cores()) as threads:
         pool = engine.pool(
             run_signal_tasks,
@@ -68,7 +92,7 @@ def _check_source(source: Source, limit: int | None) -> DatasetCheck:
             on_worker_death=SourceError,
             start_after_seconds=0.0 if source.fragile else _START_AFTER_SECONDS,
         )
-        return _check_items(source, limit, lambda tasks: _read_all(pool, threads, tasks))
+        return _check_items(source, limit, progress, lambda tasks: _read_all(pool, threads, tasks))
 
 
 def _read_all(
@@ -80,32 +104,7 @@ def _read_all(
             yield from results
 
 
-@dataclass(slots=True, kw_only=True)
-class _Progress:
-    """What was counted of a dataset so far."""
-
-    counter: CodeCounter = field(default_factory=CodeCounter)
-    num_episodes: int = 0
-    num_without_signals: int = 0
-    num_lags: int = 0
-    num_unknown_lags: int = 0
-    num_failed: int = 0
-    first_failure: str = ""
-
-    def add(self, result: SignalResult | AresError) -> None:
-        if isinstance(result, AresError):
-            self.num_failed += 1
-            self.first_failure = self.first_failure or str(result)
-            return
-        self.num_episodes += 1
-        self.num_without_signals += not any(result.layout)
-        if result.check is not None:
-            self.counter.add(result.episode_id, result.location, result.check)
-            self.num_lags += result.check.lag.steps is not None
-            self.num_unknown_lags += result.check.lag.could_say and result.check.lag.steps is None
-
-
-def _check_items(source: Source, limit: int | None, read: Readers) -> DatasetCheck:
+def _check_items(source: Source, limit: int | None, progress: CheckProgress, read: Readers) -> DatasetCheck:
     """The first episodes are read twice: what is typical is learnt from them before anything is judged."""
     items = GuardedItems(source)
     tasks = islice(
@@ -121,7 +120,6 @@ def _check_items(source: Source, limit: int | None, read: Readers) -> DatasetChe
     first = list(islice(tasks, KEPT_EPISODES))
     statistics = _learn(read(iter(first)))
     typical = {layout: part for layout, of in statistics.items() if (part := of.typical()) is not None}
-    progress = _Progress()
     for result in read(replace(task, typical=typical) for task in chain(first, tasks)):
         progress.add(result)
     if items.error is not None:
@@ -144,7 +142,7 @@ def _learn(results: Results) -> dict[Layout, DatasetStatistics]:
 
 def _dataset_check(
     source: Source,
-    progress: _Progress,
+    progress: CheckProgress,
     statistics: Mapping[Layout, DatasetStatistics],
     typical: Mapping[Layout, TypicalEpisode],
 ) -> DatasetCheck:
@@ -164,4 +162,5 @@ def _dataset_check(
         num_lags=progress.num_lags,
         num_unknown_lags=progress.num_unknown_lags,
         counts=progress.counter.counts(),
+        num_accepted=progress.num_accepted,
     )

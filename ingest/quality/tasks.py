@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ares.clock import settle_clock
-from ares.episode import Record
+from ares.episode import Episode, Record
 from ares.errors import AresError, SourceError
 from ares.io import describe_os_error
 from ares.quality import (
@@ -46,6 +46,8 @@ class SignalResult:
     Attributes:
         episode_id: Id of the episode.
         location: File, and which record of it.
+        key: Split and key of the episode in its source, joined by "/".
+        source: File or URL of the episode.
         layout: Names of its dimensions.
         rate_hz: Steps per second.
         summary: Its summary, where it was asked for and could be made.
@@ -54,6 +56,8 @@ class SignalResult:
 
     episode_id: str
     location: str
+    key: str
+    source: str
     layout: Layout
     rate_hz: float
     summary: EpisodeSummary | None = None
@@ -68,7 +72,7 @@ def run_signal_tasks(tasks: Sequence[SignalTask]) -> list[SignalResult | AresErr
 def _run(task: SignalTask) -> SignalResult | AresError:
     try:
         record = settle_clock(task.load())
-        return _result(task, episode_signals(record.episode, record.trajectory))
+        return _result(task, record.episode, episode_signals(record.episode, record.trajectory))
     except AresError as error:
         return error
     except OSError as error:  # a disk or a server that fails costs only the records that were read from it
@@ -77,12 +81,14 @@ def _run(task: SignalTask) -> SignalResult | AresError:
         return plugin_fault("the check of a record", error)
 
 
-def _result(task: SignalTask, signals: EpisodeSignals) -> SignalResult:
+def _result(task: SignalTask, episode: Episode, signals: EpisodeSignals) -> SignalResult:
     layout = (signals.state_names, signals.action_names)
     is_check = task.typical is not None
     return SignalResult(
         episode_id=signals.episode_id,
         location=task.location,
+        key="/".join(filter(None, (episode.split, episode.key))),
+        source=episode.source,
         layout=layout,
         rate_hz=signals.rate_hz,
         summary=None if is_check else summarise_signals(signals),

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from app.cli.common import add_source_arguments, add_workspace_arguments, episode_count, rate_hz
 from app.cli.faults import ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
+from ares.errors import RequestError
 
 if TYPE_CHECKING:
     from ares.quality import CheckReport, CodeCount, DatasetCheck
 
 _HEADER = ("code", "name", "severity", "episodes", "dimensions", "worst episode", "second", "size", "remedy")
+# Findings of each code that are listed with their episodes in the JSON.
+_LISTED = 20
+# Code scanning keeps at most 25,000 results of a run.
+_LISTED_IN_SARIF = 1000
 # Dimensions that are named in one row; the JSON has all.
 _NAMED_DIMENSIONS = 3
 
@@ -37,13 +42,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_source_arguments(parser)
     parser.add_argument("--limit", type=episode_count, metavar="N", help="check at most N episodes")
+    _add_output_arguments(parser)
     add_workspace_arguments(parser, default="not used")
+
+
+def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is written beside the answer, and what is left out of it."""
+    parser.add_argument(
+        "--baseline",
+        default="",
+        metavar="FILE",
+        help="findings that are known: counted, not shown, and not in the exit status",
+    )
+    parser.add_argument(
+        "--write-baseline", default="", metavar="FILE", help="write all findings as such a file"
+    )
+    parser.add_argument(
+        "--evidence", default="", metavar="FOLDER", help="write a plot and frames of every listed finding"
+    )
+    parser.add_argument(
+        "--sarif", default="", metavar="FILE", help="write the findings as SARIF 2.1.0, for code scanning"
+    )
+    parser.add_argument(
+        "--github", action="store_true", help="print the findings as annotations of GitHub Actions"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Check the sources. Returns 1 for faults and records that cannot be read, 2 when nothing could be read."""
     import ares
 
+    if args.github and args.output != "table":
+        raise RequestError("--github prints lines for GitHub, no JSON", "give one of --github and --json")
     report = ares.check(
         *args.source,
         format=args.format,
@@ -52,11 +82,27 @@ def run(args: argparse.Namespace) -> int:
         data_dir=args.data_dir,
         follow_links=args.follow_links,
         limit=args.limit,
+        baseline=args.baseline,
+        write_baseline=args.write_baseline,
+        evidence=args.evidence,
+        num_listed=_LISTED_IN_SARIF if args.sarif else _LISTED,
     )
-    answer(args, report.to_json(), lambda: paragraphs(_blocks(report)))
+    if args.sarif:
+        from ares.quality.ci import write_sarif
+
+        write_sarif(args.sarif, report)
+    answer(args, report.to_json(), lambda: _text(args, report))
     if not report.num_episodes:
         return ExitStatus.REFUSED
     return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
+
+
+def _text(args: argparse.Namespace, report: CheckReport) -> Iterable[Block]:
+    if not args.github:
+        return paragraphs(_blocks(report))
+    from ares.quality.ci import github_annotations
+
+    return [*github_annotations(report), _conclusion(report)]
 
 
 def _blocks(report: CheckReport) -> Iterator[Block]:
@@ -66,6 +112,7 @@ def _blocks(report: CheckReport) -> Iterator[Block]:
             yield OutputTable([_row(count) for count in dataset.counts], _HEADER)
     for path, reason in report.failed.items():
         yield f"{path} cannot be read: {reason}"
+    yield from report.evidence_problems
     yield _conclusion(report)
 
 
@@ -93,7 +140,7 @@ def _row(count: CodeCount) -> tuple[object, ...]:
         count.severity,
         count.num_episodes,
         ", ".join(names[:_NAMED_DIMENSIONS]) + more,
-        worst.episode_id,
+        worst.key or worst.episode_id,
         worst.finding.seconds,
         worst.finding.size,
         count.remedy,
@@ -104,6 +151,6 @@ def _conclusion(report: CheckReport) -> str:
     if not report.num_episodes:
         return "no episode could be read"
     faults = sum(count.severity == "fault" for dataset in report.datasets for count in dataset.counts)
-    return f"{report.num_episodes} episodes checked: " + (
-        f"{faults} kinds of faults" if faults else "no faults"
-    )
+    accepted = f"; {report.num_accepted} findings accepted by the baseline" if report.num_accepted else ""
+    kinds = f"{faults} kinds of faults" if faults else "no faults"
+    return f"{report.num_episodes} episodes checked: {kinds}{accepted}"

@@ -1,0 +1,126 @@
+"""Draws the evidence of a report: the episodes of its listed findings are read a second time, by reader processes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from ares.clock import settle_clock
+from ares.episode import Episode, Record
+from ares.errors import AresError, MediaError, RequestError, SourceError
+from ares.io import describe_os_error
+from ares.jobs import LocalEngine, available_cores
+from ares.quality import CheckReport, episode_signals
+from ares.quality.evidence import EvidenceFile, evidence_files, frame_strip, plot_finding, write_index
+from ares.registry import plugin_fault
+from ingest.base import Source
+from ingest.guard import GuardedItems, guarded_item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceTask:
+    """The evidence of one episode.
+
+    Attributes:
+        load: Reads the record.
+        folder: Folder to write to.
+        files: What to draw.
+    """
+
+    load: Callable[[], Record]
+    folder: str
+    files: tuple[EvidenceFile, ...]
+
+
+def require_empty_folder(folder: str) -> None:
+    """Make the folder. Raises RequestError when it holds files already, or cannot be made."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        if any(Path(folder).iterdir()):
+            raise RequestError(
+                "the folder for evidence is not empty", f"{folder}: give a new or empty folder"
+            )
+    except OSError as error:
+        raise RequestError(
+            "the folder for evidence cannot be written", f"{folder}: {describe_os_error(error)}"
+        ) from None
+
+
+def write_evidence(report: CheckReport, sources: Sequence[Source], folder: str) -> tuple[str, ...]:
+    """Write a plot, and frames where there are cameras, for every finding that a report lists; and a page of them.
+
+    Args:
+        report: The report.
+        sources: The datasets of the report, opened again.
+        folder: Empty folder to write to.
+
+    Returns:
+        Why parts of it could not be drawn, one line each.
+    """
+    files = tuple(evidence_files(report))
+    by_episode: dict[str, list[EvidenceFile]] = defaultdict(list)
+    for file in files:
+        by_episode[file.listed.episode_id].append(file)
+    problems: list[str] = []
+    with closing(LocalEngine()) as engine:
+        pool = engine.pool(
+            draw_evidence,
+            max_workers=available_cores(),
+            on_worker_death=SourceError,
+            start_after_seconds=0.0 if any(source.fragile for source in sources) else 2.0,
+        )
+        for task in _tasks(sources, folder, by_episode):
+            for result in pool.map([task]):
+                problems += [str(result)] if isinstance(result, AresError) else result
+    write_index(folder, files)
+    return tuple(problems)
+
+
+def _tasks(
+    sources: Sequence[Source], folder: str, by_episode: dict[str, list[EvidenceFile]]
+) -> Iterator[EvidenceTask]:
+    """Episodes with findings; the search ends with the last of them."""
+    for source in sources:
+        for item in GuardedItems(source):
+            files = by_episode.pop(item.episode_id, None)
+            if files:
+                load = guarded_item(item, source.format, source.folder, source.follow_links).load
+                yield EvidenceTask(load=load, folder=folder, files=tuple(files))
+            if not by_episode:
+                return
+
+
+def draw_evidence(tasks: Sequence[EvidenceTask]) -> list[tuple[str, ...] | AresError]:
+    """Draw the evidence of some episodes; what cannot be drawn gives a line, or the error of the episode."""
+    return [_draw(task) for task in tasks]
+
+
+def _draw(task: EvidenceTask) -> tuple[str, ...] | AresError:
+    try:
+        record = settle_clock(task.load())
+        signals = episode_signals(record.episode, record.trajectory)
+        problems: list[str] = []
+        for file in task.files:
+            stem = Path(task.folder) / file.stem
+            stem.parent.mkdir(parents=True, exist_ok=True)
+            svg = plot_finding(signals, file.listed.finding, file.listed.key)
+            stem.with_name(stem.name + ".svg").write_text(svg, encoding="utf-8")
+            problems += _write_frames(record.episode, file, stem)
+        return tuple(problems)
+    except AresError as error:
+        return error
+    except Exception as error:
+        return plugin_fault("the evidence of an episode", error)
+
+
+def _write_frames(episode: Episode, file: EvidenceFile, stem: Path) -> Iterator[str]:
+    try:
+        strip = frame_strip(episode, file.listed.finding)
+    except MediaError as error:
+        yield f"{file.stem}.jpg: {error}"
+        return
+    if strip:
+        stem.with_name(stem.name + ".jpg").write_bytes(strip)

@@ -1,0 +1,150 @@
+"""`ares check` in continuous integration: baselines, SARIF, annotations of GitHub, evidence."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from app.cli.main import main
+from ares.quality.ci import read_baseline
+from tests.app.cli.motion_dataset import random_motions, write_motions
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Path:
+    """Four episodes; the third has a NaN in its second dimension."""
+    motions = random_motions(2)
+    motions[2][60, 1] = np.nan
+    return write_motions(tmp_path / "faulty", motions)
+
+
+def _json(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_baseline_accepts_what_is_known_and_nothing_else(
+    faulty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    baseline = tmp_path / "known.json"
+    assert main(["check", str(faulty), "--write-baseline", str(baseline)]) == 1
+    assert {key.signal for key in read_baseline(str(baseline))} == {"state", "action"}
+    capsys.readouterr()
+
+    assert main(["check", str(faulty), "--baseline", str(baseline)]) == 0
+    text = capsys.readouterr().out
+    assert "no faults; 2 findings accepted by the baseline" in text
+    assert "A001" not in text
+
+    # The same fault in a copy elsewhere is known too; a new fault is not.
+    motions = random_motions(2)
+    motions[2][60, 1] = motions[1][10, 2] = np.nan
+    moved = write_motions(tmp_path / "elsewhere" / "faulty", motions)
+    assert main(["check", str(moved), "--baseline", str(baseline), "--json"]) == 1
+    (dataset,) = _json(capsys)["datasets"]
+    assert dataset["accepted"] == 2
+    assert [count["dimensions"] for count in dataset["findings"]] == [{"wrist": 1}]
+
+
+def test_two_baselines_of_equal_data_are_equal_files(faulty: Path, tmp_path: Path) -> None:
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    for file in files:
+        main(["check", str(faulty), "--write-baseline", str(file)])
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (None, "cannot be read"),
+        ("no JSON", "no baseline"),
+        ('{"version": 2, "findings": []}', "version"),
+        ('{"version": 1, "findings": [{"code": "A001"}]}', "findings.0.dataset"),
+    ],
+)
+def test_a_file_that_is_no_baseline_is_refused_in_one_line(
+    faulty: Path, tmp_path: Path, text: str | None, part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "baseline.json"
+    if text is not None:
+        file.write_text(text)
+    assert main(["check", str(faulty), "--baseline", str(file)]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert part in line and str(file) in line
+
+
+def test_sarif_has_a_rule_and_a_place_for_every_result(faulty: Path, tmp_path: Path) -> None:
+    """The properties that the schema of SARIF 2.1.0 requires, and those that code scanning reads."""
+    file = tmp_path / "check.sarif"
+    assert main(["check", str(faulty), "--sarif", str(file)]) == 1
+    log = json.loads(file.read_text())
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert len(run["results"]) == 2
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "A001"
+        assert result["level"] == "error"
+        assert "elbow" in result["message"]["text"]
+        (location,) = result["locations"]
+        physical = location["physicalLocation"]
+        assert physical["artifactLocation"]["uri"].endswith(".parquet")
+        assert physical["region"] == {"startLine": 1}
+    assert len({result["partialFingerprints"]["finding/v1"] for result in run["results"]}) == 2
+    assert run["invocations"] == [{"executionSuccessful": True, "toolExecutionNotifications": []}]
+
+
+def test_sarif_says_what_could_not_be_read(faulty: Path, tmp_path: Path) -> None:
+    next(faulty.rglob("episode_000001.parquet")).write_bytes(b"damaged")
+    file = tmp_path / "check.sarif"
+    assert main(["check", str(faulty), "--sarif", str(file)]) == 1
+    (invocation,) = json.loads(file.read_text())["runs"][0]["invocations"]
+    assert not invocation["executionSuccessful"]
+    (notification,) = invocation["toolExecutionNotifications"]
+    assert "1 records not read" in notification["message"]["text"]
+
+
+def test_github_annotations_name_file_code_and_remedy(
+    faulty: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(faulty), "--github"]) == 1
+    line, *_ = capsys.readouterr().out.splitlines()
+    head, _, message = line.removeprefix("::").partition("::")
+    level, _, properties = head.partition(" ")
+    assert level == "error"
+    file, title = properties.split(",")
+    assert file.endswith(".parquet") and title == "title=A001 not-finite"
+    assert "elbow" in message and "remove the steps" in message
+    assert main(["check", str(faulty), "--github", "--json"]) == 2
+    assert "--github" in capsys.readouterr().err
+
+
+def test_evidence_is_a_plot_of_every_finding_and_a_page(
+    faulty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "evidence"
+    assert main(["check", str(faulty), "--evidence", str(folder)]) == 1
+    plots = sorted(folder.rglob("*.svg"))
+    assert len(plots) == 2
+    assert all("A001 not-finite" in plot.read_text() and "elbow" in plot.read_text() for plot in plots)
+    page = (folder / "index.html").read_text()
+    assert all(str(plot.relative_to(folder)) in page for plot in plots)
+    capsys.readouterr()
+    assert main(["check", str(faulty), "--evidence", str(folder)]) == 2
+    assert "not empty" in capsys.readouterr().err
+
+
+def test_evidence_has_frames_where_there_is_video(tmp_path: Path, shared_data: Path) -> None:
+    """The real G1 episodes have one finding, of all dimensions, and a camera."""
+    folder = tmp_path / "evidence"
+    main(["check", str(shared_data / "g1_bottle_lerobot_v30"), "--evidence", str(folder)])
+    (strip,) = folder.rglob("*.jpg")
+    image = Image.open(io.BytesIO(strip.read_bytes()))
+    assert image.height == 140 and image.width > 1000
+    (plot,) = folder.rglob("*.svg")
+    assert plot.read_text().count("<rect") == 6
