@@ -54,7 +54,7 @@ class MediaRef:
 
 
 Json = None | bool | int | float | str | list["Json"] | Mapping[str, "Json"]
-RateSource = Literal["source", "spec", "user", "assumed", "measured"]
+RateSource = Literal["source", "spec", "user", "format", "assumed", "measured"]
 FramePairing = Literal["index", "stamp"]
 Role = Literal["front", "side", "top", "wrist", "other"]
 
@@ -106,7 +106,8 @@ class Episode:
         instructions: Every different instruction, in order of appearance.
         num_steps: Steps; for raw video the frames of its first camera.
         rate_hz: Steps per second.
-        rate_source: Origin of the rate; "assumed" is a guess and shown as such, "measured" is by the stamps.
+        rate_source: Origin of the rate; "assumed" is a guess and shown as such, "measured" is by the stamps, "format"
+            is the rate at which the format's publishers record all of its data.
         cameras: In source order.
         success: Outcome from a field that states it, or None when the source has none.
         success_source: That field's name, or "".

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ares.clock import TimeUnit
 from ares.episode import Channels, Role
 from ares.errors import SourceError
 from ares.registry import did_you_mean
-
-TimeUnit = Literal["s", "ms", "us", "ns"]
 
 # Reason of the error for a key that no array, camera or field of the dataset has.
 MISSING = "key of the spec does not exist"
@@ -106,9 +105,9 @@ class DatasetSpec(BaseModel):
         state: Slices that make up the state, in order; without any, the state is chosen by feature names.
         action: The same for the action.
         reward: Key of the reward, one number per step; "" for the reader's own choice.
-        timestamps: Key of the time of each step (RLDS, HDF5, Zarr, npz), or topic whose messages are the steps
-            (MCAP, bags). The other formats have clocks of their own.
-        time_unit: Unit of these times.
+        timestamps: Key of the time of each step (RLDS, HDF5, Zarr, npz, CSV, AgiBot), or topic whose messages
+            are the steps (MCAP, bags). The other formats have clocks of their own.
+        time_unit: Unit of these times; None where their name, size or rate tells it.
         episode_ends: Key of the step at which each episode of a file ends, in such arrays.
         left_out: Keys that are not stored.
         language: Instructions, the main one first; others are found by name and come after them.
@@ -129,7 +128,7 @@ class DatasetSpec(BaseModel):
     action: tuple[SliceSpec, ...] = ()
     reward: str = ""
     timestamps: str = ""
-    time_unit: TimeUnit = "s"
+    time_unit: TimeUnit | None = None
     episode_ends: str = ""
     left_out: tuple[str, ...] = ()
     language: tuple[str | TextSpec, ...] = ()

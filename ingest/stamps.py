@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.clock import measure_clock, read_stamps
+from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_unit, measure_clock, read_stamps
 from ares.episode import RateSource
 from ares.errors import SourceError
 from ares.registry import did_you_mean
-from ingest.dataset_spec import MISSING, DatasetSpec, TimeUnit
+from ingest.dataset_spec import MISSING, DatasetSpec
 from ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-SECONDS_BY_UNIT: dict[TimeUnit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 class SpecTime(NamedTuple):
@@ -24,11 +22,11 @@ class SpecTime(NamedTuple):
 
     Attributes:
         key: Its name in the source; "" where the spec names none.
-        unit: Unit of its numbers.
+        unit: Unit of its numbers; None where their name, size or rate tells it.
     """
 
     key: str = ""
-    unit: TimeUnit = "s"
+    unit: TimeUnit | None = None
 
 
 NO_TIME = SpecTime()
@@ -64,14 +62,27 @@ class StepTimes(NamedTuple):
     has_stamps: bool = False
 
 
-def seconds_from_first(stamps: NDArray[Any], unit: TimeUnit) -> NDArray[np.float64]:
+def seconds_from_first(
+    stamps: NDArray[Any],
+    unit: TimeUnit | None,
+    name: str,
+    warnings: dict[str, None],
+    stated_rate_hz: float | None = None,
+) -> NDArray[np.float64]:
     """(T,) seconds from the first finite stamp.
 
     Args:
         stamps: (T,) or (T, 1) numbers as stored.
-        unit: Their unit.
+        unit: Their unit; None to tell it by their name, size or rate.
+        name: Name of the stamps.
+        warnings: Warnings of the episode, to which the evidence of the unit is added.
+        stated_rate_hz: Rate that the source states, or None.
     """
     import numpy as np
+
+    if unit is None:
+        unit, evidence = infer_unit(stamps, name, stated_rate_hz)
+        warnings.update({evidence: None} if evidence else {})
 
     # Subtracted as whole numbers: nanoseconds since 1970 have more digits than a float. Unsigned ones would wrap.
     flat = stamps.reshape(-1).astype(np.float64 if stamps.dtype.kind == "f" else np.int64)
@@ -114,7 +125,7 @@ def time_steps(
                 rate_hz, source = measured.rate_hz, "measured"
             return StepTimes(seconds, rate_hz, source, has_stamps=True)
     rate_hz, source = resolve_rate(
-        user_rate_hz, stated_rate_hz or usual_rate_hz, "source" if stated_rate_hz else "spec"
+        user_rate_hz, stated_rate_hz or usual_rate_hz, "source" if stated_rate_hz else "format"
     )
     if source == "assumed":
         warnings[f"rate is not known, {rate_hz:g} Hz assumed (give --rate)"] = None
@@ -149,7 +160,7 @@ def rising_seconds(
 def spec_times(
     stamps: NDArray[Any],
     key: str,
-    unit: TimeUnit,
+    unit: TimeUnit | None,
     user_rate_hz: float | None,
     where: str,
     warnings: dict[str, None],
@@ -159,7 +170,7 @@ def spec_times(
     Args:
         stamps: (T,) or (T, 1) numbers as stored.
         key: Name of the array, for the message.
-        unit: Unit of the stamps.
+        unit: Unit of the stamps; None to tell it by their name, size or rate.
         user_rate_hz: Rate set by the user, or None.
         where: The episode, for the message.
         warnings: Warnings of the episode, to which those about mended stamps are added.
@@ -172,7 +183,8 @@ def spec_times(
         )
     if user_rate_hz is not None or len(stamps) < 2:
         return None
-    times = time_steps(seconds_from_first(stamps, unit), len(stamps), warnings, name=key, user_rate_hz=None)
+    seconds = seconds_from_first(stamps, unit, key, warnings)
+    times = time_steps(seconds, len(stamps), warnings, name=key, user_rate_hz=None)
     if not times.has_stamps:
         raise SourceError("timestamps of the spec do not rise", f"{where}: {key}")
     return times

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     )
     from ares.clock.settle import RATES_DISAGREE, settle_clock
     from ares.clock.stamps import are_even, read_stamps
+    from ares.clock.units import SECONDS_BY_UNIT, TimeUnit, infer_unit, unit_of_name
 
 __all__ = [
     "RATES_DISAGREE",
+    "SECONDS_BY_UNIT",
     "MeasuredClock",
+    "TimeUnit",
     "are_even",
     "camera_seconds",
+    "infer_unit",
     "measure_clock",
     "nearest_steps",
     "needs_stamps",
@@ -30,6 +34,7 @@ __all__ = [
     "rounding_seconds",
     "settle_clock",
     "shown_rate_hz",
+    "unit_of_name",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
+from ares.clock.units import UNIX_SECONDS
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 _UNITS = ((1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds"))
-# Seconds since 1970 of the years 2000 and 2100; in another unit a time of these years is larger by its factor.
-_UNIX_SECONDS = (946_684_800.0, 4_102_444_800.0)
 # How far the median period may be from the claimed one before another unit is considered.
 _UNIT_TOLERANCE = 20.0
 _START_SECONDS = 1e-3
@@ -111,7 +111,7 @@ def _unit(seconds: NDArray[np.float64], claimed_rate_hz: float) -> tuple[float, 
     """Stamps per second and the name of the unit; (1, "") for seconds."""
     import numpy as np
 
-    low, high = _UNIX_SECONDS
+    low, high = UNIX_SECONDS
     for factor, name in _UNITS:
         if low * factor <= abs(seconds[0]) <= high * factor:
             return factor, name

@@ -16,6 +16,7 @@ from ingest.json_files import read_json_object
 from ingest.media_files import describe_camera, hash_media_file, probe_once
 from ingest.names import distinct_texts
 from ingest.signals import resolve_rate
+from ingest.stamps import NO_TIME, SpecTime
 
 FORMAT = "agibot"
 PROPRIO_FILE = "proprio_stats.h5"
@@ -34,6 +35,7 @@ class AgibotEntry:
         episode: Number of the episode, as its folder is named.
         info: What task_info says, or None where it does not name the episode.
         rate_hz: Rate set by the user, or None.
+        time: The array of the times, by the spec of the user.
     """
 
     root: str
@@ -42,6 +44,7 @@ class AgibotEntry:
     episode: str
     info: TaskInfo | None = None
     rate_hz: float | None = None
+    time: SpecTime = NO_TIME
 
     @property
     def episode_id(self) -> str:
@@ -64,7 +67,7 @@ def load_episode(entry: AgibotEntry) -> Record:
     videos = list(video_paths(entry))
     cameras = [_camera(entry, video) for video in videos]
     if path.exists():
-        proprio = read_proprioception(str(path), entry.rate_hz)
+        proprio = read_proprioception(str(path), entry.rate_hz, entry.time)
     elif cameras:
         proprio = _videos_only(entry, cameras[0])
     else:
@@ -75,7 +78,7 @@ def load_episode(entry: AgibotEntry) -> Record:
     source = path if path.exists() else videos[0]
     episode = _make_episode(entry, proprio, cameras, str(source), warnings)
     record = Record(episode=episode, trajectory=proprio.trajectory, warnings=tuple(dict.fromkeys(warnings)))
-    return replace(record, has_stamps=proprio.has_stamps)
+    return replace(record, has_stamps=proprio.has_stamps, arrays=proprio.arrays)
 
 
 def video_paths(entry: AgibotEntry) -> Iterator[Path]:

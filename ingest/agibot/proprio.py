@@ -12,12 +12,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import RateSource, Signal, Trajectory
+from ares.clock import infer_unit
+from ares.episode import RateSource, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.input import has_own_storage, input_budgets, open_hdf5, require_own_storage, translate_hdf5_errors
 from ares.io import file_state
+from ingest.agibot.source_arrays import ArrayUses, list_arrays
 from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
-from ingest.stamps import StepTimes, time_steps
+from ingest.stamps import (
+    NO_TIME,
+    SpecTime,
+    StepTimes,
+    missing_time_error,
+    seconds_from_first,
+    spec_times,
+    time_steps,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +35,7 @@ if TYPE_CHECKING:
 
 # The rate that the authors' loader uses; only where timestamps are missing or do not rise.
 NOMINAL_RATE_HZ = 30.0
+_TIME_KEY = "timestamp"
 _STATE = ("joint/position", "effector/position", "head/position", "waist/position")
 _ACTION = (*_STATE, "robot/velocity")
 _ARMS = tuple(f"{side}_arm_{number}" for side in ("left", "right") for number in range(7))
@@ -55,6 +66,7 @@ class Proprioception:
         has_stamps: Whether the times of its steps are stamps.
         content_hash: 32 hex digits over everything that was read.
         warnings: Reasons to warn.
+        arrays: Every array of the file, and its use.
     """
 
     trajectory: Trajectory
@@ -63,6 +75,7 @@ class Proprioception:
     content_hash: str
     has_stamps: bool = False
     warnings: tuple[str, ...] = ()
+    arrays: tuple[SourceArray, ...] = ()
 
 
 @dataclass(slots=True)
@@ -70,9 +83,15 @@ class _ProprioReader:
     """The file of one episode, and what was read of it so far."""
 
     path: str
+    time: SpecTime = NO_TIME
     steps: int = 0
     warnings: dict[str, None] = field(default_factory=dict)
     hash: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
+
+    @property
+    def time_key(self) -> str:
+        """The array of the times, by the spec or the format."""
+        return self.time.key or _TIME_KEY
 
     def read(self, key: str, array: Any) -> NDArray[Any]:
         """All rows of an array, as stored. Raises SourceError when it is damaged or claims too much."""
@@ -111,36 +130,56 @@ class _ProprioReader:
             return values.astype(np.float32)
 
 
-def read_proprioception(path: str, rate_hz: float | None) -> Proprioception:
+def read_proprioception(path: str, rate_hz: float | None, time: SpecTime = NO_TIME) -> Proprioception:
     """Read proprio_stats.h5.
 
     Args:
         path: The file.
         rate_hz: Rate set by the user, or None.
+        time: The array of the times, by the spec of the user.
 
-    Raises SourceError when the file is missing or damaged, or holds no step.
+    Raises SourceError when the file is missing or damaged, holds no step, or lacks the times of the spec.
     """
     # Damaged types and shapes raise only where they are looked at.
     with open_hdf5(path) as file, translate_hdf5_errors(path):
-        reader = _ProprioReader(path)
+        reader = _ProprioReader(path, time)
         arrays = dict(_arrays(file, path))
+        shapes = {key: (tuple(array.shape), str(array.dtype)) for key, array in arrays.items()}
         times = _clock(reader, arrays, rate_hz)
         state = _read_state(reader, arrays)
         action = _align_actions(reader, arrays)
         masks = _command_masks(reader, arrays)
+        others = _read_others(reader, arrays)
         # A part of an action would be another action.
         is_whole = all(key in action for key in _ACTION if _holds_numbers(arrays, f"action/{key}"))
     action_keys = _ACTION if is_whole else ()
+    extra = {
+        **_other_signals("state/", state, _STATE),
+        **_other_signals("action/", action, action_keys),
+        **_other_signals("", others, ()),
+    }
+    uses = ArrayUses(
+        steps=reader.steps,
+        state=tuple(f"state/{key}" for key in _STATE if key in state),
+        action=tuple(f"action/{key}" for key in action_keys if key in action),
+        extra={key: key.replace("/", ".") for key in extra},
+        masks={f"action/{part}/index": _mask_name(part) for part in masks},
+        time=reader.time_key,
+    )
+    signals = {key.replace("/", "."): signal for key, signal in extra.items()}
+    signals |= {_mask_name(part): signal for part, signal in masks.items()}
     trajectory = Trajectory(
         timestamps=times.seconds,
         state=_join(state, _STATE),
         action=_join(action, action_keys),
-        extra={
-            **_other_signals("state", state, _STATE),
-            **_other_signals("action", action, action_keys),
-            **masks,
-        },
+        extra=signals,
     )
+    return _proprioception(trajectory, times, reader, list_arrays(shapes, uses, reader.warnings))
+
+
+def _proprioception(
+    trajectory: Trajectory, times: StepTimes, reader: _ProprioReader, arrays: tuple[SourceArray, ...]
+) -> Proprioception:
     return Proprioception(
         trajectory=trajectory,
         rate_hz=times.rate_hz,
@@ -148,6 +187,7 @@ def read_proprioception(path: str, rate_hz: float | None) -> Proprioception:
         has_stamps=times.has_stamps,
         content_hash=reader.hash.hexdigest(),
         warnings=tuple(reader.warnings),
+        arrays=arrays,
     )
 
 
@@ -167,28 +207,50 @@ def _arrays(group: Any, path: str, prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _clock(reader: _ProprioReader, arrays: dict[str, Any], user_rate_hz: float | None) -> StepTimes:
-    """The times of the steps: by the stamps where they rise, else evenly spaced."""
-    import numpy as np
-
+    """The times of the steps: by the stamps where they rise, else evenly spaced. Raises as `_times_of_spec`."""
     reader.steps = _count_steps(reader, arrays)
-    stamps, seconds = arrays.get("timestamp"), None
+    if reader.time_key != _TIME_KEY and (times := _times_of_spec(reader, arrays, user_rate_hz)):
+        return times
+    stamps, seconds = arrays.get(_TIME_KEY), None
     if stamps is not None and stamps.shape == (reader.steps,) and stamps.dtype.kind in "iuf":
-        times = reader.read("timestamp", stamps)
-        # Whole numbers are nanoseconds since 1970; only differences fit float64 exactly.
-        seconds = (times - times[0]).astype(np.float64) / 1e9 if times.dtype.kind in "iu" else times
+        values = reader.read(_TIME_KEY, stamps)
+        unit, evidence = infer_unit(values, _TIME_KEY, NOMINAL_RATE_HZ)
+        # Those of the format are whole nanoseconds since 1970; somebody may have converted them.
+        if evidence and unit != "ns" and reader.time.unit is None:
+            reader.warnings[evidence] = None
+        seconds = seconds_from_first(values, reader.time.unit or unit, _TIME_KEY, reader.warnings)
     return time_steps(
         seconds,
         reader.steps,
         reader.warnings,
-        name="timestamp",
+        name=_TIME_KEY,
         user_rate_hz=user_rate_hz,
         usual_rate_hz=NOMINAL_RATE_HZ,
     )
 
 
+def _times_of_spec(
+    reader: _ProprioReader, arrays: dict[str, Any], user_rate_hz: float | None
+) -> StepTimes | None:
+    """The times by the array that the spec names; None at a rate of the user, or for a single step.
+
+    Raises SourceError where there is no such array, or its values are no times of the steps.
+    """
+    key, unit = reader.time_key, reader.time.unit
+    if key not in arrays:
+        raise missing_time_error(key, arrays, reader.path)
+    array = arrays[key]
+    if array.dtype.kind not in "iuf" or array.shape[:1] != (reader.steps,):
+        raise SourceError(
+            "timestamps of the spec are not one number per step",
+            f"{reader.path}: {key} has {array.shape} {array.dtype}, and there are {reader.steps} steps",
+        )
+    return spec_times(reader.read(key, array), key, unit, user_rate_hz, reader.path, reader.warnings)
+
+
 def _count_steps(reader: _ProprioReader, arrays: dict[str, Any]) -> int:
     """Rows of the timestamps, else of the joints' state. Raises SourceError for no step."""
-    for key in ("timestamp", *(f"state/{name}" for name in _STATE)):
+    for key in (reader.time_key, _TIME_KEY, *(f"state/{name}" for name in _STATE)):
         if key in arrays and arrays[key].ndim and len(arrays[key]):
             return len(arrays[key])
     arrays_text = ", ".join(arrays) or "no arrays"
@@ -201,7 +263,8 @@ def _count_steps(reader: _ProprioReader, arrays: dict[str, Any]) -> int:
 def _read_state(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
     """The arrays of the state that have a row for each step, by their key without "state/"."""
     result: dict[str, NDArray[np.float32]] = {}
-    for key in (key for key in arrays if key.startswith("state/") and arrays[key].size):
+    names = (key for key in arrays if key.startswith("state/") and key != reader.time_key)
+    for key in (key for key in names if arrays[key].size):
         values = reader.rows(key, arrays[key])
         if values is not None and len(values) != reader.steps:
             reader.warnings[f"{key} is not stored (it has no row for each step)"] = None
@@ -210,10 +273,24 @@ def _read_state(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDA
     return result
 
 
+def _read_others(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+    """Arrays beside the format's own groups that have a row for each step, by their key."""
+    result: dict[str, NDArray[np.float32]] = {}
+    for key, array in arrays.items():
+        is_other = not key.startswith(("state/", "action/")) and key != reader.time_key
+        if not is_other or array.shape[:1] != (reader.steps,) or not array.size:
+            continue
+        values = reader.rows(key, array)
+        if values is not None:
+            result[key] = values
+    return result
+
+
 def _align_actions(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
     """The arrays of the action by their key without "action/"; a step without a command has the last one."""
     result: dict[str, NDArray[np.float32]] = {}
     names = [key for key in arrays if key.startswith("action/") and not key.endswith("/index")]
+    names = [key for key in names if key != reader.time_key]
     for key in (key for key in names if arrays[key].size):
         values = reader.rows(key, arrays[key])
         if values is None:
@@ -259,8 +336,12 @@ def _command_steps(reader: _ProprioReader, arrays: dict[str, Any], part: str) ->
     return None
 
 
+def _mask_name(part: str) -> str:
+    return f"action.{part}.is_sent"
+
+
 def _command_masks(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, Signal]:
-    """By part, 1 at the steps at which the control source sent a command, else 0."""
+    """By part, one number for each step: 1 at the steps at which the control source sent a command, else 0."""
     import numpy as np
 
     masks = {}
@@ -269,7 +350,7 @@ def _command_masks(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, 
         if steps is not None:
             values = np.zeros((reader.steps, 1), np.float32)
             values[steps] = 1.0
-            masks[f"action.{part}.is_sent"] = Signal(values, (f"{part}_is_sent",))
+            masks[part] = Signal(values, (f"{part}_is_sent",))
     return masks
 
 
@@ -291,7 +372,7 @@ def _other_signals(
     group: str, parts: dict[str, NDArray[np.float32]], used: tuple[str, ...]
 ) -> dict[str, Signal]:
     return {
-        f"{group}.{key.replace('/', '.')}": Signal(values, _dimension_names(key, values.shape[1]))
+        f"{group}{key}": Signal(values, _dimension_names(key, values.shape[1]))
         for key, values in parts.items()
         if key not in used
     }

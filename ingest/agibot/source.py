@@ -11,6 +11,8 @@ from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_fold
 from ingest.agibot.episode import FORMAT, PROPRIO_FILE, AgibotEntry, load_episode
 from ingest.agibot.tasks import TaskInfo, read_task
 from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.dataset_spec import read_spec
+from ingest.stamps import SpecTime, time_of_spec
 
 _PARTS = ("observations", "proprio_stats")
 _ARCHIVES = (".tar", ".gz", ".zip")
@@ -54,13 +56,18 @@ def _is_dataset(folders: Collection[str]) -> bool:
 
 def _open_source(root: Path, options: IngestOptions) -> Source:
     dataset = options.dataset or folder_name(root)
+    time = time_of_spec(read_spec(Path(options.spec)) if options.spec else None)
     tasks = {task: _episode_names(root, task) for task in _task_names(root)}
     return Source(
         format=FORMAT,
         dataset=dataset,
         version="",
         total=sum(map(len, tasks.values())),
-        items=(item for task, names in tasks.items() for item in _items(root, dataset, task, names, options)),
+        items=(
+            item
+            for task, names in tasks.items()
+            for item in _items(root, dataset, task, names, options, time)
+        ),
         warnings=tuple(_source_warnings(root, tasks)),
         fragile=True,
         folder=str(root),
@@ -85,7 +92,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _items(
-    root: Path, dataset: str, task: str, episodes: list[str], options: IngestOptions
+    root: Path, dataset: str, task: str, episodes: list[str], options: IngestOptions, time: SpecTime
 ) -> Iterator[Item]:
     """One item for each episode of a task; its JSON file is read once. A file that cannot be read fails them all."""
     try:
@@ -103,6 +110,7 @@ def _items(
             episode=name,
             info=infos.get(name),
             rate_hz=options.rate_hz,
+            time=time,
         )
         load = functools.partial(load_episode, entry)
         yield Item(episode_id=entry.episode_id, location=_location(entry), load=load)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from ares.clock import SECONDS_BY_UNIT
 from ares.episode import SourceArray
 from ares.errors import SourceError
 from ingest.mapping import describe_arrays
@@ -24,7 +25,8 @@ _STATE_PARTS = (
 _ACTION_NAMES = ("action", "actions", "act", "command", "commands")
 _ACTION_PARTS = (r"(.*/)?actions?/[^/]+", r"(.*/)?actions?_[^/]*")
 _REWARD_NAMES = ("reward", "rewards")
-_TIME_NAMES = ("timestamp", "timestamps", "time", "times", "t", "stamp", "stamps")
+_TIME_WORDS = ("timestamp", "timestamps", "time", "times", "t", "stamp", "stamps")
+_TIME_NAMES = (*_TIME_WORDS, *(f"{word}_{unit}" for word in _TIME_WORDS for unit in SECONDS_BY_UNIT))
 _ENDS_NAMES = ("episode_ends", "episode_end", "ends", "episode_lengths")
 
 

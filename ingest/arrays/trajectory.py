@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ares.clock import TimeUnit
 from ares.episode import ArrayUse, SourceArray, Trajectory
 from ingest.arrays.reader import ArrayReader
 from ingest.arrays.roles import SignalKeys
-from ingest.dataset_spec import TimeUnit
 from ingest.stamps import StepTimes, seconds_from_first, time_steps
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def step_times(
     time_key: str,
     rate_hz: float | None,
     *,
-    unit: TimeUnit = "s",
+    unit: TimeUnit | None = None,
     known_hz: float | None = None,
 ) -> StepTimes:
     """The times of the steps: by an array of times where it rises, else evenly spaced.
@@ -30,17 +30,22 @@ def step_times(
         reader: The arrays of the episode.
         time_key: Key of the times, or "".
         rate_hz: Rate set by the user, or None.
-        unit: Unit of the times.
+        unit: Unit of the times; None to tell it by their name, size or rate.
         known_hz: Rate that the source states, or None.
     """
     stamps = reader.numbers.get(time_key)
     is_single = stamps is not None and stamps.shape[1] == 1
-    seconds = seconds_from_first(stamps, unit) if stamps is not None and is_single else None
+    name = f"{reader.prefix}{time_key}"
+    seconds = (
+        seconds_from_first(stamps, unit, name, reader.warnings, known_hz)
+        if stamps is not None and is_single and rate_hz is None
+        else None
+    )
     return time_steps(
         seconds,
         reader.stop - reader.start,
         reader.warnings,
-        name=f"{reader.prefix}{time_key}",
+        name=name,
         user_rate_hz=rate_hz,
         stated_rate_hz=known_hz,
     )

@@ -12,12 +12,6 @@ Role = Literal["state", "action", "reward", "time", "order", "extra"]
 _TIME = re.compile(
     r"(time|timestamps?|stamps?|ts|t|secs?|seconds|elapsed|time_stamp)(_?(ns|us|ms|s|secs?|seconds|nanoseconds|microseconds|milliseconds))?"
 )
-_TIME_UNITS = {
-    **dict.fromkeys(("ns", "nanoseconds"), 1e-9),
-    **dict.fromkeys(("us", "microseconds"), 1e-6),
-    **dict.fromkeys(("ms", "milliseconds"), 1e-3),
-    **dict.fromkeys(("s", "sec", "secs", "seconds"), 1.0),
-}
 _ORDER = re.compile(r"(step|frame|index|idx|row|id|unnamed)?(_?(index|idx|id|number|num|nr|no|0))?")
 _REWARD = re.compile(r"rewards?")
 _REST = r"([._/\[ ].*|\d*)"
@@ -50,11 +44,18 @@ class ColumnRoles:
     extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def column_roles(names: Iterable[str]) -> ColumnRoles:
-    """Give each numeric column its role."""
-    by_role: dict[Role, list[str]] = {}
+def column_roles(names: Iterable[str], time: str = "") -> ColumnRoles:
+    """Give each numeric column its role.
+
+    Args:
+        names: The columns, in order.
+        time: The column of the times, where a spec names it; "" to choose it by its name.
+    """
+    by_role: dict[Role, list[str]] = {"time": [time]} if time else {}
     extra: dict[str, list[str]] = {}
     for name in names:
+        if name == time:
+            continue
         role = _role(_normalise(name))
         if role in ("time", "reward") and role in by_role:
             role = "extra"
@@ -81,12 +82,6 @@ def _role(name: str) -> Role:
     if _ACTION.fullmatch(name):
         return "action"
     return "state" if _STATE.fullmatch(name) else "extra"
-
-
-def time_unit(name: str) -> float | None:
-    """Seconds of one unit of a column of time, by the end of its name; None where the name does not tell."""
-    match = _TIME.fullmatch(_normalise(name))
-    return _TIME_UNITS.get(match[3]) if match and match[3] else None
 
 
 def _normalise(name: str) -> str:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ares.episode import Episode, Json, Record, make_episode_id
+from ares.episode import Camera, Episode, FramePairing, Json, Record, make_episode_id
 from ares.errors import SourceError
 from ares.io import list_folder
 from ingest.csv_episodes.cameras import read_cameras
-from ingest.csv_episodes.tables import EpisodeTables, hash_tables, make_trajectory, read_tables
+from ingest.csv_episodes.signals import column_signals, list_columns, make_trajectory
+from ingest.csv_episodes.tables import EpisodeTables, hash_tables, read_tables
 from ingest.json_files import read_json_object
 from ingest.names import distinct_texts
-from ingest.stamps import StepTimes, time_steps
+from ingest.stamps import NO_TIME, SpecTime, StepTimes, time_steps
 from ingest.video import VideoRow, WrongRowError, parse_row
 
 FORMAT = "csv"
@@ -32,12 +33,14 @@ class CsvEntry:
         dataset: Name of the dataset.
         key: Path of the folder in the dataset.
         rate_hz: Rate set by the user, or None.
+        time: The column of the times by the spec of the user.
     """
 
     folder: str
     dataset: str
     key: str
     rate_hz: float | None = None
+    time: SpecTime = NO_TIME
 
     @property
     def episode_id(self) -> str:
@@ -48,14 +51,14 @@ class CsvEntry:
 def load_episode(entry: CsvEntry) -> Record:
     """Read an episode. Raises SourceError when a table, its JSON file or an image cannot be read."""
     folder = Path(entry.folder)
-    tables = read_tables(table_paths(folder))
     described = _read_description(folder)
+    tables = read_tables(table_paths(folder), entry.time, described.fps)
     times = _step_times(entry, tables, described.fps)
     digest = hash_tables(tables)
     cameras = read_cameras(folder, tables, times.rate_hz, digest)
-    trajectory = make_trajectory(tables, times.seconds)
-    texts = [described.instruction, *(tables.constant_text(name) for name in _TEXT_COLUMNS)]
-    instructions = distinct_texts(texts)
+    trajectory = make_trajectory(tables, signals := column_signals(tables), times.seconds)
+    constant_texts = (tables.constant_text(name) for name in _TEXT_COLUMNS)
+    instructions = distinct_texts([described.instruction, *constant_texts])
     episode = Episode(
         episode_id=entry.episode_id,
         format=FORMAT,
@@ -77,18 +80,25 @@ def load_episode(entry: CsvEntry) -> Record:
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
         metadata={**_small_values(described.metadata), **_constant_texts(tables)},
-        # Images with stamps in their names have a clock of their own; the others are one for each step.
-        frame_pairing="index"
-        if all(camera.media.rate_hz == times.rate_hz for camera in cameras)
-        else "stamp",
+        frame_pairing=_pairing(cameras, times.rate_hz),
     )
-    warnings = (*tables.warnings, *described.warnings)
-    return Record(episode=episode, trajectory=trajectory, warnings=warnings, has_stamps=times.has_stamps)
+    return Record(
+        episode=episode,
+        trajectory=trajectory,
+        warnings=(*tables.warnings, *described.warnings),
+        has_stamps=times.has_stamps,
+        arrays=tuple(list_columns(tables, signals)),
+    )
+
+
+def _pairing(cameras: tuple[Camera, ...], rate_hz: float) -> FramePairing:
+    """Images with stamps in their names have a clock of their own; the others are one for each step."""
+    return "index" if all(camera.media.rate_hz == rate_hz for camera in cameras) else "stamp"
 
 
 def _step_times(entry: CsvEntry, tables: EpisodeTables, stated_rate_hz: float | None) -> StepTimes:
     return time_steps(
-        tables.main.stamps,
+        tables.main.seconds,
         tables.num_steps,
         tables.warnings,
         name=tables.main.roles.time,

@@ -20,6 +20,8 @@ from ingest.csv_episodes.episode import (
     load_episode,
     table_paths,
 )
+from ingest.dataset_spec import read_spec
+from ingest.stamps import SpecTime, time_of_spec
 
 # A table of one of these names holds signals also where no image lies beside it.
 _SIGNAL_TABLES = frozenset(
@@ -73,13 +75,14 @@ def open_csv_episodes(path: str, options: IngestOptions) -> list[Source]:
             "folder holds no episode of tables and images", f"{path}: no .csv or .tsv with images"
         )
     dataset = options.dataset or folder_name(root)
+    time = time_of_spec(read_spec(Path(options.spec)) if options.spec else None)
     return [
         Source(
             format=FORMAT,
             dataset=dataset,
             version="",
             total=len(folders),
-            items=(_item(root, folder, dataset, options) for folder in folders),
+            items=(_item(root, folder, dataset, options.rate_hz, time) for folder in folders),
             folder=str(root),
             files=functools.partial(_list_files, folders),
         )
@@ -94,9 +97,9 @@ def _episode_folders(root: Path) -> Iterator[Path]:
             yield folder
 
 
-def _item(root: Path, folder: Path, dataset: str, options: IngestOptions) -> Item:
+def _item(root: Path, folder: Path, dataset: str, rate_hz: float | None, time: SpecTime) -> Item:
     key = folder.relative_to(root).as_posix() if folder != root else folder.name
-    entry = CsvEntry(folder=str(folder), dataset=dataset, key=key, rate_hz=options.rate_hz)
+    entry = CsvEntry(folder=str(folder), dataset=dataset, key=key, rate_hz=rate_hz, time=time)
     return Item(
         episode_id=entry.episode_id, location=str(folder), load=functools.partial(load_episode, entry)
     )

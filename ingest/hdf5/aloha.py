@@ -39,7 +39,7 @@ def load_aloha(entry: HDF5Entry) -> Record:
         datasets, attributes = find_datasets(file), read_attributes(file)
         steps = count_steps(datasets, ["action"], entry.path)
         is_known = has_known_width(datasets["action"])
-        rate_hz, rate_source = resolve_rate(entry.rate_hz, RATE_HZ if is_known else None)
+        rate_hz, rate_source = resolve_rate(entry.rate_hz, RATE_HZ if is_known else None, "format")
         reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz)
         reader.warnings += _compression_warnings(datasets, attributes)
         width = int(datasets["action"].shape[1]) if is_known else 0

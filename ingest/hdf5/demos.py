@@ -78,7 +78,7 @@ def read_environment(data: Any) -> DemoEnvironment:
     own_hz = _rate_hz(merged)
     return DemoEnvironment(
         rate_hz=own_hz or (LIBERO_RATE_HZ if "problem_info" in attributes else None),
-        rate_source="source" if own_hz else "spec",
+        rate_source="source" if own_hz else "format",
         robot=_robot_names(merged.get("robots")),
         instructions=(_problem_instruction(documents["problem_info"] or {}),),
         metadata=small_values(

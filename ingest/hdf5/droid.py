@@ -49,7 +49,7 @@ def load_droid(entry: HDF5Entry) -> Record:
     with open_hdf5(entry.path) as file:
         datasets = find_datasets(file)
         steps = count_steps(datasets, ACTION[:1], entry.path)
-        rate_hz, rate_source = resolve_rate(entry.rate_hz, RATE_HZ)
+        rate_hz, rate_source = resolve_rate(entry.rate_hz, RATE_HZ, "format")
         reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz)
         metadata = _read_metadata(folder, reader)
         if metadata.get("trajectory_length", steps) != steps:

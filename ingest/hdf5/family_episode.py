@@ -32,7 +32,7 @@ def load_family_episode(family_name: str, entry: HDF5Entry) -> Record:
         steps = count_steps(datasets, action if family.needs_action else [*action, *state], where)
         facts = family.facts(entry, group, datasets)
         rate_hz, rate_source = resolve_rate(
-            entry.rate_hz, facts.rate_hz or family.rate_hz, "source" if facts.rate_hz else "spec"
+            entry.rate_hz, facts.rate_hz or family.rate_hz, "source" if facts.rate_hz else "format"
         )
         reader = HDF5EpisodeReader(
             entry.path,

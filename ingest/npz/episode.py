@@ -180,7 +180,7 @@ def _roles(entry: NpzEntry, reader: ArrayReader) -> SignalKeys:
 
 
 def _step_times(entry: NpzEntry, reader: ArrayReader, roles: SignalKeys, row: VideoRow) -> StepTimes:
-    unit = entry.spec.time_unit if entry.spec else "s"
+    unit = entry.spec.time_unit if entry.spec else None
     return step_times(reader, roles.time, entry.rate_hz, unit=unit, known_hz=row.fps)
 
 

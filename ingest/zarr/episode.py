@@ -88,7 +88,7 @@ def load_episode(entry: ZarrEntry) -> Record:
     with open_zarr(entry.path) as store:
         reader = _read_arrays(entry, store)
         roles = _roles_by_spec(entry, reader)
-        unit = entry.spec.time_unit if entry.spec else "s"
+        unit = entry.spec.time_unit if entry.spec else None
         times = step_times(reader, roles.time, entry.rate_hz, unit=unit)
         cameras = [_array_camera(entry, key, reader.images[key], times.rate_hz) for key in reader.images]
         cameras += _video_cameras(entry, reader)

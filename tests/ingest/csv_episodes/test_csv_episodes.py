@@ -17,7 +17,7 @@ from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from ingest.base import IngestOptions
 from ingest.csv_episodes import csv_episodes
-from ingest.csv_episodes.columns import column_roles, time_unit
+from ingest.csv_episodes.columns import column_roles
 from ingest.pipeline import ingest_paths
 from tests.ingest.csv_episodes.conftest import (
     START,
@@ -108,7 +108,7 @@ def test_what_is_guessed_is_said(tmp_path: Path) -> None:
     )
     (record,) = read(tmp_path / "a")
     assert record.episode.rate_hz == pytest.approx(20.0)
-    assert "timestamp is taken as milliseconds, by its size" in record.warnings
+    assert "timestamp is in milliseconds since 1970, by its size" in record.warnings
     assert "big holds integers that float32 rounds" in record.warnings
     assert record.episode.success is None
 
@@ -236,12 +236,8 @@ def test_roles_of_columns() -> None:
         "imu": ("imu_x",),
         "actual": ("actual",),
     }
-    assert [time_unit(name) for name in ("timestamp_ns", "time_ms", "Time (s)", "t")] == [
-        1e-9,
-        1e-3,
-        1.0,
-        None,
-    ]
+    assert column_roles(["t", "clock", "q"], "clock").time == "clock"
+    assert column_roles(["t", "clock", "q"], "clock").extra == {"t": ("t",)}
 
 
 def test_images_without_numbers_are_no_camera_and_that_is_said(tmp_path: Path) -> None:

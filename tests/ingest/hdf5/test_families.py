@@ -82,7 +82,7 @@ def test_libero_has_language_and_its_own_rate(h5: Any, tmp_path: Path) -> None:
     source = h5.opened(path)
     record = next(source.items).load()
     assert record.episode.instruction == "open the drawer"
-    assert (record.episode.rate_hz, record.episode.rate_source) == (20.0, "spec")
+    assert (record.episode.rate_hz, record.episode.rate_source) == (20.0, "format")
     assert [name for name in record.episode.state_names if name.endswith("_0")] == [
         "joint_states_0",
         "ee_pos_0",
@@ -223,7 +223,7 @@ def test_droid(h5: Any, droid: Path) -> None:
         "folder",
         "close the drawer",
     )
-    assert (episode.rate_hz, episode.rate_source, episode.robot) == (15.0, "spec", "Franka Panda")
+    assert (episode.rate_hz, episode.rate_source, episode.robot) == (15.0, "format", "Franka Panda")
     assert [(camera.name, camera.role) for camera in episode.cameras] == [
         ("wrist", "wrist"),
         ("ext1", "front"),

@@ -104,7 +104,7 @@ def test_maniskill_without_a_usable_json(h5: Any, tmp_path: Path, text: str) -> 
     else:
         path.unlink()
     record = h5.only(tmp_path)
-    assert record.episode.rate_hz == 20.0 and record.episode.rate_source == "spec"
+    assert record.episode.rate_hz == 20.0 and record.episode.rate_source == "format"
     assert isinstance(record.episode.success, bool)  # by the array
     assert any("the JSON beside the file" in warning for warning in record.warnings)
 

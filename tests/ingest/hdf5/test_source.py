@@ -63,7 +63,7 @@ def test_aloha_sample(h5: Any, shared_data: Path, tmp_path: Path) -> None:
         assert np.array_equal(h5.values(record.trajectory.state), qpos.astype(np.float32))
         assert np.array_equal(h5.values(record.trajectory.extra["qvel"]), qvel.astype(np.float32))
         assert set(record.trajectory.extra) == {"qvel"} and record.warnings == ()
-        assert (episode.rate_hz, episode.rate_source, episode.robot) == (50.0, "spec", "ALOHA")
+        assert (episode.rate_hz, episode.rate_source, episode.robot) == (50.0, "format", "ALOHA")
         assert episode.state_names[6::7] == ("left_gripper", "right_gripper") == episode.action_names[6::7]
         assert (camera.role, camera.width, camera.height) == ("top", 640, 480)
         expected: Any = images[[0, 20, 39]]

@@ -14,7 +14,12 @@ from ares.episode import Record
 from ares.errors import SourceError
 from ingest.base import IngestOptions
 from ingest.detect import open_sources, show_specs
+from tests.ingest.agibot.conftest import arrays as agibot_arrays
+from tests.ingest.agibot.conftest import write_agibot
+from tests.ingest.agibot.conftest import write_episode as write_agibot_episode
 from tests.ingest.conftest import write_rlds
+from tests.ingest.csv_episodes.conftest import write_episode as write_table_episode
+from tests.ingest.csv_episodes.conftest import write_table
 from tests.ingest.mapping.test_show_and_apply import assert_same
 from tests.ingest.rosbag.conftest import write_ros1, write_ros2
 from tests.ingest.zarr.conftest import write_store
@@ -84,6 +89,8 @@ LAYOUTS = {
     "zarr": Layout(lambda folder: write_store(folder / "a.zarr"), "state", "action", "img"),
     "ros1": Layout(lambda folder: write_ros1(folder / "a.bag"), "/joint_states", "/command", "front"),
     "ros2": Layout(lambda folder: write_ros2(folder / "run"), "/joint_states", "/command", "front"),
+    "csv": Layout(lambda folder: write_table_episode(folder / "run"), "joint_0", "action_1", "front"),
+    "agibot": Layout(write_agibot, "state/joint/position", "action/robot/velocity", "head"),
     "rlds": Layout(
         lambda folder: write_rlds(folder, "a", RLDS), "steps/observation/state", "steps/action", "eye"
     ),
@@ -160,17 +167,63 @@ def test_what_does_not_fit_is_one_line(
     assert (fault in text or "has 1 numbers" in text or "numbers" in text) and "\n" not in text, text
 
 
-@pytest.mark.parametrize("name", ["npz", "hdf5", "robomimic", "rlds"])
-def test_an_array_that_the_spec_names_is_the_clock(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "data"
-    key = {"robomimic": "obs/clock", "rlds": "steps/observation/clock"}.get(name, "clock")
+def write_clock(path: Path, name: str, key: str) -> None:
+    """An episode with the stamps under a key."""
     if name == "rlds":
         write_rlds(path, "a", RLDS, steps=STEPS, changed={key: STAMPS})
+    elif name == "csv":
+        path.mkdir()
+        write_table(path / "states.csv", {"q": range(STEPS), "t": range(STEPS), "clock": STAMPS.tolist()})
+        write_table(path / "actions.csv", {"cmd": range(STEPS), "t": range(STEPS)})
+    elif name == "agibot":
+        write_agibot_episode(path, changed={**agibot_arrays(STEPS), key: STAMPS})
     else:
         LAYOUTS[name].write(path)
-    record = load(path, written(tmp_path, f"reference: me\ntimestamps: {key}\ntime_unit: ns\n"))[0]
+
+
+@pytest.mark.parametrize("unit", ["time_unit: ns\n", ""])
+@pytest.mark.parametrize("name", ["npz", "hdf5", "robomimic", "rlds", "csv", "agibot"])
+def test_an_array_that_the_spec_names_is_the_clock(tmp_path: Path, name: str, unit: str) -> None:
+    path = tmp_path / "data"
+    keys = {"robomimic": "obs/clock", "rlds": "steps/observation/clock", "csv": "states/clock"}
+    key = {**keys, "agibot": "state/joint/clock"}.get(name, "clock")
+    write_clock(path, name, key)
+    record = load(path, written(tmp_path, f"reference: me\ntimestamps: {key}\n{unit}"))[0]
+    assert any("is in nanoseconds since 1970" in warning for warning in record.warnings) != bool(unit)
     expected = (STAMPS - STAMPS[0]) / 1e9
     np.testing.assert_allclose(record.trajectory.timestamps, expected, rtol=0, atol=1e-9)
     assert record.has_stamps and record.episode.rate_source == "measured"
     with pytest.raises(SourceError, match=r"timestamps names '(.*/)?clok'.*did you mean"):
         load(path, written(tmp_path, f"reference: me\ntimestamps: {key.replace('clock', 'clok')}\n"))
+
+
+def test_a_spec_names_columns_of_several_tables(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    write_clock(path, "csv", "clock")
+    shown = show_specs([str(path)], IngestOptions())
+    assert "{key: actions/cmd, names: [cmd]}" in shown and "states/clock (T int64)" in shown
+    spec = "reference: me\nstate: [{key: actions/cmd, names: [asked], unit: rad}]\n"
+    spec += "action: [{key: states/q, names: [measured]}]\ntimestamps: states/clock\nleft_out: [states/t]\n"
+    (record,) = load(path, written(tmp_path, spec))
+    state, action = record.trajectory.state, record.trajectory.action
+    assert state is not None and action is not None and not record.trajectory.extra
+    assert (state.names, action.names) == (("asked",), ("measured",))
+    assert state.values[:, 0].tolist() == action.values[:, 0].tolist() == list(range(STEPS))
+    with pytest.raises(SourceError, match=r"state names 'actions/cmb'; did you mean 'actions/cmd'\?"):
+        load(path, written(tmp_path, "reference: me\nstate: [{key: actions/cmb, names: [a]}]\n"))
+
+
+def test_a_spec_names_the_arrays_of_agibot_world(tmp_path: Path) -> None:
+    forces = np.random.default_rng(2).random((12, 6))
+    write_agibot_episode(tmp_path / "data", changed={"sensor/force": forces})
+    shown = show_specs([str(tmp_path / "data")], IngestOptions())
+    assert "timestamps: timestamp" in shown and "sensor/force (T x 6 float64): kept as a signal" in shown
+    spec = "reference: me\nstate: [{key: sensor/force, stop: 3, names: [fx, fy, fz], unit: N}]\n"
+    spec += "action: [{key: action/head/position, names: [yaw, pitch]}]\nleft_out: [state/end/position]\n"
+    (record,) = load(tmp_path / "data", written(tmp_path, spec))
+    state, action = record.trajectory.state, record.trajectory.action
+    assert state is not None and action is not None
+    np.testing.assert_array_equal(state.values, forces[:, :3].astype(np.float32))
+    assert (state.names, action.names) == (("fx", "fy", "fz"), ("yaw", "pitch"))
+    extra = record.trajectory.extra
+    assert "state.end.position" not in extra and extra["state/joint/position"].values.shape == (12, 14)
