@@ -110,7 +110,8 @@ def _by_size(first: float, name: str) -> UnitGuess | None:
 
 def _by_own_rate(period: float, name: str) -> UnitGuess:
     rates = {unit: 1 / (period * seconds) for unit, seconds in SECONDS_BY_UNIT.items()}
-    unit = next((unit for unit, rate in rates.items() if rate >= _SLOWEST_HZ), "ns")
+    fitting: list[TimeUnit] = [unit for unit, rate in rates.items() if rate >= _SLOWEST_HZ]
+    unit = fitting[0] if fitting else "ns"
     if rates[unit] <= _DOUBTFUL_HZ and unit != "ns":
         smaller = _WORDS[list(rates)[list(rates).index(unit) + 1]]
         others = f"{smaller} or step numbers" if unit == "s" else smaller
