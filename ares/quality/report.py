@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ares.quality.catalogue import CODES, Severity
+from ares.quality.contract import MeaningContract
 from ares.quality.finding import QualityFinding
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class DatasetCheck:
         num_unknown_lags: Episodes with state and action of the same names, whose lag the data do not say.
         counts: Findings by code, in the order of the codes.
         num_accepted: Findings that a baseline accepts; the counts are without them.
+        contracts: What its signals mean, for each combination of dimensions.
     """
 
     dataset: str
@@ -112,6 +114,7 @@ class DatasetCheck:
     num_unknown_lags: int
     counts: tuple[CodeCount, ...]
     num_accepted: int = 0
+    contracts: tuple[MeaningContract, ...] = ()
 
     @property
     def has_faults(self) -> bool:
@@ -133,6 +136,7 @@ class DatasetCheck:
             "lag_unknown": self.num_unknown_lags,
             "accepted": self.num_accepted,
             "findings": [count.to_json() for count in self.counts],
+            "contracts": [contract.to_json() for contract in self.contracts],
         }
 
 

@@ -21,6 +21,7 @@ from ares.quality import (
     TypicalEpisode,
 )
 from ares.quality.ci import BaselineWriter, read_baseline
+from ares.quality.contract import CONTRACT_EPISODES, EpisodeEvidence, MeaningContract, infer_contract
 from ares.store.filters import batched
 from ingest.base import IngestOptions, Source
 from ingest.guard import GuardedItems, guarded_item
@@ -118,18 +119,21 @@ def _check_items(source: Source, limit: int | None, progress: CheckProgress, rea
         limit,
     )
     first = list(islice(tasks, KEPT_EPISODES))
-    statistics = _learn(read(iter(first)))
+    statistics, evidence = _learn(read(iter(first)))
     typical = {layout: part for layout, of in statistics.items() if (part := of.typical()) is not None}
     for result in read(replace(task, typical=typical) for task in chain(first, tasks)):
         progress.add(result)
     if items.error is not None:
         progress.add(items.error)
-    return _dataset_check(source, progress, statistics, typical)
+    return _dataset_check(source, progress, statistics, typical, _contracts(source.dataset, evidence))
 
 
-def _learn(results: Results) -> dict[Layout, DatasetStatistics]:
-    """Statistics by layout; a record that fails is counted when it is checked."""
+def _learn(
+    results: Results,
+) -> tuple[dict[Layout, DatasetStatistics], dict[Layout, list[EpisodeEvidence]]]:
+    """Statistics and evidence by layout; a record that fails is counted when it is checked."""
     statistics: dict[Layout, DatasetStatistics] = {}
+    evidence: dict[Layout, list[EpisodeEvidence]] = {}
     for result in results:
         if isinstance(result, SignalResult):
             state_names, action_names = result.layout
@@ -137,7 +141,18 @@ def _learn(results: Results) -> dict[Layout, DatasetStatistics]:
                 result.layout, DatasetStatistics(state_names=state_names, action_names=action_names)
             )
             part.add_summary(result.summary, result.rate_hz)
-    return statistics
+            sample = evidence.setdefault(result.layout, [])
+            if result.evidence is not None and len(sample) < CONTRACT_EPISODES:
+                sample.append(result.evidence)
+    return statistics, evidence
+
+
+def _contracts(
+    dataset: str, evidence: Mapping[Layout, Sequence[EpisodeEvidence]]
+) -> tuple[MeaningContract, ...]:
+    """What the signals of each layout mean."""
+    inferred = (infer_contract(dataset, *layout, sample) for layout, sample in evidence.items())
+    return tuple(contract for contract in inferred if contract is not None)
 
 
 def _dataset_check(
@@ -145,6 +160,7 @@ def _dataset_check(
     progress: CheckProgress,
     statistics: Mapping[Layout, DatasetStatistics],
     typical: Mapping[Layout, TypicalEpisode],
+    contracts: tuple[MeaningContract, ...],
 ) -> DatasetCheck:
     """The lag is that of the layout with most lags."""
     best = max(typical, key=lambda layout: typical[layout].num_lags, default=None)
@@ -163,4 +179,5 @@ def _dataset_check(
         num_unknown_lags=progress.num_unknown_lags,
         counts=progress.counter.counts(),
         num_accepted=progress.num_accepted,
+        contracts=contracts,
     )

@@ -18,6 +18,7 @@ from ares.quality import (
     episode_signals,
     summarise_signals,
 )
+from ares.quality.contract import EpisodeEvidence, episode_evidence
 from ares.registry import plugin_fault
 
 # Names of the dimensions of state and action: episodes are compared with those that have the same.
@@ -51,6 +52,7 @@ class SignalResult:
         layout: Names of its dimensions.
         rate_hz: Steps per second.
         summary: Its summary, where it was asked for and could be made.
+        evidence: Evidence for the meaning of its signals, beside the summary.
         check: What the checks found, where they were asked for.
     """
 
@@ -61,6 +63,7 @@ class SignalResult:
     layout: Layout
     rate_hz: float
     summary: EpisodeSummary | None = None
+    evidence: EpisodeEvidence | None = None
     check: EpisodeCheck | None = None
 
 
@@ -92,5 +95,6 @@ def _result(task: SignalTask, episode: Episode, signals: EpisodeSignals) -> Sign
         layout=layout,
         rate_hz=signals.rate_hz,
         summary=None if is_check else summarise_signals(signals),
+        evidence=None if is_check else episode_evidence(signals),
         check=check_signals(signals, task.typical.get(layout)) if task.typical is not None else None,
     )

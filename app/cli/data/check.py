@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from app.cli.common import add_source_arguments, add_workspace_arguments, episode_count, rate_hz
+from app.cli.data.contract_rows import contract_table
 from app.cli.faults import ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
 from ares.errors import RequestError
@@ -110,6 +111,8 @@ def _blocks(report: CheckReport) -> Iterator[Block]:
         yield _summary(dataset)
         if dataset.counts:
             yield OutputTable([_row(count) for count in dataset.counts], _HEADER)
+        if (table := contract_table(dataset.contracts)) is not None:
+            yield table
     for path, reason in report.failed.items():
         yield f"{path} cannot be read: {reason}"
     yield from report.evidence_problems

@@ -1,0 +1,128 @@
+"""The unit of joints and positions: by the size of their values, and by how the state follows the action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log, pi
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Size of one unit in the first of its kind; other units cannot be compared by size.
+_SIZES: Mapping[str, float] = {"rad": 1.0, "deg": pi / 180, "m": 1.0, "mm": 0.001}
+_ANGLES, _LENGTHS = frozenset({"rad", "deg"}), frozenset({"m", "mm"})
+# One turn and the rounding of a wrapped angle; two turns of a wrist that is not wrapped.
+_TURN, _TWO_TURNS = 6.6, 13.0
+# Motions by a factor apart from each other are as improbable as so many nats per nat of the factor.
+_GAIN_WIDTH = 0.35
+_WORST_GAIN = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """The values of a group of dimensions.
+
+    Attributes:
+        low: Smallest value.
+        high: Largest value.
+        num_large: Dimensions that leave the range from -1 to 1.
+        num_dimensions: Dimensions that have another value than 0.
+        at_unit: Share of the steps that are exactly 1 or -1, in the dimension with most.
+        at_hundred: Share of the steps that are exactly 100 or -100, in the dimension with most.
+    """
+
+    low: float
+    high: float
+    num_large: int
+    num_dimensions: int
+    at_unit: float
+    at_hundred: float
+
+    @property
+    def size(self) -> float:
+        """Largest absolute value."""
+        return max(abs(self.low), abs(self.high))
+
+
+def value_range(
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    at_unit: NDArray[np.float64],
+    at_hundred: NDArray[np.float64],
+) -> ValueRange:
+    """The range of dimensions (D,); D is at least 1."""
+    import numpy as np
+
+    size = np.maximum(np.abs(low), np.abs(high))
+    return ValueRange(
+        low=float(low.min()),
+        high=float(high.max()),
+        num_large=int((size > 1.001).sum()),
+        num_dimensions=int((size > 0).sum()),
+        at_unit=float(at_unit.max()),
+        at_hundred=float(at_hundred.max()),
+    )
+
+
+def angle_scores(values: ValueRange) -> dict[str, float]:
+    """Log-likelihoods of the units of joint angles; none where nothing differs from 0."""
+    size = values.size
+    if size == 0:
+        return {}
+    return {
+        "rad": 0.0 if size <= _TURN else -3.0 if size <= _TWO_TURNS else -12.0,
+        "deg": -4.0 - 0.5 * values.num_dimensions if size <= _TURN else -0.7 if size <= 100 else 0.0,
+        "percent": _percent_score(values),
+        "normalised": _normalised_score(values),
+    }
+
+
+def _percent_score(values: ValueRange) -> float:
+    """Percent of the range of a joint, from -100 to 100: clipped there, or a little beyond for a leader arm."""
+    if values.size <= _TURN:
+        return -10.0
+    if values.at_hundred > 0 and values.size < 130:
+        return 4.0
+    return -0.7 if values.size <= 100 else -4.0
+
+
+def _normalised_score(values: ValueRange) -> float:
+    if values.size > 1.001:
+        return -8.0
+    return 2.0 if values.at_unit > 0 else -3.0
+
+
+def length_scores(values: ValueRange) -> dict[str, float]:
+    """Log-likelihoods of the units of positions; none where nothing differs from 0."""
+    size = values.size
+    if size == 0:
+        return {}
+    return {
+        "m": 0.0 if size <= 3 else -3.0 if size <= 10 else -12.0,
+        "mm": -6.0 if size <= 10 else 0.0,
+        "normalised": _normalised_score(values) - 2,
+    }
+
+
+def gain_score(gain: float, state_unit: str, action_unit: str) -> float:
+    """Log-likelihood that a state of one unit moves by the gain for each unit of its action.
+
+    Args:
+        gain: Change of the state per commanded change.
+        state_unit: Unit of the state.
+        action_unit: Unit of the action.
+    """
+    if gain <= 0:
+        return -_WORST_GAIN
+    if "normalised" in (state_unit, action_unit) and state_unit != action_unit:
+        return -2.5  # any factor
+    if state_unit == action_unit:
+        factor = 1.0
+    elif {state_unit, action_unit} <= _ANGLES or {state_unit, action_unit} <= _LENGTHS:
+        factor = _SIZES[action_unit] / _SIZES[state_unit]
+    else:
+        return -_WORST_GAIN
+    return -min(abs(log(gain / factor)) / _GAIN_WIDTH, _WORST_GAIN)
