@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+
+from tests.command_server import CommandServer
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
@@ -69,20 +72,24 @@ def core() -> Path:
     return venv
 
 
-@pytest.fixture(scope="session")
-def ares(core: Path) -> Ares:
-    """Runs `ares` of that environment in a folder outside the clone."""
-
-    def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [core / "bin" / "ares", *arguments], cwd=folder, capture_output=True, text=True, timeout=300
-        )
-
-    return run
+def run_ares(core: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the installed program in a folder outside the clone."""
+    return subprocess.run(
+        [core / "bin" / "ares", *arguments], cwd=folder, capture_output=True, text=True, timeout=300
+    )
 
 
 @pytest.fixture(scope="session")
-def folder(ares: Ares, demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ares(core: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ares]:
+    """Runs commands of that environment in a folder outside the clone, all in one process."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("ARES_")}
+    server = CommandServer(core / "bin" / "python", tmp_path_factory.mktemp("outside"), environ=environ)
+    yield lambda folder, *arguments: server.run(*arguments, folder=folder)
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def folder(core: Path, demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the workspace `ws` of the demo's samples, and the set `all` in it."""
     folder = tmp_path_factory.mktemp("core")
     for arguments in (
@@ -90,7 +97,7 @@ def folder(ares: Ares, demo_samples: Path, tmp_path_factory: pytest.TempPathFact
         ("ingest", str(demo_samples / "video"), "-w", "ws", "--rate", "10"),
         ("set", "create", "all", "--where", "num_steps > 10", "-w", "ws"),
     ):
-        done = ares(folder, *arguments)
+        done = run_ares(core, folder, *arguments)
         assert done.returncode == 0, done.stderr
     return folder
 
@@ -162,10 +169,10 @@ def test_what_needs_an_extra_is_answered_in_one_line(
 
 
 def test_mongodb_without_its_client_is_answered_in_one_line(
-    folder: Path, ares: Ares, demo_samples: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, core: Path, demo_samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARES_MONGO_URI", "mongodb://127.0.0.1:9")
-    done = ares(folder, "ingest", str(demo_samples / "rlds"), "-w", "mongo")
+    done = run_ares(core, folder, "ingest", str(demo_samples / "rlds"), "-w", "mongo")
     line = "ares ingest: pymongo is not installed: pip install 'ares-curation[mongo]'\n"
     assert (done.returncode, done.stderr) == (2, line)
 

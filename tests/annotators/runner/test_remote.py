@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,16 +50,22 @@ def engine() -> Engine:
     return RayEngine(max_workers=1)
 
 
+@pytest.fixture(scope="module")
+def ingested(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
+    """A workspace of the demo videos, one of which went away after it was ingested; it is only copied."""
+    folder = tmp_path_factory.mktemp("remote")
+    shutil.copytree(demo_samples / "video", folder / "video")
+    with closing(open_workspace(str(folder / "w"), Settings())) as ws:
+        ingest_paths(ws.stores, [str(folder / "video")], quiet=True)
+    min((folder / "video" / "videos").glob("*_front.mp4")).unlink()
+    return folder / "w"
+
+
 @pytest.fixture
-def workspaces(tmp_path: Path, demo_samples: Path, settings: Settings) -> tuple[Workspace, Workspace]:
-    """Two workspaces alike: the demo videos, one of which went away after it was ingested."""
-    video = tmp_path / "video"
-    shutil.copytree(demo_samples / "video", video)
-    first = open_workspace(str(tmp_path / "local"), settings)
-    ingest_paths(first.stores, [str(video)], quiet=True)
-    first.close()
-    shutil.copytree(tmp_path / "local", tmp_path / "ray")
-    min((video / "videos").glob("*_front.mp4")).unlink()
+def workspaces(tmp_path: Path, ingested: Path, settings: Settings) -> tuple[Workspace, Workspace]:
+    """Two workspaces alike."""
+    for name in ("local", "ray"):
+        shutil.copytree(ingested, tmp_path / name)
     return open_workspace(str(tmp_path / "local"), settings), open_workspace(str(tmp_path / "ray"), settings)
 
 

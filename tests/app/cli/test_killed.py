@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.cli.main import main
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 
@@ -51,14 +55,10 @@ def run_and_kill(kill_point: tuple[str, str, str, int], *arguments: str) -> None
 
 
 def run(*arguments: str) -> dict[str, Any]:
-    process = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", *arguments, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert process.returncode == 0, process.stderr
-    document: dict[str, Any] = json.loads(process.stdout)
+    """What a command answers; it needs no process of its own, only the one that is killed does."""
+    with redirect_stdout(io.StringIO()) as answer:
+        assert main([*arguments, "--json", "-q"]) == 0
+    document: dict[str, Any] = json.loads(answer.getvalue())
     return document
 
 
@@ -104,21 +104,22 @@ INGEST_POINTS = [
 
 
 @pytest.fixture(scope="module")
-def ingested(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def ingested(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace whose ingestion was never killed; it is only read and copied."""
     path = tmp_path_factory.mktemp("complete") / "w"
     run("ingest", "-w", str(path), "--rate", "10", str(demo_samples / "rlds"))
-    return state(path)
+    return path
 
 
 @pytest.mark.parametrize("kill_point", INGEST_POINTS)
 def test_ingest(
-    kill_point: tuple[str, str, str, int], ingested: dict[str, Any], demo_samples: Path, tmp_path: Path
+    kill_point: tuple[str, str, str, int], ingested: Path, demo_samples: Path, tmp_path: Path
 ) -> None:
     words = ("ingest", "-w", str(tmp_path / "w"), "--rate", "10", str(demo_samples / "rlds"))
     run_and_kill(kill_point, *words)
     document = run(*words)
     assert document["kept"] + document["already"] == document["planned"] == 12
-    assert state(tmp_path / "w") == ingested
+    assert state(tmp_path / "w") == state(ingested)
 
 
 ANNOTATE_POINTS = [
@@ -133,10 +134,10 @@ ANNOTATE_POINTS = [
 
 @pytest.fixture(scope="module")
 def annotated(
-    demo_samples: Path, reference_models: Path, tmp_path_factory: pytest.TempPathFactory
+    ingested: Path, reference_models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("complete") / "w"
-    run("ingest", "-w", str(path), "--rate", "10", str(demo_samples / "rlds"))
+    shutil.copytree(ingested, path)
     run(*_annotate(path, reference_models))
     return state(path)
 
@@ -145,12 +146,12 @@ def annotated(
 def test_annotate(
     kill_point: tuple[str, str, str, int],
     annotated: dict[str, Any],
-    demo_samples: Path,
+    ingested: Path,
     reference_models: Path,
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "w"
-    run("ingest", "-w", str(path), "--rate", "10", str(demo_samples / "rlds"))
+    shutil.copytree(ingested, path)
     run_and_kill(kill_point, *_annotate(path, reference_models))
     run(*_annotate(path, reference_models))
     assert state(path) == annotated

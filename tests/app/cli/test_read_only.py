@@ -8,12 +8,15 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from app.cli.main import main
+from tests.command_server import CommandServer
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
 # Linux: root may write everywhere by this capability, which a child can give up for good.
 _PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE = 24, 1
@@ -39,11 +42,12 @@ def workspace(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     _set_writable(path, True)
 
 
-def run(workspace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "app.cli.main", *arguments, "-w", str(workspace)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False, preexec_fn=_give_up_root
-    )
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Runs commands in a process that may not write where its user may not, also when that is root."""
+    server = CommandServer(sys.executable, tmp_path_factory.mktemp("elsewhere"), prepare=_give_up_root)
+    yield lambda workspace, *arguments: server.run(*arguments, "-w", str(workspace))
+    server.close()
 
 
 def test_the_child_cannot_write(workspace: Path) -> None:
@@ -66,13 +70,13 @@ def test_the_child_cannot_write(workspace: Path) -> None:
     ],
     ids=lambda part: "_".join(part) if isinstance(part, tuple) else "",
 )
-def test_what_reads_works(workspace: Path, arguments: tuple[str, ...], text: str) -> None:
+def test_what_reads_works(run: Run, workspace: Path, arguments: tuple[str, ...], text: str) -> None:
     process = run(workspace, *arguments)
     assert (process.returncode, process.stderr) == (0, "")
     assert text in process.stdout
 
 
-def test_an_episode_is_shown_and_exported(workspace: Path, tmp_path: Path) -> None:
+def test_an_episode_is_shown_and_exported(run: Run, workspace: Path, tmp_path: Path) -> None:
     episode_id = run(workspace, "set", "show", "all").stdout.split()[0]
     assert episode_id in run(workspace, "show", episode_id[:6]).stdout
     process = run(workspace, "export", "all", str(tmp_path / "x"), "--format", "parquet")
@@ -91,7 +95,7 @@ def test_an_episode_is_shown_and_exported(workspace: Path, tmp_path: Path) -> No
     ids=lambda part: part[0],
 )
 def test_what_writes_says_that_it_is_read_only(
-    workspace: Path, arguments: tuple[str, ...], demo_samples: Path
+    run: Run, workspace: Path, arguments: tuple[str, ...], demo_samples: Path
 ) -> None:
     process = run(workspace, *(part.format(samples=demo_samples) for part in arguments))
     assert process.returncode == 2 and process.stdout == ""
@@ -99,7 +103,7 @@ def test_what_writes_says_that_it_is_read_only(
     assert "read-only" in line and str(workspace) in line
 
 
-def test_what_a_writer_has_not_merged_yet_is_read(workspace: Path, tmp_path: Path) -> None:
+def test_what_a_writer_has_not_merged_yet_is_read(run: Run, workspace: Path, tmp_path: Path) -> None:
     copy = tmp_path / "w"
     shutil.copytree(workspace, copy)
     _set_writable(copy, True)
