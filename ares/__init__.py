@@ -176,15 +176,18 @@ def check(
             read or written.
         SourceError: The one dataset that there is cannot be opened.
     """
+    from ares.jobs import IngestRequest
     from ares.workspace import check_operation
 
     return check_operation()(
-        [os.fspath(source) for source in sources],
-        format=format,
-        rate_hz=rate_hz,
-        spec=os.fspath(spec),
-        data_dir=os.fspath(data_dir),
-        follow_links=follow_links,
+        IngestRequest(
+            sources=tuple(os.fspath(source) for source in sources),
+            format=format,
+            rate_hz=rate_hz,
+            spec=os.fspath(spec),
+            data_dir=os.fspath(data_dir),
+            follow_links=follow_links,
+        ),
         limit=limit,
         baseline=os.fspath(baseline),
         write_baseline=os.fspath(write_baseline),

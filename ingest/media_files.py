@@ -54,6 +54,18 @@ def _probe_cached(path: str, state: FileState) -> VideoInfo:
     return probe_video(path)
 
 
+def whole_video(path: str, info: VideoInfo) -> MediaRef:
+    """All frames of a video file, at the rate that the file has."""
+    return MediaRef(
+        kind="mp4",
+        uri=path,
+        start_seconds=0.0,
+        stop_seconds=info.num_frames / info.rate_hz,
+        num_frames=info.num_frames,
+        rate_hz=info.rate_hz,
+    )
+
+
 def describe_camera(
     name: str,
     info: VideoInfo | ImageInfo,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ares.jobs import IngestPlan, IngestReport, open_engine
+from ares.jobs import IngestPlan, IngestReport, IngestRequest, open_engine
 from ingest.base import IngestOptions
 from ingest.discovery import read_options_file
 from ingest.pipeline import IngestSources, MediaMode, find_datasets, ingest_datasets
@@ -18,16 +18,8 @@ if TYPE_CHECKING:
 def ingest(
     open_stores: Callable[[], Stores],
     existing_stores: Callable[[], Stores | None],
-    sources: Sequence[str],
+    request: IngestRequest,
     *,
-    format: str,
-    dataset: str,
-    rate_hz: float | None,
-    cameras: str,
-    spec: str,
-    options: str,
-    data_dir: str,
-    follow_links: bool,
     media: MediaMode,
     limit: int | None,
     strict: bool,
@@ -35,53 +27,39 @@ def ingest(
     quiet: bool,
 ) -> IngestReport:
     """Ingest the datasets at and below some paths; see `Workspace.ingest` for the arguments and errors."""
-    user_options = IngestOptions(
-        dataset=dataset, rate_hz=rate_hz, spec=spec, cameras=cameras, follow_links=follow_links
-    )
-    paths = prepared_paths(sources, data_dir)
     # Found before the workspace is created: a wrong path must not leave an empty workspace behind.
-    discovery = _find(existing_stores, paths, user_options, format, options)
+    discovery = find_requested(existing_stores, request)
     with open_engine(engine) as executor:
         return ingest_datasets(
             open_stores(), discovery, limit=limit, strict=strict, media=media, quiet=quiet, engine=executor
         ).to_report()
 
 
-def plan_ingest(
-    existing_stores: Callable[[], Stores | None],
-    sources: Sequence[str],
-    *,
-    format: str,
-    dataset: str,
-    rate_hz: float | None,
-    cameras: str,
-    spec: str,
-    options: str,
-    data_dir: str,
-    follow_links: bool,
-) -> IngestPlan:
-    """What `ingest` would read with these arguments; see `Workspace.plan_ingest`."""
-    user_options = IngestOptions(
-        dataset=dataset, rate_hz=rate_hz, spec=spec, cameras=cameras, follow_links=follow_links
-    )
-    paths = prepared_paths(sources, data_dir)
-    return _find(existing_stores, paths, user_options, format, options, sample=True).plan
+def plan_ingest(existing_stores: Callable[[], Stores | None], request: IngestRequest) -> IngestPlan:
+    """What `ingest` would read; see `Workspace.plan_ingest`."""
+    return find_requested(existing_stores, request, sample=True).plan
 
 
-def _find(
-    existing_stores: Callable[[], Stores | None],
-    paths: Sequence[str],
-    user_options: IngestOptions,
-    format: str,
-    options: str,
-    sample: bool = False,
+def find_requested(
+    existing_stores: Callable[[], Stores | None], request: IngestRequest, *, sample: bool = False
 ) -> IngestSources:
-    by_path = read_options_file(options) if options else None
+    """Find the datasets that are requested; see `ingest.pipeline.find_datasets` for `sample` and the errors."""
+    paths = prepared_paths(request.sources, request.data_dir)
     return find_datasets(
         existing_stores(),
         paths,
-        user_options,
-        format=format,
-        by_path=by_path,
+        _user_options(request),
+        format=request.format,
+        by_path=read_options_file(request.options) if request.options else None,
         sample=sample,
+    )
+
+
+def _user_options(request: IngestRequest) -> IngestOptions:
+    return IngestOptions(
+        dataset=request.dataset,
+        rate_hz=request.rate_hz,
+        spec=request.spec,
+        cameras=request.cameras,
+        follow_links=request.follow_links,
     )

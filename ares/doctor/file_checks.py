@@ -20,17 +20,7 @@ _MIN_AGE_SECONDS = 3600.0
 def check_files(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find files with ".tmp" in their name that are at least an hour old."""
     files = sorted(_leftover_files(stores.folder))
-    if files:
-        if repair:
-            for path in files:
-                path.unlink(missing_ok=True)
-        yield Finding(
-            check="no incomplete files of killed jobs",
-            count=len(files),
-            example=str(files[0]),
-            repaired=repair,
-            remedy=REPAIR,
-        )
+    yield from _useless_files(files, repair, check="no incomplete files of killed jobs", remedy=REPAIR)
 
 
 def check_indexes(stores: Stores, repair: bool) -> Iterator[Finding]:
@@ -51,17 +41,22 @@ def check_indexes(stores: Stores, repair: bool) -> Iterator[Finding]:
 def check_text_encoders(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find stored text encoders that cannot be used, or whose embedding space has no vectors."""
     useless = [path for path in _text_encoder_files(stores) if not is_text_encoder_usable(stores, path)]
-    if useless:
-        if repair:
-            for path in useless:
-                path.unlink(missing_ok=True)
-        yield Finding(
-            check="each stored text encoder can be read and belongs to an embedding space",
-            count=len(useless),
-            example=str(useless[0]),
-            repaired=repair,
-            remedy="ares doctor --repair removes it; the next search by text stores it again",
-        )
+    yield from _useless_files(
+        useless,
+        repair,
+        check="each stored text encoder can be read and belongs to an embedding space",
+        remedy="ares doctor --repair removes it; the next search by text stores it again",
+    )
+
+
+def _useless_files(files: list[Path], repair: bool, *, check: str, remedy: str) -> Iterator[Finding]:
+    """One finding for files that should not be there, if any are; a repair removes them."""
+    if not files:
+        return
+    if repair:
+        for path in files:
+            path.unlink(missing_ok=True)
+    yield Finding(check=check, count=len(files), example=str(files[0]), repaired=repair, remedy=remedy)
 
 
 def _text_encoder_files(stores: Stores) -> list[Path]:

@@ -133,11 +133,7 @@ def decompress_zlib(data: bytes, max_bytes: int, where: str) -> bytes:
         plain = decoder.decompress(data, max_bytes + 1)
     except zlib.error as error:
         raise SourceError("compressed data is damaged", f"{where}: {error}") from None
-    if len(plain) > max_bytes:
-        raise SourceError("compressed data is larger than allowed", f"{where}: more than {max_bytes} bytes")
-    if not decoder.eof:
-        raise SourceError("compressed data is damaged", f"{where}: it ends early")
-    return plain
+    return _check_plain(plain, where, max_bytes, decoder.eof)
 
 
 def decompress_zstd(data: bytes, where: str, max_bytes: int = 0) -> bytes:
@@ -176,8 +172,12 @@ def decompress_lz4(data: bytes, where: str, max_bytes: int) -> bytes:
         plain: bytes = decoder.decompress(data, max_bytes + 1)
     except (RuntimeError, MemoryError, EOFError, ValueError) as error:
         raise SourceError("compressed data is damaged", f"{where}: {error}") from None
+    return _check_plain(plain, where, max_bytes, decoder.eof)
+
+
+def _check_plain(plain: bytes, where: str, max_bytes: int, is_complete: bool) -> bytes:
     if len(plain) > max_bytes:
         raise SourceError("compressed data is larger than allowed", f"{where}: more than {max_bytes} bytes")
-    if not decoder.eof:
+    if not is_complete:
         raise SourceError("compressed data is damaged", f"{where}: it ends early")
     return plain

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ares.jobs.engines import ENGINE_NAMES, engine_or_local, open_engine
     from ares.jobs.failure_log import FAILURES, FailureLog, record_job, resolved_failures, utc_now
     from ares.jobs.ingest_plan import IngestPlan, LeftFile, PlannedDataset
+    from ares.jobs.ingest_request import IngestRequest
     from ares.jobs.local import LocalEngine
     from ares.jobs.outcomes import (
         AnnotateEstimate,
@@ -36,6 +37,7 @@ __all__ = [
     "FailureLog",
     "IngestPlan",
     "IngestReport",
+    "IngestRequest",
     "JobCounts",
     "LeftFile",
     "LocalEngine",

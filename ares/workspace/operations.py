@@ -9,7 +9,7 @@ from ares.registry import operations
 
 if TYPE_CHECKING:
     from ares.episode import Json
-    from ares.jobs import AnnotateEstimate, AnnotateReport, IngestPlan, IngestReport
+    from ares.jobs import AnnotateEstimate, AnnotateReport, IngestPlan, IngestReport, IngestRequest
     from ares.quality import CheckReport
     from ares.store import Stores
 
@@ -25,42 +25,21 @@ class IngestOperation(Protocol):
         self,
         open_stores: Callable[[], Stores],
         existing_stores: Callable[[], Stores | None],
-        sources: Sequence[str],
+        request: IngestRequest,
         *,
-        format: str,
-        dataset: str,
-        rate_hz: float | None,
-        cameras: str,
-        spec: str,
-        options: str,
-        data_dir: str,
-        follow_links: bool,
         media: MediaMode,
         limit: int | None,
         strict: bool,
         engine: str,
         quiet: bool,
     ) -> IngestReport:
-        """Ingest the sources; missing stores are created when the datasets were found."""
+        """Ingest what is requested; missing stores are created when the datasets were found."""
 
 
 class PlanIngestOperation(Protocol):
     """The entry point `plan_ingest` of the group "ares.operations"; see `Workspace.plan_ingest`."""
 
-    def __call__(
-        self,
-        existing_stores: Callable[[], Stores | None],
-        sources: Sequence[str],
-        *,
-        format: str,
-        dataset: str,
-        rate_hz: float | None,
-        cameras: str,
-        spec: str,
-        options: str,
-        data_dir: str,
-        follow_links: bool,
-    ) -> IngestPlan:
+    def __call__(self, existing_stores: Callable[[], Stores | None], request: IngestRequest) -> IngestPlan:
         """Say what an ingestion would read."""
 
 
@@ -69,13 +48,8 @@ class CheckOperation(Protocol):
 
     def __call__(
         self,
-        sources: Sequence[str],
+        request: IngestRequest,
         *,
-        format: str,
-        rate_hz: float | None,
-        spec: str,
-        data_dir: str,
-        follow_links: bool,
         limit: int | None,
         baseline: str,
         write_baseline: str,

@@ -81,18 +81,22 @@ class Workspace(WorkspaceCurator):
                 read.
             SourceError: The only dataset cannot be opened, or an episode failed and `strict` is set.
         """
+        from ares.jobs import IngestRequest
+
         return ingest_operation()(
             lambda: self.stores,
             self._existing_stores,
-            [expanded_path(source) for source in sources],
-            format=format,
-            dataset=dataset,
-            rate_hz=rate_hz,
-            cameras=cameras,
-            spec=expanded_path(spec),
-            options=expanded_path(options),
-            data_dir=expanded_path(data_dir),
-            follow_links=follow_links,
+            IngestRequest(
+                sources=tuple(expanded_path(source) for source in sources),
+                format=format,
+                dataset=dataset,
+                rate_hz=rate_hz,
+                cameras=cameras,
+                spec=expanded_path(spec),
+                options=expanded_path(options),
+                data_dir=expanded_path(data_dir),
+                follow_links=follow_links,
+            ),
             media=media,
             limit=limit,
             strict=strict,
@@ -122,17 +126,21 @@ class Workspace(WorkspaceCurator):
             RequestError: As `ingest`.
             SourceError: As `ingest`.
         """
+        from ares.jobs import IngestRequest
+
         return plan_ingest_operation()(
             self._existing_stores,
-            [expanded_path(source) for source in sources],
-            format=format,
-            dataset=dataset,
-            rate_hz=rate_hz,
-            cameras=cameras,
-            spec=expanded_path(spec),
-            options=expanded_path(options),
-            data_dir=expanded_path(data_dir),
-            follow_links=follow_links,
+            IngestRequest(
+                sources=tuple(expanded_path(source) for source in sources),
+                format=format,
+                dataset=dataset,
+                rate_hz=rate_hz,
+                cameras=cameras,
+                spec=expanded_path(spec),
+                options=expanded_path(options),
+                data_dir=expanded_path(data_dir),
+                follow_links=follow_links,
+            ),
         )
 
     def _existing_stores(self) -> Stores | None:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ares.episode import Camera, Episode, Json, MediaRef, Record, Trajectory, make_episode_id
+from ares.episode import Camera, Episode, Json, Record, Trajectory, make_episode_id
 from ares.errors import SourceError
 from ares.io import file_state
 from ingest.agibot.proprio import Proprioception, read_proprioception
 from ingest.agibot.tasks import TaskInfo
 from ingest.json_files import read_json_object
-from ingest.media_files import describe_camera, hash_media_file, probe_once
+from ingest.media_files import describe_camera, hash_media_file, probe_once, whole_video
 from ingest.names import distinct_texts
 from ingest.signals import resolve_rate
 from ingest.stamps import NO_TIME, SpecTime
@@ -92,15 +92,7 @@ def video_paths(entry: AgibotEntry) -> Iterator[Path]:
 
 def _camera(entry: AgibotEntry, path: Path) -> Camera:
     info = probe_once(str(path))
-    media = MediaRef(
-        kind="mp4",
-        uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=info.num_frames / info.rate_hz,
-        num_frames=info.num_frames,
-        rate_hz=info.rate_hz,
-    )
-    return describe_camera(path.stem.removesuffix("_color"), info, media)
+    return describe_camera(path.stem.removesuffix("_color"), info, whole_video(str(path), info))
 
 
 def _videos_only(entry: AgibotEntry, camera: Camera) -> Proprioception:

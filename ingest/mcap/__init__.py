@@ -7,27 +7,21 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from ingest.mcap.dataset import RecordingDataset, holds_recordings, open_recordings
     from ingest.mcap.episode import load_recording
-    from ingest.mcap.files import (
-        folders_with_files,
-        list_recording_files,
-        recording_key,
-        recording_path,
-        recording_uris,
-    )
+    from ingest.mcap.files import recording_key, recording_path
     from ingest.mcap.source import mcap
-    from ingest.mcap.spec_topics import SpecTopics, topics_of_spec
+    from ingest.mcap.spec_topics import SpecTopics
 
 __all__ = [
+    "RecordingDataset",
     "SpecTopics",
-    "folders_with_files",
-    "list_recording_files",
+    "holds_recordings",
     "load_recording",
     "mcap",
+    "open_recordings",
     "recording_key",
     "recording_path",
-    "recording_uris",
-    "topics_of_spec",
 ]
 
 __getattr__ = lazy_exports(__name__)

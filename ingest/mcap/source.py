@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ares.episode import make_episode_id
 from ares.errors import SourceError
-from ares.formats import INFO_PATH, recording_files
-from ares.io import FolderEntries, absolute_path, folder_name
+from ares.formats import recording_files
+from ares.io import FolderEntries
 from ingest.base import (
     FolderClaim,
     Ingester,
@@ -17,17 +17,10 @@ from ingest.base import (
     Source,
     failing_item,
 )
-from ingest.dataset_spec import read_spec
+from ingest.mcap.dataset import RecordingDataset, holds_recordings, open_recordings
 from ingest.mcap.episode import FORMAT, load_recording
-from ingest.mcap.files import (
-    folders_with_files,
-    list_recording_files,
-    recording_key,
-    recording_path,
-    recording_uris,
-)
+from ingest.mcap.files import recording_key, recording_path
 from ingest.mcap.spans import EpisodeSpan, read_spans
-from ingest.mcap.spec_topics import SpecTopics, topics_of_spec
 
 SUFFIX = ".mcap"
 # URI of a recording and the part of it that is an episode: a span, an error, or None for all of it.
@@ -36,12 +29,7 @@ _RecordingPart = tuple[str, EpisodeSpan | SourceError | None]
 
 def recognises(path: str) -> bool:
     """Whether a path is an MCAP file, or a folder with MCAP files at any depth that is not a LeRobot dataset."""
-    root = absolute_path(path)
-    if root.is_file():
-        return root.suffix.lower() == SUFFIX
-    if (root / INFO_PATH).exists():
-        return False
-    return next(folders_with_files(root, _is_mcap), None) is not None
+    return holds_recordings(path, _is_mcap)
 
 
 def claims(folder: FolderEntries) -> FolderClaim | None:
@@ -51,28 +39,11 @@ def claims(folder: FolderEntries) -> FolderClaim | None:
 
 def open_mcap_dataset(path: str, options: IngestOptions) -> list[Source]:
     """Open a folder, or a single file, as one dataset. Raises SourceError when there is no MCAP file."""
-    root = absolute_path(path)
-    folder = root.parent if root.is_file() else root
-    dataset = options.dataset or folder_name(folder)
-    warnings: dict[str, None] = {}
-    uris = tuple(recording_uris(root, _is_mcap, warnings))
-    parts: list[_RecordingPart] = [(uri, span) for uri in uris for span in _episode_spans(uri)]
-    if not parts:
-        raise SourceError("folder holds no MCAP file", f"{path}: no {SUFFIX}")
-    spec_topics = topics_of_spec(read_spec(Path(options.spec)) if options.spec else None)
-    items = (_item(uri, span, folder, dataset, options, spec_topics) for uri, span in parts)
-    return [
-        Source(
-            format=FORMAT,
-            dataset=dataset,
-            version="",
-            total=len(parts),
-            items=items,
-            warnings=tuple(warnings),
-            folder=str(folder),
-            files=functools.partial(list_recording_files, uris),
-        )
-    ]
+    none_error = SourceError("folder holds no MCAP file", f"{path}: no {SUFFIX}")
+    dataset = open_recordings(path, options, _is_mcap, none_error)
+    parts: list[_RecordingPart] = [(uri, span) for uri in dataset.uris for span in _episode_spans(uri)]
+    items = (_item(uri, span, dataset) for uri, span in parts)
+    return [dataset.source(FORMAT, items, len(parts))]
 
 
 def _is_mcap(name: str) -> bool:
@@ -87,25 +58,17 @@ def _episode_spans(uri: str) -> list[EpisodeSpan | SourceError | None]:
         return [None]
 
 
-def _item(
-    uri: str,
-    span: EpisodeSpan | SourceError | None,
-    folder: Path,
-    dataset: str,
-    options: IngestOptions,
-    spec_topics: SpecTopics,
-) -> Item:
-    key, location = recording_key(uri, folder), str(recording_path(uri))
+def _item(uri: str, span: EpisodeSpan | SourceError | None, dataset: RecordingDataset) -> Item:
+    key, location = recording_key(uri, dataset.folder), str(recording_path(uri))
     if isinstance(span, SourceError):
         key, location = f"{key}#{span.detail}", f"{location}, its metadata"
     elif span:
         key, location = f"{key}#{span.key}", f"{location}, episode {span.key}"
-    identity = make_episode_id(format=FORMAT, dataset=dataset, version="", split="", key=key)
+    identity = make_episode_id(format=FORMAT, dataset=dataset.name, version="", split="", key=key)
     if isinstance(span, SourceError):
         return failing_item(identity, location, span)
-    load = functools.partial(
-        load_recording, uri, key, dataset, identity, options.rate_hz, span, spec_topics=spec_topics
-    )
+    arguments = (uri, key, dataset.name, identity, dataset.rate_hz, span)
+    load = functools.partial(load_recording, *arguments, spec_topics=dataset.spec_topics)
     return Item(episode_id=identity, location=location, load=load)
 
 

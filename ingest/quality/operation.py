@@ -23,16 +23,15 @@ from ares.quality import (
 from ares.quality.ci import BaselineWriter, read_baseline
 from ares.quality.contract import CONTRACT_EPISODES, EpisodeEvidence, MeaningContract, infer_contract
 from ares.store.filters import batched
-from ingest.base import IngestOptions, Source
+from ingest.base import Source
 from ingest.guard import GuardedItems, guarded_item
-from ingest.pipeline import find_datasets
-from ingest.prepared import prepared_paths
+from ingest.operation import find_requested
 from ingest.quality.evidence import require_empty_folder, write_evidence
 from ingest.quality.progress import CheckProgress
 from ingest.quality.tasks import Layout, SignalResult, SignalTask, run_signal_tasks
 
 if TYPE_CHECKING:
-    from ares.jobs import WorkerPool
+    from ares.jobs import IngestRequest, WorkerPool
 
 _BATCH = 16
 # Worker processes pay off only for a check that takes longer than they take to start.
@@ -43,13 +42,8 @@ Readers = Callable[[Iterator[SignalTask]], Results]
 
 
 def check(
-    sources: Sequence[str],
+    request: IngestRequest,
     *,
-    format: str,
-    rate_hz: float | None,
-    spec: str,
-    data_dir: str,
-    follow_links: bool,
     limit: int | None,
     baseline: str,
     write_baseline: str,
@@ -61,8 +55,7 @@ def check(
     writer = BaselineWriter(path=write_baseline) if write_baseline else None
     if evidence:
         require_empty_folder(evidence)
-    options = IngestOptions(rate_hz=rate_hz, spec=spec, follow_links=follow_links)
-    find = partial(find_datasets, None, prepared_paths(sources, data_dir), options, format=format)
+    find = partial(find_requested, lambda: None, request)
     planned = find()
     remaining, checked = limit, []
     for source in planned.sources:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ares.episode import (
     Camera,
@@ -27,11 +27,8 @@ from ingest.arrays import (
     step_times,
 )
 from ingest.dataset_spec import DatasetSpec
-from ingest.media_files import describe_camera, probe_once
+from ingest.media_files import describe_camera, probe_once, whole_video
 from ingest.stamps import missing_time_error
-
-if TYPE_CHECKING:
-    pass
 
 FORMAT = "zarr"
 VIDEO_FOLDER = "videos"
@@ -204,13 +201,5 @@ def _video_cameras(entry: ZarrEntry, reader: ArrayReader) -> list[Camera]:
         except SourceError as error:
             reader.warnings[f"camera {path.stem} is left out: {error.reason}"] = None
             continue
-        media = MediaRef(
-            kind="mp4",
-            uri=str(path),
-            start_seconds=0.0,
-            stop_seconds=info.num_frames / info.rate_hz,
-            num_frames=info.num_frames,
-            rate_hz=info.rate_hz,
-        )
-        cameras.append(describe_camera(f"camera_{path.stem}", info, media))
+        cameras.append(describe_camera(f"camera_{path.stem}", info, whole_video(str(path), info)))
     return cameras
