@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 from ares.episode import Record
 from ares.errors import AresError, PluginError, SourceError
-from ares.input import call_within, input_budgets, limited_memory, reading_dataset
+from ares.input import (
+    call_within,
+    call_within_per_file,
+    input_budgets,
+    limited_memory,
+    reading_dataset,
+)
 from ares.io import describe_os_error
 from ares.registry import ingesters, plugin_faults
 from ingest.base import Item, Source, failing_item
@@ -50,7 +57,7 @@ def load_guarded(
         PluginError: The ingester raised something else, or returned no record or that of another episode.
     """
     read = partial(call_within, input_budgets().record_seconds, load)
-    record = guarded_call(ingester, read, folder, follow_links)
+    record = _guarded(ingester, read, folder, follow_links)
     if not isinstance(record, Record):
         raise PluginError(f"{ingesters.label(ingester)} returned no Record", f"got a {type(record).__name__}")
     if record.episode.episode_id != episode_id:
@@ -64,9 +71,14 @@ def load_guarded(
 def guarded_call(ingester: str, call: Callable[[], T], folder: str = "", follow_links: bool = False) -> T:
     """What an ingester returns. Raises its AresError as it is; SourceError or PluginError for anything else.
 
-    The call may add no more memory to the process than the budget. Links must not lead out of `folder`, unless
-    `follow_links` is set.
+    The call may add no more memory to the process than the budget, and take as long as a record from one file to the
+    next. Links must not lead out of `folder`, unless `follow_links` is set.
     """
+    listing = partial(call_within_per_file, input_budgets().record_seconds, call)
+    return _guarded(ingester, listing, folder, follow_links)
+
+
+def _guarded(ingester: str, call: Callable[[], T], folder: str, follow_links: bool) -> T:
     with plugin_faults(ingesters.label(ingester)), limited_memory(), reading_dataset(folder, follow_links):
         try:
             return call()
@@ -80,7 +92,7 @@ def guarded_next(source: Source, items: Iterator[Any]) -> Any:
     """The next item of a source, or None. Raises as `guarded_call`, without its limit of memory."""
     with plugin_faults(ingesters.label(source.format)), reading_dataset(source.folder, source.follow_links):
         try:
-            return next(items, None)
+            return call_within_per_file(input_budgets().record_seconds, partial(next, items, None))
         except OSError as error:
             raise SourceError(
                 "file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}"
@@ -105,7 +117,12 @@ class GuardedItems:
 
     def __iter__(self) -> Iterator[Item]:
         items: Iterator[Any] = iter(self._source.items)
-        while True:
+        for number in count():
+            if number == input_budgets().members:
+                self.error = SourceError(
+                    "dataset lists more episodes than allowed", f"{self._source.folder}: more than {number}"
+                )
+                return
             try:
                 item = guarded_next(self._source, items)
             except (PluginError, SourceError) as error:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from ares.input.hdf5_file import (
         has_own_storage,
+        is_hard_link,
         open_hdf5,
         open_hdf5_object,
         require_own_storage,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from ares.input.pictures import ImageInfo, check_pixels, decode_image, open_video, parse_image_header
     from ares.input.stand_ins import LFS_ADVICE, MISSING_TARGET, is_lfs_pointer
     from ares.input.tables import check_parquet_read, connect_sqlite, open_parquet
-    from ares.input.time_limit import call_within
+    from ares.input.time_limit import call_within, call_within_per_file
 
 __all__ = [
     "LFS_ADVICE",
@@ -47,6 +48,7 @@ __all__ = [
     "ImageInfo",
     "InputBudgets",
     "call_within",
+    "call_within_per_file",
     "check_input_file",
     "check_links",
     "check_parquet_read",
@@ -60,6 +62,7 @@ __all__ = [
     "decompress_zstd",
     "has_own_storage",
     "input_budgets",
+    "is_hard_link",
     "is_lfs_pointer",
     "limited_memory",
     "open_hdf5",

@@ -15,7 +15,8 @@ class InputBudgets:
     Attributes:
         pixels: Pixels of one image or video frame, by its header (ARES_MAX_MEGAPIXELS).
         memory_bytes: Memory that reading may add to a process (ARES_READER_GB).
-        record_seconds: Seconds in which one record is read, in whatever process (ARES_RECORD_SECONDS).
+        record_seconds: Seconds in which one record is read, in whatever process, and those that opening and listing a
+            dataset may take from one of its files to the next (ARES_RECORD_SECONDS).
         follow_links: Whether symbolic links may lead out of a dataset (ARES_FOLLOW_LINKS).
         array_bytes: Decoded bytes of one array, column or chunk that is read at once.
         elements: Numbers in one array or column that is read at once.
@@ -24,6 +25,7 @@ class InputBudgets:
         yaml_bytes: Bytes of one YAML document.
         depth: Nested lists and objects of a document.
         entries: Files of an archive, and nodes of a YAML document after its aliases are expanded.
+        members: Episodes of a dataset, and names in one group of an HDF5 file: ten times the largest workspaces.
         ratio: Plain bytes per compressed byte of zip entries; deflate itself cannot exceed 1032.
         ratio_free_bytes: Plain bytes below which no ratio is checked: short constant arrays compress extremely well.
     """
@@ -39,6 +41,7 @@ class InputBudgets:
     yaml_bytes: int = 4 * 2**20
     depth: int = 100
     entries: int = 2_000_000
+    members: int = 10_000_000
     ratio: float = 1100.0
     ratio_free_bytes: int = 64 * 2**20
 

@@ -19,6 +19,7 @@ from ares.input.stand_ins import (
     missing_target_error,
     starts_as_lfs_pointer,
 )
+from ares.input.time_limit import note_file
 from ares.io import is_url, open_file
 
 _BLOCK_BYTES = 2**20
@@ -110,6 +111,7 @@ def check_input_file(path: str) -> None:
         FileNotFoundError: There is no such file.
         IsADirectoryError: It is a folder.
     """
+    note_file()
     folder = _dataset_folder.get()
     if is_url(path):
         if folder and not is_url(folder):

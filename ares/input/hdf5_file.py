@@ -14,7 +14,10 @@ from ares.io import describe_os_error, file_state, is_url, open_file
 
 # Large enough that a chunk of several images is decompressed once rather than once per image.
 _CHUNK_CACHE_BYTES = 64 * 2**20
-_LONGEST_LINK_CHAIN = 8
+# Soft links that are followed from one path; the Linux kernel allows as many symbolic ones.
+_MOST_LINKS = 40
+# Names on the way to one object, those in the links included.
+_MOST_NAMES = 1_000
 
 
 @contextmanager
@@ -75,29 +78,64 @@ def open_hdf5_object(group: Any, path: str) -> Any:
     Raises SourceError where a link leads to another file or the file is damaged.
     """
     with translate_hdf5_errors(f"{group.file.filename} {path}"):
-        return _follow_links(group, path, _LONGEST_LINK_CHAIN)
+        return _follow_links(group, path)
 
 
-def _follow_links(group: Any, path: str, links_left: int) -> Any:
+def _follow_links(group: Any, path: str) -> Any:
     """Follow hard and soft links part by part; external ones raise SourceError before their file is opened."""
     import h5py
 
-    child = group.file["/"] if path.startswith("/") else group
-    for name in filter(None, path.split("/")):
-        link = child.get(name, getlink=True) if isinstance(child, h5py.Group) else None
-        if link is None:
+    child, links_left = group, _MOST_LINKS
+    waiting = _reversed_parts(path)
+    for _ in range(_MOST_NAMES):
+        if not waiting:
+            return child
+        name = waiting.pop()
+        if name == "/":
+            child = group.file["/"]
+            continue
+        kind, target = _link(child, name) if isinstance(child, h5py.Group) else ("", "")
+        if kind == "external":
+            raise SourceError("HDF5 link leads to another file", f"{group.file.filename} {path}: to {target}")
+        if not kind or (kind == "soft" and not links_left):
             return None
-        if isinstance(link, h5py.ExternalLink):
-            raise SourceError(
-                "HDF5 link leads to another file", f"{group.file.filename} {path}: to {link.filename}"
-            )
-        if isinstance(link, h5py.SoftLink):
-            if not links_left:
-                return None
-            child = _follow_links(child, link.path, links_left - 1)
+        if kind == "soft":
+            links_left -= 1
+            waiting += _reversed_parts(target)
         else:
             child = child[name]
-    return child
+    return None
+
+
+def is_hard_link(group: Any, name: str) -> bool:
+    """Whether a name in a group is an object of its file, by the entry alone: a link to elsewhere is not followed."""
+    with translate_hdf5_errors(f"{group.file.filename} {group.name}"):
+        return _link(group, name)[0] == "hard"
+
+
+def _link(group: Any, name: str) -> tuple[str, str]:
+    """Kind of an entry of a group, "hard", "soft", "external" or "" for none, and where a link leads.
+
+    `Group.get(name, getlink=True)` of h5py first looks whether the target exists: it would open another file, which may
+    be a pipe, and follow soft links without bound.
+    """
+    import h5py
+
+    links, entry = group.id.links, name.encode("utf-8", "surrogateescape")
+    if not links.exists(entry):
+        return "", ""
+    kind = links.get_info(entry).type
+    if kind == h5py.h5l.TYPE_HARD:
+        return "hard", ""
+    if kind == h5py.h5l.TYPE_SOFT:
+        return "soft", links.get_val(entry).decode("utf-8", "surrogateescape")
+    return "external", repr(links.get_val(entry)) if kind == h5py.h5l.TYPE_EXTERNAL else "an unknown kind"
+
+
+def _reversed_parts(path: str) -> list[str]:
+    """The names of a path, the first one last; "/" before them for a path from the root of the file."""
+    parts = [name for name in path.split("/") if name]
+    return [*reversed(parts), *(["/"] if path.startswith("/") else [])]
 
 
 def has_own_storage(dataset: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A limit of time on reading a record in the process at hand; a process of its own is ended by its parent."""
+"""Limits of time on reading a record, or opening a dataset, in this process; others are ended by their parent."""
 
 from __future__ import annotations
 
@@ -25,22 +25,49 @@ class _Watch:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._deadlines: dict[int, float] = {}
+        self._seconds_per_file: dict[int, float] = {}
         self._is_running = False
 
-    def begin(self, seconds: float) -> None:
-        """Give the thread that calls this a deadline."""
+    def begin(self, seconds: float, *, per_file: bool) -> float | None:
+        """Give the thread that calls this a deadline, which `renew` moves where it is one for each file.
+
+        Returns the seconds per file of the call that this one is nested in; None where there is none.
+        """
+        thread = threading.get_ident()
         with self._lock:
-            self._deadlines[threading.get_ident()] = time.monotonic() + seconds
+            outer = self._seconds_per_file.pop(thread, None)
+            self._deadlines[thread] = time.monotonic() + seconds
+            if per_file:
+                self._seconds_per_file[thread] = seconds
             if not self._is_running:
                 self._is_running = True
                 threading.Thread(target=self._run, name="ares-time-limit", daemon=True).start()
+            return outer
 
-    def end(self) -> None:
-        """Take the deadline away again; an exception that has not been raised yet is not raised any more."""
+    def end(self, outer: float | None) -> None:
+        """Take the deadline away again; an exception that has not been raised yet is not raised any more.
+
+        Args:
+            outer: Seconds per file of the call that this one was nested in, which gets its time anew.
+        """
         thread = threading.get_ident()
         with self._lock:
+            self._seconds_per_file.pop(thread, None)
             if self._deadlines.pop(thread, None) is None:
                 _raise_in(thread, None)
+            if outer is not None:
+                self._seconds_per_file[thread] = outer
+                self._deadlines[thread] = time.monotonic() + outer
+
+    def renew(self) -> None:
+        """Move the deadline of the thread that calls this, where it is one for each file and has not passed."""
+        thread = threading.get_ident()
+        seconds = self._seconds_per_file.get(thread)
+        if seconds is None:
+            return
+        with self._lock:
+            if thread in self._deadlines:
+                self._deadlines[thread] = time.monotonic() + seconds
 
     def _run(self) -> None:
         while True:
@@ -63,7 +90,7 @@ def call_within(seconds: float, call: Callable[[], T]) -> T:
     """What a function returns; it is ended at a deadline, at the next step of its Python code.
 
     A call of a library that does not come back to Python cannot be ended: sources of such libraries are fragile.
-    Calls must not be nested in one thread.
+    Calls may be nested in one of `call_within_per_file`, whose time begins anew after them.
 
     Args:
         seconds: Time that it may take.
@@ -72,14 +99,39 @@ def call_within(seconds: float, call: Callable[[], T]) -> T:
     Raises:
         SourceError: It took longer.
     """
+    reason = "the record took too long to read"
+    return _call(call, seconds, SourceError(reason, f"more than {seconds:g} s"), per_file=False)
+
+
+def call_within_per_file(seconds: float, call: Callable[[], T]) -> T:
+    """As `call_within`, for opening or listing a dataset: each file of it that is opened gives the time anew.
+
+    Args:
+        seconds: Time that it may take from one file to the next.
+        call: The function.
+
+    Raises:
+        SourceError: It took longer.
+    """
+    detail = f"more than {seconds:g} s at one file or between two"
+    error = SourceError("the dataset took too long to open and list", detail)
+    return _call(call, seconds, error, per_file=True)
+
+
+def note_file() -> None:
+    """Give a call of `call_within_per_file` its time anew: the next file is opened."""
+    _watch.renew()
+
+
+def _call(call: Callable[[], T], seconds: float, error: SourceError, *, per_file: bool) -> T:
     try:
+        outer = _watch.begin(seconds, per_file=per_file)
         try:
-            _watch.begin(seconds)
             return call()
         finally:
-            _watch.end()
+            _watch.end(outer)
     except _TimeExceeded:
-        raise SourceError("the record took too long to read", f"more than {seconds:g} s") from None
+        raise error from None
 
 
 def _raise_in(thread: int, kind: type[BaseException] | None) -> None:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 from ares.clock import infer_unit
 from ares.episode import RateSource, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
-from ares.input import has_own_storage, input_budgets, open_hdf5, require_own_storage, translate_hdf5_errors
+from ares.input import (
+    has_own_storage,
+    input_budgets,
+    is_hard_link,
+    open_hdf5,
+    require_own_storage,
+    translate_hdf5_errors,
+)
 from ares.io import file_state
 from ingest.agibot.source_arrays import ArrayUses, list_arrays
 from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
@@ -196,7 +203,7 @@ def _arrays(group: Any, path: str, prefix: str = "") -> Iterator[tuple[str, Any]
     import h5py  # type: ignore[import-untyped]
 
     with translate_hdf5_errors(f"{path} {prefix}"):
-        names = [name for name in group if isinstance(group.get(name, getlink=True), h5py.HardLink)]
+        names = [name for name in group if is_hard_link(group, name)]
         children = [(str(name), group[name]) for name in names]
     for name, child in children:
         key = f"{prefix}{name}"

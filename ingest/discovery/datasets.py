@@ -123,7 +123,9 @@ class TreeReader:
         if self.tree.file and self.used_files.names:
             return
         try:
-            recognised = guarded_call(ingester.name, partial(ingester.recognises, path))
+            recognised = guarded_call(
+                ingester.name, partial(ingester.recognises, path), path, self.tree.follow_links
+            )
         except AresError as error:
             self.tree.faults[ingester.name] = error
             return
@@ -196,7 +198,9 @@ def _list_files(opened: OpenedDataset) -> list[SourceFile]:
     for number, source in enumerate(opened.sources):
         try:
             with known_folders(opened.listings):
-                files += guarded_call(opened.format, partial(_files_of, source))
+                files += guarded_call(
+                    opened.format, partial(_files_of, source), source.folder, source.follow_links
+                )
         except AresError as error:
             warning = "the files of the dataset could not be listed"
             opened.sources[number] = replace(source, warnings=(*source.warnings, f"{warning}: {error}"))

@@ -71,7 +71,7 @@ FAMILIES = (
     Family(
         name="ManiSkill",
         groups=(),
-        episodes=r"traj_\d+",
+        episodes=r"traj_\d{1,18}",
         action=(("actions",), ("actions/*",)),
         state=(
             ("obs/agent/qpos", "obs/agent/qvel"),

@@ -13,6 +13,8 @@ from ares.input import (
     ImageInfo,
     decode_image,
     has_own_storage,
+    input_budgets,
+    is_hard_link,
     open_hdf5_object,
     parse_image_header,
     parse_json,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 LONGEST_TEXT = 1000
 LONGEST_LIST = 64
+_MOST_DIGITS = 1_000
 _EXACT_IN_FLOAT32 = 2**24
 _BLACK_LEVEL = 24
 _SMALL_BYTES = 2**24
@@ -37,7 +40,8 @@ _SMALL_BYTES = 2**24
 def natural_key(text: str) -> tuple[tuple[int, str], ...]:
     """Sort key under which "demo_10" comes after "demo_2"."""
     parts = re.findall(r"\d+|\D+", text)
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)
+    # Python refuses to convert numbers of more than 4,300 digits.
+    return tuple((int(part[:_MOST_DIGITS]), "") if part.isdecimal() else (-1, part) for part in parts)
 
 
 def find_datasets(group: Any) -> dict[str, Any]:
@@ -59,14 +63,16 @@ def find_datasets(group: Any) -> dict[str, Any]:
 
 def child_classes(group: Any) -> dict[str, Any]:
     """The h5py class of each child of a group by name; None for a broken link. Raises SourceError."""
-    with translate_hdf5_errors(f"{group.file.filename} {group.name}"):
+    where = f"{group.file.filename} {group.name}"
+    with translate_hdf5_errors(where):
+        limit = input_budgets().members
+        if len(group) > limit:
+            raise SourceError("HDF5 group holds too many names", f"{where}: {len(group)} of {limit}")
         return {_require_utf8(name): _class_of_child(group, name) for name in group}
 
 
 def _class_of_child(group: Any, name: str) -> Any:
-    import h5py
-
-    if isinstance(group.get(name, getlink=True), h5py.HardLink):
+    if is_hard_link(group, name):
         return group.get(name, getclass=True)
     try:
         child = open_hdf5_object(group, name)
@@ -77,7 +83,11 @@ def _class_of_child(group: Any, name: str) -> Any:
 
 def read_attributes(group: Any) -> dict[str, Any]:
     """The attributes of a group as Python values. Raises SourceError."""
-    with translate_hdf5_errors(f"{group.file.filename} {group.name}"):
+    where = f"{group.file.filename} {group.name}"
+    with translate_hdf5_errors(where):
+        limit = input_budgets().members
+        if len(group) > limit:
+            raise SourceError("HDF5 group holds too many names", f"{where}: {len(group)} of {limit}")
         return {_require_utf8(name): to_plain_value(value) for name, value in group.attrs.items()}
 
 

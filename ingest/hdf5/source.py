@@ -12,7 +12,7 @@ from typing import Any
 from ares.episode import ASSUMED_RATE_HZ, Record
 from ares.errors import SourceError
 from ares.formats import INFO_PATH
-from ares.input import open_hdf5, open_hdf5_object, translate_hdf5_errors
+from ares.input import call_within, input_budgets, open_hdf5, open_hdf5_object, translate_hdf5_errors
 from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
 from ingest.base import (
     FileUse,
@@ -161,11 +161,15 @@ def inspect_file(path: Path) -> HDF5File:
     if is_droid_folder(path.parent) and not path.exists():
         return HDF5File(path=path, error=SourceError("DROID folder has no trajectory.h5", str(path.parent)))
     try:
-        with open_hdf5(str(path)) as file:
-            return _inspect_groups(path, file)
+        return call_within(input_budgets().record_seconds, functools.partial(_inspect, path))
     except SourceError as error:
         # The caught error would keep the stack frames of its traceback alive.
         return HDF5File(path=path, error=SourceError(error.reason, error.detail))
+
+
+def _inspect(path: Path) -> HDF5File:
+    with open_hdf5(str(path)) as file:
+        return _inspect_groups(path, file)
 
 
 def _inspect_groups(path: Path, file: Any) -> HDF5File:

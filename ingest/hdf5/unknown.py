@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from math import prod
+from string import digits
 from typing import Any
 
 from ares.episode import Record
@@ -35,8 +35,8 @@ def unknown_groups(path: str) -> list[str]:
     with open_hdf5(path) as file:
         classes = child_classes(file)
     names = sorted(classes, key=natural_key)
-    prefixes = {re.sub(r"\d+$", "", name) for name in names}
-    is_numbered = all(name[-1].isdecimal() for name in names) and len(prefixes) == 1
+    prefixes = {name.rstrip(digits) for name in names}
+    is_numbered = all(name[-1] in digits for name in names) and len(prefixes) == 1
     is_groups = bool(names) and all(classes[name] is h5py.Group for name in names)
     return names if is_groups and is_numbered else [""]
 

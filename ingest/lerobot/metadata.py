@@ -25,7 +25,14 @@ from ares.formats import (
     V3_DATA_PATH,
     V3_VIDEO_PATH,
 )
-from ares.input import check_parquet_read, open_parquet, parse_json, read_lines
+from ares.input import (
+    check_parquet_read,
+    input_budgets,
+    limited_memory,
+    open_parquet,
+    parse_json,
+    read_lines,
+)
 from ares.io import parse_path
 from ingest.json_files import parse_json_lines, read_json_object
 from ingest.lerobot.paths import RoleTemplate, parse_template, template_fault
@@ -217,10 +224,18 @@ def read_table(path: Path, select: Callable[[str], bool] | None = None) -> Any:
         with open_parquet(str(path)) as file:
             names = [name for name in file.schema_arrow.names if select is None or select(name)]
             check_parquet_read(file, range(file.metadata.num_row_groups), names, str(path))
-            table = file.read(names)
+            _check_rows(file.metadata.num_rows, path)
+            with limited_memory():
+                table = file.read(names)
             return table.select([table.schema.names.index(name) for name in dict.fromkeys(names)])
     except (pa.ArrowException, OSError) as error:
         raise SourceError("parquet file cannot be read", f"{path}: {error}") from None
+
+
+def _check_rows(rows: int, path: Path) -> None:
+    limit = input_budgets().members
+    if rows > limit:
+        raise SourceError("table has more rows than allowed", f"{path}: {rows} of {limit}")
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, MetadataRow | SourceError]]:

@@ -99,7 +99,7 @@ def _with_first_record(dataset: PlannedDataset, opened: OpenedDataset, source: S
     item = next(iter(GuardedItems(source)), None)
     if item is None:
         return dataset
-    load = guarded_item(item, opened.format).load
+    load = guarded_item(item, opened.format, source.folder, source.follow_links).load
     if source.fragile:
         with closing(LocalEngine()) as engine:
             pool = engine.pool(

@@ -134,7 +134,9 @@ def _first_items(opened: OpenedDataset, count: int) -> list[Item]:
 
 def _read(opened: OpenedDataset, items: Sequence[Item]) -> list[RecordIdentity | None]:
     """Identities of records, None for one that cannot be read; fragile files are read by another process."""
-    loads = [partial(read_identity, guarded_item(item, opened.format).load) for item in items]
+    folder = opened.sources[0].folder if opened.sources else ""
+    guarded = (guarded_item(item, opened.format, folder, opened.options.follow_links) for item in items)
+    loads = [partial(read_identity, item.load) for item in guarded]
     if not any(source.fragile for source in opened.sources):
         results: Sequence[object] = read_records(loads)
     else:

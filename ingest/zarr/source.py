@@ -173,11 +173,22 @@ def _read_ends(store: ZarrStore, key: str) -> tuple[int, ...]:
     array = store.array(key)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise SourceError("episode_ends is no list of whole numbers", f"{where}: {array.dtype} {array.shape}")
+    rows = _most_rows(store)
+    if array.shape[0] > rows:
+        raise SourceError(
+            "store has more episodes than steps", f"{where}: {array.shape[0]} ends, {rows} steps"
+        )
     with translate_zarr_errors(where):
         ends: NDArray[np.int64] = np.asarray(array[:], np.int64)
     if not ends.size:
         raise SourceError("store holds no episode", f"{where}: {key} is empty")
     return tuple(ends.tolist())
+
+
+def _most_rows(store: ZarrStore) -> int:
+    """Rows of the longest array in `data`, or anywhere in a store of another layout, as their metadata claim them."""
+    keys = [f"data/{name}" for name in store.names("data")] or find_arrays(store)
+    return max(map(store.claimed_rows, keys), default=0)
 
 
 def _items(

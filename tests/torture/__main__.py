@@ -100,7 +100,8 @@ def try_faults(plan: Plan) -> Iterator[Trial]:
     yield from fault_trials(
         job, rng.sample(points, min(_SHORT_FAULTS, len(points))) if plan.short else points
     )
-    yield from kill_trials(job, rng, _SHORT_KILLS if plan.short else 40)
+    if plan.match in "kill -9 at a random time":
+        yield from kill_trials(job, rng, _SHORT_KILLS if plan.short else 40)
 
 
 def try_changes(plan: Plan) -> Iterator[Trial]:

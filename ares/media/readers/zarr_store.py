@@ -44,6 +44,14 @@ class ZarrStore(NamedTuple):
             document = parse_json(self._array_metadata(key), key)
             return "shape" in document
 
+    def claimed_rows(self, key: str) -> int:
+        """Rows that the metadata of an array claims; 0 for what is no array, or has no metadata that can be read."""
+        with suppress(AresError, OSError, ValueError, RecursionError, AttributeError):
+            shape = parse_json(self._array_metadata(key), key).get("shape")
+            if isinstance(shape, list) and shape and isinstance(shape[0], int):
+                return max(shape[0], 0)
+        return 0
+
     def array(self, key: str) -> Any:
         """An array of the store.
 
