@@ -17,7 +17,7 @@ from ares.errors import SourceError
 from ares.input import InputBudgets
 from ingest.base import IngestOptions, Item, Source
 from ingest.guard import GuardedItems, guarded_call
-from ingest.hdf5.source import open_hdf5_dataset
+from ingest.hdf5.source import HDF5File, open_hdf5_dataset
 from ingest.lerobot.metadata import read_table
 from ingest.pipeline import find_datasets
 from ingest.zarr.source import open_zarr_dataset
@@ -109,7 +109,7 @@ def test_one_file_that_takes_too_long_costs_itself(tmp_path: Path, monkeypatch: 
     for name in ("a", "b", "c"):
         _demos(tmp_path / f"{name}.hdf5").close()
 
-    def hang(path: Path, file: h5py.File) -> None:
+    def hang(path: Path, file: h5py.File) -> HDF5File:
         while path.stem == "b":
             time.sleep(0.001)
         return inspect(path, file)
