@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annotators.motion.resampling import resample
+
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ares.episode import Signal
 
 # An action is saturated within this share of its dimension's range from the range's ends.
 SATURATION_MARGIN = 0.01
 
 
-def measure_actions(action: Signal | None) -> dict[str, float]:
-    """Saturation and jumps over the continuous dimensions, those with more than three different values."""
+def measure_actions(action: Signal | None, seconds: NDArray[np.float64]) -> dict[str, float]:
+    """Saturation and jumps over the continuous dimensions, those with more than three different values.
+
+    Args:
+        action: The actions.
+        seconds: (T,) stamps.
+    """
     import numpy as np
 
     if action is None or not np.isfinite(action.values).all():
@@ -29,5 +39,19 @@ def measure_actions(action: Signal | None) -> dict[str, float]:
     ends = ((values <= low + margin).sum(axis=0) - 1) + ((values >= high - margin).sum(axis=0) - 1)
     return {
         "action_saturation": float(ends.sum() / values.size),
-        "action_jumps": float(np.mean(np.abs(np.diff(values, axis=0)) / (high - low))),
+        **_jumps(values, seconds),
     }
+
+
+def _jumps(values: NDArray[np.float64], seconds: NDArray[np.float64]) -> dict[str, float]:
+    """Changes from one mean of 0.1 s to the next, as a share of the usual range: neither rate nor length matter."""
+    import numpy as np
+
+    if np.any(np.diff(seconds) <= 0):
+        return {}
+    means, _ = resample(values, seconds)
+    low, high = np.quantile(values, (0.05, 0.95), axis=0)
+    wide = high > low
+    if len(means) < 2 or not wide.any():
+        return {}
+    return {"action_jumps": float(np.mean(np.abs(np.diff(means[:, wide], axis=0)) / (high - low)[wide]))}

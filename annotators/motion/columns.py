@@ -96,10 +96,12 @@ COLUMNS = (
     Column(
         name="action_saturation",
         type="float64",
-        meaning="Share of continuous action values at the ends of their range.",
+        meaning="Share of continuous action values at the ends of their range; longer episodes have less.",
     ),
     Column(
-        name="action_jumps", type="float64", meaning="Mean step of the actions, as a share of their range."
+        name="action_jumps",
+        type="float64",
+        meaning="Mean change of the actions in 0.1 s, as a share of their range from 5 % to 95 %.",
     ),
     Column(
         name="timestamp_jitter",

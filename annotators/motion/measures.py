@@ -65,7 +65,7 @@ def measure_motion(
     measures: dict[str, Json] = {
         **_path_columns(paths),
         **_event_columns(trajectory, kinds),
-        **measure_actions(action),
+        **measure_actions(action, trajectory.timestamps),
         "timestamp_jitter": round(float(np.std(np.diff(trajectory.timestamps))), 9),
     }
     reasons: list[Json] = [*_gaps(measures, paths, obstacle, action)]

@@ -12,19 +12,22 @@ if TYPE_CHECKING:
 COMMON_RATE_HZ = 10.0
 
 
-def resample(values: NDArray[np.float64], seconds: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+def resample(
+    values: NDArray[np.float64], seconds: NDArray[np.float64], shortest_period: float = 1 / COMMON_RATE_HZ
+) -> tuple[NDArray[np.float64], float]:
     """Means over equal periods of the signal between its steps, which is a low-pass filter.
 
     Args:
         values: (T, D), finite.
         seconds: (T,) strictly rising.
+        shortest_period: Seconds.
 
     Returns:
-        (N, D) means and the period in seconds: 0.1, or the median of the steps' where that is longer.
+        (N, D) means and the period in seconds: the shortest, or the median of the steps' where that is longer.
     """
     import numpy as np
 
-    period = max(1 / COMMON_RATE_HZ, float(np.median(np.diff(seconds))))
+    period = max(shortest_period, float(np.median(np.diff(seconds))))
     count = max(1, int((seconds[-1] - seconds[0]) / period + 1e-6))
     edges = seconds[0] + period * np.arange(count + 1)
     areas = np.diff(seconds)[:, None] * (values[1:] + values[:-1]) / 2

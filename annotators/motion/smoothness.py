@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annotators.motion.resampling import resample
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -17,6 +19,7 @@ _SPECTRUM_THRESHOLD = 0.05
 _LONGEST_SPECTRUM_HZ = 10.0
 _ZERO_PADDING = 4
 _FEWEST_SAMPLES = 5
+_SAMPLES_PER_MOVEMENT = 20
 # Periods before and after a movement in which it is too slow to count as moving.
 _SLOW_ENDS = 2
 
@@ -92,7 +95,10 @@ def movement_jerk(
     """
     import numpy as np
 
-    if len(values) < _FEWEST_SAMPLES or peak_speed < MIN_PEAK_SPEED:
+    if peak_speed < MIN_PEAK_SPEED:
+        return None
+    values, moving, period = _at_rate_of_movement(values, moving, period, movements)
+    if len(values) < _FEWEST_SAMPLES:
         return None
     jerk = np.diff(values, n=3, axis=0) / period**3
     # A movement begins and ends slowly: its first and last periods belong to it.
@@ -104,6 +110,22 @@ def movement_jerk(
     if total <= 0:
         return None
     return float(-np.log(total * duration**3 / peak_speed**2) + 4 * np.log(movements))
+
+
+def _at_rate_of_movement(
+    values: NDArray[np.float64], moving: NDArray[np.bool_], period: float, movements: float
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], float]:
+    """The path at at most 20 samples per movement, so that noise weighs as much in slow movements as in fast ones."""
+    import numpy as np
+
+    coarse_period = float(moving.sum()) * period / movements / _SAMPLES_PER_MOVEMENT
+    if coarse_period <= period:
+        return values, moving, period
+    seconds = period * np.arange(len(values))
+    # Step i goes from sample i to i + 1, so its motion is known halfway.
+    motion = np.concatenate([moving, moving[-1:]]).astype(np.float64)
+    means, period = resample(np.column_stack([values, motion]), seconds, coarse_period)
+    return means[:, :-1], (means[:-1, -1] + means[1:, -1]) > 1, period
 
 
 def movement_sparc(speeds: NDArray[np.float64], period: float, movements: float) -> float | None:
