@@ -53,11 +53,32 @@ def check_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[Q
         return
     ranges = np.ptp(values, axis=0)
     yield from _check_dead(signals, typical, ranges)
+    # Nearly all dimensions end at these, which are computed for all of them at once.
+    repeated = (values[1:] == values[:-1]).sum(axis=0)
+    at_extremes = np.maximum(
+        (values == values.max(axis=0)).sum(axis=0), (values == values.min(axis=0)).sum(axis=0)
+    )
+    may_be_coarse = _may_be_coarse(values, typical.state.scale)
     for number in np.flatnonzero(ranges > 0.05 * typical.state.scale):
         if typical.state.kinds[number] in CHECKED_KINDS:
-            yield from _check_stuck(signals, typical.state, int(number))
-            coarse = tuple(_check_grid(signals, typical.state, int(number)))
-            yield from coarse or _check_cut_off(signals, typical.state, int(number))
+            if repeated[number] >= _FEWEST_STUCK:
+                yield from _check_stuck(signals, typical.state, int(number))
+            coarse = tuple(_check_grid(signals, typical.state, int(number))) if may_be_coarse[number] else ()
+            yield from coarse
+            if not coarse and at_extremes[number] >= _CUT_OFF_SHARE * len(values):
+                yield from _check_cut_off(signals, typical.state, int(number))
+
+
+def _may_be_coarse(values: NDArray[np.float64], scale: float) -> NDArray[np.bool_]:
+    """(D,) whether a dimension may lie on a coarse grid: seven of ten gaps between its levels are not small."""
+    import numpy as np
+
+    gaps = np.sort(np.diff(np.sort(values, axis=0), axis=0), axis=0)
+    equal = (gaps == 0).sum(axis=0)
+    row = np.minimum(np.ceil(equal + 0.3 * (len(gaps) - 1 - equal)).astype(int), len(gaps) - 1)
+    smallest = np.take_along_axis(gaps, row[None], axis=0)[0]
+    # The step that `_check_grid` finds is below 1.5 times this quantile.
+    return np.asarray(1.5 * smallest > _COARSE_SHARE * scale)
 
 
 def _both(

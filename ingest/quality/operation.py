@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from ares.errors import AresError, SourceError
 from ares.jobs import LocalEngine, available_cores
 from ares.quality import (
-    KEPT_EPISODES,
     CheckReport,
     CodeCounter,
     DatasetCheck,
@@ -28,6 +27,7 @@ from ingest.guard import GuardedItems, guarded_item
 from ingest.operation import find_requested
 from ingest.quality.evidence import require_empty_folder, write_evidence
 from ingest.quality.progress import CheckProgress
+from ingest.quality.sample import SAMPLED_EPISODES, sample_numbers
 from ingest.quality.tasks import Layout, SignalResult, SignalTask, run_signal_tasks
 
 if TYPE_CHECKING:
@@ -99,20 +99,25 @@ def _read_all(
 
 
 def _check_items(source: Source, limit: int | None, progress: CheckProgress, read: Readers) -> DatasetCheck:
-    """The first episodes are read twice: what is typical is learnt from them before anything is judged."""
+    """What is typical is learnt from a sample that is spread over the dataset, before anything is judged."""
     items = GuardedItems(source)
     tasks = islice(
         (
             SignalTask(
                 load=guarded_item(item, source.format, source.folder, source.follow_links).load,
                 location=item.location,
+                episode_id=item.episode_id,
             )
             for item in items
         ),
         limit,
     )
-    first = list(islice(tasks, KEPT_EPISODES))
-    statistics, evidence = _learn(read(iter(first)))
+    first = list(islice(tasks, SAMPLED_EPISODES))
+    numbers = sample_numbers(first)
+    results = list(read(first[number] for number in numbers))
+    statistics, evidence = _learn(iter(results))
+    for number, result in zip(numbers, results, strict=True):
+        first[number] = replace(first[number], earlier=result if isinstance(result, SignalResult) else None)
     typical = {layout: part for layout, of in statistics.items() if (part := of.typical()) is not None}
     for result in read(replace(task, typical=typical) for task in chain(first, tasks)):
         progress.add(result)

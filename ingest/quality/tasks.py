@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ares.clock import settle_clock
 from ares.episode import Episode, Record
@@ -23,6 +23,8 @@ from ares.registry import plugin_fault
 
 # Names of the dimensions of state and action: episodes are compared with those that have the same.
 Layout = tuple[tuple[str, ...], tuple[str, ...]]
+# The signals of the sample are kept until they are checked, unless one episode has more bytes.
+_LARGEST_KEPT_BYTES = 2**19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +34,16 @@ class SignalTask:
     Attributes:
         load: Reads it.
         location: File, and which record of it.
+        episode_id: Id of the episode.
         typical: What to check it against, by layout; None to summarise it.
+        earlier: The result of its summary with its signals, so that it is not read again; or None.
     """
 
     load: Callable[[], Record]
     location: str
+    episode_id: str
     typical: Mapping[Layout, TypicalEpisode] | None = None
+    earlier: SignalResult | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +60,7 @@ class SignalResult:
         summary: Its summary, where it was asked for and could be made.
         evidence: Evidence for the meaning of its signals, beside the summary.
         check: What the checks found, where they were asked for.
+        signals: The signals of a record that was summarised, unless they are large.
     """
 
     episode_id: str
@@ -65,6 +72,7 @@ class SignalResult:
     summary: EpisodeSummary | None = None
     evidence: EpisodeEvidence | None = None
     check: EpisodeCheck | None = None
+    signals: EpisodeSignals | None = None
 
 
 def run_signal_tasks(tasks: Sequence[SignalTask]) -> list[SignalResult | AresError]:
@@ -74,6 +82,8 @@ def run_signal_tasks(tasks: Sequence[SignalTask]) -> list[SignalResult | AresErr
 
 def _run(task: SignalTask) -> SignalResult | AresError:
     try:
+        if task.earlier is not None and task.earlier.signals is not None:
+            return _checked(task, task.earlier, task.earlier.signals)
         record = settle_clock(task.load())
         return _result(task, record.episode, episode_signals(record.episode, record.trajectory))
     except AresError as error:
@@ -85,16 +95,26 @@ def _run(task: SignalTask) -> SignalResult | AresError:
 
 
 def _result(task: SignalTask, episode: Episode, signals: EpisodeSignals) -> SignalResult:
-    layout = (signals.state_names, signals.action_names)
-    is_check = task.typical is not None
-    return SignalResult(
+    result = SignalResult(
         episode_id=signals.episode_id,
         location=task.location,
         key="/".join(filter(None, (episode.split, episode.key))),
         source=episode.source,
-        layout=layout,
+        layout=(signals.state_names, signals.action_names),
         rate_hz=signals.rate_hz,
-        summary=None if is_check else summarise_signals(signals),
-        evidence=None if is_check else episode_evidence(signals),
-        check=check_signals(signals, task.typical.get(layout)) if task.typical is not None else None,
     )
+    return _summarised(result, signals) if task.typical is None else _checked(task, result, signals)
+
+
+def _summarised(result: SignalResult, signals: EpisodeSignals) -> SignalResult:
+    num_bytes = signals.state.nbytes + signals.action.nbytes + signals.seconds.nbytes
+    kept = signals if num_bytes <= _LARGEST_KEPT_BYTES else None
+    return replace(
+        result, summary=summarise_signals(signals), evidence=episode_evidence(signals), signals=kept
+    )
+
+
+def _checked(task: SignalTask, result: SignalResult, signals: EpisodeSignals) -> SignalResult:
+    typical = task.typical.get(result.layout) if task.typical is not None else None
+    check = check_signals(signals, typical)
+    return replace(result, summary=None, evidence=None, signals=None, check=check)
