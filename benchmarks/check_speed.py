@@ -11,6 +11,7 @@ import resource
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 _EPISODES_PER_FILE = 500
 _STEPS, _RATE_HZ, _WIDTH = 160, 20.0, 14
@@ -85,7 +86,7 @@ def _info(episodes: int, features: dict[str, object]) -> dict[str, object]:
     }
 
 
-def _rows(numbers, rng):  # type: ignore[no-untyped-def]
+def _rows(numbers: Any, rng: Any) -> Any:
     import numpy as np
     import pyarrow as pa
 
@@ -113,7 +114,7 @@ def _rows(numbers, rng):  # type: ignore[no-untyped-def]
     )
 
 
-def _index(numbers, file):  # type: ignore[no-untyped-def]
+def _index(numbers: Any, file: int) -> Any:
     import numpy as np
     import pyarrow as pa
 

@@ -121,7 +121,7 @@ def _at_rate_of_movement(
     coarse_period = float(moving.sum()) * period / movements / _SAMPLES_PER_MOVEMENT
     if coarse_period <= period:
         return values, moving, period
-    seconds = period * np.arange(len(values))
+    seconds = np.arange(len(values), dtype=np.float64) * period
     # Step i goes from sample i to i + 1, so its motion is known halfway.
     motion = np.concatenate([moving, moving[-1:]]).astype(np.float64)
     means, period = resample(np.column_stack([values, motion]), seconds, coarse_period)
