@@ -152,8 +152,9 @@ def check(
     write_baseline: str | os.PathLike[str] = "",
     evidence: str | os.PathLike[str] = "",
     num_listed: int = 20,
+    video: bool = False,
 ) -> CheckReport:
-    """Check the signals of datasets where they lie; no workspace is needed, and no video is decoded.
+    """Check the signals of datasets where they lie, and their videos on demand; no workspace is needed.
 
         >>> report = ares.check("data/bridge_dataset")
         >>> report.is_clean, [count.code for dataset in report.datasets for count in dataset.counts]
@@ -170,6 +171,7 @@ def check(
         write_baseline: File to write with all findings, for later checks.
         evidence: Empty folder for plots and frames of the findings that are listed.
         num_listed: Findings of each code that are listed with their episode, the worst; all are counted.
+        video: Whether to decode the videos, each file once, and check them too.
 
     Raises:
         RequestError: A path does not exist or holds no dataset, options do not fit, or a file of the user cannot be
@@ -193,6 +195,7 @@ def check(
         write_baseline=os.fspath(write_baseline),
         evidence=os.fspath(evidence),
         num_listed=num_listed,
+        video=video,
     )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         TypicalEpisode,
         summarise_signals,
     )
+    from ares.quality.video_totals import VideoTotals
 
 __all__ = [
     "CODES",
@@ -37,6 +38,7 @@ __all__ = [
     "ListedFinding",
     "QualityFinding",
     "TypicalEpisode",
+    "VideoTotals",
     "check_code",
     "check_signals",
     "episode_signals",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ares.quality.catalogue import CODES, Severity
 from ares.quality.contract import MeaningContract
 from ares.quality.finding import QualityFinding
+from ares.quality.video_totals import VideoTotals
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -100,6 +101,7 @@ class DatasetCheck:
         counts: Findings by code, in the order of the codes.
         num_accepted: Findings that a baseline accepts; the counts are without them.
         contracts: What its signals mean, for each combination of dimensions.
+        video: What was counted of the videos; None where they were not decoded.
     """
 
     dataset: str
@@ -115,6 +117,7 @@ class DatasetCheck:
     counts: tuple[CodeCount, ...]
     num_accepted: int = 0
     contracts: tuple[MeaningContract, ...] = ()
+    video: VideoTotals | None = None
 
     @property
     def has_faults(self) -> bool:
@@ -135,6 +138,7 @@ class DatasetCheck:
             "lag_known": self.num_lags,
             "lag_unknown": self.num_unknown_lags,
             "accepted": self.num_accepted,
+            "video": None if self.video is None else self.video.to_json(),
             "findings": [count.to_json() for count in self.counts],
             "contracts": [contract.to_json() for contract in self.contracts],
         }

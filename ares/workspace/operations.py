@@ -55,6 +55,7 @@ class CheckOperation(Protocol):
         write_baseline: str,
         evidence: str,
         num_listed: int,
+        video: bool,
     ) -> CheckReport:
         """Check the signals of datasets where they lie."""
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError, SourceError
@@ -29,6 +29,7 @@ from ingest.quality.evidence import require_empty_folder, write_evidence
 from ingest.quality.progress import CheckProgress
 from ingest.quality.sample import SAMPLED_EPISODES, sample_numbers
 from ingest.quality.tasks import Layout, SignalResult, SignalTask, run_signal_tasks
+from ingest.quality.video import check_source_videos
 
 if TYPE_CHECKING:
     from ares.jobs import IngestRequest, WorkerPool
@@ -49,6 +50,7 @@ def check(
     write_baseline: str,
     evidence: str,
     num_listed: int,
+    video: bool,
 ) -> CheckReport:
     """Check the datasets at and below some paths; see `ares.check` for the arguments and errors."""
     accepted = read_baseline(baseline) if baseline else frozenset()
@@ -57,20 +59,17 @@ def check(
         require_empty_folder(evidence)
     find = partial(find_requested, lambda: None, request)
     planned = find()
+    # Items are listed once, so the pass over the videos has a list of its own.
+    for_video = find().sources if video else ()
     remaining, checked = limit, []
-    for source in planned.sources:
-        progress = CheckProgress(
-            dataset=source.dataset,
-            accepted=accepted,
-            writer=writer,
-            counter=CodeCounter(num_listed=num_listed),
-        )
-        checked.append(_check_source(source, remaining, progress))
+    for source, with_video in zip_longest(planned.sources, for_video):
+        counter = CodeCounter(num_listed=num_listed)
+        progress = CheckProgress(dataset=source.dataset, accepted=accepted, writer=writer, counter=counter)
+        checked.append(_check_source(source, remaining, progress, with_video))
         remaining = (
             None if remaining is None else remaining - checked[-1].num_episodes - checked[-1].num_failed
         )
-    failed = {path: str(error) for path, error in planned.failed.items()}
-    report = CheckReport(datasets=tuple(checked), failed=failed)
+    report = CheckReport(datasets=tuple(checked), failed={p: str(e) for p, e in planned.failed.items()})
     if writer is not None:
         writer.write()
     if evidence:
@@ -78,7 +77,9 @@ def check(
     return report
 
 
-def _check_source(source: Source, limit: int | None, progress: CheckProgress) -> DatasetCheck:
+def _check_source(
+    source: Source, limit: int | None, progress: CheckProgress, with_video: Source | None
+) -> DatasetCheck:
     with closing(LocalEngine()) as engine, ThreadPoolExecutor(available_cores()) as threads:
         pool = engine.pool(
             run_signal_tasks,
@@ -86,7 +87,12 @@ def _check_source(source: Source, limit: int | None, progress: CheckProgress) ->
             on_worker_death=SourceError,
             start_after_seconds=0.0 if source.fragile else _START_AFTER_SECONDS,
         )
-        return _check_items(source, limit, progress, lambda tasks: _read_all(pool, threads, tasks))
+        checked = _check_items(source, limit, progress, lambda tasks: _read_all(pool, threads, tasks))
+        if with_video is None:
+            return checked
+        totals = check_source_videos(with_video, limit, engine, threads, progress)
+        counts, num_accepted = progress.counter.counts(), progress.num_accepted
+        return replace(checked, counts=counts, num_accepted=num_accepted, video=totals)
 
 
 def _read_all(

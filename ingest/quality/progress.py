@@ -9,6 +9,7 @@ from ares.errors import AresError
 from ares.quality import CodeCounter, QualityFinding
 from ares.quality.ci import Baseline, BaselineWriter, baseline_key
 from ingest.quality.tasks import SignalResult
+from ingest.quality.video_tasks import VideoResult
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,10 +53,12 @@ class CheckProgress:
         if result.check is not None:
             self.num_lags += result.check.lag.steps is not None
             self.num_unknown_lags += result.check.lag.could_say and result.check.lag.steps is None
-            if result.check.findings:
-                self._add_findings(result, result.check.findings)
+            self.add_findings(result, result.check.findings)
 
-    def _add_findings(self, result: SignalResult, findings: tuple[QualityFinding, ...]) -> None:
+    def add_findings(self, result: SignalResult | VideoResult, findings: tuple[QualityFinding, ...]) -> None:
+        """Count the findings of one record."""
+        if not findings:
+            return
         if self.writer is not None:
             self.writer.add(baseline_key(self.dataset, result.key, finding) for finding in findings)
         new = tuple(self._unknown(result.key, findings)) if self.accepted else findings

@@ -13,7 +13,7 @@ from app.cli.output import Block, OutputTable, answer, paragraphs
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
-    from ares.quality import CheckReport, CodeCount, DatasetCheck
+    from ares.quality import CheckReport, CodeCount, DatasetCheck, VideoTotals
 
 _HEADER = ("code", "name", "severity", "episodes", "dimensions", "worst episode", "second", "size", "remedy")
 # Findings of each code that are listed with their episodes in the JSON.
@@ -44,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
     parser.add_argument("--limit", type=episode_count, metavar="N", help="check at most N episodes")
     _add_output_arguments(parser)
+    parser.add_argument(
+        "--video", action="store_true", help="decode the videos too, each file once, and check them"
+    )
     add_workspace_arguments(parser, default="not used")
 
 
@@ -87,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
         write_baseline=args.write_baseline,
         evidence=args.evidence,
         num_listed=_LISTED_IN_SARIF if args.sarif else _LISTED,
+        video=args.video,
     )
     if args.sarif:
         from ares.quality.ci import write_sarif
@@ -109,6 +113,8 @@ def _text(args: argparse.Namespace, report: CheckReport) -> Iterable[Block]:
 def _blocks(report: CheckReport) -> Iterator[Block]:
     for dataset in report.datasets:
         yield _summary(dataset)
+        if dataset.video is not None:
+            yield _video(dataset.video)
         if dataset.counts:
             yield OutputTable([_row(count) for count in dataset.counts], _HEADER)
         if (table := contract_table(dataset.contracts)) is not None:
@@ -123,6 +129,16 @@ def _summary(dataset: DatasetCheck) -> str:
     failed = f", {dataset.num_failed} not read ({dataset.first_failure})" if dataset.num_failed else ""
     without = f", {dataset.num_without_signals} without signals" if dataset.num_without_signals else ""
     return f"{dataset.dataset} ({dataset.format}): {dataset.num_episodes} episodes{without}{failed}; {_lag(dataset)}"
+
+
+def _video(video: VideoTotals) -> str:
+    lags = ", ".join(f"{camera} {lag:.3f} s" for camera, lag in video.lag_seconds.items())
+    known = f"known in {video.num_moving_known} of {video.num_moving} episodes that move for five seconds"
+    failed = f", {video.num_failed} not checked ({video.first_failure})" if video.num_failed else ""
+    return (
+        f"videos of {video.num_episodes} episodes{failed}, {video.num_frames} frames; "
+        f"lag of the cameras behind the state: {lags or 'unknown'} ({known})"
+    )
 
 
 def _lag(dataset: DatasetCheck) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.media.video.clock import span_clock, tick_seconds
+    from ares.media.video.clock import SpanClock, span_clock, tick_seconds
     from ares.media.video.encode import VideoCodec, VideoEncoding, encode_mp4
     from ares.media.video.orientation import frame_orientation
     from ares.media.video.packet_activity import FrameSpans, find_inactive_spans
@@ -20,6 +20,7 @@ __all__ = [
     "NotCopyable",
     "PacketJoiner",
     "PacketSpan",
+    "SpanClock",
     "StreamFormat",
     "VideoCodec",
     "VideoEncoding",

@@ -130,8 +130,17 @@ VIDEO_RATE = CheckCode(
     strength_unit="of the rate",
     remedy="give the true rate of the camera; stamp frames when they are taken",
 )
+CAMERA_RATE = CheckCode(
+    code="A044",
+    name="camera-rate",
+    meaning="the camera delivers fewer pictures than the video has frames: every second or third frame is a repeat",
+    size_unit="share of frames",
+    strength=0.5,
+    strength_unit="of the frames repeated",
+    remedy="record at the rate of the camera; check its exposure time and its connection",
+)
 
 VIDEO_CODES = (
     BLUR, OVEREXPOSED, UNDEREXPOSED, BLACK, FROZEN, REPEATED_FRAMES, DROPPED_FRAMES, COLOUR_ORDER, SWAPPED_CAMERAS,
-    COMPRESSION_DAMAGE, VIDEO_LENGTH, VIDEO_LAG, CAMERA_LAG, VIDEO_RATE,
+    COMPRESSION_DAMAGE, VIDEO_LENGTH, VIDEO_LAG, CAMERA_LAG, VIDEO_RATE, CAMERA_RATE,
 )  # fmt: skip

@@ -1,0 +1,181 @@
+"""Scores the video checks: plants faults into films, encodes these as files, then decodes and checks them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
+from ares.media.video import encode_mp4, open_video_stream
+from ares.quality.video.audit.random_scenes import FilmedEpisode, filmed_dataset, random_scene
+from ares.quality.video.audit.video_faults import VideoFault, plant_video_fault
+from ares.quality.video.codes import VIDEO_CODES
+from ares.quality.video.dataset import VideoCheck, check_videos, learn_videos
+from ares.quality.video.decode import camera_features
+from ares.quality.video.summary import VideoSummary, summarise_video
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_EPISODES = 5
+_DAMAGED_SECONDS = 0.5
+
+
+@dataclass(slots=True, kw_only=True)
+class VideoScore:
+    """Counts of an audit, by code.
+
+    Attributes:
+        planted: Faults that were planted.
+        hits: Those that were found, in their camera.
+        false_alarms: Clean episodes with a finding.
+        num_clean: Clean episodes that were checked.
+        lag_errors: Difference of the measured and the true lag in steps, of episodes where a lag is claimed.
+        num_moving: Clean episodes in which the robot moves for five seconds.
+        num_moving_known: Those of them with a lag.
+    """
+
+    planted: Counter[str] = field(default_factory=Counter)
+    hits: Counter[str] = field(default_factory=Counter)
+    false_alarms: Counter[str] = field(default_factory=Counter)
+    num_clean: int = 0
+    lag_errors: list[float] = field(default_factory=list)
+    num_moving: int = 0
+    num_moving_known: int = 0
+
+    def add_clean(self, check: VideoCheck, lag_seconds: float | None) -> None:
+        """Count a clean episode, whose cameras are late by so many seconds."""
+        self.num_clean += 1
+        self.false_alarms.update({finding.code for finding in check.findings})
+        known = [lag.steps for lag in check.lags.values() if lag.steps is not None]
+        if check.moving_seconds >= 5:
+            self.num_moving += 1
+            self.num_moving_known += bool(known)
+        if lag_seconds is not None:
+            self.lag_errors += [steps - lag_seconds * check.rate_hz for steps in known]
+
+    def add_fault(self, code: str, camera: str, check: VideoCheck) -> None:
+        """Count a planted fault."""
+        self.planted[code] += 1
+        self.hits[code] += any(f.code == code and f.dimension == camera for f in check.findings)
+
+
+def audit_generated_videos(seeds: Iterable[int], score: VideoScore) -> None:
+    """Add generated scenes: their clean episodes, and one fault of each code per scene."""
+    import numpy as np
+
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in seeds:
+            rng = np.random.default_rng(seed)
+            scene = random_scene(rng)
+            films = filmed_dataset(scene, rng, _EPISODES)
+            audit_films(films, rng, score, Path(folder), lag_seconds=scene.lag_seconds)
+
+
+def audit_films(
+    films: Sequence[FilmedEpisode],
+    rng: np.random.Generator,
+    score: VideoScore,
+    folder: Path,
+    *,
+    lag_seconds: float | None = None,
+    num_faulty: int = 1,
+) -> None:
+    """Add the clean episodes of one dataset, and one fault of each code in each of its last episodes."""
+    clean = [filmed_summary(film, folder) for film in films]
+    typical = learn_videos(clean)
+    for summary in clean:
+        score.add_clean(check_videos(summary, typical), lag_seconds)
+    for number in range(len(films) - num_faulty, len(films)):
+        others = clean[:number] + clean[number + 1 :]
+        for check in VIDEO_CODES:
+            camera = str(rng.choice(list(films[number].cameras)))
+            fault = plant_video_fault(check.code, films[number], camera, check.strength, rng)
+            if fault is not None:
+                faulty = filmed_summary(fault.episode, folder, fault)
+                after = check_videos(faulty, learn_videos([*others, faulty]))
+                score.add_fault(check.code, fault.camera, after)
+
+
+def filmed_summary(film: FilmedEpisode, folder: Path, fault: VideoFault | None = None) -> VideoSummary:
+    """Encode the cameras of an episode, decode them again, and summarise them."""
+    cameras = []
+    for name, frames in film.cameras.items():
+        path = folder / f"{name}.mp4"
+        encode_mp4(frames, path, film.rate_hz)
+        if fault is not None and fault.damaged_bytes and name == fault.camera:
+            _damage_file(path, fault, film.rate_hz)
+        cameras.append(_camera(name, path, film))
+    episode = _episode(film, tuple(cameras))
+    steps = len(film.state)
+    names = tuple(f"joint_{number}" for number in range(film.state.shape[1]))
+    state = Signal(film.state.astype("float32"), names) if film.state.shape[1] else None
+    trajectory = Trajectory(timestamps=_stamps(steps, film.rate_hz), state=state)
+    return summarise_video(episode, trajectory, camera_features(cameras))
+
+
+def _stamps(steps: int, rate_hz: float) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.arange(steps) / rate_hz
+
+
+def _camera(name: str, path: Path, film: FilmedEpisode) -> Camera:
+    steps, (height, width) = len(film.state), film.cameras[name].shape[1:3]
+    media = MediaRef(
+        kind="mp4",
+        uri=str(path),
+        start_seconds=0.0,
+        stop_seconds=steps / film.rate_hz,
+        num_frames=steps,
+        rate_hz=film.rate_hz,
+    )
+    return Camera(name=name, role="other", width=width, height=height, codec="h264", media=media)
+
+
+def _episode(film: FilmedEpisode, cameras: tuple[Camera, ...]) -> Episode:
+    return Episode(
+        episode_id=film.episode_id,
+        format="video",
+        dataset="filmed",
+        version="",
+        split="",
+        key=film.episode_id,
+        source="",
+        content_hash="",
+        instruction="",
+        instructions=(),
+        robot="",
+        num_steps=len(film.state),
+        rate_hz=film.rate_hz,
+        rate_source="source",
+        cameras=cameras,
+        frame_pairing="index",
+    )
+
+
+def _damage_file(path: Path, fault: VideoFault, rate_hz: float) -> None:
+    """Replace a share of the bytes of the packets of half a second."""
+    import numpy as np
+
+    rng = np.random.default_rng(round(fault.seconds * 1000))
+    data = bytearray(path.read_bytes())
+    with open_video_stream(str(path)) as (container, stream):
+        packets = [
+            (int(packet.pos or 0), packet.size)
+            for packet in container.demux(stream)
+            if packet.pts is not None
+            and fault.seconds
+            <= float(packet.pts * (packet.time_base or 0))
+            < fault.seconds + _DAMAGED_SECONDS
+        ]
+    for start, size in packets:
+        count = max(1, round(fault.damaged_bytes * size))
+        for position in rng.integers(start + 5, start + max(size, 7), count):
+            data[position] = int(rng.integers(0, 256))
+    path.write_bytes(bytes(data))
