@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -35,9 +34,8 @@ def guarded_item(item: Item, ingester: str, folder: str = "", follow_links: bool
     location = item.location.encode("utf-8", "backslashreplace").decode()
     if location != item.location:
         return failing_item(item.episode_id, location, SourceError("file name is not UTF-8", location))
-    return replace(
-        item, load=partial(load_guarded, item.load, ingester, item.episode_id, folder, follow_links)
-    )
+    load = partial(load_guarded, item.load, ingester, item.episode_id, folder, follow_links)
+    return Item(episode_id=item.episode_id, location=location, load=load)
 
 
 def load_guarded(

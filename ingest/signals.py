@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 from ares.episode import ASSUMED_RATE_HZ, RateSource
 
 # A column with more numbers per step is no signal but an image, a point cloud or an embedding.
 MAX_SIGNAL_WIDTH = 256
 
 
+@functools.lru_cache(maxsize=1024)
 def numbered_names(name: str, width: int) -> tuple[str, ...]:
     """Names of `width` dimensions: the name itself for one, else "name_0", "name_1" and so on."""
     return (name,) if width == 1 else tuple(f"{name}_{number}" for number in range(width))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         rounding_seconds,
         shown_rate_hz,
     )
-    from ares.clock.settle import RATES_DISAGREE, settle_clock
+    from ares.clock.settle import RATES_DISAGREE, settle_clock, settled_fields
     from ares.clock.stamps import are_even, read_stamps
     from ares.clock.units import SECONDS_BY_UNIT, TimeUnit, infer_unit, unit_of_name
 
@@ -33,6 +33,7 @@ __all__ = [
     "read_stamps",
     "rounding_seconds",
     "settle_clock",
+    "settled_fields",
     "shown_rate_hz",
     "unit_of_name",
 ]

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ares.clock.measure import measure_clock
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ares.clock.measure import MeasuredClock
-    from ares.episode import Camera, Episode, Record, Trajectory
+    from ares.episode import Camera, Episode, Record
 
 # The stamps win where they and the claimed rate disagree by more than this share.
 _RATE_TOLERANCE = 0.01
@@ -26,18 +29,26 @@ def settle_clock(record: Record) -> Record:
     A rate that the stamps contradict by more than one percent is replaced, unless the user set it; `rate_source` is
     then "measured". A promised frame per step counts only where every camera has as many frames as there are steps.
     """
+    fields, warnings = settled_fields(record)
+    if not fields:
+        return record
+    return replace(record, episode=replace(record.episode, **fields), warnings=(*record.warnings, *warnings))
+
+
+def settled_fields(record: Record) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What `settle_clock` changes of the episode, and its warnings; a caller that changes more copies it once."""
     import numpy as np
 
     episode, stamps = record.episode, record.trajectory.timestamps
     if len(stamps) != episode.num_steps or not len(stamps):
-        return record
+        return {}, ()
     # Most clocks are exactly even, and measuring takes as long as reading an episode.
     if np.array_equal(stamps, np.arange(len(stamps)) / episode.rate_hz):
-        return _settled(record, _even_clock(len(stamps), episode.rate_hz) if record.has_stamps else None)
+        return _settled(episode, _even_clock(len(stamps), episode.rate_hz) if record.has_stamps else None)
     if not np.isfinite(stamps).all():
-        return record
-    settled = _settled(record, measure_clock(stamps) if record.has_stamps else None)
-    return replace(settled, episode=_with_unevenness(settled.episode, record.trajectory))
+        return {}, ()
+    fields, warnings = _settled(episode, measure_clock(stamps) if record.has_stamps else None)
+    return fields | _unevenness(fields.get("rate_hz", episode.rate_hz), stamps), warnings
 
 
 @lru_cache(maxsize=16_384)
@@ -48,11 +59,10 @@ def _even_clock(num_steps: int, rate_hz: float) -> MeasuredClock | None:
     return measure_clock(np.arange(num_steps) / rate_hz)
 
 
-def _settled(record: Record, measured: MeasuredClock | None) -> Record:
-    """The record with the rate that its claim and the measured clock give."""
-    episode = record.episode
+def _settled(episode: Episode, measured: MeasuredClock | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The rate that the claim and the measured clock give, and a warning where they disagree."""
     fields: dict[str, Any] = {"frame_pairing": _pairing(episode)}
-    warnings = record.warnings
+    warnings: tuple[str, ...] = ()
     if measured:
         fields |= {"measured_rate_hz": measured.rate_hz, "rate_spread": measured.spread}
     if episode.rate_source not in ("assumed", "measured"):
@@ -63,8 +73,8 @@ def _settled(record: Record, measured: MeasuredClock | None) -> Record:
         if fields["frame_pairing"] == "index":
             fields["cameras"] = tuple(_at_other_rate(camera, factor) for camera in episode.cameras)
         if episode.rate_source != "assumed":
-            warnings = (*warnings, RATES_DISAGREE)
-    return replace(record, episode=replace(episode, **fields), warnings=warnings)
+            warnings = (RATES_DISAGREE,)
+    return fields, warnings
 
 
 def _disagree(rate_hz: float, measured: MeasuredClock) -> bool:
@@ -87,13 +97,11 @@ def _at_other_rate(camera: Camera, factor: float) -> Camera:
     return replace(camera, media=media)
 
 
-def _with_unevenness(episode: Episode, trajectory: Trajectory) -> Episode:
-    """The episode with how far its stamps are from even ones, and its duration where they are not even."""
+def _unevenness(rate_hz: float, stamps: NDArray[np.float64]) -> dict[str, Any]:
+    """How far stamps are from even ones, and the duration by them, where they are not even."""
     import numpy as np
 
-    stamps, rate_hz = trajectory.timestamps, episode.rate_hz
     shift = float(np.abs(stamps - np.arange(len(stamps)) / rate_hz).max())
     if shift <= _EVEN_SECONDS:
-        return episode
-    duration = float(stamps.max()) + 1 / rate_hz
-    return replace(episode, clock_shift_seconds=shift, stamped_duration_seconds=duration)
+        return {}
+    return {"clock_shift_seconds": shift, "stamped_duration_seconds": float(stamps.max()) + 1 / rate_hz}

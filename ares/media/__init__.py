@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         compute_stamp,
         fingerprint_blocks,
         stamp_mismatch,
-        stamp_record,
+        stamped_fields,
         verify_source,
     )
     from ares.media.frames import all_frames, encoded_frames, frames_at
@@ -34,7 +34,7 @@ __all__ = [
     "frames_at",
     "frozen_camera_flags",
     "stamp_mismatch",
-    "stamp_record",
+    "stamped_fields",
     "thumbnail",
     "verify_source",
 ]

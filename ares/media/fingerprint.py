@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ares.errors import MediaError, SourceError
 from ares.formats import ROSBAG2_METADATA, recording_files, zarr_metadata_files
@@ -14,7 +14,7 @@ from ares.io import FileState, describe_os_error, file_state, is_url
 from ares.media.readers import sample_images
 
 if TYPE_CHECKING:
-    from ares.episode import MediaRef, Record
+    from ares.episode import Camera, MediaRef
 
 _FULL_CHECKSUM_BYTES = 8 * 2**20
 _BLOCK_BYTES = 2**18
@@ -82,19 +82,17 @@ def compute_stamp(uri: str) -> str:
     return "|".join(stamps)
 
 
-def stamp_record(record: Record) -> Record:
-    """The record with the stamps of its source file and of the files of its cameras.
+def stamped_fields(source: str, cameras: Sequence[Camera]) -> dict[str, Any]:
+    """The fields of an episode with stamps: `source_stamp` of its source file, `cameras` with those of their files.
 
     A file gets no stamp, and is never reported as changed, when it does not exist or lies inside the workspace
     (its path is then relative).
     """
-    episode = record.episode
-    cameras = tuple(
+    stamped = tuple(
         replace(camera, media=replace(camera.media, stamp=_stamp_or_empty(camera.media.uri)))
-        for camera in episode.cameras
+        for camera in cameras
     )
-    stamped_episode = replace(episode, cameras=cameras, source_stamp=_stamp_or_empty(episode.source))
-    return type(record)(episode=stamped_episode, trajectory=record.trajectory, warnings=record.warnings)
+    return {"cameras": stamped, "source_stamp": _stamp_or_empty(source)}
 
 
 def verify_source(ref: MediaRef) -> None:

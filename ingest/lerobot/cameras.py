@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.episode import Camera, MediaRef
 from ares.errors import MediaError, SourceError
@@ -21,6 +21,10 @@ from ingest.lerobot.paths import PathRole
 from ingest.lerobot.rows import file_state_or_none
 from ingest.lerobot.values import EpisodeRows
 from ingest.media_files import describe_camera, probe_once
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # info.json and the video may round the rate differently.
 _RATE_TOLERANCE = 0.01
@@ -273,3 +277,16 @@ def _first_image_info(media: MediaRef) -> ImageInfo:
     if info.codec == "png" and data[24:25] == b"\x10":
         raise SourceError("it holds depth, not colour", f"{media.key} of {media.uri}")
     return info
+
+
+def packet_sizes(camera: Camera) -> NDArray[np.int32]:
+    """(frames,) bytes of the packets of a camera's span of its video; (0,) for images in the data file."""
+    import numpy as np
+
+    media = camera.media
+    sizes = probe_once(media.uri).packet_sizes if media.kind == "mp4" else None
+    if sizes is None:
+        return np.empty(0, np.int32)
+    rate_hz = media.num_frames / (media.stop_seconds - media.start_seconds)
+    first = round(media.start_seconds * rate_hz)
+    return sizes[first : first + media.num_frames]

@@ -12,7 +12,7 @@ from ares.episode import Camera, Episode, RateSource, Record, Signal, Trajectory
 from ares.errors import SourceError
 from ares.formats import DATA_FILE_COLUMNS
 from ares.io import FileState
-from ingest.lerobot.cameras import VideoSearch, image_cameras, video_cameras
+from ingest.lerobot.cameras import VideoSearch, image_cameras, packet_sizes, video_cameras
 from ingest.lerobot.evidence import DatasetEvidence, dataset_evidence
 from ingest.lerobot.feature_map import INDICES, LeRobotFeatureMap, SignalColumn
 from ingest.lerobot.language import episode_instructions, episode_notes, episode_outcome
@@ -26,7 +26,7 @@ from ingest.lerobot.rows import (
 )
 from ingest.lerobot.source_arrays import source_arrays
 from ingest.lerobot.values import EpisodeRows, frame_range, in_order
-from ingest.media_files import hash_media_file, probe_once
+from ingest.media_files import hash_media_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -260,9 +260,14 @@ def _make_record(
         frame_pairing="index",
     )
     seconds, has_stamps = _step_seconds(dataset, rows, warnings)
-    trajectory = _make_trajectory(dataset, rows, seconds, state, action, warnings)
-    record = Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings), has_stamps=has_stamps)
-    return replace(record, arrays=tuple(source_arrays(feature_map, rows)), earlier_hash=earlier_hash)
+    return Record(
+        episode=episode,
+        trajectory=_make_trajectory(dataset, rows, seconds, state, action, warnings),
+        warnings=tuple(warnings),
+        arrays=tuple(source_arrays(feature_map, rows)),
+        has_stamps=has_stamps,
+        earlier_hash=earlier_hash,
+    )
 
 
 def _make_trajectory(
@@ -365,6 +370,8 @@ def _content_hashes(
         values = rows.numbers[key]
         digest.update(f"{key}\x1f{values.dtype.str}\x1f{values.shape}\x1f".encode())
         digest.update(values.tobytes())
+    if not cameras:
+        return digest.hexdigest(), ""
     columns = [rows.numbers[column.key] for column in signal_columns if column.key in rows.numbers]
     signals_vary = any(bool((values != values[0]).any()) for values in columns)
     for camera in cameras:
@@ -377,18 +384,5 @@ def _content_hashes(
     if not signals_vary:
         return earlier_hash, ""
     for camera in cameras:
-        digest.update(_packet_sizes(camera).tobytes())
+        digest.update(packet_sizes(camera).tobytes())
     return digest.hexdigest(), earlier_hash
-
-
-def _packet_sizes(camera: Camera) -> NDArray[np.int32]:
-    """(frames,) bytes of the packets of a camera's span of its video; (0,) for images in the data file."""
-    import numpy as np
-
-    media = camera.media
-    sizes = probe_once(media.uri).packet_sizes if media.kind == "mp4" else None
-    if sizes is None:
-        return np.empty(0, np.int32)
-    rate_hz = media.num_frames / (media.stop_seconds - media.start_seconds)
-    first = round(media.start_seconds * rate_hz)
-    return sizes[first : first + media.num_frames]

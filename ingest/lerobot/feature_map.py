@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ares.formats import ACTION_KEY, INDEX_DTYPES, REWARD_KEY, STATE_KEY
@@ -77,6 +77,7 @@ class LeRobotFeatureMap:
         annotation_columns: Columns that hold task indices, as task_index does.
         video_cameras: Cameras whose frames are in videos.
         image_cameras: Cameras whose images are in the data files.
+        columns: All columns that are read from a data file, each once.
     """
 
     state: tuple[SignalColumn, ...]
@@ -88,15 +89,15 @@ class LeRobotFeatureMap:
     annotation_columns: tuple[str, ...]
     video_cameras: tuple[CameraFeature, ...]
     image_cameras: tuple[CameraFeature, ...]
+    columns: tuple[str, ...] = field(init=False)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns that are read from a data file, each once."""
+    def __post_init__(self) -> None:
         signals = (column.key for column in (*self.state, *self.action, *self.extra_signals))
         scalars = (key for key in (self.reward_column, self.outcome_column) if key)
-        return tuple(
-            dict.fromkeys((*INDICES, *signals, *scalars, *self.text_columns, *self.annotation_columns))
-        )
+        columns = (*INDICES, *signals, *scalars, *self.text_columns, *self.annotation_columns)
+        object.__setattr__(
+            self, "columns", tuple(dict.fromkeys(columns))
+        )  # made once: every episode reads it
 
 
 def is_instruction(key: str) -> bool:

@@ -6,7 +6,7 @@ import functools
 import glob
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ares.errors import SourceError
@@ -40,14 +40,16 @@ class RoleTemplate:
     Attributes:
         text: As written in info.json.
         parts: Literal texts and placeholders, in order.
+        roles: What the placeholders stand for.
     """
 
     text: str
-    parts: tuple[str | PathField, ...]
+    parts: tuple[str | PathField, ...] = field(hash=False)
+    roles: frozenset[PathRole] = field(hash=False)
 
     def has(self, role: PathRole) -> bool:
         """Whether a placeholder stands for this."""
-        return any(isinstance(part, PathField) and part.role == role for part in self.parts)
+        return role in self.roles
 
     def fill(self, values: Mapping[PathRole, int | str]) -> str:
         """The path; a value that is not given counts as 0. Raises SourceError when a value leads out of the dataset."""
@@ -124,7 +126,7 @@ def parse_template(text: str, field: str) -> RoleTemplate:
         digits = int((match[2] or "").strip(":d") or 0)
         parts += [text[end : match.start()], PathField(match[1], role, digits)]
         end = match.end()
-    return RoleTemplate(text, (*(part for part in parts if part), text[end:]))
+    return RoleTemplate(text, (*(part for part in parts if part), text[end:]), frozenset(roles))
 
 
 def template_fault(text: str, field: str) -> str:

@@ -7,7 +7,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,8 @@ def read_from_shared_file(path: str, episode: int, columns: tuple[str, ...]) -> 
             first = file.group_starts[groups.start]
             block = decode_table(_read_columns(path, file.parquet, groups, columns))
             parts = [slice_rows(block, columns, start - first, stop - first)]
-    return replace(parts[0] if len(parts) == 1 else concat_rows(parts), first_row=start)
+    rows = parts[0] if len(parts) == 1 else concat_rows(parts)
+    return EpisodeRows(rows.count, rows.numbers, rows.texts, rows.warnings, first_row=start)
 
 
 def _slice_block(

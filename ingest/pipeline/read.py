@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.clock import settle_clock
+from ares.clock import settled_fields
 from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ares.input import input_budgets, limited_memory
 from ares.io import describe_os_error
 from ares.jobs import WorkerLimits, WorkerPool, utc_now
-from ares.media import stamp_record
+from ares.media import stamped_fields
 from ares.process_tuning import tune_garbage_collector, without_pandas
 from ares.registry import ingesters, plugin_fault
 from ares.store.annotations import annotation_to_row
@@ -126,13 +126,25 @@ def _load(load: LoadFunction) -> Record | RecordIdentity | AresError:
     loaded: Record | RecordIdentity | None = None
     try:
         loaded = load()
-        return loaded if isinstance(loaded, RecordIdentity) else stamp_record(settle_clock(loaded))
+        return loaded if isinstance(loaded, RecordIdentity) else _finish(loaded)
     except AresError as error:
         return error
     except OSError as error:  # a disk or a server that fails costs only the records that were read from it
         return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
     except Exception as error:
         return plugin_fault(_record_label(loaded), error)
+
+
+def _finish(record: Record) -> Record:
+    """The record with its clock settled and its files stamped; the episode is copied once for both."""
+    fields, warnings = settled_fields(record)
+    episode = record.episode
+    fields |= stamped_fields(episode.source, fields.get("cameras", episode.cameras))
+    return Record(
+        episode=replace(episode, **fields),
+        trajectory=record.trajectory,
+        warnings=(*record.warnings, *warnings),
+    )
 
 
 def _record_label(record: object) -> str:

@@ -13,7 +13,7 @@ from ares.settings import Settings
 from ares.workspace import open_workspace
 from ingest.base import IngestOptions, Source
 from ingest.lerobot import episode, lerobot
-from ingest.lerobot.episode import _packet_sizes
+from ingest.lerobot.cameras import packet_sizes
 from ingest.pipeline import ingest_paths
 from tests.ingest.lerobot.good_folders import write_good_folder
 
@@ -44,12 +44,12 @@ def test_packets_that_are_copied_into_a_shared_video_keep_the_content(tmp_path: 
     selection = workspace.sets.create("all", sorted(workspace.stores.tables.episodes.ids()), {})
     exporters.get("lerobot")(workspace.stores, selection, tmp_path / "shared", lambda episodes: None)
     sizes = {
-        tuple(_packet_sizes(camera).tolist())
+        tuple(packet_sizes(camera).tolist())
         for stored in workspace.stores.tables.episodes.read()
         for camera in stored.cameras
     }
     copied = {
-        tuple(_packet_sizes(camera).tolist())
+        tuple(packet_sizes(camera).tolist())
         for item in opened(tmp_path / "shared").items
         for camera in item.load().episode.cameras
     }
