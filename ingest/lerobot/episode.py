@@ -233,8 +233,6 @@ def _make_record(
 ) -> Record:
     feature_map, index = dataset.feature_map, int(row["episode_index"])
     state, action = (_join_columns(rows, part, warnings) for part in (feature_map.state, feature_map.action))
-    texts = episode_instructions(dataset.info.root, feature_map, rows, row, warnings)
-    success, success_source = episode_outcome(feature_map, rows, row)
     content_hash, earlier_hash = _content_hashes(rows, cameras, (*feature_map.state, *feature_map.action))
     episode = Episode(
         episode_id=dataset.identity(str(index)),
@@ -245,19 +243,15 @@ def _make_record(
         key=str(index),
         source=source,
         content_hash=content_hash,
-        instruction=texts[0] if texts else "",
-        instructions=texts,
         robot=str(dataset.info.document.get("robot_type") or ""),
         num_steps=rows.count,
         rate_hz=dataset.rate_hz,
         rate_source=dataset.rate_source,
         cameras=cameras,
-        success=success,
-        success_source=success_source,
         state_names=state.names if state else (),
         action_names=action.names if action else (),
-        metadata=episode_notes(dataset.info.root, feature_map, rows, row),
         frame_pairing="index",
+        **_described(dataset, rows, row, warnings),
     )
     seconds, has_stamps = _step_seconds(dataset, rows, warnings)
     return Record(
@@ -268,6 +262,22 @@ def _make_record(
         has_stamps=has_stamps,
         earlier_hash=earlier_hash,
     )
+
+
+def _described(
+    dataset: LeRobotDataset, rows: EpisodeRows, row: MetadataRow, warnings: list[str]
+) -> dict[str, Any]:
+    """The fields of an episode that say what was done, how it ended and what else is noted."""
+    root, feature_map = dataset.info.root, dataset.feature_map
+    texts = episode_instructions(root, feature_map, rows, row, warnings)
+    success, success_source = episode_outcome(feature_map, rows, row)
+    return {
+        "instruction": texts[0] if texts else "",
+        "instructions": texts,
+        "success": success,
+        "success_source": success_source,
+        "metadata": episode_notes(root, feature_map, rows, row),
+    }
 
 
 def _make_trajectory(
