@@ -80,7 +80,7 @@ def _plot(title: str, times: NDArray[np.float64], signal: Signal) -> dict[str, J
         {"name": name, "lines": [lines[position] for position in positions]}
         for name, positions in group_dimensions(signal.names)
     ]
-    return {"title": title, "times": [round(float(time), 4) for time in times[steps]], "groups": groups}
+    return {"title": title, "times": [round(float(time), 6) for time in times[steps]], "groups": groups}
 
 
 def _json_values(values: NDArray[np.float32]) -> list[Json]:

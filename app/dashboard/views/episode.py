@@ -21,11 +21,11 @@ from app.dashboard.segment_view import read_segments, timeline_spans
 from app.dashboard.url_params import read_parameter, read_view, write_parameters
 from app.dashboard.view_state import ViewState, view_to_params
 from app.server import poster_url, video_url
+from ares.clock import rounding_seconds
 from ares.episode import Episode, Json
 from ares.errors import AresError
 
 _MAX_SIMILAR = 6
-_EVEN_SECONDS = 1e-3
 # Ways to compare episodes: label, and the value of `--by`.
 _WAYS = {
     "Look and words": "",
@@ -128,18 +128,20 @@ def _player_data(episode: Episode, evidence: list[Json], spans: list[Json]) -> d
             "video": video_url(episode, camera.name),
             "poster": poster_url(episode, camera.name, start, 640),
             "flags": list(camera.flags),
+            "rate": camera.media.rate_hz,
         }
         for camera in episode.cameras
     ]
     workspace = cached_reads.workspace()
     trajectory = cached_reads.limited(lambda: workspace.stores.tables.trajectories.get(episode.episode_id))
+    is_uneven = episode.clock_shift_seconds > rounding_seconds(episode.rate_hz)
     return {
         "episode": episode.episode_id,
         "duration": episode.duration_seconds,
         "rate": episode.rate_hz,
         # Only where the clock is not even; the player then finds steps and frames by them.
-        "stamps": trajectory.timestamps.tolist() if episode.clock_shift_seconds > _EVEN_SECONDS else [],
-        "paired_by_index": episode.frame_pairing == "index",
+        "stamps": trajectory.timestamps.tolist() if is_uneven else [],
+        "paired_by_index": is_uneven and episode.frame_pairing == "index",
         "start": start if start == start else 0.0,
         "cameras": cameras,
         "signals": signal_plots(trajectory),

@@ -15,7 +15,7 @@ function buildCamera(camera, clock, send) {
   node.append(h("figcaption", {}, h("b", {}, camera.name), h("span", { class: "muted" }, ` ${camera.about}`),
     camera.flags.map((flag) => h("span", { class: "badge bad" }, flag)), h("span", { class: "space" }),
     h("button", { class: "alike", title: "Find moments that look like this frame", onclick: (event) => { event.stopPropagation(); send("frame", `${camera.name}@${clock.time.toFixed(3)}`); } }, "Find like this")));
-  const start = () => { if (!video.src) video.src = camera.video; clock.follow(video); };
+  const start = () => { if (!video.src) video.src = camera.video; clock.follow(video, camera.rate); };
   const open = camera.flags.length === 0;
   node.classList.toggle("collapsed", !open);
   node.querySelector("figcaption").addEventListener("click", () => {

@@ -1,0 +1,158 @@
+"""The player on uneven clocks, in a real browser: frame, step, seconds, values and cursors agree with the stamps."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+from tests.app.dashboard.browser import open_tab, serve
+from tests.ingest.csv_episodes.conftest import START, STEPS, write_episode, write_images
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+# A gap that a video can play slowly through, one that is too long for that, and steps that jitter.
+STAMPS = np.array([0.0, 0.10006, 0.2, 0.9, 1.0, 1.13, 1.2, 3.2, 3.3, 3.4])
+IMAGE_RATE = 4.0
+LEFT, RIGHT = 46, 8  # margins of a plot, as in plots.js
+READ = """player => {
+    const video = player.querySelector('.camera video'), canvas = document.createElement('canvas');
+    const pen = canvas.getContext('2d'), plot = player.querySelector('.plot');
+    pen.drawImage(video, 0, 0, 8, 8);
+    return {
+        readout: player.querySelector('.readout').textContent, grey: pen.getImageData(4, 4, 1, 1).data[0],
+        ready: !video.seeking && video.readyState > 1, value: Number(plot.querySelector('.value').textContent),
+        cursor: new DOMMatrix(plot.querySelector('.cursor').style.transform).m41,
+        width: plot.querySelector('.area').clientWidth,
+    };
+}"""
+PLAY = f"""player => new Promise((done) => {{
+    const read = {READ}, samples = [], button = player.querySelector('.play');
+    const sample = () => {{
+        samples.push(read(player));
+        if (button.getAttribute('aria-label') === 'Pause') requestAnimationFrame(sample); else done(samples);
+    }};
+    button.click(); requestAnimationFrame(sample);
+}})"""
+
+
+def _write(root: Path, name: str) -> Path:
+    folder = root / name / "episode_0"
+    numbers = [float(number) for number in range(STEPS)]
+    changed = {"timestamp": (START + STAMPS).tolist(), "joint_0": numbers}
+    return write_episode(folder, changed)
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """Two episodes of the same stamps: images that belong to steps by their number, and by their own stamps."""
+    root = tmp_path_factory.mktemp("uneven")
+    _write(root, "by_index")
+    by_stamp = _write(root, "by_stamp")
+    for camera in ("front", "wrist"):
+        for path in (by_stamp / "images" / camera).iterdir():
+            path.unlink()
+        seconds = np.arange(STEPS) / IMAGE_RATE
+        names = [f"{round((START + second) * 1e9)}.png" for second in seconds]
+        write_images(by_stamp / "images" / camera, names)
+    opened = open_workspace(str(root / "w"), Settings())
+    ingest_paths(opened.stores, [str(root / "by_index"), str(root / "by_stamp")], quiet=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def address(uneven: Workspace) -> Iterator[str]:
+    with serve(uneven) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with open_tab(browser, address) as tab:
+        yield tab
+
+
+def _open(page: Page, address: str, workspace: Workspace, pairing: str) -> None:
+    (episode,) = workspace.stores.tables.episodes.read(f"frame_pairing = '{pairing}'")
+    assert episode.clock_shift_seconds > 0.1
+    page.goto(f"{address}/episode?episode={episode.episode_id}")
+    page.locator(".player .camera video").first.wait_for()
+    page.keyboard.press("Home")
+
+
+def _shown(page: Page) -> dict[str, Any]:
+    """What the player shows once its video has the frame."""
+    deadline = time.monotonic() + 20
+    while True:
+        shown: dict[str, Any] = page.locator(".player").evaluate(READ)
+        if shown["ready"] or time.monotonic() > deadline:
+            return _parsed(shown)
+        time.sleep(0.02)
+
+
+def _parsed(shown: dict[str, Any]) -> dict[str, Any]:
+    match = re.fullmatch(r"([\d.]+) s / ([\d.]+) s, step (\d+) of (\d+)", shown["readout"])
+    assert match is not None, shown
+    seconds, duration, step, steps = map(float, match.groups())
+    frame = round(shown["grey"] / 20)
+    return {
+        **shown,
+        "seconds": seconds,
+        "duration": duration,
+        "step": step - 1,
+        "steps": steps,
+        "frame": frame,
+    }
+
+
+def _cursor_second(shown: dict[str, Any]) -> float:
+    share = (shown["cursor"] - LEFT) / (shown["width"] - LEFT - RIGHT)
+    return float(share * (STAMPS[-1] + 0.1))
+
+
+@pytest.mark.parametrize("pairing", ["index", "stamp"])
+def test_each_step_shows_its_second_its_values_and_its_frame(
+    page: Page, address: str, uneven: Workspace, pairing: str
+) -> None:
+    _open(page, address, uneven, pairing)
+    for step, second in enumerate(STAMPS):
+        shown = _shown(page)
+        frame = step if pairing == "index" else min(STEPS - 1, int(second * IMAGE_RATE + 1e-6))
+        assert (shown["step"], shown["value"], shown["frame"], shown["steps"]) == (step, step, frame, STEPS)
+        assert shown["seconds"] == pytest.approx(second, abs=0.006)
+        assert _cursor_second(shown) == pytest.approx(second, abs=0.01)
+        page.keyboard.press(".")
+
+
+def test_a_click_into_a_gap_shows_the_step_before_it(page: Page, address: str, uneven: Workspace) -> None:
+    _open(page, address, uneven, "index")
+    for second, step in ((0.55, 2), (2.9, 6), (0.95, 3)):
+        timeline = page.locator(".timeline")
+        box = timeline.bounding_box()
+        assert box is not None
+        timeline.click(position={"x": box["width"] * second / (STAMPS[-1] + 0.1), "y": box["height"] / 2})
+        shown = _shown(page)
+        assert shown["seconds"] == pytest.approx(second, abs=0.02)
+        assert (shown["step"], shown["value"], shown["frame"]) == (step, step, step)
+
+
+def test_a_video_that_plays_keeps_to_the_stamps(page: Page, address: str, uneven: Workspace) -> None:
+    _open(page, address, uneven, "index")
+    assert _shown(page)["frame"] == 0
+    samples = [_parsed(sample) for sample in page.locator(".player").evaluate(PLAY) if sample["ready"]]
+    for low, high, step in ((0.4, 0.8, 2), (1.5, 3.1, 6)):
+        gap = [sample for sample in samples if low < sample["seconds"] < high]
+        assert len(gap) > 2 and {(sample["step"], sample["frame"]) for sample in gap} == {(step, step)}
+    # At the end it shows the end, and does not play from the start again.
+    shown = _shown(page)
+    assert (shown["seconds"], shown["step"], shown["frame"]) == (3.5, STEPS - 1, STEPS - 1)
