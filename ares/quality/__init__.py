@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ares.quality.command_checks import EpisodeLag
     from ares.quality.episode_check import EpisodeCheck, check_signals
     from ares.quality.finding import QualityFinding
+    from ares.quality.record_checks import check_metadata, check_record, finding_reason
     from ares.quality.report import CheckReport, CodeCount, CodeCounter, DatasetCheck, ListedFinding
     from ares.quality.signals import EpisodeSignals, episode_signals, paired_dimensions
     from ares.quality.statistics import (
@@ -40,8 +41,11 @@ __all__ = [
     "TypicalEpisode",
     "VideoTotals",
     "check_code",
+    "check_metadata",
+    "check_record",
     "check_signals",
     "episode_signals",
+    "finding_reason",
     "paired_dimensions",
     "summarise_signals",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ares.errors import RequestError
 from ares.quality.code_definition import CheckCode, Severity
+from ares.quality.record_codes import RECORD_CODES
 from ares.quality.video import VIDEO_CODES
 
 __all__ = ["CODES", "CheckCode", "Severity", "check_code"]
@@ -187,7 +188,8 @@ CODES = {
     code.code: code
     for code in (
         NOT_FINITE, DEAD_CHANNEL, STUCK, SPIKE, QUANTISED, SATURATED, WRAP_AROUND, DRIFT, CHATTER, IDLE_START,
-        IDLE_END, ACTION_LAG, SIGN_FLIP, GAIN, UNIT_CLASH, DROPPED_STEPS, REPEATED_STEPS, CLOCK_RATE, *VIDEO_CODES,
+        IDLE_END, ACTION_LAG, SIGN_FLIP, GAIN, UNIT_CLASH, DROPPED_STEPS, REPEATED_STEPS, CLOCK_RATE,
+        *VIDEO_CODES, *RECORD_CODES,
     )
 }  # fmt: skip
 

@@ -23,7 +23,6 @@ _DROP_EXCESS = 0.7
 _DROP_FACTOR = 1.5
 _DROP_SHARE = 0.6
 _FEWEST_JUMPING = 3
-_GAP_PERIODS = 3.0
 # Steps are repeated for at least so long, between changes of this share of the usual ones.
 _REPEATED_SECONDS = 0.1
 _FEWEST_REPEATED = 2
@@ -32,11 +31,10 @@ _RATE_TOLERANCE = 0.05
 
 
 def check_time(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
-    """A010, A011, A016, A017 and A018."""
+    """A010, A011, A016 of the values, A017 and A018."""
     yield from _check_rate(signals)
     if len(signals.state) < 10:
         return
-    yield from _check_gaps(signals)
     if signals.state.shape[1] and typical.scale:
         yield from _check_idle(signals, typical)
         yield from _check_dropped(signals, typical)
@@ -60,17 +58,6 @@ def _check_rate(signals: EpisodeSignals) -> Iterator[QualityFinding]:
         difference = abs(measured - claimed)
         confidence = confidence_of(difference / claimed, _RATE_TOLERANCE)
         yield _finding(CLOCK_RATE, "clock", 0.0, measured - claimed, confidence)
-
-
-def _check_gaps(signals: EpisodeSignals) -> Iterator[QualityFinding]:
-    import numpy as np
-
-    periods = np.diff(signals.seconds)
-    usual = float(np.median(periods))
-    worst = int(periods.argmax())
-    if usual > 0 and periods[worst] > _GAP_PERIODS * usual:
-        confidence = confidence_of(periods[worst] / usual, _GAP_PERIODS)
-        yield _finding(DROPPED_STEPS, "clock", signals.seconds[worst], periods[worst] - usual, confidence)
 
 
 def _check_idle(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:

@@ -1,13 +1,14 @@
-"""Checks of the values of single dimensions: not finite, dead, stuck, quantised, cut off at a limit."""
+"""Checks of the values of single dimensions: dead, stuck, quantised, cut off at a limit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ares.quality.catalogue import DEAD_CHANNEL, NOT_FINITE, QUANTISED, SATURATED, STUCK
+from ares.quality.catalogue import DEAD_CHANNEL, QUANTISED, SATURATED, STUCK
 from ares.quality.finding import QualityFinding, confidence_of, findings_of
 from ares.quality.kinds import CHECKED_KINDS, are_checked
+from ares.quality.record_checks import check_constant
 from ares.quality.signals import EpisodeSignals, paired_dimensions
 from ares.quality.statistics import TypicalEpisode, TypicalSignal, unexplained
 
@@ -32,18 +33,6 @@ _NOISY_FLIPS = 0.6
 _FEW_EQUAL = 0.02
 
 
-def check_finite(signals: EpisodeSignals) -> Iterator[QualityFinding]:
-    """A001: values that are NaN or infinite."""
-    import numpy as np
-
-    for name, values, names in _both(signals):
-        bad = ~np.isfinite(values)
-        if bad.any():
-            steps = np.where(bad.any(axis=0), bad.sum(axis=0), np.nan)
-            seconds = signals.seconds[bad.argmax(axis=0)]
-            yield from findings_of(NOT_FINITE, name, names, steps, np.zeros(len(names)), seconds)
-
-
 def check_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
     """A002, A003, A005 and A006 of the state."""
     import numpy as np
@@ -52,7 +41,8 @@ def check_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[Q
     if len(values) < 10 or not typical.state.scale:
         return
     ranges = np.ptp(values, axis=0)
-    yield from _check_dead(signals, typical, ranges)
+    whole = tuple(check_constant(values, signals.action)) if signals.action.shape[1] else ()
+    yield from whole or _check_dead(signals, typical, ranges)
     # Nearly all dimensions end at these, which are computed for all of them at once.
     repeated = (values[1:] == values[:-1]).sum(axis=0)
     at_extremes = np.maximum(
@@ -79,17 +69,6 @@ def _may_be_coarse(values: NDArray[np.float64], scale: float) -> NDArray[np.bool
     smallest = np.take_along_axis(gaps, row[None], axis=0)[0]
     # The step that `_check_grid` finds is below 1.5 times this quantile.
     return np.asarray(1.5 * smallest > _COARSE_SHARE * scale)
-
-
-def _both(
-    signals: EpisodeSignals,
-) -> tuple[
-    tuple[str, NDArray[np.float64], tuple[str, ...]], tuple[str, NDArray[np.float64], tuple[str, ...]]
-]:
-    return (
-        ("state", signals.state, signals.state_names),
-        ("action", signals.action, signals.action_names),
-    )
 
 
 def _check_dead(

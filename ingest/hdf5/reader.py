@@ -278,7 +278,6 @@ class HDF5EpisodeReader:
             self.warnings.append(f"camera {name} holds no JPEG or PNG")
             return None
         flags = self._frozen_flags(images, samples)
-        self.warnings.extend(f"camera {name} is {flag}" for flag in flags)
         return describe_camera(name, info, self._media_ref(label), flags=flags)
 
     def _warn_of_more_rows(self, rows: int, warning: str) -> None:

@@ -36,10 +36,9 @@ def video_camera(
 
 def _describe(name: str, role: Role, path: str, info: VideoInfo, reader: HDF5EpisodeReader) -> Camera:
     rate_hz, length = reader.rate_hz, reader.steps / reader.rate_hz
-    if info.num_frames != reader.steps:
-        reader.warnings.append(f"camera {name} has not one frame for each step")
-        if abs(info.duration_seconds - length) <= _LENGTH_TOLERANCE * length:
-            rate_hz = info.rate_hz
+    is_of_equal_length = abs(info.duration_seconds - length) <= _LENGTH_TOLERANCE * length
+    if info.num_frames != reader.steps and is_of_equal_length:
+        rate_hz = info.rate_hz
     media = MediaRef(
         kind="mp4",
         uri=path,

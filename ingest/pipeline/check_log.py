@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from ares.annotation import Annotation
 from ares.episode import Record
 from ares.jobs import utc_now
+from ares.quality import check_record
 from ares.store import applied_sequence, skip_applied
 from ares.store.annotations import AnnotationRow
 from ares.store.filters import batched
-from ingest.checks import CHECKER, check_record, findings_annotation
+from ares.store.lance import arrow_type
+from ingest.checks import CHECKER, findings_annotation
 from ingest.pipeline.read import AnnotationTexts
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def check_columns() -> pa.Schema:
     """Columns of the episodes table that the checks fill."""
     import pyarrow as pa
 
-    return pa.schema([(column.name, pa.int64()) for column in CHECKER.columns])
+    return pa.schema([(column.name, arrow_type(column.type)) for column in CHECKER.columns])
 
 
 def check_unchecked_episodes(stores: Stores) -> int:
@@ -84,4 +86,4 @@ def _unchecked_ids(stores: Stores) -> Iterator[str]:
 
 
 def _check_annotation(record: Record) -> Annotation:
-    return findings_annotation(record.episode, check_record(record), utc_now())
+    return findings_annotation(record.episode, check_record(record.episode, record.trajectory), utc_now())

@@ -14,10 +14,11 @@ from ares.io import describe_os_error
 from ares.jobs import WorkerLimits, WorkerPool, utc_now
 from ares.media import stamped_fields
 from ares.process_tuning import tune_garbage_collector, without_pandas
+from ares.quality import QualityFinding, check_record, finding_reason
 from ares.registry import ingesters, plugin_fault
 from ares.store.annotations import annotation_to_row
 from ares.store.lance import EpisodeBatch, encode_records
-from ingest.checks import CHECKER, CheckFinding, check_record, findings_annotation
+from ingest.checks import CHECKER, findings_annotation, quality_codes
 from ingest.pipeline.media_copy import count_copied_bytes
 
 if TYPE_CHECKING:
@@ -167,9 +168,9 @@ def _encode_all(records: Sequence[Record]) -> list[CheckedBatch | AresError]:
 
 
 def _encode(records: Sequence[Record]) -> CheckedBatch:
-    findings = [check_record(record) for record in records]
+    findings = [check_record(record.episode, record.trajectory) for record in records]
     rows = encode_records(records)
-    rows = replace(rows, episodes=_append_num_findings(rows.episodes, list(map(len, findings))))
+    rows = replace(rows, episodes=_append_findings(rows.episodes, findings))
     return CheckedBatch(
         rows=rows,
         annotations=tuple(map(_encode_findings, records, findings)),
@@ -179,23 +180,26 @@ def _encode(records: Sequence[Record]) -> CheckedBatch:
     )
 
 
-def _encode_findings(record: Record, findings: tuple[CheckFinding, ...]) -> AnnotationTexts:
+def _encode_findings(record: Record, findings: tuple[QualityFinding, ...]) -> AnnotationTexts:
     return tuple(annotation_to_row(findings_annotation(record.episode, findings, utc_now())))
 
 
-def _append_num_findings(rows: pa.RecordBatch, counts: Sequence[int]) -> pa.RecordBatch:
+def _append_findings(rows: pa.RecordBatch, findings: Sequence[tuple[QualityFinding, ...]]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    (column,) = CHECKER.columns
-    return rows.append_column(column.name, pa.array(counts, pa.int64()))
+    count, codes = CHECKER.columns
+    rows = rows.append_column(count.name, pa.array(list(map(len, findings)), pa.int64()))
+    return rows.append_column(
+        codes.name, pa.array([quality_codes(part) for part in findings], pa.list_(pa.string()))
+    )
 
 
 def _count_warnings(
-    records: Sequence[Record], findings: Sequence[Sequence[CheckFinding]]
+    records: Sequence[Record], findings: Sequence[Sequence[QualityFinding]]
 ) -> dict[str, tuple[int, int]]:
     warnings: dict[str, tuple[int, int]] = {}
     for row, (record, record_findings) in enumerate(zip(records, findings, strict=True)):
-        for reason in {*record.warnings, *(finding.reason for finding in record_findings)}:
+        for reason in {*record.warnings, *map(finding_reason, record_findings)}:
             count, first_row = warnings.get(reason, (0, row))
             warnings[reason] = (count + 1, first_row)
     return warnings

@@ -13,7 +13,9 @@ from ares.quality import (
     EpisodeCheck,
     EpisodeSignals,
     EpisodeSummary,
+    QualityFinding,
     TypicalEpisode,
+    check_metadata,
     check_signals,
     episode_signals,
     summarise_signals,
@@ -57,6 +59,7 @@ class SignalResult:
         source: File or URL of the episode.
         layout: Names of its dimensions.
         rate_hz: Steps per second.
+        metadata: What its metadata alone say.
         summary: Its summary, where it was asked for and could be made.
         evidence: Evidence for the meaning of its signals, beside the summary.
         check: What the checks found, where they were asked for.
@@ -69,6 +72,7 @@ class SignalResult:
     source: str
     layout: Layout
     rate_hz: float
+    metadata: tuple[QualityFinding, ...] = ()
     summary: EpisodeSummary | None = None
     evidence: EpisodeEvidence | None = None
     check: EpisodeCheck | None = None
@@ -102,6 +106,7 @@ def _result(task: SignalTask, episode: Episode, signals: EpisodeSignals) -> Sign
         source=episode.source,
         layout=(signals.state_names, signals.action_names),
         rate_hz=signals.rate_hz,
+        metadata=tuple(check_metadata(episode)),
     )
     return _summarised(result, signals) if task.typical is None else _checked(task, result, signals)
 
@@ -117,4 +122,5 @@ def _summarised(result: SignalResult, signals: EpisodeSignals) -> SignalResult:
 def _checked(task: SignalTask, result: SignalResult, signals: EpisodeSignals) -> SignalResult:
     typical = task.typical.get(result.layout) if task.typical is not None else None
     check = check_signals(signals, typical)
+    check = replace(check, findings=(*check.findings, *result.metadata))
     return replace(result, summary=None, evidence=None, signals=None, check=check)

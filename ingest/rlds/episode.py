@@ -338,7 +338,6 @@ def _build_cameras(
             warnings.append(f"camera {name} holds no JPEG or PNG")
             continue
         flags = tuple(_camera_flags(images))
-        warnings.extend(f"camera {name} is {flag}" for flag in flags)
         media = _media_ref(entry, camera, steps)
         yield describe_camera(name, header, media, flags=flags, role=camera.role)
 

@@ -248,7 +248,6 @@ def test_droid_that_lacks_things(h5: Any, droid: Path) -> None:
     assert set(record.warnings) >= {
         "camera wrist has only a stereo video",
         "camera ext1 is not stored (video file is empty)",
-        "camera ext2 has not one frame for each step",
         "metadata and folder disagree on success; the folder is used",
     }
     (failure / "metadata_AUTOLab+1.json").write_text("[")

@@ -1,0 +1,165 @@
+"""Checks that need one record alone, cheap enough for ingestion: metadata, clock, and values that no robot gives.
+
+The same functions serve `ares ingest` and `ares check`, so that a fault has one definition, one code and one wording.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ares.episode import TOPIC_KINDS
+from ares.quality.catalogue import CODES, DEAD_CHANNEL, DROPPED_STEPS, NOT_FINITE
+from ares.quality.finding import QualityFinding, confidence_of
+from ares.quality.record_codes import (
+    CLOCK_BACKWARDS,
+    EMPTY_INSTRUCTION,
+    FRAME_COUNT,
+    NO_INSTRUCTION,
+    ONE_STEP,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Episode, Trajectory
+    from ares.quality.code_definition import CheckCode
+
+# A period between steps longer than this many medians is a gap.
+GAP_PERIODS = 3.0
+_FEW_STEPS = 10
+# The code of each flag that a camera may have.
+_FLAG_CODES = {"black": "A033", "frozen": "A034"}
+_PLACEHOLDERS = frozenset(
+    {"none", "null", "nan", "n/a", "na", "unknown", "unspecified", "test", "task", "valid", "todo"}
+)
+
+
+def check_record(episode: Episode, trajectory: Trajectory) -> tuple[QualityFinding, ...]:
+    """Every finding that one record alone allows; of its pixels only the flags that its ingester set."""
+    return (
+        *check_metadata(episode),
+        *check_clock(trajectory.timestamps),
+        *_check_signals(trajectory),
+    )
+
+
+def finding_reason(finding: QualityFinding) -> str:
+    """What a finding says, in the words of its code, with its camera or signal: by this findings are counted."""
+    check = CODES[finding.code]
+    subject = finding.dimension if finding.signal == "video" else finding.signal
+    return f"{check.code} {check.name}: {check.meaning}" + (f" ({subject})" if subject else "")
+
+
+def _finding(
+    check: CheckCode | str,
+    *,
+    signal: str = "",
+    dimension: str = "",
+    seconds: float = 0.0,
+    size: float = 1.0,
+    confidence: float = 1.0,
+) -> QualityFinding:
+    return QualityFinding(
+        code=check if isinstance(check, str) else check.code,
+        signal=signal,
+        dimension=dimension,
+        seconds=round(seconds, 3) if seconds == seconds and abs(seconds) != float("inf") else 0.0,
+        size=round(size, 6),
+        confidence=confidence,
+    )
+
+
+def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
+    """A051, A052, A053 and A054, and A033 and A034 of cameras that the ingester flagged."""
+    if episode.num_steps <= 1:
+        yield _finding(ONE_STEP, size=episode.num_steps)
+    for camera in episode.cameras:
+        for flag in filter(_FLAG_CODES.get, camera.flags):
+            yield _finding(_FLAG_CODES[flag], signal="video", dimension=camera.name)
+        if camera.media.kind in TOPIC_KINDS:
+            continue  # topics have clocks of their own; their ingester warns of gaps
+        # A recorder may drop the very first or last frame of a video; a TFRecord holds one image a step.
+        tolerance = 1 if camera.media.kind == "mp4" else 0
+        missing = abs(camera.media.num_frames - episode.num_steps)
+        if missing > tolerance:
+            seconds = min(camera.media.num_frames, episode.num_steps) / episode.rate_hz
+            yield _finding(FRAME_COUNT, signal="video", dimension=camera.name, seconds=seconds, size=missing)
+    text = episode.instruction.strip().lower()
+    if not text:
+        yield _finding(NO_INSTRUCTION, size=0.0)
+    elif text in _PLACEHOLDERS or not re.search(r"[^\W\d_]{2}", text):
+        yield _finding(EMPTY_INSTRUCTION, size=len(text))
+
+
+def check_clock(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
+    """A050, and A016 of the stamps: (T,) seconds."""
+    import numpy as np
+
+    if len(seconds) < 2:
+        return
+    periods = np.diff(seconds)
+    shortest = periods.min()
+    if shortest > 0 and periods.max() <= GAP_PERIODS * shortest:
+        return  # the usual case, without the slow median
+    wrong = np.flatnonzero(~(periods > 0))
+    if len(wrong):
+        yield _finding(CLOCK_BACKWARDS, signal="clock", seconds=float(seconds[wrong[0]]), size=len(wrong))
+    rising = periods[periods > 0]
+    if not len(rising):
+        return
+    usual, worst = float(np.median(rising)), int(np.where(periods > 0, periods, 0).argmax())
+    if periods[worst] > GAP_PERIODS * usual:
+        yield _finding(
+            DROPPED_STEPS,
+            signal="clock",
+            seconds=float(seconds[worst]),
+            size=float(periods[worst]) - usual,
+            confidence=confidence_of(float(periods[worst]) / usual, GAP_PERIODS),
+        )
+
+
+def _check_signals(trajectory: Trajectory) -> Iterator[QualityFinding]:
+    signals = {"state": trajectory.state, "action": trajectory.action}
+    present = {name: signal for name, signal in signals.items() if signal is not None and signal.values.size}
+    not_finite = [
+        finding
+        for name, signal in present.items()
+        for finding in check_finite(name, signal.values, signal.names, trajectory.timestamps)
+    ]
+    if not_finite:
+        yield from not_finite
+    elif len(present) == 2:
+        yield from check_constant(present["state"].values, present["action"].values)
+
+
+def check_finite(
+    name: str, values: NDArray[np.floating], names: tuple[str, ...], seconds: NDArray[np.float64]
+) -> Iterator[QualityFinding]:
+    """A001: the dimensions of a signal (T, D) with values that are NaN or infinite, and how many steps have them."""
+    import numpy as np
+
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    for number in np.flatnonzero(~finite.all(axis=0)):
+        steps = np.flatnonzero(~finite[:, number])
+        yield _finding(
+            NOT_FINITE,
+            signal=name,
+            dimension=names[number],
+            seconds=float(seconds[steps[0]]),
+            size=len(steps),
+        )
+
+
+def check_constant(state: NDArray[np.floating], action: NDArray[np.floating]) -> Iterator[QualityFinding]:
+    """A002 of whole signals: the state never changes though the action does, or the other way round."""
+    if len(state) < _FEW_STEPS or len(action) != len(state):
+        return
+    changes = {"state": bool((state != state[0]).any()), "action": bool((action != action[0]).any())}
+    if sum(changes.values()) == 1:
+        name = min(changes, key=lambda signal: changes[signal])
+        yield _finding(DEAD_CHANNEL, signal=name, size=len(state))
