@@ -17,7 +17,7 @@ from ares.quality.record_codes import (
     EMPTY_INSTRUCTION,
     FRAME_COUNT,
     NO_INSTRUCTION,
-    ONE_STEP,
+    SINGLE_STEP,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _finding(
 def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
     """A051, A052, A053 and A054, and A033 and A034 of cameras that the ingester flagged."""
     if episode.num_steps <= 1:
-        yield _finding(ONE_STEP, size=episode.num_steps)
+        yield _finding(SINGLE_STEP, size=episode.num_steps)
     for camera in episode.cameras:
         for flag in filter(_FLAG_CODES.get, camera.flags):
             yield _finding(_FLAG_CODES[flag], signal="video", dimension=camera.name)

@@ -17,7 +17,7 @@ CLOCK_BACKWARDS = CheckCode(
     remedy="sort the steps by their stamps, or number them at the true rate",
     severity="fault",
 )
-ONE_STEP = CheckCode(
+SINGLE_STEP = CheckCode(
     code="A051",
     name="one-step",
     meaning="the episode has one step",
@@ -56,4 +56,4 @@ EMPTY_INSTRUCTION = CheckCode(
     remedy="give the task in the metadata or in a spec, or caption the episode",
 )
 
-RECORD_CODES = (CLOCK_BACKWARDS, ONE_STEP, FRAME_COUNT, NO_INSTRUCTION, EMPTY_INSTRUCTION)
+RECORD_CODES = (CLOCK_BACKWARDS, SINGLE_STEP, FRAME_COUNT, NO_INSTRUCTION, EMPTY_INSTRUCTION)
