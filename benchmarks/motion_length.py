@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from annotators.motion.measures import measure_motion
-from annotators.motion.smoothness import log_dimensionless_jerk, spectral_arc_lengths
+from annotators.motion import log_dimensionless_jerk, measure_motion, spectral_arc_lengths
 from ares.episode import Signal, Trajectory
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ def _episode(rng: np.random.Generator, *, random_actions: bool) -> Trajectory:
     for step in range(steps):
         x, y, z = state[step]
         pull = 0.3 * (1 - np.hypot(x, y))
-        action[step] = (pull * x - 0.2 * y, pull * y + 0.2 * x, -0.3 * z) + rng.normal(0, 0.05, 3)
+        action[step] = np.array([pull * x - 0.2 * y, pull * y + 0.2 * x, -0.3 * z]) + rng.normal(0, 0.05, 3)
         if step + 1 < steps:
             state[step + 1] = state[step] + action[step]
     if random_actions:
