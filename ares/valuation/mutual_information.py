@@ -1,7 +1,8 @@
 """The valuer `mutual-information`: how well the actions of an episode follow from its states, without a policy.
 
 After DemInf: Hejna et al., "Robot Data Curation with Mutual Information Estimators", arXiv:2502.08623 (2025).
-DemInf encodes states and actions by variational autoencoders; here principal components of the raw values take their place, so that no model is trained.
+DemInf encodes states and actions by variational autoencoders; here principal components of the raw values take their
+place, so that no model is trained.
 """
 
 from __future__ import annotations
