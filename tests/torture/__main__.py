@@ -9,6 +9,7 @@ import argparse
 import json
 import random
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -97,8 +98,9 @@ def try_faults(plan: Plan) -> Iterator[Trial]:
         for fault, at, reads in every_point(job)
         if plan.match in f"{fault} at {'read' if reads else 'write'} operation"
     ]
+    # In random order: what a run that is ended early has tried is a fair sample.
     yield from fault_trials(
-        job, rng.sample(points, min(_SHORT_FAULTS, len(points))) if plan.short else points
+        job, rng.sample(points, min(_SHORT_FAULTS, len(points)) if plan.short else len(points))
     )
     if plan.match in "kill -9 at a random time":
         yield from kill_trials(job, rng, _SHORT_KILLS if plan.short else 40)
@@ -142,11 +144,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = Plan(
         seed=seed, folder=folder, short=options.short, fuzz_seconds=60 * options.minutes, match=options.match
     )
-    for part in options.only or PARTS:
-        if part in ("faults", "changes") and not can_inject():
-            results.notes.append(f"{part}: this machine does not let a process supervise another (seccomp)")
-        elif part != "jobs" or not options.short or options.only:
-            results.add(PARTS[part](plan))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for part in options.only or PARTS:
+            if part in ("faults", "changes") and not can_inject():
+                results.notes.append(
+                    f"{part}: this machine does not let a process supervise another (seccomp)"
+                )
+            elif part != "jobs" or not options.short or options.only:
+                results.add(PARTS[part](plan))
+    except KeyboardInterrupt:
+        results.notes.append("the rest: the run was ended early")
     print_table(results, f"make torture, seed {seed}, {time.monotonic() - started:.0f} s")
     _clean_up(folder, bool(options.keep), bool(results.failed))
     return 1 if results.failed else 0
