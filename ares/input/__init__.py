@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         check_input_file,
         check_links,
         check_relative_path,
+        forget_links,
         open_input,
         read_input,
         read_lines,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from ares.input.memory import limited_memory
     from ares.input.path_template import check_path_template
     from ares.input.pictures import ImageInfo, check_pixels, decode_image, open_video, parse_image_header
-    from ares.input.stand_ins import LFS_ADVICE, MISSING_TARGET, is_lfs_pointer
+    from ares.input.stand_ins import LFS_ADVICE, MISSING_TARGET, is_lfs_pointer, lfs_pointer_error
     from ares.input.tables import check_parquet_read, connect_sqlite, open_parquet
     from ares.input.time_limit import call_within, call_within_per_file
 
@@ -60,10 +61,12 @@ __all__ = [
     "decompress_lz4",
     "decompress_zlib",
     "decompress_zstd",
+    "forget_links",
     "has_own_storage",
     "input_budgets",
     "is_hard_link",
     "is_lfs_pointer",
+    "lfs_pointer_error",
     "limited_memory",
     "open_hdf5",
     "open_hdf5_object",

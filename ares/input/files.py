@@ -165,6 +165,12 @@ def check_links(path: str, folder: str) -> None:
         )
 
 
+def forget_links() -> None:
+    """Look at the links to folders anew: since a process has read a dataset, one may have been replaced."""
+    _real_folder.cache_clear()
+    _allowed_roots.cache_clear()
+
+
 @lru_cache(maxsize=4096)
 def _real_folder(folder: str) -> str:
     return os.path.realpath(folder)

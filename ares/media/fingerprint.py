@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ares.errors import MediaError, SourceError
 from ares.formats import ROSBAG2_METADATA, recording_files, zarr_metadata_files
-from ares.input import open_input
+from ares.input import forget_links, is_lfs_pointer, lfs_pointer_error, open_input
 from ares.io import FileState, describe_os_error, file_state, is_url
 from ares.media.readers import sample_images
+from ares.media.source_links import leads_out
 
 if TYPE_CHECKING:
     from ares.episode import Camera, MediaRef
@@ -76,7 +78,7 @@ def compute_stamp(uri: str) -> str:
     Raises OSError when a file cannot be read, SourceError when the file list of a recording cannot.
     """
     stamps = []
-    for path in _source_files(uri):
+    for path in source_files(uri):
         state = file_state(path)
         stamps.append(f"{state.size}:{state.version}:{file_fingerprint(path, state)}")
     return "|".join(stamps)
@@ -98,6 +100,8 @@ def stamped_fields(source: str, cameras: Sequence[Camera]) -> dict[str, Any]:
 def verify_source(ref: MediaRef) -> None:
     """Compare the file of a reference with its stamp; a touched or copied file of the same content passes.
 
+    A file that a link leads out of its dataset is compared by content, whatever its time.
+
     Raises MediaError when the file is missing, cannot be read, or has changed since it was ingested.
     """
     error = stamp_mismatch(ref.uri, ref.stamp)
@@ -107,8 +111,9 @@ def verify_source(ref: MediaRef) -> None:
 
 def stamp_mismatch(uri: str, stamp: str) -> MediaError | None:
     """The difference between a file and its stamp ("" when there is no stamp), or None."""
+    forget_links()
     try:
-        paths = _source_files(uri)
+        paths = source_files(uri)
         states = [file_state(path) for path in paths]
         if not stamp:
             return None
@@ -128,9 +133,13 @@ def _compare_stamps(
     if len(stamps) != len(states):
         return _changed_error(uri, f"it was a recording of {len(stamps)} files, it is one of {len(states)}")
     for path, state, (size, version, checksum) in zip(paths, states, stamps, strict=True):
+        if is_lfs_pointer(path, state.size):
+            raise lfs_pointer_error(path)
         if str(state.size) != size:
             return _changed_error(path, f"it had {size} bytes, it has {state.size}")
-        if state.version != version and file_fingerprint(path, state) != checksum:
+        is_elsewhere = leads_out(path)
+        target = os.path.realpath(path) if is_elsewhere else path
+        if (is_elsewhere or state.version != version) and file_fingerprint(target, state) != checksum:
             return _changed_error(path, f"it still has {size} bytes, but other content")
     return None
 
@@ -148,7 +157,7 @@ def _stamp_or_empty(uri: str) -> str:
         return ""
 
 
-def _source_files(uri: str) -> list[str]:
+def source_files(uri: str) -> list[str]:
     """The files of a source: the file itself, those of a rosbag2 recording, some images, or Zarr metadata."""
     if uri.endswith("/"):
         return sample_images(uri, _SAMPLED_IMAGES)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ares.clock import rounding_seconds
 from ares.episode import TOPIC_KINDS
-from ares.errors import MediaError
+from ares.errors import MediaError, SourceError
+from ares.input import reading_dataset
 from ares.io import describe_os_error
-from ares.media.fingerprint import verify_source
+from ares.media.fingerprint import source_files, verify_source
 from ares.media.mcap import read_all_topic_frames, read_topic_frames
 from ares.media.readers import (
     frame_numbers,
@@ -26,6 +29,7 @@ from ares.media.readers import (
     read_video_frames,
     read_zarr_frames,
 )
+from ares.media.source_links import follows_links, neighbourhood
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,7 +84,10 @@ def encoded_frames(ref: MediaRef) -> list[bytes]:
     """
     verify_source(ref)
     try:
-        return _read_encoded(ref)
+        with _reading(ref)():
+            return _read_encoded(ref)
+    except SourceError as error:
+        raise MediaError(error.reason, error.detail) from None
     except OSError as error:
         raise _read_error(ref, error) from None
 
@@ -139,11 +146,26 @@ def _to_rgb(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDAr
 
 
 def _translate_errors(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames; an OSError in between becomes a MediaError."""
+    """Yield the frames; an OSError or SourceError in between becomes a MediaError."""
     try:
-        yield from frames
+        reading = _reading(ref)
+        while True:
+            # Not while the caller works with the frame: a context of a generator holds for its caller too.
+            with reading():
+                frame = next(frames, None)
+            if frame is None:
+                return
+            yield frame
+    except SourceError as error:
+        raise MediaError(error.reason, error.detail) from None
     except OSError as error:
         raise _read_error(ref, error) from None
+
+
+def _reading(ref: MediaRef) -> Callable[[], AbstractContextManager[None]]:
+    """Makes blocks in which no link leads out of the dataset of a camera that has just been verified."""
+    follows = follows_links(ref.stamp, source_files(ref.uri))
+    return partial(reading_dataset, neighbourhood(ref.uri), follows)
 
 
 def _read_error(ref: MediaRef, error: OSError) -> MediaError:
