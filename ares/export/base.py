@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast, get_args
 
 from ares.curation import CurationSet
 from ares.episode import Episode, Json, Trajectory
-from ares.errors import RequestError, StoreError
+from ares.errors import AresError, RequestError, StoreError
 from ares.export.left_out import ExportFailures
 from ares.export.retime import RetimeMode
 from ares.store.filters import ids_filter
@@ -24,6 +24,7 @@ from ares.store.sync import MakerCatalog
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ares.quality.contract import SetConversion
     from ares.store import Stores
 
 # What the task of an episode is: its instruction, or its caption where a grade accepts that.
@@ -45,6 +46,7 @@ class Exporter(Protocol):
         task: TaskSource = "instruction",
         fps: float | None = None,
         retime: RetimeMode = "nearest",
+        convert: SetConversion | None = None,
     ) -> ExportReport:
         """Write a set into a new folder.
 
@@ -57,6 +59,7 @@ class Exporter(Protocol):
             task: What the task of an episode is, see `episode_tasks`.
             fps: Steps per second to write; None for the rate of each episode.
             retime: Which step is written for a second, see `ares.export.retime`.
+            convert: Conversions of the signals; an exporter without this argument exports sets that need none.
 
         Raises:
             RequestError: The destination is not empty, or the format cannot hold the set.
@@ -104,7 +107,9 @@ class ExportReport:
         reencoded: Number of videos by the reason why they were encoded instead of copied, which changes their pixels.
         failed: Episodes of the set that are not in the export.
         failures: The failures grouped by reason ("reason", "count", "example").
-        changed: What the export changed in the clocks of episodes, by reason; see `ares.export.retime.ClockChange`.
+        changed: What the export changed in clocks and signals of episodes, by reason; see
+            `ares.export.retime.ClockChange` and `ares.quality.contract.SetConversion`.
+        unknown: What of the meaning of signals is not known, so that it may clash.
     """
 
     set: str
@@ -123,6 +128,7 @@ class ExportReport:
     failed: int = 0
     failures: tuple[Json, ...] = ()
     changed: tuple[dict[str, Json], ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The fields, as `ares export --json` prints them."""
@@ -139,6 +145,7 @@ class ExportReport:
             "seconds": round(self.seconds, 3),
             "left_out": list(self.left_out),
             "changed": list(self.changed),
+            "unknown": list(self.unknown),
             "datasets": list(self.datasets),
             "reencoded": dict(self.reencoded),
             "failed": self.failed,
@@ -197,11 +204,13 @@ class ExportBatch:
         requested_ids: Episode ids as the set lists them.
         episodes: Those of them that the workspace has, in the same order, as they are stored.
         trajectories: By episode_id, as they are stored.
+        reasons: By episode_id, what was converted in the signals of an episode.
     """
 
     requested_ids: list[str]
     episodes: list[Episode]
     trajectories: dict[str, Trajectory]
+    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def ids(self) -> list[str]:
@@ -209,8 +218,17 @@ class ExportBatch:
         return [episode.episode_id for episode in self.episodes]
 
 
-def episode_batches(stores: Stores, ids: Iterable[str], failures: ExportFailures) -> Iterator[ExportBatch]:
-    """Read episodes in the order of their ids; ids that the workspace no longer has are added to the failures."""
+def episode_batches(
+    stores: Stores, ids: Iterable[str], failures: ExportFailures, convert: SetConversion | None = None
+) -> Iterator[ExportBatch]:
+    """Read episodes in the order of their ids; ids that the workspace no longer has are added to the failures.
+
+    Args:
+        stores: Stores of the workspace.
+        ids: Ids of the episodes.
+        failures: Where episodes are added that are absent or cannot be converted.
+        convert: Conversions of their signals.
+    """
     remaining_ids = iter(ids)
     while requested_ids := list(islice(remaining_ids, BATCH_EPISODES)):
         trajectories = dict(stores.tables.trajectories.read(requested_ids))
@@ -220,9 +238,25 @@ def episode_batches(stores: Stores, ids: Iterable[str], failures: ExportFailures
         removed = set(stores.tables.removed.ids(ids_filter(absent)).to_pylist()) if absent else set[str]()
         for id in absent:
             failures.add(id, _removed_error() if id in removed else _absent_error())
-        yield ExportBatch(
-            requested_ids, [by_id[id] for id in requested_ids if id in stored_ids], trajectories
-        )
+        episodes = [by_id[id] for id in requested_ids if id in stored_ids]
+        batch = ExportBatch(requested_ids, episodes, trajectories)
+        yield batch if convert is None else _converted_batch(batch, convert, failures)
+
+
+def _converted_batch(batch: ExportBatch, convert: SetConversion, failures: ExportFailures) -> ExportBatch:
+    """The batch with converted signals, without the episodes that cannot be converted."""
+    episodes: list[Episode] = []
+    trajectories: dict[str, Trajectory] = {}
+    for stored in batch.episodes:
+        try:
+            episode, trajectory = convert.apply(stored, batch.trajectories[stored.episode_id])
+        except AresError as error:
+            failures.add(stored.episode_id, error)
+            continue
+        episodes.append(episode)
+        trajectories[episode.episode_id] = trajectory
+    reasons = {episode.episode_id: convert.reasons(episode) for episode in batch.episodes}
+    return ExportBatch(batch.requested_ids, episodes, trajectories, reasons)
 
 
 def _removed_error() -> StoreError:

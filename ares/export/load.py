@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.errors import PluginError
+from ares.errors import PluginError, RequestError
 from ares.export.base import Exporter, ExportReport
 from ares.registry import exporters, plugin_faults
 
 if TYPE_CHECKING:
     from ares.curation import CurationSet
+    from ares.quality.contract import SetConversion
     from ares.store import Stores
 
 
@@ -31,6 +33,8 @@ def load_exporter(name: str) -> Exporter:
         progress: Callable[[int], None],
         **options: Any,
     ) -> ExportReport:
+        if "convert" not in signature(exporter).parameters:
+            _check_unconverted(label, options.pop("convert", None))
         with plugin_faults(label):
             report = exporter(stores, selection, destination, progress, **options)
         if not isinstance(report, ExportReport):
@@ -38,3 +42,11 @@ def load_exporter(name: str) -> Exporter:
         return report
 
     return export
+
+
+def _check_unconverted(label: str, convert: SetConversion | None) -> None:
+    """An exporter that knows no conversions exports only what needs none."""
+    if convert is not None and convert.changes_signals:
+        raise RequestError(
+            f"{label} cannot convert signals", "export without --convert, or by another exporter"
+        )

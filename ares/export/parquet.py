@@ -42,11 +42,15 @@ from ares.export.retime import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ares.quality.contract import SetConversion
     from ares.store import Stores
 
 # Column of episodes.parquet with the task; a column of an annotator with this name is left out.
 _TASK_COLUMN = "task"
 _COST_COLUMNS = ("calls", "tokens_in", "tokens_out", "usd")
+# Columns that another clock changes, and those that another order of dimensions does.
+_CLOCK_FIELDS = ("num_steps", "rate_hz", "duration_seconds", "clock_shift_seconds")
+_NAME_FIELDS = ("state_names", "action_names")
 # Behind all others, in whose order readers may trust.
 _SUBJECT_COLUMNS = ("subject_kind", "part", "ordinal", "revision")
 _ANNOTATION_COLUMNS = (
@@ -72,6 +76,7 @@ def export_parquet(
     task: TaskSource = "instruction",
     fps: float | None = None,
     retime: RetimeMode = "nearest",
+    convert: SetConversion | None = None,
 ) -> ExportReport:
     """Write a set as episodes.parquet, steps.parquet, segments.parquet and annotations.parquet.
 
@@ -87,6 +92,7 @@ def export_parquet(
         task: What the task of an episode is, see `ares.export.base.episode_tasks`.
         fps: Steps per second to write; None for all steps at their stamps.
         retime: Which step is written for a second, see `ares.export.retime`.
+        convert: Conversions of the signals.
 
     Raises:
         RequestError: The destination is not empty, or the rate is not positive.
@@ -98,8 +104,9 @@ def export_parquet(
         failures, written = ExportFailures(root, strict), _ParquetCounts()
         with ExitStack() as stack:
             files = _ParquetFiles(stack, root, stores)
-            job = _ParquetExport(stores, manifest, files, written, task, clock, ClockChanges(clock))
-            for stored in episode_batches(stores, Sets(stores.annotations).ids(selection), failures):
+            job = _ParquetExport(stores, manifest, files, written, task, clock, ClockChanges(clock), convert)
+            ids = Sets(stores.annotations).ids(selection)
+            for stored in episode_batches(stores, ids, failures, convert):
                 batch = _retimed(job, stored, failures) if fps else stored
                 if batch.episodes:
                     _write_batch(job, batch)
@@ -130,7 +137,8 @@ def _report(
         datasets=({"path": ".", **counts},),
         failed=len(failures),
         failures=tuple(failures.tallies()),
-        changed=job.changes.to_json(),
+        changed=(*job.changes.to_json(), *(job.convert.to_json() if job.convert else ())),
+        unknown=job.convert.unknown if job.convert else (),
     )
 
 
@@ -172,6 +180,7 @@ class _ParquetExport:
     task: TaskSource
     clock: ExportClock
     changes: ClockChanges
+    convert: SetConversion | None
 
 
 def _retimed(job: _ParquetExport, batch: ExportBatch, failures: ExportFailures) -> ExportBatch:
@@ -186,14 +195,16 @@ def _retimed(job: _ParquetExport, batch: ExportBatch, failures: ExportFailures) 
             job.changes.add(retimed[-1])
     episodes = [entry.episode for entry in retimed]
     trajectories = {entry.episode.episode_id: entry.trajectory for entry in retimed}
-    return ExportBatch(batch.requested_ids, episodes, trajectories)
+    return ExportBatch(batch.requested_ids, episodes, trajectories, batch.reasons)
 
 
 def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
     annotations = job.stores.annotations.find_annotations(batch.ids)
     rows = read_rows(job.stores, job.files.columns, batch.ids)
     if job.clock.fps:
-        rows = _with_clock(rows, batch.episodes)
+        rows = _with_fields(rows, batch.episodes, _CLOCK_FIELDS)
+    if job.convert and job.convert.changes_signals:
+        rows = _with_fields(rows, batch.episodes, _NAME_FIELDS)
     columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in rows.column_names]
     tasks = episode_tasks(batch.episodes, rows.select(columns).to_pylist(), job.task)
     job.files.episodes.write_table(_with_tasks(rows, tasks))
@@ -203,14 +214,16 @@ def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
     job.manifest.add_makers(annotations)
     for episode in batch.episodes:
         job.manifest.add(episode, ".", job.manifest.episodes)
+        if job.convert:
+            job.convert.count(batch.reasons.get(episode.episode_id, ()))
     _count(job.written, batch, tasks)
 
 
-def _with_clock(rows: pa.Table, episodes: Sequence[Episode]) -> pa.Table:
-    """The rows with the clock that is written."""
+def _with_fields(rows: pa.Table, episodes: Sequence[Episode], names: Sequence[str]) -> pa.Table:
+    """The rows with the values of the episodes as they are written."""
     import pyarrow as pa
 
-    for name in ("num_steps", "rate_hz", "duration_seconds", "clock_shift_seconds"):
+    for name in names:
         field = rows.schema.field(name)
         values = pa.array([getattr(episode, name) for episode in episodes], field.type)
         rows = rows.set_column(rows.schema.get_field_index(name), field, values)

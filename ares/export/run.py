@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ares.curation import Sets
 from ares.export.base import ExportReport, TaskSource
 from ares.export.load import load_exporter
 from ares.export.retime import OWN_CLOCKS, ExportClock
 from ares.jobs import Progress
+from ares.quality.contract import SetConversion, parse_conversions, set_contracts
 
 if TYPE_CHECKING:
     from ares.curation import CurationSet
@@ -23,6 +26,7 @@ def export_set(
     format: str,
     task: TaskSource = "instruction",
     clock: ExportClock = OWN_CLOCKS,
+    convert: Sequence[str] = (),
     strict: bool = False,
     stream: TextIO | None = None,
 ) -> ExportReport:
@@ -35,6 +39,7 @@ def export_set(
         format: Name of an exporter.
         task: What the task of an episode is.
         clock: The rate to write, and which step is written for a second.
+        convert: Conversions of signals, such as "action.gripper=open1"; see `ares.quality.contract`.
         strict: Whether an episode that fails ends the export.
         stream: Where progress is shown, or None for nowhere.
     """
@@ -43,7 +48,10 @@ def export_set(
     strict_option = {"strict": True} if strict else {}
     task_option = {} if task == "instruction" else {"task": task}
     clock_options = {} if clock == OWN_CLOCKS else {"fps": clock.fps, "retime": clock.retime}
-    options: dict[str, Any] = {**strict_option, **task_option, **clock_options}
+    conversion = SetConversion(
+        set_contracts(stores, list(Sets(stores.annotations).ids(selection))), parse_conversions(convert)
+    )
+    options: dict[str, Any] = {**strict_option, **task_option, **clock_options, "convert": conversion}
     progress = Progress(f"export {selection.name}", selection.episodes, stream)
     try:
         return exporter(stores, selection, destination, progress.advance, **options)

@@ -18,6 +18,7 @@ from ares.workspace.episodes import Episodes
 
 if TYPE_CHECKING:
     from ares.episode import Json
+    from ares.quality.contract import Clash
     from ares.store import Stores
     from ares.store.actions import Action
 
@@ -139,6 +140,18 @@ class SetCollection(Mapping[str, StoredSet]):
     def versions(self, name: str) -> list[StoredSet]:
         """All versions of a name, oldest first; empty for an unknown name."""
         return [self._stored(version) for version in self._sets.versions(name)]
+
+    def clashes(self, selection: str | CurationSet) -> list[Clash]:
+        """Signals of the members that mean different things; an export wants a conversion named for each.
+
+            >>> ws.sets.clashes("sinks")
+
+        Raises:
+            RequestError: There is no such set.
+        """
+        from ares.quality.contract import find_clashes, set_contracts
+
+        return find_clashes(set_contracts(self._stores, list(self.ids(selection))))
 
     def select(self, name: str) -> list[StoredSet]:
         """All versions of "name", or exactly "name@2". Raises RequestError for an unknown name."""

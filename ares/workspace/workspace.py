@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -252,6 +252,7 @@ class Workspace(WorkspaceCurator):
         task: TaskSource = "instruction",
         fps: float | None = None,
         retime: RetimeMode = "nearest",
+        convert: Sequence[str] = (),
         strict: bool = False,
         quiet: bool = False,
     ) -> ExportReport:
@@ -266,11 +267,13 @@ class Workspace(WorkspaceCurator):
             task: Task of every episode: its "instruction", or its "caption" where that is acceptable.
             fps: Steps per second to write; None for the rate of each episode.
             retime: Step for a second: the "nearest", or the last at or before it ("hold").
+            convert: Conversions of signals, such as ["action.gripper=open1", "state.arm=rad"].
             strict: Write nothing when an episode fails, instead of leaving it out.
             quiet: Show no progress.
 
         Raises:
             RequestError: There is no such set or format, the folder is not empty, or the rate is not positive.
+            ClashError: Signals of the set mean different things, and no conversion is named for them.
             MediaError: No episode can be exported, or with `strict` one cannot.
         """
         from ares.export import ExportClock, export_set
@@ -284,6 +287,7 @@ class Workspace(WorkspaceCurator):
             format=format,
             task=task,
             clock=ExportClock(fps, retime),
+            convert=convert,
             strict=strict,
             stream=stream,
         )

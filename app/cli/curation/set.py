@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from app.cli.common import add_query_arguments, add_workspace_arguments, episode_count, open_workspace
 from app.cli.confirm import add_yes_argument, confirm
 from app.cli.output import OutputTable, answer
+from ares.messages import write_stderr
 
 if TYPE_CHECKING:
     from ares.store.actions import Action
@@ -90,7 +91,11 @@ def _create(workspace: Workspace, args: argparse.Namespace) -> None:
         by=args.by,
         limit=args.limit,
     )
-    answer(args, episode_set.to_json(), lambda: f"set {episode_set.label}: {episode_set.episodes} episodes")
+    clashes = workspace.sets.clashes(episode_set)
+    for clash in clashes:
+        write_stderr(f"ares set create: warning: {clash}; {clash.remedy}")
+    document = {**episode_set.to_json(), "clashes": [clash.to_json() for clash in clashes]}
+    answer(args, document, lambda: f"set {episode_set.label}: {episode_set.episodes} episodes")
 
 
 def _list(workspace: Workspace, args: argparse.Namespace) -> None:

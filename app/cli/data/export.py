@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 
 from app.cli.common import add_workspace_arguments, open_workspace, rate_hz
-from app.cli.output import answer, tallies
+from app.cli.faults import ExitStatus
+from app.cli.output import answer, print_error, tallies
 from ares.episode import Json
-from ares.export import FAILURES_FILE, RETIME_MODES, TASK_SOURCES
+from ares.errors import RequestError
+from ares.export import FAILURES_FILE, RETIME_MODES, TASK_SOURCES, ExportReport
+from ares.quality.contract import ClashError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --fps, the step for a second: the nearest (default), or the last at or before it",
     )
     parser.add_argument(
+        "--convert",
+        action="append",
+        default=[],
+        metavar="SIGNAL=TARGET",
+        help="convert a signal whose meaning differs within the set, such as action.gripper=open1 or state.arm=rad",
+    )
+    parser.add_argument(
         "--strict", action="store_true", help="write nothing when an episode fails, instead of leaving it out"
     )
     add_workspace_arguments(parser)
@@ -38,18 +48,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Export the set. Returns 1 when an episode of the set was left out."""
-    report = open_workspace(args).export(
+    try:
+        report = _export(args)
+    except ClashError as error:
+        for line in error.lines:
+            print_error("export", RequestError(error.reason, line))
+        return ExitStatus.REFUSED
+    document = report.to_json()
+    answer(args, document, lambda: _text(document))
+    return 1 if report.failed else 0
+
+
+def _export(args: argparse.Namespace) -> ExportReport:
+    return open_workspace(args).export(
         args.set,
         args.dest,
         format=args.format,
         task=args.task,
         fps=args.fps,
         retime=args.retime,
+        convert=args.convert,
         strict=args.strict,
     )
-    document = report.to_json()
-    answer(args, document, lambda: _text(document))
-    return 1 if report.failed else 0
 
 
 def describe_stop(args: argparse.Namespace) -> str:

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -36,6 +36,7 @@ from ares.export.retime import ClockChanges, ExportClock, RetimedEpisode, Retime
 from ares.registry import plugin_fault
 
 if TYPE_CHECKING:
+    from ares.quality.contract import SetConversion
     from ares.store import Stores
 
 # Episodes prepared ahead of the one being written, per thread: their packets wait in memory.
@@ -51,6 +52,7 @@ class _PendingEpisode:
     task: EpisodeTask
     values: dict[str, Json]
     videos: dict[str, Future[PreparedVideo]]
+    reasons: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class _LeRobotExport:
     task: TaskSource
     clock: ExportClock
     changes: ClockChanges
+    convert: SetConversion | None
     progress: Callable[[int], None]
 
     def episode_ids(self) -> Iterator[str]:
@@ -82,6 +85,7 @@ def export_lerobot(
     task: TaskSource = "instruction",
     fps: float | None = None,
     retime: RetimeMode = "nearest",
+    convert: SetConversion | None = None,
 ) -> ExportReport:
     """Write a set as LeRobot v3.0.
 
@@ -97,6 +101,7 @@ def export_lerobot(
         task: What the task of an episode is, see `ares.export.base.episode_tasks`.
         fps: Steps per second to write; None for the rate of each episode.
         retime: Which step is written for a second, see `ares.export.retime`.
+        convert: Conversions of the signals.
 
     Raises:
         RequestError: The destination is not empty, or the rate is not positive.
@@ -106,11 +111,13 @@ def export_lerobot(
     start, clock = time.monotonic(), ExportClock(fps, retime)
     with staging_folder(destination) as root:
         failures = ExportFailures(root, strict)
-        plan = plan_datasets(stores, selection, failures, clock)
+        plan = plan_datasets(stores, selection, failures, clock, convert)
         progress(plan.group_numbers.count(NO_GROUP))
         with ExportManifest(root, stores, selection, "lerobot v3.0") as manifest:
             changes = ClockChanges(clock)
-            job = _LeRobotExport(stores, selection, root, manifest, failures, task, clock, changes, progress)
+            job = _LeRobotExport(
+                stores, selection, root, manifest, failures, task, clock, changes, convert, progress
+            )
             writers = [_write_dataset(job, plan, number) for number in range(len(plan.groups))]
             failures.check(selection.episodes)
             shutil.rmtree(root / _SCRATCH_FOLDER, ignore_errors=True)
@@ -147,7 +154,8 @@ def _report(
         reencoded=dict(reencoded),
         failed=len(job.failures),
         failures=tuple(job.failures.tallies()),
-        changed=job.changes.to_json(),
+        changed=(*job.changes.to_json(), *(job.convert.to_json() if job.convert else ())),
+        unknown=job.convert.unknown if job.convert else (),
     )
 
 
@@ -174,6 +182,8 @@ def _write_episode(job: _LeRobotExport, writer: LeRobotWriter, pending: _Pending
     if videos is not None and not job.failures.fatal:
         job.manifest.add(pending.retimed.episode, folder, writer.episodes)
         job.changes.add(pending.retimed)
+        if job.convert:
+            job.convert.count(pending.reasons)
         writer.add(pending.retimed.episode, pending.retimed.trajectory, pending.task, pending.values, videos)
     for video in (videos or {}).values():
         video.close()
@@ -185,7 +195,7 @@ def _start_episodes(
 ) -> Iterator[_PendingEpisode]:
     """Yield the episodes of a group after submitting the preparation of their videos to the pool."""
     scratch = job.root / _SCRATCH_FOLDER
-    for batch in episode_batches(job.stores, ids, job.failures):
+    for batch in episode_batches(job.stores, ids, job.failures, job.convert):
         annotations = job.stores.annotations.find_annotations(batch.ids)
         job.manifest.add_makers(annotations)
         rows = annotator_values(job.stores, batch.ids)
@@ -202,7 +212,8 @@ def _start_episodes(
                 )
                 for position, name in enumerate(group.cameras)
             }
-            yield _PendingEpisode(retimed, task, values, videos)
+            reasons = batch.reasons.get(episode.episode_id, ())
+            yield _PendingEpisode(retimed, task, values, videos, reasons)
 
 
 def _prefetch(items: Iterator[_PendingEpisode], count: int) -> Iterator[_PendingEpisode]:

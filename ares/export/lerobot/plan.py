@@ -16,6 +16,7 @@ from ares.export.retime import ExportClock, retime_episode
 from ares.media import verify_source
 
 if TYPE_CHECKING:
+    from ares.quality.contract import SetConversion
     from ares.store import Stores
 
 # Group number of an episode that is not exported.
@@ -126,7 +127,11 @@ class LeRobotPlan:
 
 
 def plan_datasets(
-    stores: Stores, selection: CurationSet, failures: ExportFailures, clock: ExportClock
+    stores: Stores,
+    selection: CurationSet,
+    failures: ExportFailures,
+    clock: ExportClock,
+    convert: SetConversion | None = None,
 ) -> LeRobotPlan:
     """Group the episodes of a set by layout; those that cannot be exported are added to the failures.
 
@@ -135,7 +140,7 @@ def plan_datasets(
     groups: dict[LeRobotLayout, DatasetGroup] = {}
     number_of_layout: dict[LeRobotLayout, int] = {}
     group_numbers: list[int] = []
-    for batch in episode_batches(stores, Sets(stores.annotations).ids(selection), failures):
+    for batch in episode_batches(stores, Sets(stores.annotations).ids(selection), failures, convert):
         number_by_id: dict[str, int] = {}
         for episode in batch.episodes:
             trajectory = batch.trajectories[episode.episode_id]

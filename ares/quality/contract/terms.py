@@ -107,6 +107,7 @@ class SignalContract:
         high: Largest value in the sample.
         estimates: By property.
         signs: For each dimension of an action 1 or -1 where the state moves with or against it, 0 where unknown.
+        mixed_units: Units of different episodes of the sample, where they are not the same; () where they are.
     """
 
     signal: SignalName
@@ -117,6 +118,7 @@ class SignalContract:
     high: float
     estimates: Mapping[PropertyName, Estimate] = field(default_factory=dict)
     signs: tuple[int, ...] = ()
+    mixed_units: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -149,6 +151,7 @@ class SignalContract:
             "low": self.low,
             "high": self.high,
             "signs": list(self.signs),
+            "mixed_units": list(self.mixed_units),
             **{name: estimate.to_json() for name, estimate in self.estimates.items()},
         }
 
@@ -165,6 +168,7 @@ def signal_contract_from_json(document: Json) -> SignalContract:
         low=float(cast("float", fields["low"])),
         high=float(cast("float", fields["high"])),
         signs=tuple(cast("list[int]", fields["signs"])),
+        mixed_units=tuple(cast("list[str]", fields["mixed_units"])),
         estimates={name: estimate_from_json(fields[name]) for name in PROPERTIES if name in fields},
     )
 

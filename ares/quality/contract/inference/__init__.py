@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.quality.contract.inference.evidence import CONTRACT_EPISODES, EpisodeEvidence, episode_evidence
+    from ares.quality.contract.inference.evidence import (
+        CONTRACT_EPISODES,
+        EpisodeEvidence,
+        episode_evidence,
+        signal_pairs,
+    )
     from ares.quality.contract.inference.groups import DimensionGroup, dimension_groups
     from ares.quality.contract.inference.infer import infer_contract
 
@@ -18,6 +23,7 @@ __all__ = [
     "dimension_groups",
     "episode_evidence",
     "infer_contract",
+    "signal_pairs",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -13,7 +13,13 @@ from ares.quality.contract.inference.modes import Following, joint_scores, level
 from ares.quality.contract.inference.pooling import PooledEvidence, PooledSignal, pool_evidence
 from ares.quality.contract.inference.probabilities import estimate_from, shares_of
 from ares.quality.contract.inference.rotation_signs import rotation_estimate
-from ares.quality.contract.inference.units import ValueRange, angle_scores, length_scores, value_range
+from ares.quality.contract.inference.units import (
+    ValueRange,
+    angle_scores,
+    length_scores,
+    mixed_angle_units,
+    value_range,
+)
 from ares.quality.contract.terms import (
     NO_ESTIMATE,
     Estimate,
@@ -124,6 +130,7 @@ def _contract(
         high=float(signal.high[numbers].max()),
         estimates={**estimates, **named},
         signs=signs,
+        mixed_units=mixed_angle_units(signal.sizes[:, numbers].max(axis=1)) if group.kind == "arm" else (),
     )
 
 

@@ -21,6 +21,7 @@ class PooledSignal:
         low: (D,) smallest value of all.
         high: (D,) largest value of all.
         range: (D,) median range in an episode.
+        sizes: (N, D) largest absolute values.
         starts: (N, D) first values.
         middle: (D,) median of the medians.
         at_unit: (D,) share of the steps that are exactly 1 or -1.
@@ -32,6 +33,7 @@ class PooledSignal:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     range: NDArray[np.float64]
+    sizes: NDArray[np.float64]
     starts: NDArray[np.float64]
     middle: NDArray[np.float64]
     at_unit: NDArray[np.float64]
@@ -97,6 +99,7 @@ def _pool_signal(episodes: Sequence[SignalEvidence]) -> PooledSignal:
         low=low.min(axis=0),
         high=high.max(axis=0),
         range=np.median(high - low, axis=0),
+        sizes=np.maximum(np.abs(low), np.abs(high)),
         starts=stacked("start"),
         middle=np.median(stacked("middle"), axis=0),
         at_unit=stacked("at_unit").mean(axis=0),

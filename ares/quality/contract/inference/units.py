@@ -16,6 +16,8 @@ _SIZES: Mapping[str, float] = {"rad": 1.0, "deg": pi / 180, "m": 1.0, "mm": 0.00
 _ANGLES, _LENGTHS = frozenset({"rad", "deg"}), frozenset({"m", "mm"})
 # One turn and the rounding of a wrapped angle; two turns of a wrist that is not wrapped.
 _TURN, _TWO_TURNS = 6.6, 13.0
+# Episodes in another unit: a degree is 57 times smaller than a radian, and poses differ.
+_LEAST_RADIANS, _UNIT_FACTOR, _LARGEST_UNIT_FACTOR = 0.2, 20.0, 170.0
 # Motions by a factor apart from each other are as improbable as so many nats per nat of the factor.
 _GAIN_WIDTH = 0.35
 _WORST_GAIN = 8.0
@@ -105,6 +107,21 @@ def length_scores(values: ValueRange) -> dict[str, float]:
         "mm": -6.0 if size <= 10 else 0.0,
         "normalised": _normalised_score(values) - 2,
     }
+
+
+def mixed_angle_units(sizes: NDArray[np.float64]) -> tuple[str, ...]:
+    """Units of joints that are not the same in all episodes: some within a turn in radians, others of degrees.
+
+    Args:
+        sizes: (N,) largest absolute value of each episode.
+    """
+    import numpy as np
+
+    large, small = sizes[sizes > _TWO_TURNS], sizes[(sizes > _LEAST_RADIANS) & (sizes <= _TURN)]
+    if not len(large) or not len(small):
+        return ()
+    factor = float(np.median(large) / np.median(small))
+    return ("rad", "deg") if _UNIT_FACTOR <= factor <= _LARGEST_UNIT_FACTOR else ()
 
 
 def gain_score(gain: float, state_unit: str, action_unit: str) -> float:

@@ -1,0 +1,261 @@
+"""The conversions of the episodes of one dataset and combination of dimensions, and its contract afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ares.episode import Episode, Signal, Trajectory
+from ares.errors import RequestError, SourceError
+from ares.quality.contract.conversions import (
+    GRIPPER_CONVENTIONS,
+    GRIPPER_RANGES,
+    GripperConvention,
+    absolute_to_delta,
+    convert_gripper,
+    delta_to_absolute,
+    gripper_convention,
+    unit_factor,
+)
+from ares.quality.contract.inference import signal_pairs
+from ares.quality.contract.named_conversions import NamedConversion
+from ares.quality.contract.rotations import WIDTHS, convert_rotation
+from ares.quality.contract.set_layouts import LayoutContract
+from ares.quality.contract.terms import UNKNOWN, MeaningContract, PropertyName, SignalContract
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+# Values of an arm in radians that are so large, and so much larger than those of its dataset, are degrees.
+_LARGEST_RADIANS, _LARGER = 30.0, 10.0
+# Units first: the others are computed in the unit that is exported.
+_ORDER = ("unit", "gripper", "rotation", "mode", "order")
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionStep:
+    """One change of some dimensions of a signal.
+
+    Attributes:
+        signal: "state" or "action".
+        numbers: Numbers of the dimensions.
+        convert: Gives their new values (T, D), from the old ones and the first row (D,) of the paired state.
+        starts: Numbers of the state's dimensions that are paired with them; () where they are not needed.
+        reason: What is changed, in words.
+    """
+
+    signal: str
+    numbers: tuple[int, ...]
+    convert: Callable[[Array, Array], Array]
+    starts: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutConversion:
+    """What an export does with the episodes of one dataset and combination of dimensions.
+
+    Attributes:
+        layout: Their contract after the conversions.
+        steps: The changes, in order.
+        orders: New order of the names, by signal.
+    """
+
+    layout: LayoutContract
+    steps: tuple[ConversionStep, ...] = ()
+    orders: Mapping[str, tuple[str, ...]] | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What is changed, in words."""
+        names = (
+            f"{signal} of {self.layout.key.dataset}: other order of the dimensions"
+            for signal in self.orders or {}
+        )
+        return (*(step.reason for step in self.steps), *names)
+
+    def apply(self, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory]:
+        """The episode as it is exported. Raises SourceError for one that is in another unit than its dataset."""
+        _check_size(self.layout, trajectory)
+        signals = {"state": trajectory.state, "action": trajectory.action}
+        for step in self.steps:
+            signals[step.signal] = _apply_step(step, signals[step.signal], signals["state"])
+        for name, order in (self.orders or {}).items():
+            signals[name] = _reordered(signals[name], order)
+        state, action = signals["state"], signals["action"]
+        names = {"state_names": state.names if state else (), "action_names": action.names if action else ()}
+        return replace(episode, **names), replace(trajectory, state=state, action=action)
+
+
+def _apply_step(step: ConversionStep, signal: Signal | None, state: Signal | None) -> Signal | None:
+    import numpy as np
+
+    if signal is None or not len(signal.values):
+        return signal
+    start = state.values[0, list(step.starts)] if state is not None else np.zeros(0)
+    values, numbers = signal.values.copy(), list(step.numbers)
+    converted = step.convert(values[:, numbers].astype(np.float64), start.astype(np.float64))
+    values[:, numbers] = converted.astype(np.float32)
+    return Signal(values, signal.names)
+
+
+def _reordered(signal: Signal | None, names: tuple[str, ...]) -> Signal | None:
+    if signal is None:
+        return None
+    return Signal(signal.values[:, [signal.names.index(name) for name in names]], names)
+
+
+def _check_size(layout: LayoutContract, trajectory: Trajectory) -> None:
+    """One episode in degrees within a dataset in radians is no part of an export."""
+    import numpy as np
+
+    for group in layout.contract.signals if layout.contract is not None else ():
+        signal = trajectory.state if group.signal == "state" else trajectory.action
+        if (
+            group.kind != "arm"
+            or group.estimate("unit").value != "rad"
+            or signal is None
+            or not len(signal.values)
+        ):
+            continue
+        size = float(np.abs(signal.values[:, list(group.numbers)]).max())
+        usual = max(abs(group.low), abs(group.high))
+        if size > max(_LARGEST_RADIANS, _LARGER * usual):
+            detail = f"{group.name}: up to {size:.4g}, in its dataset up to {usual:.4g} rad; `ares check` shows A015"
+            raise SourceError("the episode has another unit than its dataset", detail)
+
+
+def convert_layout(
+    layout: LayoutContract,
+    conversions: Sequence[NamedConversion],
+    orders: Mapping[str, tuple[str, ...]],
+) -> LayoutConversion:
+    """What some named conversions do to the episodes of a layout.
+
+    Args:
+        layout: Dataset, dimensions and contract.
+        conversions: The conversions; those of signals that it lacks do nothing.
+        orders: New order of the names by signal, where it is not the present one.
+
+    Raises:
+        RequestError: A value to convert is not known, or cannot be converted.
+    """
+    contract, steps = layout.contract, list[ConversionStep]()
+    for conversion in sorted(conversions, key=lambda conversion: _ORDER.index(conversion.name)):
+        group = contract.signal(conversion.signal) if contract is not None else None
+        if contract is not None and group is not None and conversion.name != "order":
+            converted, step = _convert_group(contract, group, conversion)
+            signals = (converted if signal is group else signal for signal in contract.signals)
+            contract = replace(contract, signals=tuple(signals))
+            steps += [step] if step is not None else []
+    names = {f"{signal}_names": order for signal, order in orders.items()}
+    return LayoutConversion(replace(layout, contract=contract, **names), tuple(steps), orders)
+
+
+def _convert_group(
+    contract: MeaningContract, group: SignalContract, conversion: NamedConversion
+) -> tuple[SignalContract, ConversionStep | None]:
+    """The contract of a group afterwards, and the step; None where it has the target already."""
+    builders = {"unit": _unit_step, "gripper": _gripper_step, "rotation": _rotation_step, "mode": _mode_step}
+    values, convert, source = builders[conversion.name](contract, group, conversion.target)
+    if all(group.estimate(name).value == value for name, value in values.items()):
+        return group, None
+    starts = _paired_state(contract, group) if conversion.name == "mode" else ()
+    stated = ", ".join(values.values())
+    reason = f"{group.name} of {contract.dataset}: {stated}, from {source}"
+    return group.with_values(values), ConversionStep(group.signal, group.numbers, convert, starts, reason)
+
+
+_Step = tuple[dict[PropertyName, str], "Callable[[Array, Array], Array]", str]
+
+
+def _known(contract: MeaningContract, group: SignalContract, name: PropertyName) -> str:
+    value = group.estimate(name).value
+    if value == UNKNOWN or (name == "unit" and group.mixed_units):
+        estimate = " and ".join(group.mixed_units) if group.mixed_units else str(group.estimate(name))
+        raise RequestError(
+            f"the {name} of {group.name} in {contract.dataset} is not known, so that it cannot be converted",
+            f"it is {estimate}; state it under `contract:` in the spec of the dataset, and ingest it again",
+        )
+    return value
+
+
+def _unit_step(contract: MeaningContract, group: SignalContract, target: str) -> _Step:
+    source = _known(contract, group, "unit")
+    factor = unit_factor(source, target)
+    return {"unit": target}, lambda values, start: values * factor, source
+
+
+def _gripper_step(contract: MeaningContract, group: SignalContract, target: str) -> _Step:
+    unit, is_open = GRIPPER_CONVENTIONS[target]
+    source_unit, end = _known(contract, group, "unit"), _known(contract, group, "gripper")
+    if source_unit in ("m", "mm"):  # the widest opening of the sample is open
+        source = GripperConvention(0.0, group.high, is_high_open=True)
+    elif source_unit in GRIPPER_RANGES:
+        source = GripperConvention(*GRIPPER_RANGES[source_unit], end == "high is open")
+    else:
+        raise RequestError(
+            f"{group.name} of {contract.dataset} is the angle of a motor, {source_unit}",
+            "its open and closed angle are not known, so that it has no gripper convention",
+        )
+    goal = gripper_convention(target)
+    values: dict[PropertyName, str] = {
+        "unit": unit,
+        "gripper": "high is open" if is_open else "high is closed",
+    }
+    return values, lambda part, start: convert_gripper(part, source, goal), f"{source_unit}, {end}"
+
+
+def _rotation_step(contract: MeaningContract, group: SignalContract, target: str) -> _Step:
+    source = _known(contract, group, "rotation")
+    width = WIDTHS[source]
+    if WIDTHS[target] != width:
+        raise RequestError(
+            f"{group.name} of {contract.dataset} is {source} with {width} numbers, {target} has {WIDTHS[target]}",
+            "an export keeps the number of dimensions",
+        )
+    if width == 3 and _known(contract, group, "unit") != "rad":
+        raise RequestError(
+            f"{group.name} of {contract.dataset} is not in radians", f"name --convert {group.name}=rad too"
+        )
+
+    def convert(values: Array, start: Array) -> Array:
+        parts = values.reshape(len(values), -1, width)
+        return convert_rotation(parts, source, target).reshape(values.shape)
+
+    return {"rotation": target}, convert, source
+
+
+def _mode_step(contract: MeaningContract, group: SignalContract, target: str) -> _Step:
+    source, kind = _known(contract, group, "mode"), group.kind
+    if source == target:
+        return {"mode": target}, lambda values, start: values, source
+    state = contract.signal(f"state.{kind}")
+    if (
+        kind not in ("arm", "position", "hand")
+        or group.signal != "action"
+        or state is None
+        or source == "velocity"
+    ):
+        raise RequestError(
+            f"{group.name} of {contract.dataset} cannot be converted from {source} to {target}",
+            "actions of arms, hands and positions can, between absolute and delta",
+        )
+    factor = unit_factor(_known(contract, state, "unit"), _known(contract, group, "unit"))
+    function = absolute_to_delta if target == "delta" else delta_to_absolute
+    return {"mode": target}, lambda values, start: function(values, start * factor), source
+
+
+def _paired_state(contract: MeaningContract, group: SignalContract) -> tuple[int, ...]:
+    """Numbers of the state's dimensions that belong to those of an action. Raises RequestError where one has none."""
+    states = {action: state for state, action in signal_pairs(contract.state_names, contract.action_names)}
+    if not all(number in states for number in group.numbers):
+        raise RequestError(
+            f"{group.name} of {contract.dataset} has dimensions without a state",
+            "a change counts from the state at the start",
+        )
+    return tuple(states[number] for number in group.numbers)

@@ -1,0 +1,200 @@
+"""A set of degrees and radians, or of two gripper conventions, cannot be exported by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from app.cli.main import main
+from ares import open as open_workspace
+from ares.curation import CurationSet
+from ares.episode import Episode, Record, Signal, Trajectory
+from ares.errors import RequestError
+from ares.quality.contract import ClashError
+from ares.workspace import Workspace
+
+JOINTS = tuple(f"joint_{number}" for number in range(6))
+
+
+def arm_record(number: int, dataset: str, scale: float = 1.0, names: Sequence[str] = JOINTS) -> Record:
+    """An arm that moves up to 2.6 rad, times the scale, and an action that leads it by two steps."""
+    rng = np.random.default_rng(number)
+    seconds = np.arange(200)[:, None] / 20
+    state = scale * (np.linspace(-1.5, 2, 6) + 0.6 * np.sin(seconds * rng.uniform(0.3, 1.2, 6)))
+    return record(number, dataset, tuple(names), state, np.roll(state, -2, axis=0))
+
+
+def gripper_record(number: int, dataset: str, is_high_open: bool) -> Record:
+    """A gripper that closes on something 0.3 wide, twice."""
+    command = np.where(np.arange(200) % 100 < 50, 1.0, 0.0)[:, None]
+    opening = np.maximum(command, 0.3)
+    state, action = (opening, command) if is_high_open else (1 - opening, 1 - command)
+    return record(number, dataset, ("gripper",), state, action)
+
+
+def record(
+    number: int, dataset: str, names: tuple[str, ...], state: np.ndarray, action: np.ndarray
+) -> Record:
+    episode = Episode(
+        episode_id=f"{number:016x}",
+        format="test",
+        dataset=dataset,
+        version="",
+        split="",
+        key=str(number),
+        source="/nowhere",
+        content_hash=f"{number:032x}",
+        instruction="reach",
+        instructions=("reach",),
+        robot="arm",
+        num_steps=len(state),
+        rate_hz=20.0,
+        rate_source="user",
+        cameras=(),
+        state_names=names,
+        action_names=names,
+    )
+    trajectory = Trajectory(
+        timestamps=np.arange(len(state)) / 20,
+        state=Signal(state.astype(np.float32), names),
+        action=Signal(action.astype(np.float32), names),
+    )
+    return Record(episode=episode, trajectory=trajectory)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return open_workspace(tmp_path / "ws", create=True)
+
+
+def make_set(workspace: Workspace, records: Sequence[Record]) -> CurationSet:
+    workspace.stores.tables.episodes.add(records)
+    return workspace.sets.create("all", [record.episode.episode_id for record in records], {})
+
+
+def exported_states(folder: Path) -> dict[str, np.ndarray]:
+    """The state of every exported episode."""
+    table = pq.read_table(folder / "steps.parquet", columns=["episode_id", "state"])
+    ids = np.array(table["episode_id"].to_pylist())
+    values = np.array(table["state"].to_pylist())
+    return {str(episode): values[ids == episode] for episode in np.unique(ids)}
+
+
+@pytest.mark.parametrize("format", ["parquet", "lerobot"])
+def test_degrees_and_radians_are_refused_until_a_conversion_is_named(
+    workspace: Workspace, tmp_path: Path, format: str
+) -> None:
+    records = [arm_record(1, "radians"), arm_record(2, "radians"), arm_record(3, "degrees", 180 / np.pi)]
+    frozen = make_set(workspace, records)
+    out = tmp_path / "out"
+    with pytest.raises(ClashError) as refusal:
+        workspace.export(frozen, out, format=format, quiet=True)
+    assert refusal.value.lines == tuple(
+        f"unit of {signal}.arm: deg in degrees; rad in radians; name the conversion "
+        f"(--convert {signal}.arm=rad), or split the set by dataset"
+        for signal in ("state", "action")
+    )
+    with pytest.raises(ClashError, match=r"unit of action\.arm"):
+        workspace.export(frozen, out, format=format, convert=["state.arm=rad"], quiet=True)
+    assert not out.exists()
+    convert = ["state.arm=rad", "action.arm=rad"]
+    report = workspace.export(frozen, out, format=format, convert=convert, quiet=True)
+    assert [dict(change) for change in report.changed] == [
+        {"reason": f"{signal}.arm of degrees: rad, from deg", "episodes": 1} for signal in ("action", "state")
+    ]
+    if format == "parquet":
+        states = exported_states(out)
+        for source in records:
+            stored = source.trajectory.state
+            assert stored is not None
+            scale = np.pi / 180 if source.episode.dataset == "degrees" else 1
+            np.testing.assert_allclose(states[source.episode.episode_id], stored.values * scale, rtol=1e-5)
+
+
+def test_two_gripper_conventions_are_refused_until_a_conversion_is_named(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    records = [gripper_record(1, "opens", True), gripper_record(2, "closes", False)]
+    frozen = make_set(workspace, records)
+    with pytest.raises(ClashError) as refusal:
+        workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+    assert len(refusal.value.lines) == 2
+    assert "high is closed in closes; fraction, high is open in opens" in refusal.value.lines[0]
+    assert "--convert state.gripper=open1" in refusal.value.lines[0]
+    convert = ["state.gripper=open1", "action.gripper=open1"]
+    workspace.export(frozen, tmp_path / "out", format="parquet", convert=convert, quiet=True)
+    first, second = exported_states(tmp_path / "out").values()
+    np.testing.assert_allclose(first, second, atol=1e-6)
+
+
+def test_one_episode_in_degrees_is_left_out_of_radians(workspace: Workspace, tmp_path: Path) -> None:
+    """The contract is of a sample: an episode that is not in it is looked at when it is exported."""
+    workspace.stores.tables.episodes.add([arm_record(number, "radians") for number in range(1, 70)])
+    late = arm_record(0xFFFF, "radians", 180 / np.pi)
+    workspace.stores.tables.episodes.add([late])
+    frozen = workspace.sets.create("all", workspace.stores.tables.episodes.ids(), {})
+    report = workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+    assert report.episodes == 69
+    assert "another unit than its dataset" in str(report.failures)
+
+
+def test_degrees_and_radians_within_one_dataset_are_refused(workspace: Workspace, tmp_path: Path) -> None:
+    records = [arm_record(1, "both"), arm_record(2, "both"), arm_record(3, "both", 180 / np.pi)]
+    with pytest.raises(ClashError, match="unit of state.arm: deg in both; rad in both"):
+        workspace.export(make_set(workspace, records), tmp_path / "out", format="parquet", quiet=True)
+
+
+def test_absolute_and_delta_actions_are_refused_and_converted(workspace: Workspace, tmp_path: Path) -> None:
+    absolute, moved = arm_record(1, "absolute"), arm_record(2, "delta")
+    state = moved.trajectory.state
+    assert state is not None
+    changes = np.diff(state.values, axis=0, append=state.values[-1:])
+    delta = replace(moved, trajectory=replace(moved.trajectory, action=Signal(changes, JOINTS)))
+    frozen = make_set(workspace, [absolute, delta])
+    with pytest.raises(ClashError, match=r"mode of action.arm: absolute in absolute; delta in delta"):
+        workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+    workspace.export(frozen, tmp_path / "out", format="parquet", convert=["action.arm=absolute"], quiet=True)
+    table = pq.read_table(tmp_path / "out" / "steps.parquet").to_pandas()
+    actions = np.stack(table[table.episode_id == delta.episode.episode_id].action)
+    np.testing.assert_allclose(actions[:-1], state.values[1:], atol=1e-4)
+
+
+def test_dimensions_in_another_order_are_refused_and_converted(workspace: Workspace, tmp_path: Path) -> None:
+    records = [arm_record(1, "usual"), arm_record(2, "usual"), arm_record(3, "turned", names=JOINTS[::-1])]
+    frozen = make_set(workspace, records)
+    with pytest.raises(ClashError, match=r"order of state: .*--convert state=order"):
+        workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+    convert = ["state=order", "action=order"]
+    report = workspace.export(frozen, tmp_path / "out", format="lerobot", convert=convert, quiet=True)
+    assert len(report.datasets) == 1
+
+
+def test_what_cannot_be_converted_or_is_unknown_is_told(workspace: Workspace, tmp_path: Path) -> None:
+    frozen = make_set(workspace, [arm_record(1, "radians"), arm_record(2, "some", 0.0)])
+    report = workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+    assert "unit of state.arm: unknown in some" in report.unknown
+    with pytest.raises(RequestError, match=r"the unit of state.arm in some is not known"):
+        workspace.export(frozen, tmp_path / "b", format="parquet", convert=["state.arm=deg"], quiet=True)
+    with pytest.raises(RequestError, match="the set has no signal 'state.gripper'"):
+        workspace.export(
+            frozen, tmp_path / "b", format="parquet", convert=["state.gripper=open1"], quiet=True
+        )
+
+
+def test_the_set_is_made_and_the_command_warns(
+    workspace: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [arm_record(1, "radians"), arm_record(3, "degrees", 180 / np.pi)]
+    workspace.stores.tables.episodes.add(records)
+    path = str(tmp_path / "ws")
+    assert main(["set", "create", "mix", "-w", path]) == 0
+    printed = capsys.readouterr()
+    assert "set mix@1: 2 episodes" in printed.out
+    assert "warning: unit of state.arm: deg in degrees; rad in radians" in printed.err
+    assert main(["export", "mix", str(tmp_path / "out"), "--format", "parquet", "-w", path]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
