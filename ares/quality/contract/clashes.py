@@ -85,7 +85,7 @@ def find_clashes(contracts: Sequence[LayoutContract]) -> list[Clash]:
 
 def _value_clashes(name: str, signals: Sequence[tuple[str, SignalContract]]) -> Iterator[Clash]:
     """Of one signal group: a gripper has unit and open end together."""
-    parts = [(part,) for part in _COMPARED]
+    parts: list[tuple[PropertyName, ...]] = [(part,) for part in _COMPARED]
     if name.endswith(".gripper"):
         parts = [("mode",), ("unit", "gripper")]
     for compared in parts:

@@ -87,8 +87,12 @@ class LayoutConversion:
         for name, order in (self.orders or {}).items():
             signals[name] = _reordered(signals[name], order)
         state, action = signals["state"], signals["action"]
-        names = {"state_names": state.names if state else (), "action_names": action.names if action else ()}
-        return replace(episode, **names), replace(trajectory, state=state, action=action)
+        converted = replace(
+            episode,
+            state_names=state.names if state else (),
+            action_names=action.names if action else (),
+        )
+        return converted, replace(trajectory, state=state, action=action)
 
 
 def _apply_step(step: ConversionStep, signal: Signal | None, state: Signal | None) -> Signal | None:
@@ -145,15 +149,20 @@ def convert_layout(
         RequestError: A value to convert is not known, or cannot be converted.
     """
     contract, steps = layout.contract, list[ConversionStep]()
-    for conversion in sorted(conversions, key=lambda conversion: _ORDER.index(conversion.name)):
+    for conversion in sorted(conversions, key=lambda conversion: _ORDER.index(conversion.aspect)):
         group = contract.signal(conversion.signal) if contract is not None else None
-        if contract is not None and group is not None and conversion.name != "order":
-            converted, step = _convert_group(contract, group, conversion)
-            signals = (converted if signal is group else signal for signal in contract.signals)
+        if contract is not None and group is not None and conversion.aspect != "order":
+            changed, step = _convert_group(contract, group, conversion)
+            signals = (changed if signal is group else signal for signal in contract.signals)
             contract = replace(contract, signals=tuple(signals))
             steps += [step] if step is not None else []
-    names = {f"{signal}_names": order for signal, order in orders.items()}
-    return LayoutConversion(replace(layout, contract=contract, **names), tuple(steps), orders)
+    converted = replace(
+        layout,
+        contract=contract,
+        state_names=orders.get("state", layout.state_names),
+        action_names=orders.get("action", layout.action_names),
+    )
+    return LayoutConversion(converted, tuple(steps), orders)
 
 
 def _convert_group(
@@ -161,10 +170,10 @@ def _convert_group(
 ) -> tuple[SignalContract, ConversionStep | None]:
     """The contract of a group afterwards, and the step; None where it has the target already."""
     builders = {"unit": _unit_step, "gripper": _gripper_step, "rotation": _rotation_step, "mode": _mode_step}
-    values, convert, source = builders[conversion.name](contract, group, conversion.target)
+    values, convert, source = builders[conversion.aspect](contract, group, conversion.target)
     if all(group.estimate(name).value == value for name, value in values.items()):
         return group, None
-    starts = _paired_state(contract, group) if conversion.name == "mode" else ()
+    starts = _paired_state(contract, group) if conversion.aspect == "mode" else ()
     stated = ", ".join(values.values())
     reason = f"{group.name} of {contract.dataset}: {stated}, from {source}"
     return group.with_values(values), ConversionStep(group.signal, group.numbers, convert, starts, reason)

@@ -29,19 +29,19 @@ class NamedConversion:
 
     Attributes:
         signal: Signal group, such as "action.gripper"; "state" or "action" for the order.
-        name: Property that is converted: "unit", "gripper", "mode", "rotation" or "order".
+        aspect: Property that is converted: "unit", "gripper", "mode", "rotation" or "order".
         target: Its value afterwards; the name of a gripper convention, or "" for the order.
     """
 
     signal: str
-    name: str
+    aspect: str
     target: str
 
 
 def parse_conversions(texts: Sequence[str]) -> tuple[NamedConversion, ...]:
     """Conversions of texts "SIGNAL=TARGET". Raises RequestError for an unknown signal or target, or two for one."""
     conversions = tuple(map(_parse, texts))
-    pairs = [(conversion.signal, conversion.name) for conversion in conversions]
+    pairs = [(conversion.signal, conversion.aspect) for conversion in conversions]
     for pair in pairs:
         if pairs.count(pair) > 1:
             raise RequestError("two conversions are named for one signal", f"{pair[1]} of {pair[0]}")

@@ -92,7 +92,7 @@ def _refuse_clashes(contracts: Sequence[LayoutContract]) -> None:
 
 def _check_used(conversion: NamedConversion, contracts: Sequence[LayoutContract]) -> None:
     names = {signal.name for layout in contracts if layout.contract for signal in layout.contract.signals}
-    if conversion.name != ORDER and conversion.signal not in names:
+    if conversion.aspect != ORDER and conversion.signal not in names:
         raise RequestError(
             f"the set has no signal {conversion.signal!r} to convert",
             f"there are: {', '.join(sorted(names))}",
@@ -104,7 +104,7 @@ def _orders(
 ) -> Mapping[str, tuple[str, ...]]:
     """The order that most episodes with the same dimensions have, where this layout has another."""
     orders = {}
-    for signal in (conversion.signal for conversion in conversions if conversion.name == ORDER):
+    for signal in (conversion.signal for conversion in conversions if conversion.aspect == ORDER):
         names = layout.state_names if signal == "state" else layout.action_names
         counts: Counter[tuple[str, ...]] = Counter()
         for other in contracts:

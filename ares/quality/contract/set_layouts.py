@@ -21,7 +21,7 @@ from ares.quality.contract.storage import (
 from ares.quality.contract.terms import MeaningContract
 from ares.quality.signals import episode_signals
 from ares.store.filters import batched, ids_filter
-from ares.store.temp_db import TempDatabase
+from ares.store import TempDatabase
 
 if TYPE_CHECKING:
     import pyarrow as pa

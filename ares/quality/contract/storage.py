@@ -67,8 +67,12 @@ def read_contracts(annotations: AnnotationStore, key: DatasetKey) -> StoredContr
 
 def write_contracts(annotations: AnnotationStore, key: DatasetKey, stored: StoredContracts) -> None:
     """Store the contracts of a dataset in place of earlier ones. Raises StoreError."""
+    stated: dict[str, Json] = {
+        signal: {str(name): value for name, value in values.items()}
+        for signal, values in stored.stated.items()
+    }
     document: Json = {
         "contracts": [contract.to_json() for contract in stored.contracts],
-        "stated": {signal: {**values} for signal, values in stored.stated.items()},
+        "stated": stated,
     }
     annotations.put_documents(_COLLECTION, {key.document_key: document})

@@ -145,7 +145,7 @@ def test_one_episode_in_degrees_is_left_out_of_radians(workspace: Workspace, tmp
 
 def test_degrees_and_radians_within_one_dataset_are_refused(workspace: Workspace, tmp_path: Path) -> None:
     records = [arm_record(1, "both"), arm_record(2, "both"), arm_record(3, "both", 180 / np.pi)]
-    with pytest.raises(ClashError, match="unit of state.arm: deg in both; rad in both"):
+    with pytest.raises(ClashError, match=r"unit of state\.arm: deg in both; rad in both"):
         workspace.export(make_set(workspace, records), tmp_path / "out", format="parquet", quiet=True)
 
 
@@ -180,7 +180,7 @@ def test_what_cannot_be_converted_or_is_unknown_is_told(workspace: Workspace, tm
     assert "unit of state.arm: unknown in some" in report.unknown
     with pytest.raises(RequestError, match=r"the unit of state.arm in some is not known"):
         workspace.export(frozen, tmp_path / "b", format="parquet", convert=["state.arm=deg"], quiet=True)
-    with pytest.raises(RequestError, match="the set has no signal 'state.gripper'"):
+    with pytest.raises(RequestError, match=r"the set has no signal 'state\.gripper'"):
         workspace.export(
             frozen, tmp_path / "b", format="parquet", convert=["state.gripper=open1"], quiet=True
         )

@@ -83,5 +83,5 @@ def test_a_wrong_conversion_is_refused(text: str, message: str) -> None:
 
 
 def test_two_conversions_of_one_signal_are_refused() -> None:
-    with pytest.raises(RequestError, match="two conversions are named for one signal: unit of state.arm"):
+    with pytest.raises(RequestError, match=r"two conversions are named for one signal: unit of state\.arm"):
         parse_conversions(["state.arm=rad", "state.arm=deg"])
