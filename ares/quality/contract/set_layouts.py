@@ -20,8 +20,8 @@ from ares.quality.contract.storage import (
 )
 from ares.quality.contract.terms import MeaningContract
 from ares.quality.signals import episode_signals
-from ares.store.filters import batched, ids_filter
 from ares.store import TempDatabase
+from ares.store.filters import batched, ids_filter
 
 if TYPE_CHECKING:
     import pyarrow as pa
