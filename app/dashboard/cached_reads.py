@@ -18,6 +18,7 @@ from ares.workspace import Workspace
 if TYPE_CHECKING:
     from ares.curation import CurationSet
     from ares.episode import Episode
+    from ares.quality import DatasetHealth
 
 T = TypeVar("T")
 
@@ -76,6 +77,8 @@ def clear_caches() -> None:
         read_ids,
         read_points,
         read_captions,
+        count_datasets,
+        _health_of_version,
     ):
         reader.clear()
     forget_slow_filters()
@@ -189,6 +192,25 @@ def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
 def _is_stale_column(name: str) -> bool:
     """Whether a column says that a value is by an older maker; beside it is that of the maker."""
     return name.endswith(STALE) and f"{name.removesuffix(STALE)}_maker" in filter_columns()
+
+
+@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=1, show_spinner=False)
+def count_datasets() -> Mapping[str, int]:
+    """Return the number of episodes of each dataset."""
+    return limited(lambda: workspace().status()).datasets
+
+
+def read_health(dataset: str) -> DatasetHealth:
+    """Return what is typical of a dataset, and what the checks say of a sample of its episodes."""
+    version = limited(lambda: workspace().stores.tables.episodes.version())
+    return _health_of_version(dataset, version)
+
+
+@st.cache_resource(max_entries=64, show_spinner="Checking a sample of the episodes")
+def _health_of_version(dataset: str, version: int) -> DatasetHealth:
+    from ares.quality import dataset_health
+
+    return limited(lambda: dataset_health(workspace().stores, dataset))
 
 
 def list_sets() -> list[CurationSet]:

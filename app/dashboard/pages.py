@@ -16,12 +16,20 @@ from ares.errors import AresError, FilterError
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
 
-_TITLES = {"browse": "Browse", "map": "Map", "episode": "Episode", "sets": "Sets", "status": "Status"}
+_TITLES = {
+    "browse": "Browse",
+    "map": "Map",
+    "episode": "Episode",
+    "sets": "Sets",
+    "health": "Health",
+    "status": "Status",
+}
 _ICONS = {
     "browse": ":material/grid_view:",
     "map": ":material/scatter_plot:",
     "episode": ":material/play_circle:",
     "sets": ":material/inventory_2:",
+    "health": ":material/health_metrics:",
     "status": ":material/monitoring:",
 }
 

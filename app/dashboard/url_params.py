@@ -16,6 +16,7 @@ PAGE_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "map": _VIEW_PARAMETERS,
     "episode": (*_VIEW_PARAMETERS, "episode", "at", "t"),
     "sets": ("set",),
+    "health": ("dataset",),
     "status": (),
 }
 _ALL_PARAMETERS = frozenset(name for names in PAGE_PARAMETERS.values() for name in names)

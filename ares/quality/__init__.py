@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from ares.quality.command_checks import EpisodeLag
     from ares.quality.episode_check import EpisodeCheck, check_signals
     from ares.quality.finding import QualityFinding
-    from ares.quality.record_checks import check_metadata, check_record, finding_reason
+    from ares.quality.health import (
+        DatasetHealth,
+        DimensionHealth,
+        UnhealthyEpisode,
+        dataset_health,
+        episode_findings,
+    )
+    from ares.quality.record import check_metadata, check_record, finding_reason
     from ares.quality.report import CheckReport, CodeCount, CodeCounter, DatasetCheck, ListedFinding
     from ares.quality.signals import EpisodeSignals, episode_signals, paired_dimensions
     from ares.quality.statistics import (
@@ -31,7 +38,9 @@ __all__ = [
     "CodeCount",
     "CodeCounter",
     "DatasetCheck",
+    "DatasetHealth",
     "DatasetStatistics",
+    "DimensionHealth",
     "EpisodeCheck",
     "EpisodeLag",
     "EpisodeSignals",
@@ -39,11 +48,14 @@ __all__ = [
     "ListedFinding",
     "QualityFinding",
     "TypicalEpisode",
+    "UnhealthyEpisode",
     "VideoTotals",
     "check_code",
     "check_metadata",
     "check_record",
     "check_signals",
+    "dataset_health",
+    "episode_findings",
     "episode_signals",
     "finding_reason",
     "paired_dimensions",

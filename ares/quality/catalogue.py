@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ares.errors import RequestError
 from ares.quality.code_definition import CheckCode, Severity
-from ares.quality.record_codes import RECORD_CODES
+from ares.quality.record import RECORD_CODES
 from ares.quality.video import VIDEO_CODES
 
 __all__ = ["CODES", "CheckCode", "Severity", "check_code"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ares.quality.command_checks import EpisodeLag, check_commands, check_unit
 from ares.quality.finding import QualityFinding
 from ares.quality.jump_checks import check_jumps
-from ares.quality.record_checks import check_clock, check_finite
+from ares.quality.record import check_clock, check_finite
 from ares.quality.signals import EpisodeSignals
 from ares.quality.statistics import TypicalEpisode
 from ares.quality.time_checks import check_time

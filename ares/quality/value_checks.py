@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ares.quality.catalogue import DEAD_CHANNEL, QUANTISED, SATURATED, STUCK
 from ares.quality.finding import QualityFinding, confidence_of, findings_of
 from ares.quality.kinds import CHECKED_KINDS, are_checked
-from ares.quality.record_checks import check_constant
+from ares.quality.record import check_constant
 from ares.quality.signals import EpisodeSignals, paired_dimensions
 from ares.quality.statistics import TypicalEpisode, TypicalSignal, unexplained
 

@@ -16,14 +16,16 @@ from app.dashboard.components.player import draw_player
 from app.dashboard.components.rulings import draw_pairs, draw_rulings
 from app.dashboard.components.segments import draw_segments
 from app.dashboard.escape import escape_markdown
+from app.dashboard.finding_view import finding_lanes
 from app.dashboard.results import find_neighbour
 from app.dashboard.segment_view import read_segments, timeline_spans
 from app.dashboard.url_params import read_parameter, read_view, write_parameters
 from app.dashboard.view_state import ViewState, view_to_params
 from app.server import poster_url, video_url
 from ares.clock import rounding_seconds
-from ares.episode import Episode, Json
+from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError
+from ares.quality import QualityFinding, episode_findings
 
 _MAX_SIMILAR = 6
 # Ways to compare episodes: label, and the value of `--by`.
@@ -60,8 +62,9 @@ def render() -> None:
     segments = cached_reads.limited(lambda: read_segments(workspace.stores, episode))
     annotations = cached_reads.limited(lambda: read_annotations(workspace.stores, episode, segments))
     _draw_headline(view, episode)
+    spans = timeline_spans(segments, episode)
     draw_player(
-        _player_data(episode, annotations.evidence, timeline_spans(segments, episode)),
+        _player_data(episode, annotations.evidence, spans),
         key=f"episode.player.{episode_id}",
         on_step=lambda step: _open_neighbour(view, step),
         on_frame_search=lambda frame: pages.open_page("browse", {"image": [f"{episode_id}/{frame}"]}),
@@ -147,7 +150,17 @@ def _player_data(episode: Episode, evidence: list[Json], spans: list[Json]) -> d
         "signals": signal_plots(trajectory),
         "marks": evidence,
         "spans": spans,
+        "lanes": finding_lanes(_read_findings(episode, trajectory), episode.duration_seconds),
     }
+
+
+def _read_findings(episode: Episode, trajectory: Trajectory) -> tuple[QualityFinding, ...]:
+    """What the checks say of the episode; nothing where its dataset cannot be read in time."""
+    try:
+        typical = cached_reads.read_health(episode.dataset).typical
+        return cached_reads.limited(lambda: episode_findings(episode, trajectory, typical))
+    except AresError:
+        return ()
 
 
 def _draw_captions(annotations: EpisodeAnnotations) -> None:

@@ -6,14 +6,19 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import ares
 from app.dashboard import cached_reads
 from app.dashboard.export_job import current_job
+from app.dashboard.finding_view import finding_lanes
 from app.dashboard.limits import PageLimits
 from ares.episode import Json
+from ares.quality import episode_findings
 from ares.workspace import Workspace
+from tests.app.cli.motion_dataset import RATE_HZ, random_motions, write_motions
 
 
 @pytest.fixture
@@ -165,3 +170,40 @@ def test_status_counts_episodes_and_annotations(displayed: Workspace) -> None:
     counts = next(table for table in tables if "annotation" in table)
     done = dict(zip(counts["annotation"], counts["done"], strict=True))
     assert done == {"caption": 12, "grade": 12, "motion": 25, "quality": 24}
+
+
+def test_health_says_what_is_typical_of_a_dataset_and_what_the_checks_find(displayed: Workspace) -> None:
+    app = _draw("health")
+    names = app.selectbox[0].options
+    assert sorted(names) == sorted(displayed.status().datasets)
+    for dataset in names:
+        app = _draw("health", {"dataset": dataset})
+        tiles = {metric.label: metric.value for metric in app.metric}
+        assert tiles["Episodes"] == f"{displayed.status().datasets[dataset]:,}"
+        assert tiles["State behind action"] == "unknown" or tiles["State behind action"].endswith(" s")
+    assert _draw("health", {"dataset": "no such"}).selectbox[0].value == names[0]
+
+
+def test_a_planted_fault_is_on_the_page_of_its_dataset_and_a_lane_of_its_episode(tmp_path: Path) -> None:
+    motions = random_motions(5)
+    motions[2][60, 1] = np.nan
+    with ares.open(tmp_path / "workspace", create=True) as workspace:
+        workspace.ingest(write_motions(tmp_path / "faulty", motions))
+        cached_reads.use_workspace(workspace)
+        app = _draw("health")
+        findings, worst, dimensions = (table.value for table in app.dataframe)
+        assert list(findings["code"]) == ["A001"] and list(worst["checks"]) == ["A001 not-finite"]
+        assert list(dimensions["name"]) == ["shoulder", "elbow", "wrist"] * 2
+        (tile,) = [metric for metric in app.metric if metric.label == "State behind action"]
+        assert abs(float(tile.value.removesuffix(" s")) - 3 / RATE_HZ) < 1 / RATE_HZ
+
+        health = cached_reads.read_health("faulty")
+        episode = workspace.stores.tables.episodes.get_episode(health.worst[0].episode_id)
+        trajectory = workspace.stores.tables.trajectories.get(episode.episode_id)
+        findings_of_episode = episode_findings(episode, trajectory, health.typical)
+        (lane,) = finding_lanes(findings_of_episode, episode.duration_seconds)
+        assert isinstance(lane, dict) and lane["label"] == "A001 not-finite" and lane["severity"] == "fault"
+        assert sorted(span["start"] for span in lane["spans"]) == [2.0, 2.1]
+        _draw("episode", {"episode": episode.episode_id})
+        facets = {facet.column: facet for facet in cached_reads.read_facets("")}
+        assert facets["quality_codes"].counts == (("A001 not-finite", 1),)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ares.episode import TOPIC_KINDS
 from ares.quality.catalogue import CODES, DEAD_CHANNEL, DROPPED_STEPS, NOT_FINITE
 from ares.quality.finding import QualityFinding, confidence_of
-from ares.quality.record_codes import (
+from ares.quality.record.codes import (
     CLOCK_BACKWARDS,
     EMPTY_INSTRUCTION,
     FRAME_COUNT,

@@ -1,0 +1,83 @@
+"""Page "Health": what is typical of a dataset, its lag, and what the checks say of a sample of its episodes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import streamlit as st
+
+from app.dashboard import cached_reads, pages
+from app.dashboard.escape import escape_markdown
+from app.dashboard.finding_view import finding_rows, worst_rows
+from app.dashboard.url_params import read_parameter, write_parameters
+from ares.quality import DatasetHealth
+
+
+def render() -> None:
+    """Draw the health of the dataset that the URL names, or of the first."""
+    datasets = list(cached_reads.count_datasets())
+    st.header("Data health")
+    if not datasets:
+        st.info("There are no episodes yet: run `ares ingest FOLDER`.", icon=":material/info:")
+        return
+    named = read_parameter("dataset")
+    dataset = st.selectbox(
+        "Dataset", datasets, index=datasets.index(named) if named in datasets else 0, key="health.dataset"
+    )
+    if dataset != named:
+        write_parameters({"dataset": [dataset]})
+    health = cached_reads.read_health(dataset)
+    _draw_tiles(health)
+    _draw_findings(health)
+    _draw_dimensions(health)
+
+
+def _draw_tiles(health: DatasetHealth) -> None:
+    tiles = st.columns(4)
+    faults = sum(count.num_episodes for count in health.counts if count.severity == "fault")
+    tiles[0].metric("Episodes", f"{health.num_episodes:,}", border=True)
+    tiles[1].metric(
+        "Checked here", f"{health.num_checked:,}", border=True, help="A sample, the same every time."
+    )
+    lag = f"{health.lag_seconds:.3f} s" if health.lag_seconds is not None else "unknown"
+    tiles[2].metric(
+        "State behind action",
+        lag,
+        border=True,
+        help=f"Median of {health.num_lags} episodes; the data of {health.num_unknown_lags} do not say.",
+    )
+    tiles[3].metric("Episodes with faults, by code", f"{faults:,}", border=True)
+
+
+def _draw_findings(health: DatasetHealth) -> None:
+    st.subheader("Findings")
+    if not health.counts:
+        st.caption("The checks found nothing in this sample. `ares check` reads every episode.")
+        return
+    st.dataframe(finding_rows(health), hide_index=True, key="health.findings")
+    st.subheader("Worst episodes")
+    st.caption("Select a row to open the episode at its finding.")
+    event = st.dataframe(
+        worst_rows(health),
+        hide_index=True,
+        key="health.worst",
+        on_select="rerun",
+        selection_mode="single-row",
+    )
+    rows = event["selection"]["rows"]
+    if rows:
+        episode = health.worst[rows[0]]
+        pages.open_page("episode", {"episode": [episode.episode_id], "t": [f"{episode.seconds:.3f}"]})
+
+
+def _draw_dimensions(health: DatasetHealth) -> None:
+    st.subheader("Dimensions")
+    if not health.dimensions:
+        st.caption(escape_markdown(f"No episode of {health.dataset} has signals that could be summarised."))
+        return
+    st.caption(
+        "Values in the unit of the source; range, speed (per second) and noise are medians of episodes."
+    )
+    st.dataframe(
+        [asdict(dimension) for dimension in health.dimensions], hide_index=True, key="health.dimensions"
+    )

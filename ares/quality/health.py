@@ -1,0 +1,224 @@
+"""The health of a stored dataset: what is typical of each dimension, and findings in a sample of its episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ares.quality.command_checks import EpisodeLag
+from ares.quality.episode_check import check_signals
+from ares.quality.finding import QualityFinding
+from ares.quality.kinds import DimensionKind
+from ares.quality.record import check_metadata
+from ares.quality.report import CodeCount, CodeCounter
+from ares.quality.signals import EpisodeSignals, episode_signals
+from ares.quality.statistics import DatasetStatistics, TypicalEpisode, TypicalSignal
+from ares.store.filters import quote_literal
+
+if TYPE_CHECKING:
+    from ares.episode import Episode, Trajectory
+    from ares.store import Stores
+
+# Episodes that are read of a dataset: their medians are exact to a few per cent, and reading them takes a second.
+HEALTH_EPISODES = 64
+_WORST_EPISODES = 20
+Layout = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DimensionHealth:
+    """What is typical of one dimension, in the unit of its signal.
+
+    Attributes:
+        signal: "state" or "action".
+        name: Name of the dimension.
+        kind: What it is, from names and values together.
+        low: Smallest value of the sample.
+        high: Largest value of the sample.
+        range: Median range in an episode.
+        speed: Median of the fast speeds (95th percentile of an episode), per second.
+        noise: Median standard deviation of the noise.
+    """
+
+    signal: str
+    name: str
+    kind: DimensionKind
+    low: float
+    high: float
+    range: float
+    speed: float
+    noise: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnhealthyEpisode:
+    """An episode with findings.
+
+    Attributes:
+        episode_id: Its id.
+        key: Split and key in its source.
+        codes: Code and name of each check with a finding.
+        num_faults: Findings whose severity is "fault".
+        seconds: Second of the most confident finding.
+    """
+
+    episode_id: str
+    key: str
+    codes: tuple[str, ...]
+    num_faults: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DatasetHealth:
+    """The health of a dataset of a workspace.
+
+    Attributes:
+        dataset: Its name.
+        num_episodes: Episodes of the dataset.
+        num_checked: Episodes of the sample that were read.
+        lag_seconds: Median lag of the state behind the action; None where no episode has one.
+        num_lags: Episodes of the sample with a lag.
+        num_unknown_lags: Episodes whose lag the data do not say.
+        dimensions: Of the most frequent layout of the sample.
+        counts: Findings of the sample by code.
+        worst: Episodes with findings, most faults first; at most 20.
+        typical: What an episode is compared with, by the names of its dimensions.
+    """
+
+    dataset: str
+    num_episodes: int
+    num_checked: int
+    lag_seconds: float | None
+    num_lags: int
+    num_unknown_lags: int
+    dimensions: tuple[DimensionHealth, ...]
+    counts: tuple[CodeCount, ...]
+    worst: tuple[UnhealthyEpisode, ...]
+    typical: Mapping[Layout, TypicalEpisode]
+
+
+def dataset_health(stores: Stores, dataset: str, max_episodes: int = HEALTH_EPISODES) -> DatasetHealth:
+    """Check a sample of the episodes of a stored dataset against each other: the same one every time.
+
+    Raises StoreError when the tables cannot be read.
+    """
+    total, episodes = _sample(stores, dataset, max_episodes)
+    pairs = _with_signals(stores, episodes)
+    statistics = _statistics([signals for _, signals in pairs])
+    typical = {layout: part for layout, of in statistics.items() if (part := of.typical()) is not None}
+    counter, worst = CodeCounter(), []
+    lags, unknown = [], 0
+    for episode, signals in pairs:
+        findings, lag = _check(episode, signals, typical)
+        unknown += lag.could_say and lag.steps is None
+        if lag.steps is not None:
+            lags.append(lag.steps / signals.rate_hz)
+        if findings:
+            key = _key(episode)
+            counter.add(episode.episode_id, episode.source, findings, key=key, source=episode.source)
+            worst.append(_unhealthy(episode.episode_id, key, findings))
+    worst.sort(key=lambda episode: (-episode.num_faults, -len(episode.codes), episode.episode_id))
+    return DatasetHealth(
+        dataset=dataset,
+        num_episodes=total,
+        num_checked=len(pairs),
+        lag_seconds=_median(lags),
+        num_lags=len(lags),
+        num_unknown_lags=unknown,
+        dimensions=_dimensions(statistics, typical),
+        counts=counter.counts(),
+        worst=tuple(worst[:_WORST_EPISODES]),
+        typical=typical,
+    )
+
+
+def episode_findings(
+    episode: Episode, trajectory: Trajectory, typical: Mapping[Layout, TypicalEpisode]
+) -> tuple[QualityFinding, ...]:
+    """What the checks say of one stored episode, compared with its dataset."""
+    return _check(episode, episode_signals(episode, trajectory), typical)[0]
+
+
+def _check(
+    episode: Episode, signals: EpisodeSignals, typical: Mapping[Layout, TypicalEpisode]
+) -> tuple[tuple[QualityFinding, ...], EpisodeLag]:
+    check = check_signals(signals, typical.get((signals.state_names, signals.action_names)))
+    return (*check.findings, *check_metadata(episode)), check.lag
+
+
+def _sample(stores: Stores, dataset: str, max_episodes: int) -> tuple[int, list[Episode]]:
+    """The number of episodes, and those of the lowest ids: ids are hashes, so that they are a uniform sample."""
+    table, where = stores.tables.episodes, f"dataset = {quote_literal(dataset)}"
+    total = table.count(where)
+    if total > 2 * max_episodes:
+        where += f" AND episode_id < '{min(int(2 * max_episodes / total * 2**64), 2**64 - 1):016x}'"
+    ids = sorted(map(str, table.read_columns(["episode_id"], where).column("episode_id").to_pylist()))
+    return total, table.get(ids[:max_episodes])
+
+
+def _with_signals(stores: Stores, episodes: Sequence[Episode]) -> list[tuple[Episode, EpisodeSignals]]:
+    by_id = {episode.episode_id: episode for episode in episodes}
+    return [
+        (by_id[episode_id], episode_signals(by_id[episode_id], trajectory))
+        for episode_id, trajectory in stores.tables.trajectories.read(list(by_id))
+    ]
+
+
+def _statistics(episodes: Sequence[EpisodeSignals]) -> dict[Layout, DatasetStatistics]:
+    statistics: dict[Layout, DatasetStatistics] = {}
+    for signals in episodes:
+        layout = (signals.state_names, signals.action_names)
+        part = statistics.setdefault(layout, DatasetStatistics(state_names=layout[0], action_names=layout[1]))
+        part.add(signals)
+    return statistics
+
+
+def _key(episode: Episode) -> str:
+    return "/".join(filter(None, (episode.split, episode.key)))
+
+
+def _unhealthy(episode_id: str, key: str, findings: Sequence[QualityFinding]) -> UnhealthyEpisode:
+    from ares.quality.catalogue import CODES
+
+    return UnhealthyEpisode(
+        episode_id=episode_id,
+        key=key,
+        codes=tuple(f"{code} {CODES[code].name}" for code in sorted({finding.code for finding in findings})),
+        num_faults=sum(CODES[finding.code].severity == "fault" for finding in findings),
+        seconds=max(findings, key=lambda finding: finding.confidence).seconds,
+    )
+
+
+def _median(values: list[float]) -> float | None:
+    from statistics import median
+
+    return round(median(values), 3) if values else None
+
+
+def _dimensions(
+    statistics: Mapping[Layout, DatasetStatistics], typical: Mapping[Layout, TypicalEpisode]
+) -> tuple[DimensionHealth, ...]:
+    if not typical:
+        return ()
+    layout = max(typical, key=lambda key: statistics[key].num_episodes)
+    signals = (("state", layout[0], typical[layout].state), ("action", layout[1], typical[layout].action))
+    return tuple(
+        _dimension(signal, names[number], of, number)
+        for signal, names, of in signals
+        for number in range(len(names))
+    )
+
+
+def _dimension(signal: str, name: str, typical: TypicalSignal, number: int) -> DimensionHealth:
+    return DimensionHealth(
+        signal=signal,
+        name=name,
+        kind=typical.kinds[number],
+        low=float(typical.low[number]),
+        high=float(typical.high[number]),
+        range=float(typical.range[number]),
+        speed=float(typical.speed[number]),
+        noise=float(typical.noise[number]),
+    )
