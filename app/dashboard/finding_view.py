@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from ares.episode import Json
 from ares.quality import CODES, DatasetHealth, QualityFinding
 
+# Codes whose size is how long the fault lasts; that of a lag or of a gap is none.
+_LASTING = frozenset(("A003", "A010", "A011", "A017", "A033", "A034", "A035"))
+
 
 def finding_lanes(findings: Sequence[QualityFinding], duration_seconds: float) -> list[Json]:
     """A lane for each code, with the spans of its findings; faults first."""
@@ -27,10 +30,10 @@ def finding_lanes(findings: Sequence[QualityFinding], duration_seconds: float) -
 
 
 def _span(finding: QualityFinding, duration_seconds: float) -> Json:
-    """From its second for its size, where that is a time; an instant otherwise."""
+    """From its second for its size, where that is how long it lasts; an instant otherwise."""
     check = CODES[finding.code]
     start = min(max(finding.seconds, 0.0), duration_seconds)
-    lasts = finding.size if check.size_unit == "s" and finding.size > 0 else 0.0
+    lasts = finding.size if finding.code in _LASTING else 0.0
     return {
         "start": start,
         "stop": min(start + lasts, duration_seconds),
