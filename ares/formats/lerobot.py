@@ -46,6 +46,8 @@ ROW_RANGE_COLUMNS = ("dataset_from_index", "dataset_to_index")
 TASK_TEXT_COLUMN = "__index_level_0__"
 # Prefix of the columns that ARES adds to the episodes files; LeRobot passes them through.
 ARES_PREFIX = "ares/"
+# Of these, where the rate of an episode came from: an assumed rate is still assumed in the export.
+RATE_SOURCE_COLUMN = f"{ARES_PREFIX}rate_source"
 
 
 class VideoColumns(NamedTuple):

@@ -16,7 +16,7 @@ from ingest.lerobot.cameras import VideoSearch, image_cameras, packet_sizes, vid
 from ingest.lerobot.evidence import DatasetEvidence, dataset_evidence
 from ingest.lerobot.feature_map import INDICES, LeRobotFeatureMap, SignalColumn
 from ingest.lerobot.language import episode_instructions, episode_notes, episode_outcome
-from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, as_count
+from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, as_count, exported_rate_source
 from ingest.lerobot.names import dimension_names, short_name
 from ingest.lerobot.paths import fill_data_path
 from ingest.lerobot.rows import (
@@ -246,7 +246,7 @@ def _make_record(
         robot=str(dataset.info.document.get("robot_type") or ""),
         num_steps=rows.count,
         rate_hz=dataset.rate_hz,
-        rate_source=dataset.rate_source,
+        rate_source=exported_rate_source(row, dataset.rate_source),
         cameras=cameras,
         state_names=state.names if state else (),
         action_names=action.names if action else (),
@@ -259,7 +259,7 @@ def _make_record(
         trajectory=_make_trajectory(dataset, rows, seconds, state, action, warnings),
         warnings=tuple(warnings),
         arrays=tuple(source_arrays(feature_map, rows)),
-        has_stamps=has_stamps,
+        has_stamps=has_stamps and episode.rate_source != "assumed",
         earlier_hash=earlier_hash,
     )
 

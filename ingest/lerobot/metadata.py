@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ares.episode import RateSource
 from ares.errors import SourceError
 from ares.formats import (
     CHUNK_FILES,
@@ -17,6 +18,7 @@ from ares.formats import (
     EPISODE_LINES_PATH,
     EPISODES_FOLDER,
     INFO_PATH,
+    RATE_SOURCE_COLUMN,
     TASK_LINES_PATH,
     TASK_TEXT_COLUMN,
     TASKS_PATH,
@@ -106,6 +108,15 @@ class LeRobotInfo:
 
     def _matching_files(self, template: RoleTemplate, key: str) -> Iterator[Path]:
         return parse_path(self.root).glob(template.glob(key))
+
+
+def exported_rate_source(row: MetadataRow, rate_source: RateSource) -> RateSource:
+    """Where the rate of an episode comes from: one that was assumed when ARES exported it is still assumed.
+
+    The stamps of such an episode are step / rate, made by the exporter.
+    """
+    was_assumed = row.get(RATE_SOURCE_COLUMN) == "assumed"
+    return "assumed" if was_assumed and rate_source == "source" else rate_source
 
 
 def as_count(value: object) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ares.registry import exporters
 from ares.settings import Settings
@@ -86,6 +87,19 @@ def make_samples(demo_samples: Path, sample_workspace: Workspace) -> dict[str, M
     }
 
 
+def natural_images(random: np.random.Generator, count: int) -> NDArray[np.uint8]:
+    """(count, 48, 64, 3) pictures as cameras take them: a shaded ground, a disc that moves before it, little noise."""
+    y, x = np.mgrid[0:48, 0:64]
+    ground, disc = random.integers(60, 200, 3), random.integers(0, 256, 3)
+    images = np.empty((count, 48, 64, 3), np.uint8)
+    for number in range(count):
+        shade = 0.7 + 0.3 * np.cos(x / 40 + y / 25)
+        is_disc = (x - 10 - 4 * number) ** 2 + (y - 24) ** 2 < 64
+        picture = np.where(is_disc[..., None], disc, shade[..., None] * ground)
+        images[number] = np.clip(picture + random.normal(0, 2, picture.shape), 0, 255)
+    return images
+
+
 def _write_robomimic(path: Path) -> Path:
     """Two demonstrations of nine steps with one camera, as robomimic keeps them."""
     random = np.random.default_rng(5)
@@ -94,7 +108,7 @@ def _write_robomimic(path: Path) -> Path:
             group = file.create_group(f"data/demo_{number}")
             group["actions"] = random.normal(size=(9, 7)).astype("float32")
             group["obs/robot0_joint_pos"] = random.normal(size=(9, 7)).astype("float32")
-            group["obs/agentview_image"] = random.integers(0, 256, (9, 24, 32, 3), np.uint8)
+            group["obs/agentview_image"] = natural_images(random, 9)
     return path
 
 
@@ -107,7 +121,7 @@ def _write_npz(folder: Path) -> Path:
             folder / f"episode_{number}.npz",
             action=random.normal(size=(9, 7)).astype("float32"),
             state=random.normal(size=(9, 7)).astype("float32"),
-            image=random.integers(0, 256, (9, 24, 32, 3), np.uint8),
+            image=natural_images(random, 9),
         )
         (folder / f"episode_{number}.json").write_text('{"instruction": "open the drawer", "fps": 10}')
     return folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ares.quality.contract import SetConversion
     from ares.store import Stores
 
+# Fields of the sources' metadata that are counted and listed at most.
+_MOST_FIELDS, _LISTED_FIELDS = 1000, 24
 # Group number of an episode that is not exported.
 NO_GROUP = -1
 
@@ -51,6 +54,8 @@ class DatasetGroup:
         episodes_with_reward: Episodes that have a reward.
         robots: Names of their robots.
         extra_signals: Signals that LeRobot has no column for.
+        metadata_fields: Fields of the sources' metadata, which LeRobot has no place for.
+        episodes_with_texts: Episodes with more than one instruction.
         camera_flags: Per camera and flag, the number of episodes.
     """
 
@@ -61,6 +66,8 @@ class DatasetGroup:
     episodes_with_reward: int = 0
     robots: set[str] = field(default_factory=set)
     extra_signals: set[str] = field(default_factory=set)
+    metadata_fields: set[str] = field(default_factory=set)
+    episodes_with_texts: int = 0
     camera_flags: dict[str, Counter[str]] = field(default_factory=dict)
 
     @property
@@ -97,7 +104,19 @@ class DatasetGroup:
             lines.append(
                 f"reward of {name}: only {self.episodes_with_reward} of {self.episodes} episodes have one"
             )
-        return lines + [f"signal {signal} of {name}" for signal in sorted(self.extra_signals)]
+        lines += [f"signal {signal} of {name}" for signal in sorted(self.extra_signals)]
+        return lines + list(self._left_out_texts())
+
+    def _left_out_texts(self) -> Iterator[str]:
+        """What the source says of the episodes in words, and the export does not."""
+        if len(self.robots) > 1:
+            robots = ", ".join(sorted(self.robots - {""}))
+            yield f"robot of {self.name}: the episodes have several, or none ({robots})"
+        if self.episodes_with_texts:
+            yield f"further instructions of {self.name}: {self.episodes_with_texts} episodes have some"
+        if fields := sorted(self.metadata_fields):
+            more = f" and {len(fields) - _LISTED_FIELDS} more" if len(fields) > _LISTED_FIELDS else ""
+            yield f"metadata of {self.name}: {', '.join(fields[:_LISTED_FIELDS])}{more}"
 
     def add(self, episode: Episode, trajectory: Trajectory) -> None:
         """Count an episode."""
@@ -107,6 +126,9 @@ class DatasetGroup:
         self.episodes_with_reward += trajectory.reward is not None
         self.robots.add(episode.robot)
         self.extra_signals.update(trajectory.extra)
+        self.episodes_with_texts += len(episode.instructions) > 1
+        if len(self.metadata_fields) < _MOST_FIELDS:
+            self.metadata_fields.update(episode.metadata)
         for camera in episode.cameras:
             self.camera_flags.setdefault(camera.name, Counter()).update(camera.flags)
 

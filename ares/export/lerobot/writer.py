@@ -54,6 +54,7 @@ _EPISODE_FIELDS = (
     "content_hash",
     "instruction",
     "success_source",
+    "rate_source",
 )
 
 
