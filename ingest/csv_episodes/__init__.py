@@ -1,4 +1,4 @@
-"""Ingester of folders with a CSV table of signals for each episode, with images and a JSON file beside it."""
+"""Ingesters of folders of images for each episode: beside CSV tables of signals, or with language alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from ingest.csv_episodes.image_source import image_episodes
     from ingest.csv_episodes.source import csv_episodes
 
-__all__ = ["csv_episodes"]
+__all__ = ["csv_episodes", "image_episodes"]
 
 __getattr__ = lazy_exports(__name__)

@@ -41,7 +41,8 @@ def holds_images(entries: FolderEntries) -> bool:
     return not entries.suffixes.isdisjoint(IMAGE_SUFFIXES)
 
 
-def _count_images(entries: FolderEntries) -> int:
+def count_images(entries: FolderEntries) -> int:
+    """Images directly in a folder."""
     return sum(name.lower().endswith(IMAGE_SUFFIXES) and name[0] != "." for name in entries.files)
 
 
@@ -54,11 +55,11 @@ def read_cameras(folder: Path, tables: EpisodeTables, rate_hz: float, digest: An
     named = {camera.name for camera in cameras}
     for entries in () if cameras else image_folders(folder):
         groups = group_images(list(entries.files))
-        if left_out := _count_images(entries) - sum(len(images.names) for images in groups.values()):
+        if left_out := count_images(entries) - sum(len(images.names) for images in groups.values()):
             where = entries.path.relative_to(folder).as_posix()
             tables.warnings[f"{left_out} images of {where} are left out: their names hold no number"] = None
         for prefix, images in groups.items():
-            name = _camera_name(folder, entries.path, prefix)
+            name = images_name(folder, entries.path, prefix)
             if "depth" in name.lower():
                 tables.warnings[f"camera {name} is depth and is not stored"] = None
             elif name not in named:
@@ -67,8 +68,8 @@ def read_cameras(folder: Path, tables: EpisodeTables, rate_hz: float, digest: An
     return tuple(cameras)
 
 
-def _camera_name(folder: Path, images: Path, prefix: str) -> str:
-    """Of "images/front/0001.jpg" it is "front", of "front_0001.jpg" as well."""
+def images_name(folder: Path, images: Path, prefix: str) -> str:
+    """Name of the camera of some images: of "images/front/0001.jpg" it is "front", of "front_0001.jpg" as well."""
     parts = list(images.relative_to(folder).parts)
     if len(parts) > 1 and parts[0].lower() in (
         "images",
@@ -83,7 +84,7 @@ def _camera_name(folder: Path, images: Path, prefix: str) -> str:
         parts = parts[1:]
     label = prefix.strip("_-. ")
     if label and (
-        not parts or label.lower() not in ("frame", "img", "image", "rgb", "color", parts[-1].lower())
+        not parts or label.lower() not in ("frame", "img", "image", "im", "rgb", "color", parts[-1].lower())
     ):
         parts.append(label)
     return ".".join(parts) or "images"
@@ -118,7 +119,7 @@ def _folder_camera(
         rate_hz=rate_hz,
         key=prefix,
     )
-    return _describe(name, media, folder, images.names, digest)
+    return describe_images(name, media, folder, images.names, digest)
 
 
 def _clock_start(name: str, seconds: tuple[float, ...], tables: EpisodeTables) -> float:
@@ -150,10 +151,10 @@ def _column_cameras(folder: Path, tables: EpisodeTables, rate_hz: float, digest:
             rate_hz=rate_hz,
             key=column,
         )
-        yield _describe(column, media, table.path.parent, tuple(names), digest)
+        yield describe_images(column, media, table.path.parent, tuple(names), digest)
 
 
-def _describe(name: str, media: MediaRef, folder: Path, names: tuple[str, ...], digest: Any) -> Camera:
+def describe_images(name: str, media: MediaRef, folder: Path, names: tuple[str, ...], digest: Any) -> Camera:
     """The camera, by the header of its first image; the first is decoded, and three are part of the content hash."""
     data = [_read_image(folder, names[number]) for number in (0, len(names) // 2, len(names) - 1)]
     for image in data:

@@ -18,6 +18,7 @@ from ingest.pipeline import ingest_paths
 from tests.ares.store.conftest import make_annotation, open_database, open_store, store
 from tests.ingest.agibot.conftest import write_agibot
 from tests.ingest.csv_episodes.conftest import write_dataset
+from tests.ingest.csv_episodes.test_image_episodes import write_bridge
 from tests.ingest.mcap.conftest import images, states, write
 from tests.ingest.rosbag.conftest import write_ros1, write_ros2
 from tests.ingest.zarr.conftest import write_zip
@@ -77,6 +78,7 @@ def make_samples(demo_samples: Path, sample_workspace: Workspace) -> dict[str, M
         "agibot": lambda folder: write_agibot(folder / "agibot"),
         "csv": lambda folder: write_dataset(folder / "drawers"),
         "hdf5": hdf5,
+        "images": lambda folder: write_bridge(folder / "bridge", folder / "opened"),
         "lerobot": lerobot,
         "mcap": mcap,
         "npz": lambda folder: _write_npz(folder / "npz"),

@@ -126,7 +126,7 @@ def test_an_instruction_with_html_in_it_stays_text(
         ),
         (
             ("ingest", ".", "--format", "rdls"),
-            "no ingester 'rdls': did you mean 'rlds'? there are: agibot, csv, hdf5, lerobot, mcap, npz,",
+            "no ingester 'rdls': did you mean 'rlds'? there are: agibot, csv, hdf5, images, lerobot, mcap,",
         ),
         (("search", "x", "--where", "succes = true"), "the columns are"),
         (("search", "x", "--where", "success = "), "the filter cannot be read"),
