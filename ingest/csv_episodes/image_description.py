@@ -50,13 +50,13 @@ def is_bridge_folder(folder: Path) -> bool:
 
 def describing_names(names: Collection[str], label: str) -> list[str]:
     """Of the files of a folder, those that describe an episode: named for that, or as the episode is."""
-    chosen = []
+    selected = []
     for name in names:
         stem, _, suffix = name.lower().rpartition(".")
         stems = {"txt": _TEXT_STEMS, "json": _JSON_STEMS}.get(suffix)
         if stems is not None and (stem in stems or stem == label.lower()):
-            chosen.append(name)
-    return sorted(chosen)
+            selected.append(name)
+    return sorted(selected)
 
 
 def describing_paths(folder: Path) -> list[Path]:
