@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ares.errors import SourceError
-from ares.input import read_input
+from ares.input import parse_json, read_input
 from ares.io import describe_os_error
 
 
-def read_json_object(path: Path, parse: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
-    """The object in a JSON file. Raises SourceError when the file cannot be read or holds no JSON object."""
+def read_json_object(path: Path, parse: Callable[[bytes], Any] | None = None) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Args:
+        path: Path or URL.
+        parse: Parses its bytes; None for `ares.input.parse_json`.
+
+    Raises SourceError when the file cannot be read, is nested too deeply, or holds no JSON object.
+    """
     try:
-        document = parse(read_input(str(path)))
+        document = (parse or partial(parse_json, where=str(path)))(read_input(str(path)))
     except OSError as error:
         raise SourceError(f"{path.name} cannot be read", f"{path}: {describe_os_error(error)}") from None
     except (ValueError, RecursionError) as error:
@@ -26,7 +33,7 @@ def read_json_object(path: Path, parse: Callable[[bytes], Any] = json.loads) -> 
 
 
 def parse_json_lines(
-    lines: Iterable[bytes], path: Path, parse: Callable[[bytes], Any] = json.loads
+    lines: Iterable[bytes], path: Path, parse: Callable[[bytes], Any] | None = None
 ) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
     """For each line that is not blank, its number from 1 and its object, or a SourceError about the line."""
     for number, line in enumerate(lines, start=1):
@@ -34,7 +41,10 @@ def parse_json_lines(
             continue
         location = f"{path}, line {number}"
         try:
-            document = parse(line)
+            document = (parse or partial(parse_json, where=location))(line)
+        except SourceError as error:
+            yield number, SourceError(error.reason, location)
+            continue
         except (ValueError, RecursionError) as error:
             yield number, SourceError("metadata line is not JSON", f"{location}: {error}")
             continue

@@ -20,7 +20,8 @@ def test_an_object_is_read(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         ("{", "info.json is not JSON"),
-        ("[" * 100_000, "info.json is not JSON"),
+        ("[" * 100_000, "document is nested too deeply"),
+        ('{"a":' * 150 + "1" + "}" * 150, "document is nested too deeply"),
         ("\udcff", "info.json is not JSON"),
         ("[1]", "info.json is not a JSON object"),
         ("null", "info.json is not a JSON object"),
@@ -50,3 +51,19 @@ def test_lines_give_objects_and_errors_with_their_numbers() -> None:
         "metadata line is not a JSON object",
     ]
     assert errors[1].detail == "tasks.jsonl, line 4: int"
+
+
+def test_a_line_that_is_nested_too_deeply_fails_alone() -> None:
+    lines = [b'{"a": 1}', b'{"a": ' * 150 + b"1" + b"}" * 150, b'{"b": 2}']
+    (_, first), (_, error), (_, last) = parse_json_lines(lines, Path("tasks.jsonl"))
+    assert (first, last) == ({"a": 1}, {"b": 2}) and isinstance(error, SourceError)
+    assert str(error) == "document is nested too deeply: tasks.jsonl, line 2"
+
+
+def test_deep_lines_of_a_list_of_episodes_cost_their_own_episodes(tmp_path: Path) -> None:
+    from ingest.lerobot.metadata import read_json_lines
+
+    path = tmp_path / "episodes.jsonl"
+    path.write_text('{"episode_index": 0}\n' + "[" * 150 + "]" * 150 + '\n{"episode_index": 2}\n')
+    rows = [row for _, row in read_json_lines(path)]
+    assert [isinstance(row, SourceError) for row in rows] == [False, True, False]

@@ -137,7 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the parts, print the table, and return 1 when a trial failed."""
     options = _parse(arguments)
     seed = options.seed or secrets.token_hex(4)
-    print(f'seed {seed}: repeat with ARGS="--seed {seed}"', flush=True)
+    short = "--short " if options.short else ""
+    print(f'seed {seed}: repeat with ARGS="{short}--seed {seed}"', flush=True)
     import_everything()
     results, started = Results(), time.monotonic()
     folder = Path(options.keep or tempfile.mkdtemp(prefix="ares-torture-"))

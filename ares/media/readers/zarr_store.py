@@ -124,9 +124,15 @@ def open_zarr(path: str) -> Iterator[ZarrStore]:
         with translate_zarr_errors(path):
             archive = stack.enter_context(open_zip(path)) if Path(path).is_file() else None
             files: Any = zarr.storage.ZipStore(path, mode="r") if archive else _open_folder(path)
-            stack.callback(files.close)
+            stack.callback(_close, files)
             root = zarr.open_group(files, mode="r")
         yield ZarrStore(path, root, archive)
+
+
+def _close(files: Any) -> None:
+    # The zip store of a file that has vanished since it was checked was never opened, and cannot be closed.
+    with suppress(AttributeError):
+        files.close()
 
 
 def _open_folder(path: str) -> Any:

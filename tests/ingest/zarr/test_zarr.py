@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 import zarr as zarr_library
 
 from ares.errors import AresError, MediaError, RequestError, SourceError
+from ares.input import open_zip
 from ares.media import compute_stamp, frames_at
+from ares.media.readers import open_zarr
 from ingest.zarr import zarr
 from tests.ingest.zarr.conftest import images, opened, read, write_store, write_zip
 
@@ -170,3 +173,20 @@ def test_a_store_that_grew_is_noticed_and_a_missing_one_is_named(tmp_path: Path)
     shutil.rmtree(path)
     with pytest.raises(MediaError, match="file is missing"):
         frames_at(camera.media, [0.0])
+
+
+def test_a_zip_that_vanishes_while_it_is_opened_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_zip(tmp_path / "pusht.zarr.zip", 2)
+
+    @contextmanager
+    def vanish(name: str) -> Iterator[object]:
+        with open_zip(name) as archive:
+            path.unlink()
+            yield archive
+
+    monkeypatch.setattr("ares.media.readers.zarr_store.open_zip", vanish)
+    gone = pytest.raises(SourceError, match="Zarr store is cut or damaged.*FileNotFoundError")
+    with gone, open_zarr(str(path)):
+        pass
