@@ -187,6 +187,6 @@ def test_a_zip_that_vanishes_while_it_is_opened_is_missing(
             yield archive
 
     monkeypatch.setattr("ares.media.readers.zarr_store.open_zip", vanish)
-    gone = pytest.raises(SourceError, match="Zarr store is cut or damaged.*FileNotFoundError")
+    gone = pytest.raises(SourceError, match=r"Zarr store is cut or damaged.*FileNotFoundError")
     with gone, open_zarr(str(path)):
         pass
