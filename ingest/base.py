@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ares.episode import Record
@@ -12,6 +12,7 @@ from ares.errors import SourceError
 
 if TYPE_CHECKING:
     from ares.io import FolderEntries
+    from ares.quality.contract import PropertyName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +105,7 @@ class Source:
             does not list are not accounted for.
         rate_hz: Recording rate of all its episodes, or None where only the records tell.
         cameras: Names of the cameras of all its episodes, or () where only the records tell.
+        contract: What its spec states of the meaning of signals, by signal group and property.
         follow_links: Whether symbolic links may lead out of `folder`; set by who opens it, from the options.
     """
 
@@ -118,6 +120,7 @@ class Source:
     files: Callable[[], Iterable[SourceFile]] = no_files
     rate_hz: float | None = None
     cameras: tuple[str, ...] = ()
+    contract: Mapping[str, Mapping[PropertyName, str]] = field(default_factory=dict)
     follow_links: bool = False
 
 

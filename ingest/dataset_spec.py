@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ares.clock import TimeUnit
 from ares.episode import Channels, Role
 from ares.errors import SourceError
+from ares.quality.contract import PROPERTIES, VALUES, PropertyName, is_signal_group, stated_value
 from ares.registry import did_you_mean
 
 # Reason of the error for a key that no array, camera or field of the dataset has.
@@ -90,6 +91,39 @@ class TextSpec(BaseModel):
         return self
 
 
+class ContractSpec(BaseModel):
+    """What the dimensions of one kind in a signal mean, as docs/contract.md has it.
+
+    Attributes:
+        mode: "absolute", "delta" or "velocity".
+        unit: "rad", "deg", "percent", "normalised", "m", "mm", "fraction" or "signed".
+        rotation: "euler", "axis-angle", "quaternion xyzw", "quaternion wxyz" or "6d".
+        gripper: "high is open" or "high is closed".
+        role: "leader" or "follower".
+        frame: "as the state", "tool", "base" or "world".
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mode: str = ""
+    unit: str = ""
+    rotation: str = ""
+    gripper: str = ""
+    role: str = ""
+    frame: str = ""
+
+    @model_validator(mode="after")
+    def _check_values(self) -> ContractSpec:
+        for name, value in self.values().items():
+            if not stated_value(name, value):
+                raise ValueError(f"{name} {value!r} is none of {', '.join(VALUES[name])}")
+        return self
+
+    def values(self) -> dict[PropertyName, str]:
+        """The values that are stated."""
+        return {name: value for name in PROPERTIES if (value := getattr(self, name))}
+
+
 class DatasetSpec(BaseModel):
     """What is known about one dataset, of any format. It decides over what a reader would guess.
 
@@ -113,6 +147,7 @@ class DatasetSpec(BaseModel):
         language: Instructions, the main one first; others are found by name and come after them.
         success: Key that holds the outcome, or "".
         outcome_in_path: Whether a word such as "success" or "failure" in the episode's path is its outcome.
+        contract: What signals mean, by signal and kind of dimension, such as "action.gripper".
         faults: Known faults of the dataset; each ingestion warns of them.
         reference: Where this information comes from.
         verified: What of it was confirmed in actual records, and in how many; "" for nothing.
@@ -134,9 +169,19 @@ class DatasetSpec(BaseModel):
     language: tuple[str | TextSpec, ...] = ()
     success: str = ""
     outcome_in_path: bool = False
+    contract: dict[str, ContractSpec] = Field(default_factory=dict)
     faults: tuple[str, ...] = ()
     reference: str = Field(min_length=1)
     verified: str = ""
+
+    @model_validator(mode="after")
+    def _check_contract(self) -> DatasetSpec:
+        for name in self.contract:
+            if not is_signal_group(name):
+                raise ValueError(
+                    f"contract names {name!r}; a signal is for example action.gripper or state.arm"
+                )
+        return self
 
     def camera(self, name: str) -> CameraSpec:
         """What is known of a camera."""
@@ -164,7 +209,12 @@ def read_spec(path: Path) -> DatasetSpec:
         field_path = ".".join(str(part) for part in first["loc"])
         hint = ""
         if first["type"] == "extra_forbidden":
-            fields = (*DatasetSpec.model_fields, *SliceSpec.model_fields, *CameraSpec.model_fields)
+            fields = (
+                *DatasetSpec.model_fields,
+                *SliceSpec.model_fields,
+                *CameraSpec.model_fields,
+                *ContractSpec.model_fields,
+            )
             hint = f"; {did_you_mean(str(first['loc'][-1]), fields)}".rstrip("; ")
         raise SourceError(
             "dataset spec has a wrong field", f"{path}: {field_path}: {first['msg']}{hint}"

@@ -64,6 +64,7 @@ def record_yaml(record: Record, spec: DatasetSpec | None = None) -> str:
         f"#   {_one_line(camera.name)} ({camera.height} x {camera.width} {camera.codec}): {_describe_frames(camera)}"
         for camera in episode.cameras
     ]
+    lines += _contract_comments(record, completed)
     fields = ", ".join(_one_line(name) for name in list(episode.metadata)[:_LONGEST_LIST])
     lines += [f"# fields for language and success: {fields}"] if fields else []
     lines += [f"# {_one_line(warning)}" for warning in record.warnings]
@@ -125,6 +126,23 @@ def _text_comments(record: Record, spec: DatasetSpec) -> Iterator[str]:
             if episode.success is not None
             else "# success: KEY, or outcome_in_path: true  # the source states no outcome"
         )
+
+
+def _contract_comments(record: Record, spec: DatasetSpec) -> Iterator[str]:
+    """What the signals of the record seem to mean, in the form in which a spec corrects it."""
+    from ares.quality import episode_signals
+    from ares.quality.contract import episode_evidence, infer_contract
+
+    evidence = episode_evidence(episode_signals(record.episode, record.trajectory))
+    names = (record.episode.state_names, record.episode.action_names)
+    contract = infer_contract(record.episode.dataset, *names, [evidence]) if evidence else None
+    if contract is None or not contract.signals:
+        return
+    yield "# contract:  # what this record seems to mean, see docs/contract.md; state what you know"
+    for signal in contract.signals:
+        if signal.name not in spec.contract:
+            values = ", ".join(f"{name}: {estimate}" for name, estimate in signal.estimates.items())
+            yield f"#   {signal.name}: {{{values}}}"
 
 
 def _all_arrays(record: Record) -> list[SourceArray]:

@@ -14,6 +14,7 @@ from ingest.base import Ingester, IngestOptions, Item, Source
 from ingest.dataset_spec import MISSING, DatasetSpec, read_spec
 from ingest.guard import guarded_call
 from ingest.mapping.apply import apply_spec, check_spec
+from ingest.stated_contract import stated_contract
 
 # Records that are tried, until one can be read and tells what the dataset holds.
 TRIED_RECORDS = 5
@@ -47,6 +48,7 @@ def _map_source(source: Source, spec: DatasetSpec, sets_rate: bool, follow_links
             raise error
     return replace(
         source,
+        contract=stated_contract(spec),
         items=_map_items(itertools.chain(first_items, items), spec, sets_rate),
         warnings=(*source.warnings, *(fault for fault in spec.faults if fault not in source.warnings)),
     )

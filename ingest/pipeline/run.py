@@ -22,6 +22,7 @@ from ares.process_tuning import tuned_garbage_collector
 from ares.store.sync import reset_applied_actions
 from ingest.base import IngestOptions, Source
 from ingest.pipeline.check_log import CheckLog, check_unchecked_episodes
+from ingest.pipeline.contracts import store_contracts
 from ingest.pipeline.find import IngestSources, find_datasets
 from ingest.pipeline.media_copy import MediaMode
 from ingest.pipeline.read import Readers, read_records, record_limits, start_reader
@@ -150,6 +151,7 @@ def ingest_datasets(
                 remaining = None if limit is None else limit - report.counts.planned
                 ingest_source(stores, source, readers, writer, limit=remaining, media=media, quiet=quiet)
                 report.copied_bytes += writer.copied_bytes
+                store_contracts(stores, source, writer.sample_ids)
         check_log.close()
         _show_actions_anew(stores, report.counts.kept)
         _count_duplicates(stores, report, known_duplicates)

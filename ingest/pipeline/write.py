@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _BYTES_PER_WRITE = 64 * 2**20
 _EPISODES_PER_WRITE = 20_000
 _SECONDS_PER_WRITE = 30.0
+# Episodes by which the meaning of the signals is inferred.
+_SAMPLED_EPISODES = 32
 
 
 @dataclass(slots=True)
@@ -65,6 +68,7 @@ class RecordWriter:
     def __init__(self, stores: Stores, counts: Report, check_log: CheckLog, strict: bool) -> None:
         self.counts = counts
         self.copied_bytes = 0
+        self.sample_ids: list[str] = []
         self._stores = stores
         self._check_log = check_log
         self._strict = strict
@@ -114,7 +118,9 @@ class RecordWriter:
             self.copied_bytes += batch.copied_bytes
             for reason, (count, first_row) in batch.warnings.items():
                 self.counts.add_warning(reason, items[first_row].location, count)
-        written_ids = (item.episode_id for items in buffer.items.values() for item in items)
+        written_ids = [item.episode_id for items in buffer.items.values() for item in items]
+        # Ids are hashes: the lowest are a sample that only chance selects.
+        self.sample_ids = heapq.nsmallest(_SAMPLED_EPISODES, (*self.sample_ids, *written_ids))
         self._failure_log.record(buffer.failures, written_ids)
 
     def _add_existing(self, outcome: ItemOutcome) -> None:

@@ -20,7 +20,13 @@ from ares.quality import (
     TypicalEpisode,
 )
 from ares.quality.ci import BaselineWriter, read_baseline
-from ares.quality.contract import CONTRACT_EPISODES, EpisodeEvidence, MeaningContract, infer_contract
+from ares.quality.contract import (
+    CONTRACT_EPISODES,
+    EpisodeEvidence,
+    MeaningContract,
+    correct_contract,
+    infer_contract,
+)
 from ares.store.filters import batched
 from ingest.base import Source
 from ingest.guard import GuardedItems, guarded_item
@@ -129,7 +135,7 @@ def _check_items(source: Source, limit: int | None, progress: CheckProgress, rea
         progress.add(result)
     if items.error is not None:
         progress.add(items.error)
-    return _dataset_check(source, progress, statistics, typical, _contracts(source.dataset, evidence))
+    return _dataset_check(source, progress, statistics, typical, _contracts(source, evidence))
 
 
 def _learn(
@@ -152,11 +158,11 @@ def _learn(
 
 
 def _contracts(
-    dataset: str, evidence: Mapping[Layout, Sequence[EpisodeEvidence]]
+    source: Source, evidence: Mapping[Layout, Sequence[EpisodeEvidence]]
 ) -> tuple[MeaningContract, ...]:
-    """What the signals of each layout mean."""
-    inferred = (infer_contract(dataset, *layout, sample) for layout, sample in evidence.items())
-    return tuple(contract for contract in inferred if contract is not None)
+    """What the signals of each layout mean, corrected by the spec."""
+    inferred = (infer_contract(source.dataset, *layout, sample) for layout, sample in evidence.items())
+    return tuple(correct_contract(contract, source.contract) for contract in inferred if contract is not None)
 
 
 def _dataset_check(

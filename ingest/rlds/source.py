@@ -29,6 +29,7 @@ from ingest.rlds.features import read_features
 from ingest.rlds.spec_yaml import spec_to_yaml
 from ingest.rlds.user_spec import require_fit
 from ingest.signals import resolve_rate
+from ingest.stated_contract import stated_contract
 
 _INFO_FILE, _FEATURES = "dataset_info.json", "features.json"
 _CONTAINERS = ("tfrecord", "array_record")
@@ -123,6 +124,7 @@ def _open_source(folder: Path, options: IngestOptions) -> Source:
         files=functools.partial(_list_files, folder, tuple(shard.path for shard in shards)),
         rate_hz=None if dataset.feature_map.time else dataset.rate_hz,
         cameras=tuple(camera.name for camera in dataset.feature_map.cameras),
+        contract=stated_contract(dataset.spec),
     )
 
 

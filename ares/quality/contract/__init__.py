@@ -35,14 +35,21 @@ if TYPE_CHECKING:
         write_contracts,
     )
     from ares.quality.contract.terms import (
+        PROPERTIES,
+        VALUES,
         Estimate,
         MeaningContract,
+        PropertyName,
         SignalContract,
+        is_signal_group,
         meaning_contract_from_json,
+        stated_value,
     )
 
 __all__ = [
     "CONTRACT_EPISODES",
+    "PROPERTIES",
+    "VALUES",
     "Clash",
     "ClashError",
     "DatasetKey",
@@ -51,6 +58,7 @@ __all__ = [
     "LayoutContract",
     "MeaningContract",
     "NamedConversion",
+    "PropertyName",
     "SetConversion",
     "SignalContract",
     "StatedValues",
@@ -66,11 +74,13 @@ __all__ = [
     "gripper_convention",
     "infer_contract",
     "infer_stored",
+    "is_signal_group",
     "meaning_contract_from_json",
     "parse_conversions",
     "read_contracts",
     "reorder",
     "set_contracts",
+    "stated_value",
     "unknown_meanings",
     "write_contracts",
 ]

@@ -87,6 +87,17 @@ def certain(value: str, origin: Origin, probability: float = 1.0) -> Estimate:
     return Estimate(candidates={value: probability}, origin=origin)
 
 
+def stated_value(name: PropertyName, value: str) -> bool:
+    """Whether a property may have a value."""
+    return value in VALUES[name]
+
+
+def is_signal_group(name: str) -> bool:
+    """Whether a name is that of a signal and a kind of dimension, such as "action.gripper"."""
+    signal, _, kind = name.partition(".")
+    return signal in get_args(SignalName) and kind in get_args(GroupKind)
+
+
 def estimate_from_json(document: Json) -> Estimate:
     """The estimate that `Estimate.to_json` wrote."""
     fields = cast("Mapping[str, Json]", document)
