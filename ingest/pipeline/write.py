@@ -25,7 +25,7 @@ _BYTES_PER_WRITE = 64 * 2**20
 _EPISODES_PER_WRITE = 20_000
 _SECONDS_PER_WRITE = 30.0
 # Episodes by which the meaning of the signals is inferred.
-_SAMPLED_EPISODES = 32
+_SAMPLED_EPISODES = 16
 
 
 @dataclass(slots=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ares.quality.contract.inference.groups import dimension_groups
+from ares.quality.kinds import kinds_by_name
 from ares.quality.signals import EpisodeSignals, paired_dimensions
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class PairEvidence:
         action_power: (2, P) sum of the squared changes of the action, and of the squared action.
         difference: (P,) median of the absolute difference of state and action.
         ends: (2, 2, P) medians of state (first) and action while the action rests at its low (first) or high end; NaN
-            where it does not rest there.
+            where it does not rest there, and for what is no gripper.
         level_sign: (P,) correlation of state and action.
     """
 
@@ -118,8 +120,16 @@ def episode_evidence(signals: EpisodeSignals) -> EpisodeEvidence | None:
         rate_hz=signals.rate_hz,
         state=_signal_evidence(state),
         action=_signal_evidence(action),
-        pairs=_pair_evidence(of_state, of_action, signals.rate_hz),
+        pairs=_pair_evidence(
+            of_state, of_action, signals.rate_hz, _gripper_pairs(signals.action_names, pairs)
+        ),
     )
+
+
+def _gripper_pairs(action_names: tuple[str, ...], pairs: Sequence[tuple[int, int]]) -> list[int]:
+    """Numbers of the pairs whose action is a gripper."""
+    kinds = kinds_by_name(action_names)
+    return [number for number, (_, action) in enumerate(pairs) if kinds[action] == "gripper"]
 
 
 def _signal_evidence(values: NDArray[np.float64]) -> SignalEvidence:
@@ -148,7 +158,9 @@ def _norm_errors(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return errors
 
 
-def _pair_evidence(state: NDArray[np.float64], action: NDArray[np.float64], rate_hz: float) -> PairEvidence:
+def _pair_evidence(
+    state: NDArray[np.float64], action: NDArray[np.float64], rate_hz: float, grippers: Sequence[int]
+) -> PairEvidence:
     import numpy as np
 
     window = max(1, min(round(_SMOOTHED_SECONDS * rate_hz), len(state) // 4))
@@ -159,7 +171,7 @@ def _pair_evidence(state: NDArray[np.float64], action: NDArray[np.float64], rate
         state_power=(followed**2).sum(axis=0),
         action_power=(commands**2).sum(axis=1),
         difference=np.median(np.abs(state - action), axis=0) if state.shape[1] else np.zeros(0),
-        ends=_levels_at_ends(state, action, max(1, round(_RESTING_SECONDS * rate_hz))),
+        ends=_levels_at_ends(state, action, max(1, round(_RESTING_SECONDS * rate_hz)), grippers),
         level_sign=_correlation(state, action),
     )
 
@@ -182,7 +194,7 @@ def _lagged_products(followed: NDArray[np.float64], commands: NDArray[np.float64
 
 
 def _levels_at_ends(
-    state: NDArray[np.float64], action: NDArray[np.float64], rest_steps: int
+    state: NDArray[np.float64], action: NDArray[np.float64], rest_steps: int, grippers: Sequence[int]
 ) -> NDArray[np.float64]:
     """(2, 2, P): see `PairEvidence.ends`. The action rests where it was at that end already so many steps before."""
     import numpy as np
@@ -190,7 +202,7 @@ def _levels_at_ends(
     low, span = action.min(axis=0), np.ptp(action, axis=0)
     share = (action - low) / np.where(span > 0, span, 1)
     levels = np.full((2, 2, action.shape[1]), np.nan)
-    for number in np.flatnonzero(span > 0):
+    for number in (number for number in grippers if span[number] > 0):
         for end, is_at_end in enumerate((share[:, number] < _END_SHARE, share[:, number] > 1 - _END_SHARE)):
             is_resting = is_at_end.copy()
             is_resting[:rest_steps] = False
