@@ -222,3 +222,17 @@ def test_the_shown_rate_of_an_uneven_camera_is_the_mean_over_the_episode() -> No
     assert shown_rate_hz(episode, episode.cameras[0]) == pytest.approx(100 / (stamps[-1] + 0.05))
     even = settle_clock(make_record(np.arange(100) / 20, 20.0, "index")).episode
     assert shown_rate_hz(even, even.cameras[0]) == 20.0
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_the_standard_error_is_the_spread_of_measured_rates(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    clocks = [measure_clock(np.arange(200) / 20 + rng.normal(0, 0.004, 200)) for _ in range(300)]
+    rates, errors = np.array([(clock.rate_hz, clock.standard_error) for clock in clocks if clock]).T
+    # The standard deviation of 300 numbers is off by 4 %, one standard error.
+    assert errors.mean() == pytest.approx(rates.std() / 20, rel=0.2), seed
+
+
+def test_stamps_of_which_less_than_half_rise_are_no_clock() -> None:
+    stamps = read_stamps(np.array([0.0, 9, 8, 7, 6, 5, 4, 3, 2, 10]), 1.0)
+    assert stamps.seconds is None and stamps.warnings == ("timestamps do not rise, the rate is used",)
