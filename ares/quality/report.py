@@ -15,6 +15,7 @@ from ares.quality.video_totals import VideoTotals
 
 if TYPE_CHECKING:
     from ares.episode import Json
+    from ares.quality.audit import DataAudit
 
 # Findings of one code that are listed with episode and second; all are counted.
 LISTED_FINDINGS = 20
@@ -100,6 +101,7 @@ class DatasetCheck:
         num_unknown_lags: Episodes with state and action of the same names, whose lag the data do not say.
         counts: Findings by code, in the order of the codes.
         num_accepted: Findings that a baseline accepts; the counts are without them.
+        audit: How many planted faults the checks find in some of its episodes; None without an audit.
         contracts: What its signals mean, for each combination of dimensions.
         video: What was counted of the videos; None where they were not decoded.
     """
@@ -116,6 +118,7 @@ class DatasetCheck:
     num_unknown_lags: int
     counts: tuple[CodeCount, ...]
     num_accepted: int = 0
+    audit: DataAudit | None = None
     contracts: tuple[MeaningContract, ...] = ()
     video: VideoTotals | None = None
 
@@ -138,6 +141,7 @@ class DatasetCheck:
             "lag_known": self.num_lags,
             "lag_unknown": self.num_unknown_lags,
             "accepted": self.num_accepted,
+            "audit": self.audit.to_json() if self.audit is not None else None,
             "video": None if self.video is None else self.video.to_json(),
             "findings": [count.to_json() for count in self.counts],
             "contracts": [contract.to_json() for contract in self.contracts],

@@ -55,6 +55,7 @@ class CheckOperation(Protocol):
         write_baseline: str,
         evidence: str,
         num_listed: int,
+        audit_seed: int | None,
         video: bool,
     ) -> CheckReport:
         """Check the signals of datasets where they lie."""

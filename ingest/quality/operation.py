@@ -31,6 +31,7 @@ from ares.store.filters import batched
 from ingest.base import Source
 from ingest.guard import GuardedItems, guarded_item
 from ingest.operation import find_requested
+from ingest.quality.audit import with_audits
 from ingest.quality.evidence import require_empty_folder, write_evidence
 from ingest.quality.progress import CheckProgress
 from ingest.quality.sample import SAMPLED_EPISODES, sample_numbers
@@ -56,6 +57,7 @@ def check(
     write_baseline: str,
     evidence: str,
     num_listed: int,
+    audit_seed: int | None,
     video: bool,
 ) -> CheckReport:
     """Check the datasets at and below some paths; see `ares.check` for the arguments and errors."""
@@ -75,6 +77,8 @@ def check(
         remaining = (
             None if remaining is None else remaining - checked[-1].num_episodes - checked[-1].num_failed
         )
+    if audit_seed is not None:
+        checked = with_audits(checked, find().sources, audit_seed)
     report = CheckReport(datasets=tuple(checked), failed={p: str(e) for p, e in planned.failed.items()})
     if writer is not None:
         writer.write()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from app.cli.common import add_source_arguments, add_workspace_arguments, episode_count, rate_hz
+from app.cli.data.audit_rows import audit_line, audit_table
 from app.cli.data.contract_rows import contract_table
 from app.cli.faults import ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
@@ -46,6 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_output_arguments(parser)
     parser.add_argument(
         "--video", action="store_true", help="decode the videos too, each file once, and check them"
+    )
+    parser.add_argument(
+        "--audit",
+        action="store_true",
+        help="plant faults into some episodes of each dataset, and print how many the checks find there",
+    )
+    parser.add_argument(
+        "--audit-seed", type=int, default=0, metavar="N", help="seed of the faults (0); printed"
     )
     add_workspace_arguments(parser, default="not used")
 
@@ -89,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
         baseline=args.baseline,
         write_baseline=args.write_baseline,
         evidence=args.evidence,
+        audit_seed=args.audit_seed if args.audit else None,
         num_listed=_LISTED_IN_SARIF if args.sarif else _LISTED,
         video=args.video,
     )
@@ -117,6 +127,9 @@ def _blocks(report: CheckReport) -> Iterator[Block]:
             yield _video(dataset.video)
         if dataset.counts:
             yield OutputTable([_row(count) for count in dataset.counts], _HEADER)
+        if dataset.audit is not None:
+            yield audit_line(dataset.audit)
+            yield audit_table(dataset.audit)
         if (table := contract_table(dataset.contracts)) is not None:
             yield table
     for path, reason in report.failed.items():

@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.quality.audit.data_audit import DataAudit, FaultRecall, audit_episodes
+    from ares.quality.audit.fault_catalogue import FAULTS, CataloguedFault
     from ares.quality.audit.planted_faults import ANGLES, PLANTERS, FaultSite, plant_fault
     from ares.quality.audit.random_robots import RandomRobot, random_dataset, random_robot
     from ares.quality.audit.scoring import AuditScore, audit_generated, fault_site, wilson_interval
 
 __all__ = [
     "ANGLES",
+    "FAULTS",
     "PLANTERS",
     "AuditScore",
+    "CataloguedFault",
+    "DataAudit",
+    "FaultRecall",
     "FaultSite",
     "RandomRobot",
+    "audit_episodes",
     "audit_generated",
     "fault_site",
     "plant_fault",

@@ -21,7 +21,7 @@ FaultGroup = Literal["signals", "time", "meaning", "metadata", "video"]
 _TIME = frozenset(("A010", "A011", "A012", "A016", "A017", "A018"))
 _MEANING = frozenset(("A013", "A014", "A015"))
 # Faults that are there or not: half of a changed sign is none.
-_UNSCALED = frozenset(("A001", "A002", "A007", "A013", "A015"))
+_UNSCALED = frozenset(("A001", "A002", "A007", "A013", "A014", "A015"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def _of_code(code: str, planter: Planter) -> CataloguedFault:
         name=check.name,
         group=group,
         code=code,
-        strength=check.strength,
+        strength=float(check.strength),
         unit=check.strength_unit,
         is_angle=code in ANGLES,
         scales=code not in _UNSCALED,

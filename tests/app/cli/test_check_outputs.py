@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from app.cli.main import main
+from ares.quality.audit import FAULTS
 from ares.quality.ci import read_baseline
 from tests.app.cli.motion_dataset import random_motions, write_motions
 
@@ -148,3 +149,23 @@ def test_evidence_has_frames_where_there_is_video(tmp_path: Path, shared_data: P
     assert image.height == 140 and image.width > 1000
     (plot,) = folder.rglob("*.svg")
     assert plot.read_text().count("<rect") == 6
+
+
+def test_an_audit_prints_its_seed_and_what_the_checks_find_in_this_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = ("not-finite", "dead-state", "no-instruction", "offset")
+    monkeypatch.setattr("ares.quality.audit.data_audit.FAULTS", {name: FAULTS[name] for name in kept})
+    folder = write_motions(tmp_path / "clean", random_motions(1))
+    assert main(["check", str(folder), "--audit", "--audit-seed", "7", "--json"]) == 0
+    (dataset,) = _json(capsys)["datasets"]
+    audit = dataset["audit"]
+    assert (audit["seed"], audit["episodes"], audit["findings_without_fault"]) == (7, 4, {})
+    at_strength = {
+        row["fault"]: next(point for point in row["curve"] if point["strength"] == 1)
+        for row in audit["faults"]
+    }
+    assert {name: point["hits"] for name, point in at_strength.items()} == {
+        "not-finite": 20, "dead-state": 20, "no-instruction": 20, "offset": 0,
+    }  # fmt: skip
+    assert next(row for row in audit["faults"] if row["fault"] == "not-finite")["interval"][0] > 0.8

@@ -1,0 +1,270 @@
+"""Plants every fault of the catalogue into the episodes of one dataset, and counts which the checks find."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ares.quality.audit.fault_catalogue import FAULTS, CataloguedFault
+from ares.quality.audit.planted_faults import FaultSite
+from ares.quality.audit.scoring import wilson_interval
+from ares.quality.catalogue import CODES
+from ares.quality.episode_check import check_signals
+from ares.quality.finding import QualityFinding
+from ares.quality.record import check_metadata
+from ares.quality.signals import EpisodeSignals
+from ares.quality.statistics import DatasetStatistics, EpisodeSummary, summarise_signals
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ares.episode import Episode, Json
+
+# Multiples of the strength of a fault: 1 is that of the catalogue, at which a check must pass its bar.
+MULTIPLES = (0.25, 0.5, 1.0, 2.0)
+LOWEST_RECALL = 0.95
+PLANTINGS, _OTHER_PLANTINGS = 20, 5
+# Ranges of an arm joint beyond this are no radians.
+_MOST_RADIANS = 7.0
+_DEGREES = 180 / 3.141592653589793
+_LEAST_MOTION = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultRecall:
+    """How often one fault was found.
+
+    Attributes:
+        fault: Name of the fault.
+        group: What it concerns.
+        code: Code that is to find it; "" for a fault that no check is made to find.
+        strength: Strength and unit.
+        planted: Faults planted at each multiple of the strength.
+        hits: Those that the code found, in their dimension.
+        seen: Those in which any check found something that it does not find without the fault.
+    """
+
+    fault: str
+    group: str
+    code: str
+    strength: str
+    planted: dict[float, int] = field(default_factory=dict)
+    hits: dict[float, int] = field(default_factory=dict)
+    seen: dict[float, int] = field(default_factory=dict)
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether its check finds less than 95 % at the strength of the catalogue."""
+        planted = self.planted.get(1.0, 0)
+        return bool(self.code and planted and self.hits.get(1.0, 0) < LOWEST_RECALL * planted)
+
+    def to_json(self) -> dict[str, Json]:
+        """The counts as JSON, with the 95 % Wilson interval at the strength of the catalogue."""
+        return {
+            "fault": self.fault,
+            "group": self.group,
+            "code": self.code,
+            "strength": self.strength,
+            "interval": list(wilson_interval(self.hits.get(1.0, 0), self.planted.get(1.0, 0))),
+            "curve": [
+                {"strength": m, "planted": self.planted[m], "hits": self.hits[m], "seen": self.seen[m]}
+                for m in sorted(self.planted)
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataAudit:
+    """What an audit says of one dataset.
+
+    Attributes:
+        seed: Seed of the random choices.
+        num_episodes: Episodes that faults were planted into.
+        unit: Unit that angles were taken to have.
+        without_fault: Episodes with a finding before anything was planted, by code: false alarms, or true faults.
+        recalls: One for each fault of the catalogue that could be planted.
+        not_planted: Faults that the data have no room for, or that need pictures.
+    """
+
+    seed: int
+    num_episodes: int
+    unit: str
+    without_fault: dict[str, int]
+    recalls: tuple[FaultRecall, ...]
+    not_planted: tuple[str, ...]
+
+    @property
+    def missed_codes(self) -> frozenset[str]:
+        """Codes that miss their bar on the fault that they are named after."""
+        return frozenset(
+            recall.code
+            for recall in self.recalls
+            if recall.is_missed and recall.fault == CODES[recall.code].name
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """The audit as JSON."""
+        return {
+            "seed": self.seed,
+            "episodes": self.num_episodes,
+            "unit": self.unit,
+            "findings_without_fault": dict(self.without_fault),
+            "faults": [recall.to_json() for recall in self.recalls],
+            "not_planted": list(self.not_planted),
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class _Auditor:
+    """The episodes of one layout and their summaries, into which faults are planted one after the other."""
+
+    episodes: Sequence[tuple[Episode, EpisodeSignals]]
+    summaries: list[EpisodeSummary | None]
+    rng: np.random.Generator
+    unit_scale: float
+    cached: dict[int, frozenset[tuple[str, str]]] = field(default_factory=dict)
+
+    def findings(self, number: int, signals: EpisodeSignals) -> tuple[QualityFinding, ...]:
+        """Findings of a changed episode in place of the one of that number."""
+        statistics = DatasetStatistics(state_names=signals.state_names, action_names=signals.action_names)
+        for other, summary in enumerate(self.summaries):
+            if other != number:
+                statistics.add_summary(summary, signals.rate_hz)
+        statistics.add(signals)
+        return check_signals(signals, statistics.typical()).findings
+
+    def before(self, number: int) -> frozenset[tuple[str, str]]:
+        """Code and dimension of what the checks find in an episode as it is."""
+        if number not in self.cached:
+            findings = self.findings(number, self.episodes[number][1])
+            self.cached[number] = frozenset((finding.code, finding.dimension) for finding in findings)
+        return self.cached[number]
+
+    def plant(self, fault: CataloguedFault, multiple: float) -> tuple[bool, bool] | None:
+        """Whether a random fault is found by its code, and by any check; None where there is no room for it."""
+        number = int(self.rng.integers(len(self.episodes)))
+        episode, signals = self.episodes[number]
+        if fault.plant_metadata is not None:
+            changed = fault.plant_metadata(episode, self.rng)
+            if changed is None:
+                return None
+            codes = {finding.code for finding in check_metadata(changed)}
+            return fault.code in codes, bool(codes - {finding.code for finding in check_metadata(episode)})
+        return self._plant_signal(fault, multiple, number, signals)
+
+    def _plant_signal(
+        self, fault: CataloguedFault, multiple: float, number: int, signals: EpisodeSignals
+    ) -> tuple[bool, bool] | None:
+        dims = _moving_joints(signals, self.unit_scale)
+        if fault.plant is None or not dims:
+            return None
+        dim = int(self.rng.choice(dims))
+        name = signals.state_names[dim]
+        strength = fault.strength * multiple * (self.unit_scale if fault.is_angle else 1.0)
+        site = FaultSite(
+            dim=dim,
+            action_dim=signals.action_names.index(name),
+            strength=strength,
+            unit_scale=self.unit_scale,
+        )
+        changed = fault.plant(signals, site, self.rng)
+        if changed is None or len(changed.state) < 10:
+            return None
+        # A dimension of the action may carry the finding of a fault of the state with its name.
+        expected = {(fault.code, at) for at in ("", name, *_row_names(fault, signals))}
+        before = self.before(number)
+        if before & expected:  # finding it again would say nothing
+            return None
+        after = {(f.code, f.dimension) for f in self.findings(number, changed)}
+        return bool(after & expected), bool(after - before)
+
+
+def _row_names(fault: CataloguedFault, signals: EpisodeSignals) -> tuple[str, ...]:
+    """A fault of whole rows is found in any dimension."""
+    return signals.state_names if fault.name == "not-finite-row" else ()
+
+
+def _moving_joints(signals: EpisodeSignals, unit_scale: float) -> list[int]:
+    """Arm joints that move by 0.3 rad and have a command of their name."""
+    import numpy as np
+
+    from ares.quality.kinds import kinds_by_name
+
+    kinds = kinds_by_name(signals.state_names)
+    return [
+        int(dim)
+        for dim in np.flatnonzero(np.ptp(signals.state, axis=0) > _LEAST_MOTION * unit_scale)
+        if kinds[dim] == "arm" and signals.state_names[dim] in signals.action_names
+    ]
+
+
+def audit_episodes(episodes: Sequence[tuple[Episode, EpisodeSignals]], seed: int) -> DataAudit:
+    """Plant every fault of the catalogue into episodes of one dataset with the same dimensions.
+
+    Args:
+        episodes: At least two; episodes whose values are not finite are left out.
+        seed: Seed of the random choices.
+    """
+    import numpy as np
+
+    finite = [
+        pair for pair in episodes if np.isfinite(pair[1].state).all() and np.isfinite(pair[1].action).all()
+    ]
+    unit_scale = _unit_scale([signals for _, signals in finite])
+    auditor = _Auditor(
+        episodes=finite,
+        summaries=[summarise_signals(signals) for _, signals in finite],
+        rng=np.random.default_rng(seed),
+        unit_scale=unit_scale,
+    )
+    without_fault: Counter[str] = Counter()
+    for number, (episode, _) in enumerate(finite):
+        metadata = {finding.code for finding in check_metadata(episode)}
+        without_fault.update({code for code, _ in auditor.before(number)} | metadata)
+    recalls = [recall for fault in FAULTS.values() if (recall := _recall(auditor, fault)) is not None]
+    planted = {recall.fault for recall in recalls}
+    return DataAudit(
+        seed=seed,
+        num_episodes=len(finite),
+        unit="degrees" if unit_scale != 1.0 else "radians",
+        without_fault=dict(sorted(without_fault.items())),
+        recalls=tuple(recalls),
+        not_planted=tuple(name for name in FAULTS if name not in planted),
+    )
+
+
+def _unit_scale(episodes: Sequence[EpisodeSignals]) -> float:
+    """Units of the signals per radian: ranges of several units are degrees."""
+    import numpy as np
+
+    ranges = [float(np.ptp(signals.state, axis=0).max(initial=0)) for signals in episodes]
+    return _DEGREES if ranges and float(np.median(ranges)) > _MOST_RADIANS else 1.0
+
+
+def _recall(auditor: _Auditor, fault: CataloguedFault) -> FaultRecall | None:
+    """Counts at each multiple of the strength; None where the fault cannot be planted."""
+    recall = FaultRecall(
+        fault=fault.name,
+        group=fault.group,
+        code=fault.code,
+        strength=f"{fault.strength:g} {fault.unit}",
+    )
+    for multiple in MULTIPLES if fault.scales else (1.0,):
+        plantings = PLANTINGS if multiple == 1.0 else _OTHER_PLANTINGS
+        outcomes = list(_plantings(auditor, fault, multiple, plantings))
+        if outcomes:
+            recall.planted[multiple] = len(outcomes)
+            recall.hits[multiple] = sum(hit for hit, _ in outcomes)
+            recall.seen[multiple] = sum(seen for _, seen in outcomes)
+    return recall if recall.planted else None
+
+
+def _plantings(
+    auditor: _Auditor, fault: CataloguedFault, multiple: float, plantings: int
+) -> Iterator[tuple[bool, bool]]:
+    for _ in range(plantings):
+        outcome = auditor.plant(fault, multiple)
+        if outcome is not None:
+            yield outcome
