@@ -92,7 +92,7 @@ _FURTHER = (
     _further("offset", "signals", "", 0.3, "rad", signal.offset, is_angle=True, scales=True),
     _further("noise", "signals", "", 0.05, "rad, deviation", signal.noise, is_angle=True, scales=True),
     _further("copied-dimension", "signals", "", 1, "dimension", signal.copied_dimension),
-    _further("held-samples", "time", "", 3, "steps for each value", signal.held_samples, scales=True),
+    _further("held-samples", "time", "", 3, "steps for each value", signal.slow_samples, scales=True),
     _further("late-state", "time", "A012", 0.2, "s", signal.late_state, scales=True),
     _further("clock-gap", "time", "A016", 0.5, "s", signal.clock_gap, scales=True),
     _further("clock-backwards", "time", "A050", 1, "steps", signal.clock_backwards),

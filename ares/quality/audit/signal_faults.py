@@ -97,7 +97,7 @@ def exchanged_dimensions(
     return _with_column(exchanged, "state", other, signals.state[:, site.dim])
 
 
-def held_samples(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+def slow_samples(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
     """A dimension of the state gets a new value only every so many steps."""
     import numpy as np
 

@@ -1,0 +1,70 @@
+"""Writes one page for each code of `ares check` into docs/checks, from the catalogue and its section of docs/check.md.
+
+.venv/bin/python scripts/check_pages.py --write
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from ares.quality import CODES, CheckCode
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "checks"
+_SEVERITIES = {
+    "fault": "fault: it sets the exit status",
+    "information": "information: it does not set the exit status",
+}
+
+
+def pages() -> dict[str, str]:
+    """Text of each page by the name of its file."""
+    sections = _sections((ROOT / "docs" / "check.md").read_text(encoding="utf-8"))
+    return {f"{code.code}-{code.name}.md": _page(code, sections[code.code]) for code in CODES.values()}
+
+
+def _sections(manual: str) -> dict[str, str]:
+    """Text of the section of each code."""
+    parts = re.findall(r"^### (A\d{3}) [^\n]*\n(.*?)(?=^##|\Z)", manual, flags=re.M | re.S)
+    return {code: text.strip() for code, text in parts}
+
+
+def _page(code: CheckCode, section: str) -> str:
+    unit = "the unit of the signal" if code.size_unit == "value" else code.size_unit
+    meaning = code.meaning[0].upper() + code.meaning[1:]
+    remedy = code.remedy[0].upper() + code.remedy[1:]
+    return f"""# {code.code} {code.name}
+
+{meaning}.
+
+{section}
+
+**What to do.** {remedy}.
+
+| | |
+|---|---|
+| severity | {_SEVERITIES[code.severity]} |
+| size of a finding in | {unit} |
+| made to find | {code.strength:g} {code.strength_unit} |
+| measured | [benchmarks/RESULTS.md](../../benchmarks/RESULTS.md) |
+| all codes | [ares check](../check.md) |
+"""
+
+
+def main() -> int:
+    """Write the pages with --write; else return 1 where one is not as it would be written."""
+    written = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+    if "--write" in sys.argv:
+        FOLDER.mkdir(exist_ok=True)
+        for name in written.keys() - pages().keys():
+            (FOLDER / name).unlink()
+        for name, text in pages().items():
+            (FOLDER / name).write_text(text, encoding="utf-8")
+        return 0
+    return int(written != pages())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
