@@ -236,3 +236,9 @@ def test_the_standard_error_is_the_spread_of_measured_rates(seed: int) -> None:
 def test_stamps_of_which_less_than_half_rise_are_no_clock() -> None:
     stamps = read_stamps(np.array([0.0, 9, 8, 7, 6, 5, 4, 3, 2, 10]), 1.0)
     assert stamps.seconds is None and stamps.warnings == ("timestamps do not rise, the rate is used",)
+
+
+def test_a_second_has_the_last_step_before_it_or_the_nearest_one() -> None:
+    stamps, seconds = np.array([0.0, 0.1, 0.5]), np.array([-1.0, 0.09, 0.1, 0.35, 0.4999, 0.6])
+    assert nearest_steps(stamps, seconds, hold=True).tolist() == [0, 0, 1, 1, 2, 2]
+    assert nearest_steps(stamps, seconds, hold=False).tolist() == [0, 1, 1, 2, 2, 2]

@@ -10,6 +10,7 @@ import pytest
 from ares.jobs import LeftFile
 from ingest.base import IngestOptions
 from ingest.discovery import discover, kind_of_file, left_lines, make_plan
+from ingest.discovery.tree import SortedPaths
 
 MIB = 2**20
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
@@ -92,3 +93,22 @@ def test_left_files_are_counted_by_kind_use_and_reason() -> None:
         "... and 1 more; --json lists them all",
     ]
     assert list(left_lines(left[3:4], 2)) == ["unused: /a/b.gz: why"]
+
+
+def test_a_folder_whose_name_begins_alike_lies_beside_and_not_below() -> None:
+    paths = SortedPaths(["/a/bc", "/a/b/c", "/a/b", "/a/b-d"])
+    assert list(paths.below("/a/b")) == ["/a/b", "/a/b/c"]
+    assert paths.any_below("/a") and not paths.any_below("/a/b/c/d") and not paths.any_below("/a/b-")
+
+
+def test_the_files_of_a_dataset_that_cannot_be_opened_have_its_error(tmp_path: Path) -> None:
+    _write_episode(tmp_path / "good")
+    broken = tmp_path / "broken"
+    (broken / "meta").mkdir(parents=True)
+    (broken / "meta" / "info.json").write_text("[]")
+    (broken / "states.xyz").write_bytes(b"0" * 100)
+    discovery = discover([str(tmp_path)], IngestOptions())
+    (error,) = (str(dataset.error) for dataset in discovery.datasets if dataset.error is not None)
+    plan = make_plan(discovery.trees, discovery.datasets)
+    details = {Path(file.path).name: file.detail for file in plan.left_files}
+    assert details["states.xyz"] == error
