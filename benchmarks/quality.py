@@ -42,7 +42,7 @@ def audit_real(path: str, seeds: range, unit: float, score: AuditScore) -> None:
     """Add the episodes of a real dataset, and one fault of each code per seed, in a random joint of one of them."""
     import numpy as np
 
-    for episodes in _read(path):
+    for episodes in read_episodes(path):
         score.add_clean(episodes)
         for seed in seeds:
             rng = np.random.default_rng(seed)
@@ -63,7 +63,7 @@ def _is_joint(episode: EpisodeSignals, dim: int) -> bool:
     return name in episode.action_names and not any(part in name.lower() for part in ("grip", "hand"))
 
 
-def _read(path: str) -> list[list[EpisodeSignals]]:
+def read_episodes(path: str) -> list[list[EpisodeSignals]]:
     """The episodes of the datasets at a path, by their dimensions; those without signals are left out."""
     by_layout = defaultdict(list)
     for source in find_datasets(None, [path], IngestOptions()).sources:

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ares.quality.alignment import MEANINGS, ActionAlignment, ActionMeaning, align_action
-from ares.quality.kinds import CHECKED_KINDS, DimensionKind, are_checked, kinds_by_name, switch_like
+from ares.quality.kinds import (
+    CHECKED_KINDS,
+    DimensionKind,
+    ValueEvidence,
+    are_checked,
+    kinds_by_name,
+    learn_kinds,
+    switch_like,
+    value_evidence,
+)
 from ares.quality.signals import EpisodeSignals, paired_dimensions
 
 if TYPE_CHECKING:
@@ -17,6 +26,8 @@ if TYPE_CHECKING:
 
 # Summaries that are kept: a uniform sample of the episodes, so that a median of it is exact to a few per cent.
 KEPT_EPISODES = 256
+# Evidence for kinds compares every two dimensions: not of more than so many.
+_MOST_LEARNT = 256
 # A dimension moves in an episode where its range is at least this share of the typical range of an arm joint.
 _MOVING_SHARE = 0.03
 
@@ -32,6 +43,7 @@ class SignalSummary:
         speed: (D,) 95th percentile of the absolute change per second.
         noise: (D,) standard deviation of what neighbouring values do not explain, from its median.
         switch: (D,) whether it has only two levels.
+        evidence: What the values say of kinds, where a name says nothing; else None.
     """
 
     low: NDArray[np.float64]
@@ -40,6 +52,7 @@ class SignalSummary:
     speed: NDArray[np.float64]
     noise: NDArray[np.float64]
     switch: NDArray[np.bool_]
+    evidence: ValueEvidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,8 +83,8 @@ def summarise_signals(signals: EpisodeSignals) -> EpisodeSummary | None:
     bars = np.full(len(pairs), _MOVING_SHARE * _largest(ranges[_arms(signals.state_names)]))
     return EpisodeSummary(
         rank=hashlib.blake2b(signals.episode_id.encode(), digest_size=8).hexdigest(),
-        state=_summarise(signals.state, signals.rate_hz),
-        action=_summarise(signals.action, signals.rate_hz),
+        state=_summarise(signals.state, signals.state_names, signals.rate_hz),
+        action=_summarise(signals.action, signals.action_names, signals.rate_hz),
         alignments=tuple(align_action(signals, meaning, bars) for meaning in MEANINGS),
     )
 
@@ -86,9 +99,10 @@ def _arms(names: tuple[str, ...]) -> list[int]:
     return [number for number, kind in enumerate(kinds) if kind in CHECKED_KINDS] or list(range(len(names)))
 
 
-def _summarise(values: NDArray[np.float64], rate_hz: float) -> SignalSummary:
+def _summarise(values: NDArray[np.float64], names: tuple[str, ...], rate_hz: float) -> SignalSummary:
     import numpy as np
 
+    says_little = "unknown" in kinds_by_name(names) and len(names) <= _MOST_LEARNT and len(values) > 4
     changes = np.abs(np.diff(values, axis=0))
     return SignalSummary(
         low=values.min(axis=0),
@@ -97,6 +111,7 @@ def _summarise(values: NDArray[np.float64], rate_hz: float) -> SignalSummary:
         speed=np.quantile(changes, 0.95, axis=0) * rate_hz,
         noise=1.48 * np.median(np.abs(unexplained(values)), axis=0),
         switch=switch_like(values),
+        evidence=value_evidence(values, rate_hz) if says_little else None,
     )
 
 
@@ -263,21 +278,31 @@ def _typical_signal(names: tuple[str, ...], summaries: list[SignalSummary]) -> T
 
     ranges = stacked(lambda summary: summary.high - summary.low)
     switches = np.array([summary.switch for summary in summaries]).mean(axis=0) > 0.5
-    kinds = tuple(
-        "gripper" if kind in ("arm", "unknown") and switch else kind
-        for kind, switch in zip(kinds_by_name(names), switches, strict=True)
-    )
     typical = np.median(ranges, axis=0)
+    low, high = (
+        stacked(lambda summary: summary.low).min(axis=0),
+        stacked(lambda summary: summary.high).max(axis=0),
+    )
+    evidence = [summary.evidence for summary in summaries if summary.evidence is not None]
+    learnt = learn_kinds(names, evidence, typical, np.maximum(np.abs(low), np.abs(high)), switches)
+    kinds = tuple(map(_checked_kind, kinds_by_name(names), learnt, switches.tolist()))
     return TypicalSignal(
         range=typical,
         least_range=np.quantile(ranges, 0.2, axis=0),
-        low=stacked(lambda summary: summary.low).min(axis=0),
-        high=stacked(lambda summary: summary.high).max(axis=0),
+        low=low,
+        high=high,
         speed=np.median(stacked(lambda summary: summary.speed), axis=0),
         noise=np.median(stacked(lambda summary: summary.noise), axis=0),
         kinds=kinds,
         scale=_arm_scale(typical, kinds),
     )
+
+
+def _checked_kind(named: DimensionKind, learnt: DimensionKind, is_switch: bool) -> DimensionKind:
+    """The kind that the checks go by: a quaternion without a name may be that of an object, which jumps."""
+    if learnt == "arm" and is_switch:
+        return "gripper"
+    return "unknown" if learnt == "rotation" and named == "unknown" else learnt
 
 
 def _arm_scale(ranges: NDArray[np.float64], kinds: tuple[DimensionKind, ...]) -> float:

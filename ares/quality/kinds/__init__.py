@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.quality.kinds.evidence import ValueEvidence, value_evidence
+    from ares.quality.kinds.learnt import kinds_by_values, learn_kinds
     from ares.quality.kinds.names import (
         CHECKED_KINDS,
         DimensionKind,
@@ -20,11 +22,15 @@ if TYPE_CHECKING:
 __all__ = [
     "CHECKED_KINDS",
     "DimensionKind",
+    "ValueEvidence",
     "are_checked",
     "arm_of",
     "kinds_by_name",
+    "kinds_by_values",
+    "learn_kinds",
     "name_tokens",
     "switch_like",
+    "value_evidence",
 ]
 
 __getattr__ = lazy_exports(__name__)

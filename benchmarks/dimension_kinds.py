@@ -1,0 +1,71 @@
+"""Scores the kinds that values alone say: generated signals without names, and real samples with names hidden.
+
+.venv/bin/python -m benchmarks.dimension_kinds --seeds 2000000:2000200
+.venv/bin/python -m benchmarks.dimension_kinds --real ~/data/so101 --real ~/data/g1
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ares.quality.audit import random_dimensions, wilson_interval
+from ares.quality.kinds import DimensionKind, kinds_by_name, kinds_by_values, switch_like, value_evidence
+from benchmarks.quality import read_episodes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Counts = Counter[tuple[str, str]]
+
+
+def main() -> None:
+    """Print the table of true kinds against claims."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0:200", help="first and one past the last seed of the robots")
+    parser.add_argument("--real", action="append", default=[], help="dataset whose names say the kinds")
+    args = parser.parse_args()
+    counts: Counts = Counter()
+    first, stop = map(int, args.seeds.split(":"))
+    for seed in () if args.real else range(first, stop):
+        truth, values, rate_hz = random_dimensions(np.random.default_rng(seed))
+        counts.update(zip(truth, claim_kinds(values, rate_hz), strict=True))
+    for path in args.real:
+        for episodes in read_episodes(path):
+            truth = kinds_by_name(episodes[0].state_names)
+            claims = claim_kinds([episode.state for episode in episodes], episodes[0].rate_hz)
+            counts.update(zip(truth, claims, strict=True))
+    print_table(counts)
+
+
+def claim_kinds(values: Sequence[NDArray[np.float64]], rate_hz: float) -> tuple[DimensionKind, ...]:
+    """The kinds by the values (T, D) of the episodes of a dataset."""
+    ranges = np.median([np.ptp(part, axis=0) for part in values], axis=0)
+    largest = np.max([np.abs(part).max(axis=0) for part in values], axis=0)
+    switches = np.mean([switch_like(part) for part in values], axis=0) > 0.5
+    return kinds_by_values([value_evidence(part, rate_hz) for part in values], ranges, largest, switches)
+
+
+def print_table(counts: Counts) -> None:
+    """A row per true kind: how many are claimed, and how many of these are right, with 95 % Wilson intervals."""
+    print("| kind | dimensions | claimed | right of the claimed | wrong claims |\n|---|---|---|---|---|")
+    for kind in sorted({truth for truth, _ in counts}):
+        claims = {claim: count for (truth, claim), count in counts.items() if truth == kind}
+        total = sum(claims.values())
+        claimed = total - claims.get("unknown", 0)
+        right = claims.get(kind, 0) if kind != "unknown" else 0
+        wrong = {claim: n for claim, n in sorted(claims.items()) if claim not in (kind, "unknown")}
+        print(f"| {kind} | {total} | {_share(claimed, total)} | {_share(right, claimed)} | {wrong or ''} |")
+
+
+def _share(part: int, total: int) -> str:
+    low, high = wilson_interval(part, total)
+    return f"{part}/{total} ({low:.2f}-{high:.2f})" if total else "none"
+
+
+if __name__ == "__main__":
+    main()
