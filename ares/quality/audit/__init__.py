@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from ares.quality.audit.data_audit import DataAudit, FaultRecall, audit_episodes
     from ares.quality.audit.fault_catalogue import FAULTS, CataloguedFault
     from ares.quality.audit.planted_faults import ANGLES, PLANTERS, FaultSite, plant_fault
-    from ares.quality.audit.random_dimensions import random_dimensions
     from ares.quality.audit.random_robots import RandomRobot, random_dataset, random_robot
     from ares.quality.audit.scoring import AuditScore, audit_generated, fault_site, wilson_interval
+    from ares.quality.audit.unnamed_signals import random_dimensions
 
 __all__ = [
     "ANGLES",
