@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from ares.errors import AresError, RequestError
 from ares.extras import needs_extra
 from ares.jobs.engine import BatchFunction, R, T, V, WorkerLimits, WorkerPool
-from ares.jobs.worker_pool import RestartingPool, WorkerDied, identity
+from ares.jobs.worker_pool import RestartingPool, WorkerDied, WorkerLimitExceeded, identity
+from ares.jobs.worker_process import resident_bytes
 from ares.settings import ray_address
 
 # Each worker is served by a thread of the driver.
@@ -24,6 +25,7 @@ _MAX_WORKERS = 256
 _START_SECONDS = 600.0
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _GPU_STEPS = 10_000
+_POLL_SECONDS = 0.1
 
 
 class RayEngine:
@@ -68,7 +70,7 @@ class RayEngine:
         actors = 1 if shared_worker else max(1, min(gpus or int(resources.get("CPU", 1)), self._max_workers))
         threads = max_workers if shared_worker else 1
         actor_gpus = int(gpu_fraction * _GPU_STEPS) / _GPU_STEPS if gpus else 0.0
-        start_actor = partial(_start_actor, build or partial(identity, fn), threads, actor_gpus)
+        start_actor = partial(_start_actor, build or partial(identity, fn), threads, actor_gpus, limits)
         pool: RestartingPool[T, R] = RestartingPool(start_actor, actors, threads, on_worker_death)
         self._pools.append(pool)
         return pool
@@ -104,8 +106,11 @@ def _get_object(reference: Any) -> Any:
 class _ActorBody:
     """Runs inside an actor. The function is built at the first call: its error must not be taken for a death."""
 
-    def __init__(self, build: Callable[[], BatchFunction[Any, Any]], folder: str) -> None:
+    def __init__(
+        self, build: Callable[[], BatchFunction[Any, Any]], folder: str, memory_bytes: int | None
+    ) -> None:
         self._build = build
+        self._memory_bytes = memory_bytes
         self._fn: BatchFunction[Any, Any] | None = None
         self._lock = threading.Lock()
         if Path(folder).is_dir():
@@ -118,27 +123,47 @@ class _ActorBody:
         with self._lock:
             if self._fn is None:
                 self._fn = self._build()
-        return list(self._fn(batch))
+        if self._memory_bytes is None:
+            return list(self._fn(batch))
+        is_done = threading.Event()
+        threading.Thread(target=_end_beyond, args=(self._memory_bytes, is_done), daemon=True).start()
+        try:
+            return list(self._fn(batch))
+        finally:
+            is_done.set()
+
+
+def _end_beyond(memory_bytes: int, is_done: threading.Event) -> None:
+    """End this process when it has taken so much more memory before the event comes."""
+    idle_bytes = resident_bytes(os.getpid())
+    while not is_done.wait(_POLL_SECONDS):
+        if resident_bytes(os.getpid()) - idle_bytes > memory_bytes:
+            os._exit(1)
 
 
 class _ActorWorker:
     """A worker of the pool: the driver's side of an actor."""
 
-    def __init__(self, actor: Any) -> None:
+    def __init__(self, actor: Any, seconds: float | None) -> None:
         self._actor = actor
+        self._seconds = seconds
 
     def is_ready(self) -> bool:
         """True: `_start_actor` has waited until it was."""
         return True
 
     def process(self, batch: Sequence[Any]) -> Sequence[Any]:
-        """One result per item. Raises WorkerDied, or what the function raised."""
-        from ray.exceptions import RayTaskError
+        """One result per item. Raises WorkerDied, WorkerLimitExceeded, or what the function raised."""
+        from ray.exceptions import GetTimeoutError, RayTaskError
 
         ray = _ray()
         try:
-            results: Sequence[Any] = ray.get(self._actor.process.remote(batch))
+            results: Sequence[Any] = ray.get(self._actor.process.remote(batch), timeout=self._seconds)
             return results
+        except GetTimeoutError:
+            ray.kill(self._actor)
+            reason = "the record took too long to read"
+            raise WorkerLimitExceeded(reason, f"more than {self._seconds:g} s") from None
         except _worker_death_errors() as error:
             raise WorkerDied(_first_line(error)) from None
         except RayTaskError as error:
@@ -149,7 +174,9 @@ class _ActorWorker:
         _ray().kill(self._actor)
 
 
-def _start_actor(build: Callable[[], BatchFunction[Any, Any]], threads: int, gpus: float) -> _ActorWorker:
+def _start_actor(
+    build: Callable[[], BatchFunction[Any, Any]], threads: int, gpus: float, limits: WorkerLimits | None
+) -> _ActorWorker:
     """Start an actor and wait until it is ready. Raises RequestError when the cluster has no room for it."""
     from ray.exceptions import GetTimeoutError
 
@@ -157,7 +184,7 @@ def _start_actor(build: Callable[[], BatchFunction[Any, Any]], threads: int, gpu
     remote = ray.remote(_ActorBody).options(
         max_concurrency=threads, num_gpus=gpus or None, scheduling_strategy="SPREAD"
     )
-    actor = remote.remote(build, str(Path.cwd()))
+    actor = remote.remote(build, str(Path.cwd()), limits.memory_bytes if limits else None)
     try:
         ray.get(actor.is_ready.remote(), timeout=_START_SECONDS)
     except GetTimeoutError:
@@ -166,7 +193,7 @@ def _start_actor(build: Callable[[], BatchFunction[Any, Any]], threads: int, gpu
             f"ray gave no worker within {_START_SECONDS:.0f} s",
             f"the cluster has {ray.available_resources()} free; end other jobs, or add machines",
         ) from None
-    return _ActorWorker(actor)
+    return _ActorWorker(actor, limits.seconds if limits else None)
 
 
 def _worker_death_errors() -> tuple[type[Exception], ...]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ares.errors import MediaError, RequestError, SourceError
-from ares.jobs import Engine, LocalEngine, WorkerPool, engine_or_local, open_engine
+from ares.jobs import Engine, LocalEngine, WorkerLimits, WorkerPool, engine_or_local, open_engine
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 
@@ -149,3 +149,21 @@ def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: 
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 4.0, "GPU": 1.0})
     with pytest.raises(RequestError, match="gave no worker within 0 s"):
         engine.pool(double, max_workers=1, on_worker_death=SourceError, gpu_fraction=1.0).map([1])
+
+
+def greedy(batch: Sequence[int]) -> list[int]:
+    """1 takes too long, 2 too much memory."""
+    blocks: list[bytes] = []
+    while batch[0] == 1:
+        time.sleep(0.1)
+    while 2 in batch:
+        blocks.append(b"x" * 2**25)
+        time.sleep(0.05)
+    return double(batch)
+
+
+def test_an_item_beyond_the_limits_fails_and_the_others_do_not(engine: Engine) -> None:
+    limits = WorkerLimits(seconds=2.0, memory_bytes=200 * 2**20)
+    pool = engine.pool(greedy, max_workers=1, on_worker_death=SourceError, limits=limits)
+    late, large, last = pool.map([1, 2, 4])
+    assert "the record took too long to read" in str(late) and isinstance(large, SourceError) and last == 8
