@@ -11,8 +11,18 @@ if TYPE_CHECKING:
     from ares.quality.audit.fault_catalogue import FAULTS, CataloguedFault
     from ares.quality.audit.planted_faults import ANGLES, PLANTERS, FaultSite, plant_fault
     from ares.quality.audit.random_robots import RandomRobot, random_dataset, random_robot
+<<<<<<< HEAD
     from ares.quality.audit.scoring import AuditScore, audit_generated, fault_site, wilson_interval
     from ares.quality.audit.unnamed_signals import random_dimensions
+=======
+    from ares.quality.audit.scoring import (
+        AuditScore,
+        audit_generated,
+        fault_site,
+        share_text,
+        wilson_interval,
+    )
+>>>>>>> 0f00ace (Score the video checks on films with planted faults; make up for keyframes, draw lags towards those of the dataset)
 
 __all__ = [
     "ANGLES",
@@ -31,6 +41,7 @@ __all__ = [
     "random_dataset",
     "random_dimensions",
     "random_robot",
+    "share_text",
     "wilson_interval",
 ]
 

@@ -57,8 +57,8 @@ class AuditScore:
         """A row of a Markdown table for each code that was planted or raised, with 95 % Wilson intervals."""
         for code in sorted(self.planted | self.false_alarms):
             check = CODES[code]
-            recall = _share(self.hits[code], self.planted[code])
-            alarms = _share(self.false_alarms[code], self.num_clean)
+            recall = share_text(self.hits[code], self.planted[code])
+            alarms = share_text(self.false_alarms[code], self.num_clean)
             strength = f"{check.strength:g} {check.strength_unit}"
             yield f"| {code} {check.name} | {strength} | {recall} | {alarms} | {check.severity} |"
 
@@ -121,6 +121,7 @@ def wilson_interval(hits: int, total: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _share(hits: int, total: int) -> str:
+def share_text(hits: int, total: int) -> str:
+    """A share with its 95 % Wilson interval."""
     low, high = wilson_interval(hits, total)
     return f"{hits}/{total} ({low:.2f}-{high:.2f})" if total else "none planted"

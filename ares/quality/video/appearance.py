@@ -19,7 +19,9 @@ _FEWEST_EPISODES = 3
 # Whoever is nearer to another appearance by this factor, and as near to it as its own members are, belongs there.
 _NEARER = 1.6
 _MEMBER = 2.0
-# Looks that differ by less, in grey levels, are one.
+# Of a darker picture neither colours nor light say anything.
+_DARK_LEVEL = 30.0
+# Pictures that differ by less, in grey levels, are one.
 _LEAST_LEVELS = 2.0
 _STOPS = 1.0
 _DETAIL_SHARE = 0.6
@@ -96,10 +98,12 @@ def _usual_appearance(appearances: NDArray[np.float32]) -> tuple[NDArray[np.floa
 
 
 def _distance(appearances: NDArray[np.float32], usual: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Mean difference in grey levels, over the last three axes."""
+    """Mean difference in grey levels at equal brightness, over the last three axes."""
     import numpy as np
 
-    return np.abs(appearances - usual).mean(axis=(-3, -2, -1))  # type: ignore[no-any-return]
+    brightness = appearances.mean(axis=(-3, -2, -1), keepdims=True) + 1
+    scaled = appearances * (float(usual.mean() + 1) / brightness)
+    return np.asarray(np.abs(scaled - usual).mean(axis=(-3, -2, -1)))
 
 
 def check_appearances(
@@ -109,6 +113,8 @@ def check_appearances(
     for camera in cameras:
         usual = typical.get(camera.camera)
         if usual is None or camera.appearance is None or usual.num_episodes < _FEWEST_EPISODES:
+            continue
+        if min(camera.appearance.max(), usual.appearance.max()) < _DARK_LEVEL:
             continue
         other = tuple(_check_other(camera, usual, typical))
         yield from other
@@ -127,7 +133,7 @@ def _check_other(
     alternatives += [
         (SWAPPED_CAMERAS, float(_distance(camera.appearance, part.appearance)), part)
         for name, part in typical.items()
-        if name != camera.camera
+        if name != camera.camera and part.appearance.max() >= _DARK_LEVEL
     ]
     check, distance, of = min(alternatives, key=lambda alternative: alternative[1])
     is_member = distance <= _MEMBER * max(of.spread, _LEAST_LEVELS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ares.quality.finding import QualityFinding
 from ares.quality.video.appearance import TypicalCamera, check_appearances, typical_camera
 from ares.quality.video.lag_checks import check_lags
-from ares.quality.video.motion_map import MotionMap, VideoLag, learn_map, measure_lag
+from ares.quality.video.motion_map import MotionMap, VideoLag, learn_map, measure_lag, pooled_lag
 from ares.quality.video.summary import CameraSummary, VideoSummary
 
 if TYPE_CHECKING:
@@ -124,7 +124,9 @@ def measure_lags(summary: VideoSummary, typical: TypicalVideo) -> dict[LagKey, V
         if known is None or known.causes.shape[0] != cause.shape[1]:
             continue
         of_others = known.without(cause, effect) if summary.episode_id in typical.members else known
-        lags[key] = measure_lag(cause, effect, of_others, summary.rate_hz)
+        lag = measure_lag(cause, effect, of_others, summary.rate_hz)
+        usual = typical.lags.get(key)
+        lags[key] = lag if usual is None else pooled_lag(lag, usual, summary.rate_hz)
     return lags
 
 

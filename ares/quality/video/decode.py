@@ -40,11 +40,13 @@ class DecodedFrame(NamedTuple):
         second: Second of the file at which it is shown.
         luma: (H, W) uint8 brightness at full size; None for a packet that could not be decoded.
         small: (48, 64, 3) uint8 RGB; None with it.
+        is_key: Whether it is a keyframe.
     """
 
     second: float
     luma: NDArray[np.uint8] | None
     small: NDArray[np.uint8] | None
+    is_key: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,7 @@ class _Span:
         elif frame.luma is None or frame.small is None:
             self.builder.damaged.append(second)
         else:
-            self.builder.add(second, frame.luma, frame.small)
+            self.builder.add(second, frame.luma, frame.small, frame.is_key)
 
 
 def camera_features(cameras: Sequence[Camera]) -> list[CameraFeatures]:
@@ -187,12 +189,13 @@ def _decoded(second: float, frame: VideoFrame) -> DecodedFrame:
     if frame.format.name not in _PLANAR:
         pixels = frame.to_ndarray(format="rgb24")
         luma = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
-        return DecodedFrame(second, luma, cv2.resize(pixels, size, interpolation=cv2.INTER_AREA))  # type: ignore[arg-type]
+        scaled = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
+        return DecodedFrame(second, luma, scaled, bool(frame.key_frame))  # type: ignore[arg-type]
     planes = [_plane(plane) for plane in frame.planes]
     scaled = cv2.merge([cv2.resize(plane, size, interpolation=cv2.INTER_AREA) for plane in planes])
     is_full = frame.color_range == _FULL_RANGE or frame.format.name.startswith("yuvj")
     matrix = np.array(_FULL_MATRIX if is_full else _LIMITED_MATRIX, np.float32)
-    return DecodedFrame(second, planes[0], cv2.transform(scaled, matrix))  # type: ignore[arg-type]
+    return DecodedFrame(second, planes[0], cv2.transform(scaled, matrix), bool(frame.key_frame))  # type: ignore[arg-type]
 
 
 def _plane(plane: VideoPlane) -> NDArray[np.uint8]:

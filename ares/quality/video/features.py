@@ -34,6 +34,7 @@ class CameraFeatures:
         clipped: (T,) share of pixels in which a channel is at its upper end.
         detail: (T,) difference of neighbouring pixels over that of pixels 8 apart; about 0.1 where there is no detail.
         blocks: (T,) difference across the borders of blocks of 8 pixels over the mean; 1 where no blocks are seen.
+        keys: (T,) whether a frame is a keyframe of its video; all where frames are images of their own.
         damaged: Seconds of the packets that could not be decoded.
         expected_frames: Frames that the episode is said to have.
         surplus_frames: Frames of the file after the episode, where the file holds no other.
@@ -48,6 +49,7 @@ class CameraFeatures:
     clipped: NDArray[np.float64]
     detail: NDArray[np.float64]
     blocks: NDArray[np.float64]
+    keys: NDArray[np.bool_]
     damaged: tuple[float, ...] = ()
     expected_frames: int = 0
     surplus_frames: int = 0
@@ -79,17 +81,21 @@ class FeatureBuilder:
     surplus_frames: int = 0
     failure: str = ""
     _seconds: list[float] = field(default_factory=list)
+    _keys: list[bool] = field(default_factory=list)
     _thumbs: list[NDArray[np.float16]] = field(default_factory=list)
     _colours: list[NDArray[np.uint8]] = field(default_factory=list)
     _measures: list[tuple[float, float, float]] = field(default_factory=list)
 
-    def add(self, second: float, luma: NDArray[np.uint8], small: NDArray[np.uint8]) -> None:
+    def add(
+        self, second: float, luma: NDArray[np.uint8], small: NDArray[np.uint8], is_key: bool = True
+    ) -> None:
         """Add a frame.
 
         Args:
             second: When it is shown, from the start of the episode.
             luma: (H, W) its brightness at full size.
             small: (48, 64, 3) RGB, each pixel the mean of those that it stands for.
+            is_key: Whether it is a keyframe.
         """
         import cv2
         import numpy as np
@@ -98,6 +104,7 @@ class FeatureBuilder:
         thumb = cv2.resize(grey, (THUMB_WIDTH, THUMB_HEIGHT), interpolation=cv2.INTER_AREA)
         tiny = cv2.resize(small, (TINY_WIDTH, TINY_HEIGHT), interpolation=cv2.INTER_AREA)
         self._seconds.append(second)
+        self._keys.append(is_key)
         self._thumbs.append(thumb.astype(np.float16))
         self._colours.append(tiny)  # type: ignore[arg-type]
         clipped = float((small.max(axis=2) >= _CLIPPED_LEVEL).mean())
@@ -117,6 +124,7 @@ class FeatureBuilder:
             clipped=measures[:, 0],
             detail=measures[:, 1],
             blocks=measures[:, 2],
+            keys=np.array(self._keys, bool),
             damaged=tuple(self.damaged),
             expected_frames=self.expected_frames,
             surplus_frames=self.surplus_frames,

@@ -21,6 +21,8 @@ _EARLIEST_SECONDS = 0.1
 # Cameras of a dataset may differ by so much.
 _APART_SECONDS = 0.15
 _LOWEST_CORRELATION = 0.2
+# Two cameras may see different motions, such as an object and a hand.
+_LOWEST_BETWEEN_CAMERAS = 0.5
 # An interval wider than this says nothing.
 _WIDEST_SECONDS = 0.5
 _RATE_SHARE = 0.05
@@ -44,6 +46,8 @@ def check_lags(
         if abs(lag.rate_factor - 1) >= _RATE_SHARE and not cause:
             confidence = confidence_of(abs(lag.rate_factor - 1), _RATE_SHARE)
             yield video_finding(VIDEO_RATE, camera, 0.0, lag.rate_factor - 1, confidence)
+            continue
+        if cause and (lag.steps is None or lag.correlation < _LOWEST_BETWEEN_CAMERAS):
             continue
         excess = _excess_steps(lag, typical.get((cause, camera)), rate_hz, is_state=not cause)
         bar = max(_LAG_STEPS, _LAG_SECONDS * rate_hz)

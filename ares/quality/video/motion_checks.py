@@ -17,8 +17,24 @@ if TYPE_CHECKING:
 
 _FEWEST_FRAMES = 16
 # A frame repeats the one before where its change is below this share of the usual one, or this many grey levels.
-_SAME_SHARE = 0.12
-_SAME_LEVELS = 0.03
+_SAME_SHARE = 0.15
+_SAME_LEVELS = 0.02
+_SETTLING_SHARE = 0.35
+_USUAL_QUANTILE = 0.8
+# Keyframes that are rarer than this are made up for.
+_MOST_KEYS = 0.25
+_REFRESH_QUANTILE = 0.7
+# A change is clear from this share of the usual one.
+_CLEAR_SHARE = 0.5
+_LONGEST_NATIVE = 3
+_NATIVE_SHARE = 0.08
+# A camera that is too slow: the changes of a window alternate by this factor.
+_WINDOW_FRAMES = 12
+_ALTERNATING = 1.6
+_FEWEST_WINDOWS = 3
+# The robot is driven where it has this share of its median speed, in this share of the steps.
+_DRIVEN_SPEED = 0.3
+_DRIVEN_SHARE = 0.6
 # Frames beside a place that tell what change is usual there.
 _BESIDE = 5
 _FROZEN_SECONDS = 0.5
@@ -26,10 +42,10 @@ _REPEATED_SECONDS = 0.1
 _FEWEST_REPEATED = 2
 _RUN_FACTOR = 3.0
 _STOP_SHARE = 0.4
-_JUMP_FACTOR = 1.3
+_JUMP_FACTOR = 1.4
 _DROP_FACTOR = 2.2
 _GAP_PERIODS = 2.5
-_RATE_SHARE = 0.3
+_RATE_SHARE = 0.43
 _LENGTH_SECONDS = 0.25
 _LENGTH_FRAMES = 2
 
@@ -55,8 +71,27 @@ def frame_changes(features: CameraFeatures) -> FrameChanges:
 
     thumbs = features.thumbs.astype(np.float32)
     energy = np.abs(np.diff(thumbs, axis=0)).mean(axis=(1, 2)).astype(np.float64)
-    usual = float(np.median(energy[energy > _SAME_LEVELS])) if (energy > _SAME_LEVELS).any() else 0.0
-    return FrameChanges(energy=energy, is_same=energy <= max(_SAME_LEVELS, _SAME_SHARE * usual), usual=usual)
+    energy = _without_refresh(energy, features.keys[1:])
+    usual = float(np.quantile(energy, _USUAL_QUANTILE))
+    is_same = energy <= max(_SAME_LEVELS, _SAME_SHARE * usual)
+    settles = energy <= max(_SAME_LEVELS, _SETTLING_SHARE * usual)
+    for start, stop in runs_where(settles):  # compression refines a picture that stands still
+        is_same[start:stop] |= is_same[start : start + 2].any()
+    return FrameChanges(energy=energy, is_same=is_same, usual=usual)
+
+
+def _without_refresh(energy: NDArray[np.float64], keys: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Changes less what keyframes add: they draw a picture anew, also where it stands still."""
+    import numpy as np
+
+    if not keys.any() or keys.mean() > _MOST_KEYS or len(energy) < 3:
+        return energy
+    padded = np.pad(energy, 1, mode="edge")
+    beside = np.maximum(padded[:-2], padded[2:])
+    added = float(np.quantile((energy - beside)[keys], _REFRESH_QUANTILE))
+    factor = max(float(np.median(energy[keys] / np.maximum(beside[keys], 1e-3))), 1.0)
+    refreshed = np.minimum(np.maximum(energy - max(added, 0.0), 0.0), energy / factor)
+    return np.where(keys, np.where(beside <= _SAME_LEVELS, beside, refreshed), energy)
 
 
 def check_motion(features: CameraFeatures, speed: NDArray[np.float64] | None) -> Iterator[QualityFinding]:
@@ -73,28 +108,53 @@ def check_motion(features: CameraFeatures, speed: NDArray[np.float64] | None) ->
     changes = frame_changes(features)
     if changes.usual > 0:
         native = _native_run(changes)
-        yield from _check_rate(features, changes, native)
+        yield from _check_rate(features, changes)
         yield from _check_repeats(features, changes, native, speed)
         yield from _check_jumps(features, changes)
+
+
+def _short_runs(changes: FrameChanges) -> list[tuple[int, int]]:
+    """Runs of one or two repeats between two clear changes, as a slow camera gives them."""
+    clear = changes.energy >= _CLEAR_SHARE * changes.usual
+    return [
+        (start, stop)
+        for start, stop in runs_where(changes.is_same)
+        if stop - start <= _LONGEST_NATIVE
+        and start > 0
+        and stop < len(clear)
+        and clear[start - 1]
+        and clear[stop]
+    ]
 
 
 def _native_run(changes: FrameChanges) -> float:
     """Repeats in a row that are usual during motion: 1 where a camera of 15 Hz is stored at 30 Hz."""
     import numpy as np
 
-    lengths = [stop - start for start, stop in runs_where(changes.is_same)]
-    if len(lengths) < 0.05 * len(changes.energy):
-        return 0.0
-    return float(np.median(lengths))
+    lengths = [stop - start for start, stop in _short_runs(changes)]
+    return float(np.median(lengths)) if len(lengths) >= _NATIVE_SHARE * len(changes.energy) else 0.0
 
 
-def _check_rate(features: CameraFeatures, changes: FrameChanges, native: float) -> Iterator[QualityFinding]:
-    """Many short runs of repeats, between frames that change."""
-    runs = [run for run in runs_where(changes.is_same) if run[1] - run[0] <= max(2, 2 * native)]
-    share = sum(stop - start for start, stop in runs) / len(changes.energy)
-    if share >= _RATE_SHARE and len(runs) >= 0.15 * len(changes.energy):
+def _check_rate(features: CameraFeatures, changes: FrameChanges) -> Iterator[QualityFinding]:
+    """In most seconds with motion every second or third change is far smaller or larger than the others."""
+    share = max(_alternating_share(changes, period) for period in (2, 3))
+    if share >= _RATE_SHARE:
         confidence = confidence_of(share, _RATE_SHARE)
-        yield video_finding(CAMERA_RATE, features.camera, features.seconds[runs[0][0]], share, confidence)
+        yield video_finding(CAMERA_RATE, features.camera, features.seconds[0], share, confidence)
+
+
+def _alternating_share(changes: FrameChanges, period: int) -> float:
+    """Share of the windows with motion in which the changes alternate with a period of frames."""
+    import numpy as np
+
+    length = _WINDOW_FRAMES // period * period
+    count = len(changes.energy) // length
+    windows = changes.energy[: count * length].reshape(count, length // period, period)
+    phases = np.sort(np.median(windows, axis=1), axis=1)
+    moving = phases[:, -1] >= _CLEAR_SHARE * changes.usual
+    # One picture and then repeats of it: only the largest phase changes.
+    alternates = phases[:, -1] >= _ALTERNATING * np.maximum(phases[:, -2], _SAME_LEVELS)
+    return float(alternates[moving].mean()) if moving.sum() >= _FEWEST_WINDOWS else 0.0
 
 
 def _check_repeats(
@@ -119,22 +179,17 @@ def _check_repeats(
 
 
 def _is_moving(changes: FrameChanges, start: int, stop: int, speed: NDArray[np.float64] | None) -> bool:
-    """Whether something moved while the frames [start, stop] were equal."""
-    import numpy as np
-
-    if speed is not None and float(np.median(speed[start:stop])) >= 1.0 and stop - start >= 4:
-        return True
+    """Whether something moved while the frames [start, stop] were equal: motion stops and starts at once."""
     if start < 1 or stop >= len(changes.energy):
         return False
-    fresh = ~changes.is_same
-    before = changes.energy[max(0, start - 2 * _BESIDE) : start][fresh[max(0, start - 2 * _BESIDE) : start]]
-    after = changes.energy[stop + 1 : stop + 2 * _BESIDE][fresh[stop + 1 : stop + 2 * _BESIDE]]
-    if not len(before) or not len(after):
+    before = changes.energy[max(0, start - 2) : start].max()
+    after = changes.energy[stop : stop + 3]
+    if min(before, after[1:].max(initial=0.0)) < _STOP_SHARE * changes.usual:
         return False
-    beside = max(float(np.median(before[-_BESIDE:])), float(np.median(after[:_BESIDE])))
-    is_abrupt = before[-1] >= _STOP_SHARE * beside
-    jump = changes.energy[stop] >= _JUMP_FACTOR * beside
-    return bool(is_abrupt and jump and beside >= 0.3 * changes.usual)
+    if speed is not None and not (speed[start:stop] >= _DRIVEN_SPEED).mean() >= _DRIVEN_SHARE:
+        return False
+    factor = _JUMP_FACTOR if speed is None else 1.0
+    return bool(after[0] >= factor * max(before, after[1:].max(initial=0.0)))
 
 
 def _check_jumps(features: CameraFeatures, changes: FrameChanges) -> Iterator[QualityFinding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,10 +22,13 @@ _FEWEST_STEPS = 24
 _BLOCKS = 10
 _RESAMPLES = 100
 # A lag is claimed from this correlation on, where the interval is at most so wide.
-_LOWEST_CORRELATION = 0.2
+_LOWEST_CORRELATION = 0.25
 _WIDEST_STEPS = 2.0
-_WIDEST_SECONDS = 0.15
+_WIDEST_SECONDS = 0.1
 _LOWEST_QUANTILE, _HIGHEST_QUANTILE = 0.1, 0.9
+# Where an episode agrees with its dataset, its own lag counts this much.
+_OWN_SHARE = 0.3
+_WIDEST_POOLED_SECONDS = 0.3
 # Rates of the video over the claimed one that are tried.
 _RATE_FACTORS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
 _RATE_GAIN = 0.08
@@ -230,6 +233,22 @@ def measure_lag(
     if not _has_other_rate(blocks[1.0], blocks[best], peaks[best] - peaks[1.0]):
         best = 1.0
     return _lag_of(blocks[best], longest, rate_hz, best)
+
+
+def pooled_lag(lag: VideoLag, typical: float, rate_hz: float) -> VideoLag:
+    """The lag of an episode drawn towards that of its dataset, where the data do not say that they differ.
+
+    Args:
+        lag: The lag by the episode alone.
+        typical: Median lag of the dataset, in steps.
+        rate_hz: Steps per second.
+    """
+    width = (lag.high_steps - lag.low_steps) / rate_hz
+    is_like = lag.low_steps - 1 <= typical <= lag.high_steps + 1
+    if not is_like or lag.correlation < _LOWEST_CORRELATION or width > _WIDEST_POOLED_SECONDS:
+        return lag
+    own = typical if lag.steps is None else lag.steps
+    return replace(lag, steps=typical + _OWN_SHARE * (own - typical))
 
 
 def _lag_of(blocks: NDArray[np.float64], longest: int, rate_hz: float, rate_factor: float) -> VideoLag:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
 from ares.media.video import encode_mp4, open_video_stream
+from ares.quality.audit import share_text
 from ares.quality.video.audit.random_scenes import FilmedEpisode, filmed_dataset, random_scene
 from ares.quality.video.audit.video_faults import VideoFault, plant_video_fault
-from ares.quality.video.codes import VIDEO_CODES
+from ares.quality.video.codes import CAMERA_LAG, VIDEO_CODES, VIDEO_LAG, VIDEO_RATE
 from ares.quality.video.dataset import VideoCheck, check_videos, learn_videos
 from ares.quality.video.decode import camera_features
 from ares.quality.video.summary import VideoSummary, summarise_video
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_EPISODES = 5
+_EPISODES = 4
 _DAMAGED_SECONDS = 0.5
 
 
@@ -31,7 +32,8 @@ class VideoScore:
     """Counts of an audit, by code.
 
     Attributes:
-        planted: Faults that were planted.
+        planted: Faults that were planted where the data can say it.
+        unknown: Faults of time in cameras whose lag the clean episode does not say: not counted as planted.
         hits: Those that were found, in their camera.
         false_alarms: Clean episodes with a finding.
         num_clean: Clean episodes that were checked.
@@ -41,6 +43,7 @@ class VideoScore:
     """
 
     planted: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
     hits: Counter[str] = field(default_factory=Counter)
     false_alarms: Counter[str] = field(default_factory=Counter)
     num_clean: int = 0
@@ -59,10 +62,29 @@ class VideoScore:
         if lag_seconds is not None:
             self.lag_errors += [steps - lag_seconds * check.rate_hz for steps in known]
 
-    def add_fault(self, code: str, camera: str, check: VideoCheck) -> None:
-        """Count a planted fault."""
+    def add_fault(self, code: str, camera: str, check: VideoCheck, clean: VideoCheck) -> None:
+        """Count a planted fault, by the checks of the episode with and without it."""
+        if not _can_say(code, camera, clean):
+            self.unknown[code] += 1
+            return
         self.planted[code] += 1
         self.hits[code] += any(f.code == code and f.dimension == camera for f in check.findings)
+
+    def rows(self) -> Iterator[str]:
+        """A row of a Markdown table for each code, with 95 % Wilson intervals."""
+        for check in VIDEO_CODES:
+            recall = share_text(self.hits[check.code], self.planted[check.code])
+            alarms = share_text(self.false_alarms[check.code], self.num_clean)
+            unknown, strength = self.unknown[check.code], f"{check.strength:g} {check.strength_unit}"
+            name = f"{check.code} {check.name}"
+            yield f"| {name} | {strength} | {recall} | {unknown} | {alarms} | {check.severity} |"
+
+
+def _can_say(code: str, camera: str, clean: VideoCheck) -> bool:
+    """Whether the clean episode has the lag that the check of a code needs."""
+    lags = clean.camera_lags if code == CAMERA_LAG.code else clean.lags
+    needs_lag = code in (VIDEO_LAG.code, CAMERA_LAG.code, VIDEO_RATE.code)
+    return not needs_lag or (camera in lags and lags[camera].steps is not None)
 
 
 def audit_generated_videos(seeds: Iterable[int], score: VideoScore) -> None:
@@ -84,39 +106,62 @@ def audit_films(
     folder: Path,
     *,
     lag_seconds: float | None = None,
-    num_faulty: int = 1,
 ) -> None:
-    """Add the clean episodes of one dataset, and one fault of each code in each of its last episodes."""
+    """Add the clean episodes of one dataset, and one fault of each code in a random episode."""
     clean = [filmed_summary(film, folder) for film in films]
     typical = learn_videos(clean)
-    for summary in clean:
-        score.add_clean(check_videos(summary, typical), lag_seconds)
-    for number in range(len(films) - num_faulty, len(films)):
-        others = clean[:number] + clean[number + 1 :]
-        for check in VIDEO_CODES:
-            camera = str(rng.choice(list(films[number].cameras)))
-            fault = plant_video_fault(check.code, films[number], camera, check.strength, rng)
-            if fault is not None:
-                faulty = filmed_summary(fault.episode, folder, fault)
-                after = check_videos(faulty, learn_videos([*others, faulty]))
-                score.add_fault(check.code, fault.camera, after)
+    checks = [check_videos(summary, typical) for summary in clean]
+    for passed in checks:
+        score.add_clean(passed, lag_seconds)
+    for check in VIDEO_CODES:
+        number = int(rng.integers(len(films)))
+        camera = str(rng.choice(list(films[number].cameras)))
+        fault = plant_video_fault(check.code, films[number], camera, check.strength, rng)
+        if fault is not None:
+            faulty = faulty_summary(films[number], clean[number], fault, folder)
+            others = clean[:number] + clean[number + 1 :]
+            after = check_videos(faulty, learn_videos([*others, faulty]))
+            score.add_fault(check.code, fault.camera, after, checks[number])
 
 
-def filmed_summary(film: FilmedEpisode, folder: Path, fault: VideoFault | None = None) -> VideoSummary:
+def filmed_summary(film: FilmedEpisode, folder: Path) -> VideoSummary:
     """Encode the cameras of an episode, decode them again, and summarise them."""
-    cameras = []
-    for name, frames in film.cameras.items():
-        path = folder / f"{name}.mp4"
-        encode_mp4(frames, path, film.rate_hz)
-        if fault is not None and fault.damaged_bytes and name == fault.camera:
-            _damage_file(path, fault, film.rate_hz)
-        cameras.append(_camera(name, path, film))
-    episode = _episode(film, tuple(cameras))
-    steps = len(film.state)
+    files = {name: _encoded(film, name, folder) for name in film.cameras}
+    return _summary(film, files)
+
+
+def faulty_summary(film: FilmedEpisode, clean: VideoSummary, fault: VideoFault, folder: Path) -> VideoSummary:
+    """The summary of an episode with a fault: only cameras that differ are encoded again.
+
+    Args:
+        film: The episode without the fault.
+        clean: Its summary.
+        fault: The fault.
+        folder: Folder for files.
+    """
+    changed = {
+        name: _encoded(fault.episode, name, folder)
+        for name, frames in fault.episode.cameras.items()
+        if frames is not film.cameras[name] or (fault.damaged_bytes and name == fault.camera)
+    }
+    if fault.damaged_bytes:
+        _damage_file(changed[fault.camera], fault)
+    new = {camera.camera: camera for camera in _summary(fault.episode, changed).cameras}
+    return replace(clean, cameras=tuple(new.get(camera.camera, camera) for camera in clean.cameras))
+
+
+def _encoded(film: FilmedEpisode, name: str, folder: Path) -> Path:
+    path = folder / f"{name}.mp4"
+    encode_mp4(film.cameras[name], path, film.rate_hz)
+    return path
+
+
+def _summary(film: FilmedEpisode, files: Mapping[str, Path]) -> VideoSummary:
+    cameras = [_camera(name, path, film) for name, path in files.items()]
     names = tuple(f"joint_{number}" for number in range(film.state.shape[1]))
-    state = Signal(film.state.astype("float32"), names) if film.state.shape[1] else None
-    trajectory = Trajectory(timestamps=_stamps(steps, film.rate_hz), state=state)
-    return summarise_video(episode, trajectory, camera_features(cameras))
+    state = Signal(film.state.astype("float32"), names) if names else None
+    trajectory = Trajectory(timestamps=_stamps(len(film.state), film.rate_hz), state=state)
+    return summarise_video(_episode(film, tuple(cameras)), trajectory, camera_features(cameras))
 
 
 def _stamps(steps: int, rate_hz: float) -> NDArray[np.float64]:
@@ -159,7 +204,7 @@ def _episode(film: FilmedEpisode, cameras: tuple[Camera, ...]) -> Episode:
     )
 
 
-def _damage_file(path: Path, fault: VideoFault, rate_hz: float) -> None:
+def _damage_file(path: Path, fault: VideoFault) -> None:
     """Replace a share of the bytes of the packets of half a second."""
     import numpy as np
 

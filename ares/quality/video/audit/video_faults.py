@@ -38,6 +38,7 @@ _GAMMA = 2.2
 # Least difference of two cameras or colour orders, in grey levels, that a person would see.
 _VISIBLE_LEVELS = 6.0
 _DAMAGED_SECONDS = 0.5
+_MOVING_SHARE = 0.7
 
 
 def plant_video_fault(
@@ -67,18 +68,22 @@ def _span(episode: FilmedEpisode, seconds: float, rng: np.random.Generator) -> t
 def _moving_span(
     episode: FilmedEpisode, camera: str, seconds: float, rng: np.random.Generator
 ) -> tuple[int, int] | None:
-    """A random span in which the picture changes at its usual speed throughout, with motion on both sides."""
+    """A random span with motion at both ends, and in most of it, in which the picture changes for good."""
+    import cv2
     import numpy as np
 
     count = max(2, round(seconds * episode.rate_hz))
-    frames = episode.cameras[camera][:, ::4, ::4].astype(np.int16)
-    change = np.abs(np.diff(frames, axis=0)).mean(axis=(1, 2, 3))
+    small = [cv2.resize(frame, (32, 24), interpolation=cv2.INTER_AREA) for frame in episode.cameras[camera]]
+    change = np.abs(np.diff(np.array(small, np.float32), axis=0)).mean(axis=(1, 2, 3))
     floor, usual = np.quantile(change, 0.05), np.quantile(change, 0.6)
     moving = change >= floor + 0.5 * (usual - floor)
     enough = [
         start
         for start in range(4, len(moving) - count - 4)
-        if moving[start - 2 : start + count + 2].all() and usual > 1.3 * floor
+        if moving[start - 2 : start].all()
+        and moving[start + count : start + count + 2].all()
+        and moving[start : start + count].mean() >= _MOVING_SHARE
+        and usual > 1.3 * floor
     ]
     if not enough:
         return None

@@ -12,6 +12,7 @@ from ares.quality.video import VideoSummary, check_videos, learn_videos
 from ares.quality.video.audit import (
     VIDEO_PLANTERS,
     FilmedEpisode,
+    faulty_summary,
     filmed_dataset,
     filmed_summary,
     plant_video_fault,
@@ -41,7 +42,7 @@ def test_a_planted_fault_is_found_in_its_camera_at_its_second(
     rng = np.random.default_rng(_SEED)
     fault = plant_video_fault(code, films[-1], "camera_0", check_code(code).strength, rng)
     assert fault is not None
-    faulty = filmed_summary(fault.episode, tmp_path, fault)
+    faulty = faulty_summary(films[-1], clean[-1], fault, tmp_path)
     findings = check_videos(faulty, learn_videos([*clean[:-1], faulty])).findings
     matching = [finding for finding in findings if finding.code == code]
     assert [finding.dimension for finding in matching] == [fault.camera]
