@@ -14,7 +14,7 @@ from ares.store.annotations import SqliteAnnotationStore
 from ares.store.lance import EpisodeSnapshot
 from ares.workspace import Workspace
 
-_PAGES = ("browse", "map", "episode", "sets", "status")
+_PAGES = ("browse", "map", "episode", "sets", "health", "status")
 
 
 @pytest.fixture
