@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from ares.quality.audit.fault_catalogue import FAULTS, CataloguedFault
     from ares.quality.audit.planted_faults import ANGLES, PLANTERS, FaultSite, plant_fault
     from ares.quality.audit.random_robots import RandomRobot, random_dataset, random_robot
-<<<<<<< HEAD
-    from ares.quality.audit.scoring import AuditScore, audit_generated, fault_site, wilson_interval
-    from ares.quality.audit.unnamed_signals import random_dimensions
-=======
     from ares.quality.audit.scoring import (
         AuditScore,
         audit_generated,
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
         share_text,
         wilson_interval,
     )
->>>>>>> 0f00ace (Score the video checks on films with planted faults; make up for keyframes, draw lags towards those of the dataset)
+    from ares.quality.audit.unnamed_signals import random_dimensions
 
 __all__ = [
     "ANGLES",
