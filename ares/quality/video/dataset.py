@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LagKey = tuple[str, str]
 Pair = tuple["NDArray[np.float32]", "NDArray[np.float32]"]
 _LEAST_EPISODES = 2
+# Where no episode says its lag alone, all together do from so many and this correlation on.
+_POOLED_EPISODES = 3
+_POOLED_CORRELATION = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,12 +98,20 @@ def _with_lags(typical: TypicalVideo, summaries: Sequence[VideoSummary]) -> Typi
     """The median lags, where enough episodes say them, else the lag at which the map was learnt."""
     import numpy as np
 
-    steps: dict[LagKey, list[float]] = {}
+    measured: dict[LagKey, list[VideoLag]] = {}
     for summary in summaries:
         for key, lag in measure_lags(summary, typical).items():
-            if lag.steps is not None:
-                steps.setdefault(key, []).append(lag.steps)
-    return replace(typical, lags={key: float(np.median(of)) for key, of in steps.items()})
+            measured.setdefault(key, []).append(lag)
+    lags = {}
+    for key, of in measured.items():
+        known = [lag.steps for lag in of if lag.steps is not None]
+        if known:
+            lags[key] = float(np.median(known))
+        elif (
+            len(of) >= _POOLED_EPISODES and np.median([lag.correlation for lag in of]) >= _POOLED_CORRELATION
+        ):
+            lags[key] = float(typical.maps[key].lag_steps)
+    return replace(typical, lags=lags)
 
 
 def motion_pairs(summary: VideoSummary) -> dict[LagKey, Pair]:

@@ -28,7 +28,7 @@ _WIDEST_SECONDS = 0.1
 _LOWEST_QUANTILE, _HIGHEST_QUANTILE = 0.1, 0.9
 # Where an episode agrees with its dataset, its own lag counts this much.
 _OWN_SHARE = 0.3
-_WIDEST_POOLED_SECONDS = 0.3
+_WIDEST_POOLED_SECONDS = 0.2
 # Rates of the video over the claimed one that are tried.
 _RATE_FACTORS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
 _RATE_GAIN = 0.08
