@@ -173,17 +173,13 @@ class _Auditor:
         if changed is None or len(changed.state) < 10:
             return None
         # A dimension of the action may carry the finding of a fault of the state with its name.
-        expected = {(fault.code, at) for at in ("", name, *_row_names(fault, signals))}
+        also = signals.state_names if fault.is_in_all_dimensions else ()
+        expected = {(fault.code, at) for at in ("", name, *also)}
         before = self.before(number)
         if before & expected:  # finding it again would say nothing
             return None
         after = {(f.code, f.dimension) for f in self.findings(number, changed)}
         return bool(after & expected), bool(after - before)
-
-
-def _row_names(fault: CataloguedFault, signals: EpisodeSignals) -> tuple[str, ...]:
-    """A fault of whole rows is found in any dimension."""
-    return signals.state_names if fault.name == "not-finite-row" else ()
 
 
 def _moving_joints(signals: EpisodeSignals, unit_scale: float) -> list[int]:

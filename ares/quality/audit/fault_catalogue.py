@@ -36,6 +36,7 @@ class CataloguedFault:
         unit: Unit of the strength.
         is_angle: Whether the strength is an angle, which is converted to the unit of the signal.
         scales: Whether it is planted at other strengths too.
+        is_in_all_dimensions: Whether it is in every dimension of the state, so that a finding in any of them counts.
         plant: Plants it into signals; None for a fault of metadata or of video.
         plant_metadata: Plants it into metadata; None for any other.
     """
@@ -47,6 +48,7 @@ class CataloguedFault:
     unit: str
     is_angle: bool = False
     scales: bool = True
+    is_in_all_dimensions: bool = False
     plant: Planter | None = None
     plant_metadata: MetadataPlanter | None = None
 
@@ -76,15 +78,31 @@ def _further(
     *,
     is_angle: bool = False,
     scales: bool = False,
+    is_in_all_dimensions: bool = False,
 ) -> CataloguedFault:
     return CataloguedFault(
-        name=name, group=group, code=code, strength=strength, unit=unit, plant=planter, is_angle=is_angle,
+        name=name,
+        group=group,
+        code=code,
+        strength=strength,
+        unit=unit,
+        plant=planter,
+        is_angle=is_angle,
         scales=scales,
-    )  # fmt: skip
+        is_in_all_dimensions=is_in_all_dimensions,
+    )
 
 
 _FURTHER = (
-    _further("not-finite-row", "signals", "A001", 1, "steps in all dimensions", signal.not_finite_row),
+    _further(
+        "not-finite-row",
+        "signals",
+        "A001",
+        1,
+        "steps in all dimensions",
+        signal.not_finite_row,
+        is_in_all_dimensions=True,
+    ),
     _further("not-finite-action", "signals", "A001", 1, "steps", signal.not_finite_action),
     _further("dead-state", "signals", "A002", 1, "signal", signal.dead_state),
     _further("dead-action", "signals", "A002", 1, "signal", signal.dead_action),

@@ -10,7 +10,7 @@ from ares.errors import FilterError
 
 # Of a longer filter, the error shows so many characters before and after the fault.
 _EXCERPT = 200
-_MAX_COLUMNS = 40
+_MAX_COLUMNS = 24
 # What Lance adds around the cause: kinds of errors, positions in its own source code.
 _NOISE = re.compile(
     r"(Invalid user input|Invalid input|LanceError\(\w+\)|Error during planning|Schema error|External error"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -124,6 +126,16 @@ def test_the_second_signal_ends_a_command_that_does_not_end(demo_samples: Path, 
     assert process.returncode in (-signal.SIGTERM, 143)
 
 
+def wait_until_open(host: str, port: int) -> None:
+    for _ in range(600):
+        try:
+            socket.create_connection((host, port), timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError(f"{host}:{port} does not answer")
+
+
 @pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGHUP", 129)])
 def test_the_dashboard_ends_on_a_signal(
     name: str, status: int, demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -133,7 +145,10 @@ def test_the_dashboard_ends_on_a_signal(
     command = [sys.executable, "-c", DASHBOARD, "app", "-w", workspace, "--port", "0", "--no-browser"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stderr is not None
-    assert "ARES dashboard: http://" in process.stderr.readline()
+    address = re.search(r"ARES dashboard: http://([\d.]+|localhost):(\d+)", process.stderr.readline())
+    assert address
+    # A signal while the server starts lets asyncio complain of a loop that is half made.
+    wait_until_open(address[1], int(address[2]))
     os.kill(process.pid, signal.Signals[name])
     _, err = process.communicate(timeout=120)
     assert process.returncode == status, err
