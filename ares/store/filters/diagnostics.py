@@ -17,6 +17,7 @@ _NOISE = re.compile(
     r"|(Query )?Execution error|Internal error|Arrow error|Optimizer rule '\w+' failed|caused by"
     r"|Error (parsing|tokenizing) statement|Error (optimizing sql filter|resolving filter expression)"
     r"|Error applying filter expression to batch): ?"
+    r"|SELECT 1 FROM t WHERE|sql parser error: ?"
     r"|,? ?\S*\.(rs|cargo)\S*:\d+:\d+| at Line: \d+, Column: \d+"
 )
 # The sign or word that an error of evaluating a filter comes from, by what the error says.

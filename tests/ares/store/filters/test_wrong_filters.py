@@ -39,6 +39,11 @@ def ws(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return workspace
 
 
+def test_the_statement_that_lance_makes_of_a_filter_is_not_shown(ws: Workspace) -> None:
+    with pytest.raises(FilterError, match=r"Expected: an expression, found: ,$"):
+        ws.stores.tables.episodes.count("(dataset IS NULL) AND (dataset IN (,'it''s'))")
+
+
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     correct=filters(_COLUMNS, leaves=4),
