@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ares.quality.alignment import ActionAlignment, align_action
 from ares.quality.catalogue import ACTION_LAG, DRIFT, GAIN, SIGN_FLIP, UNIT_CLASH
@@ -12,9 +11,6 @@ from ares.quality.finding import QualityFinding, confidence_of, findings_of
 from ares.quality.kinds import are_checked
 from ares.quality.signals import EpisodeSignals, paired_dimensions
 from ares.quality.statistics import TypicalEpisode, TypicalSignal
-
-if TYPE_CHECKING:
-    pass
 
 # A lag is unlike that of the other episodes by at least so much, and beyond its own interval.
 _LAG_SECONDS = 0.1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ares.quality.catalogue import CLOCK_RATE, DROPPED_STEPS, IDLE_END, IDLE_START, REPEATED_STEPS, CheckCode
 from ares.quality.finding import QualityFinding, confidence_of
@@ -11,9 +10,6 @@ from ares.quality.kinds import are_checked
 from ares.quality.signals import EpisodeSignals
 from ares.quality.statistics import TypicalSignal
 from ares.quality.value_checks import runs_of_zero
-
-if TYPE_CHECKING:
-    pass
 
 _IDLE_SECONDS = 2.0
 # A dimension has left its first or last value from this share of its typical range on.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,14 +50,21 @@ def episode_list_files(info: LeRobotInfo) -> list[Path]:
     return [*files, lines] if lines.is_file() else files
 
 
-def read_episode_list(info: LeRobotInfo) -> Iterator[tuple[str, MetadataRow | SourceError]]:
+def read_episode_list(
+    info: LeRobotInfo, *, only_locations: bool = False
+) -> Iterator[tuple[str, MetadataRow | SourceError]]:
     """Yield the location and the metadata of each entry, without statistics; one file at a time is in memory.
 
     Of several entries for an episode only the first is given.
+
+    Args:
+        info: The dataset.
+        only_locations: Whether columns of a Parquet list are left out that do not say where an episode is stored.
     """
+    select = _says_location if only_locations else _is_no_statistic
     seen: set[int] = set()
     for path in episode_list_files(info):
-        for location, row in _file_rows(path):
+        for location, row in _file_rows(path, select):
             episode = None if isinstance(row, SourceError) else as_count(row.get("episode_index"))
             if episode is not None:
                 if episode in seen:
@@ -66,12 +73,20 @@ def read_episode_list(info: LeRobotInfo) -> Iterator[tuple[str, MetadataRow | So
             yield location, row
 
 
-def _file_rows(path: Path) -> Iterator[tuple[str, MetadataRow | SourceError]]:
+def _is_no_statistic(column: str) -> bool:
+    return not column.startswith("stats/")
+
+
+def _says_location(column: str) -> bool:
+    return column in ("episode_index", "length") or column.startswith(("data/", "videos/"))
+
+
+def _file_rows(path: Path, select: Callable[[str], bool]) -> Iterator[tuple[str, MetadataRow | SourceError]]:
     if path.suffix != ".parquet":
         yield from ((f"{path}, line {number}", row) for number, row in read_json_lines(path))
         return
     try:
-        table = read_table(path, lambda name: not name.startswith("stats/"))
+        table = read_table(path, select)
     except SourceError as error:
         yield str(path), error
         return

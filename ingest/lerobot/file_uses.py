@@ -104,7 +104,7 @@ def _used_paths(
 
 def _listed_rows(dataset: LeRobotDataset, unlisted: Sequence[int]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Number and entry of each listed episode, and of those that only the data files hold."""
-    for _, row in read_episode_list(dataset.info):
+    for _, row in read_episode_list(dataset.info, only_locations=True):
         index = None if isinstance(row, SourceError) else as_count(row.get("episode_index"))
         if index is not None and not isinstance(row, SourceError):
             yield index, row

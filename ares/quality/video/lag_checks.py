@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from typing import TYPE_CHECKING
 
 from ares.quality.finding import QualityFinding, confidence_of
 from ares.quality.video.codes import CAMERA_LAG, VIDEO_LAG, VIDEO_RATE
 from ares.quality.video.motion_map import VideoLag
 from ares.quality.video.picture_checks import video_finding
-
-if TYPE_CHECKING:
-    pass
 
 _LAG_SECONDS = 0.1
 _LAG_STEPS = 1.5
