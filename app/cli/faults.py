@@ -11,7 +11,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from app.cli.output import AnswerLost, print_error
-from app.cli.stop_signals import StoppedBySignal
+from app.cli.stop_signals import StoppedBySignal, StopRequest
 from ares.errors import AresError
 from ares.messages import discard, is_verbose, write_stderr
 
@@ -32,14 +32,39 @@ class ExitStatus(IntEnum):
     """An error of ARES itself; EX_SOFTWARE of sysexits.h."""
 
 
-def run_command(command: str, action: Callable[[], int], describe_stop: Callable[[], str]) -> int:
+def run_command(
+    command: str, action: Callable[[], int], describe_stop: Callable[[], str], request: StopRequest
+) -> int:
     """Run a command and return its exit status; nothing is raised but the SystemExit of the parser.
 
     Args:
         command: Name of the command, for messages.
         action: Runs it and returns its exit status.
         describe_stop: Says what was kept, and how to go on, after a signal.
+        request: Whether a signal has asked the process to end: whatever is raised after it comes from that.
     """
+    try:
+        return _run_unless_stopped(command, action, request)
+    except KeyboardInterrupt as error:
+        stopped = error if isinstance(error, StoppedBySignal) else StoppedBySignal(2)
+        write_stderr(f"ares {command}: stopped by {stopped.cause}; {describe_stop()}")
+        return stopped.exit_status
+
+
+def _run_unless_stopped(command: str, action: Callable[[], int], request: StopRequest) -> int:
+    """As `_run`; raises StoppedBySignal where a signal came, whatever became of its exception."""
+    try:
+        status = _run(command, action)
+    except BaseException:  # such as the PanicException of a Rust library
+        if request.signal_received:
+            raise request.signal_received from None
+        raise
+    if status and request.signal_received:
+        raise request.signal_received
+    return status
+
+
+def _run(command: str, action: Callable[[], int]) -> int:
     try:
         status = action()
         _flush_answer()
@@ -50,10 +75,6 @@ def run_command(command: str, action: Callable[[], int], describe_stop: Callable
         _show_traceback()
         print_error(command, error)
         return ExitStatus.REFUSED
-    except KeyboardInterrupt as error:
-        stopped = error if isinstance(error, StoppedBySignal) else StoppedBySignal(2)
-        write_stderr(f"ares {command}: stopped by {stopped.cause}; {describe_stop()}")
-        return stopped.exit_status
     except AnswerLost as error:
         return _lost_answer_status(command, error.error)
     except OSError as error:

@@ -14,7 +14,7 @@ from app.cli.commands import COMMANDS, EXAMPLES
 from app.cli.common import add_shared_defaults, add_shared_options, refuse_format
 from app.cli.faults import run_command
 from app.cli.parser import CommandParser
-from app.cli.stop_signals import stop_on_signals
+from app.cli.stop_signals import StopRequest, stop_on_signals
 from ares.errors import RequestError
 from ares.messages import timed, verbosity
 
@@ -64,9 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
-    with stop_on_signals(), ExitStack() as stack:
-        invocation = _Invocation(arguments, stack, is_program=argv is None)
-        return run_command(invocation.command, invocation.run, invocation.describe_stop)
+    with stop_on_signals() as request, ExitStack() as stack:
+        invocation = _Invocation(arguments, stack, request, is_program=argv is None)
+        return run_command(invocation.command, invocation.run, invocation.describe_stop, request)
 
 
 class _Invocation:
@@ -75,13 +75,17 @@ class _Invocation:
     Args:
         arguments: What was typed behind `ares`.
         stack: Gets what has to be put back after the messages of the command.
+        request: Whether a signal has asked the process to end.
         is_program: Whether the process ends with the command.
     """
 
-    def __init__(self, arguments: Sequence[str], stack: ExitStack, is_program: bool) -> None:
+    def __init__(
+        self, arguments: Sequence[str], stack: ExitStack, request: StopRequest, is_program: bool
+    ) -> None:
         self.command = selected_command(arguments)
         self._arguments = arguments
         self._stack = stack
+        self._request = request
         self._is_program = is_program
         self._kept = _NOTHING_CHANGED
 
@@ -103,9 +107,10 @@ class _Invocation:
         try:
             with timed(f"ares {self.command}"):
                 return int(args.run(args))
-        except KeyboardInterrupt:
+        except BaseException as error:
             # Before the workspace is closed: what was kept is counted in it.
-            self._kept = _describe_kept(args)
+            if isinstance(error, KeyboardInterrupt) or self._request.signal_received:
+                self._kept = _describe_kept(args)
             raise
         finally:
             if "workspace_handle" in args:

@@ -35,14 +35,21 @@ class StoppedBySignal(KeyboardInterrupt):
         return "Ctrl-C" if self.number == signal.SIGINT else signal.Signals(self.number).name
 
 
+class StopRequest:
+    """Whether a signal has asked this process to end. A library may lose the exception, or turn it into its own."""
+
+    signal_received: StoppedBySignal | None = None
+
+
 @contextmanager
-def stop_on_signals() -> Iterator[None]:
+def stop_on_signals() -> Iterator[StopRequest]:
     """Raise StoppedBySignal in the main thread at the first of these signals; the second ends the process at once.
 
     A signal that is ignored stays ignored, such as SIGHUP under nohup. In another thread nothing is changed.
     """
+    request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield request
         return
     previous = {number: signal.getsignal(number) for number in _SIGNALS}
     handled = {number: handler for number, handler in previous.items() if _is_replaceable(handler)}
@@ -50,12 +57,13 @@ def stop_on_signals() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         for other in handled:
             signal.signal(other, signal.SIG_DFL)
-        raise StoppedBySignal(number)
+        request.signal_received = StoppedBySignal(number)
+        raise request.signal_received
 
     for number in handled:
         signal.signal(number, stop)
     try:
-        yield
+        yield request
     finally:
         for number, handler in handled.items():
             signal.signal(number, handler)

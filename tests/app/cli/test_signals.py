@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.faults import run_command
 from app.cli.main import main
 from app.cli.stop_signals import StoppedBySignal, stop_on_signals
 
@@ -122,8 +123,8 @@ def test_the_second_signal_ends_a_command_that_does_not_end(demo_samples: Path, 
         time.sleep(1)
         # It ends by the signal itself once the first was handled: before that it has no effect of its own.
         os.kill(process.pid, signal.SIGTERM)
-    process.communicate()
-    assert process.returncode in (-signal.SIGTERM, 143)
+    _, err = process.communicate()
+    assert process.returncode in (-signal.SIGTERM, 143), err
 
 
 def wait_until_open(host: str, port: int) -> None:
@@ -171,3 +172,30 @@ def test_an_ignored_signal_stays_ignored() -> None:
     finally:
         signal.signal(signal.SIGTERM, terminate_before)
         signal.signal(signal.SIGHUP, previous)
+
+
+class PanicOfALibrary(BaseException):
+    """As the PanicException of Rust libraries, which replaces the exception of a callback."""
+
+
+@pytest.mark.parametrize("replacement", [ImportError("half imported"), PanicOfALibrary(), None])
+def test_a_signal_stops_the_command_whatever_a_library_makes_of_its_exception(
+    replacement: BaseException | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lose_the_exception() -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        except StoppedBySignal:
+            if replacement:
+                raise replacement from None
+        return 1
+
+    terminate_before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with stop_on_signals() as request:
+            status = run_command("ingest", lose_the_exception, lambda: "nothing was stored", request)
+    finally:
+        signal.signal(signal.SIGTERM, terminate_before)
+    assert status == 143
+    assert capsys.readouterr().err.endswith("ares ingest: stopped by SIGTERM; nothing was stored\n")
