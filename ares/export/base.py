@@ -100,11 +100,12 @@ class ExportReport:
         task_sources: Number of episodes by what their task is: "instruction", "caption", or "none" for NO_TASK.
         path: The folder.
         copied_packets: Video frames copied without decoding, over all cameras.
-        encoded_frames: Video frames encoded anew, over all cameras.
+        encoded_frames: Frames encoded anew, over all cameras.
+        copied_records: Episodes whose record of the source was copied, byte for byte.
         seconds: Duration of the export.
         left_out: Data of the source that is not in the export ("camera image_3 of bridge: black").
         datasets: One entry per dataset folder ("path", "episodes", "frames").
-        reencoded: Number of videos by the reason why they were encoded instead of copied, which changes their pixels.
+        reencoded: Number of videos and image sequences by the reason why they were encoded, which changes their pixels.
         failed: Episodes of the set that are not in the export.
         failures: The failures grouped by reason ("reason", "count", "example").
         changed: What the export changed in clocks and signals of episodes, by reason; see
@@ -122,6 +123,7 @@ class ExportReport:
     task_sources: Mapping[str, int] = field(default_factory=dict)
     copied_packets: int = 0
     encoded_frames: int = 0
+    copied_records: int = 0
     left_out: tuple[str, ...] = ()
     datasets: tuple[dict[str, Json], ...] = ()
     reencoded: dict[str, int] = field(default_factory=dict)
@@ -142,6 +144,7 @@ class ExportReport:
             "path": str(self.path),
             "copied_packets": self.copied_packets,
             "encoded_frames": self.encoded_frames,
+            "copied_records": self.copied_records,
             "seconds": round(self.seconds, 3),
             "left_out": list(self.left_out),
             "changed": list(self.changed),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# The version that is written.
+# The versions that are written.
 VERSION = "v3.0"
+V21_VERSION = "v2.1"
 # Files in a chunk folder.
 CHUNK_FILES = 1000
 
@@ -17,6 +18,8 @@ MODALITY_PATH = "meta/modality.json"
 # v2.0 and v2.1 list episodes and tasks as JSON lines.
 EPISODE_LINES_PATH = "meta/episodes.jsonl"
 TASK_LINES_PATH = "meta/tasks.jsonl"
+# v2.1 has the statistics of each episode as JSON lines.
+EPISODE_STATS_PATH = "meta/episodes_stats.jsonl"
 
 # One file per episode and camera (v2.0, v2.1).
 V2_DATA_PATH = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"

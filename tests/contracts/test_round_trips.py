@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,12 +57,9 @@ def episodes_of(workspace: Workspace) -> Iterator[tuple[Episode, Trajectory]]:
 
 def first_ids(folder: Path) -> dict[tuple[str, str], str]:
     """The id of the source of each exported episode, by the folder of its dataset and its number."""
-    return {
-        (str(path.parents[2]), str(row["episode_index"])): row["ares/episode_id"]
-        for path in (folder.rglob("meta/episodes/chunk-*"))
-        for file in path.glob("*.parquet")
-        for row in pq.read_table(file, columns=["episode_index", "ares/episode_id"]).to_pylist()
-    }
+    lines = (folder / "manifest.episodes.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return {(str(folder / row["path"]), str(row["index"])): row["episode_id"] for row in rows}
 
 
 def frames(episode: Episode, trajectory: Trajectory, camera: Camera) -> Any:
@@ -117,11 +115,12 @@ def check_pixels(
             assert quality >= LEAST_PSNR and report.reencoded, (camera.name, quality)
 
 
+@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1"])
 def test_a_lerobot_export_is_read_back_as_it_was(
-    source: tuple[Workspace, CurationSet], tmp_path: Path
+    format: str, source: tuple[Workspace, CurationSet], tmp_path: Path
 ) -> None:
     workspace, selection = source
-    report = export(workspace, selection, "lerobot", tmp_path / "export")
+    report = export(workspace, selection, format, tmp_path / "export")
     again = open_workspace(str(tmp_path / "second"), Settings())
     counts = ingest_paths(again.stores, [str(tmp_path / "export")], quiet=True).counts
     assert (counts.kept, counts.failed) == (selection.episodes, 0)

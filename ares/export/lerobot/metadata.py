@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.export.lerobot.plan import DatasetGroup
+from ares.export.grouped import DatasetCounts
 from ares.export.lerobot.stats import QUANTILES, FeatureStats, stats_to_lists
+from ares.export.plan import DatasetGroup
 from ares.formats import (
     ACTION_KEY,
     CHUNK_FILES,
@@ -92,8 +93,13 @@ def video_feature(stream_format: StreamFormat, rate_hz: float) -> dict[str, Any]
     }
 
 
-def data_schema(features: LeRobotFeatures) -> pa.Schema:
-    """Schema of the data files, with the types that Hugging Face `datasets` reads from its metadata."""
+def data_schema(features: LeRobotFeatures, list_type: str = "List") -> pa.Schema:
+    """Schema of the data files, with the types that Hugging Face `datasets` reads from its metadata.
+
+    Args:
+        features: The features.
+        list_type: What `datasets` calls a list: "List", or "Sequence" for versions before 4.
+    """
     import pyarrow as pa
 
     fields, descriptions = [], {}
@@ -102,7 +108,7 @@ def data_schema(features: LeRobotFeatures) -> pa.Schema:
         size = feature["shape"][0]
         descriptions[name] = {"dtype": feature["dtype"], "_type": "Value"}
         if size > 1:
-            descriptions[name] = {"feature": descriptions[name], "length": size, "_type": "List"}
+            descriptions[name] = {"feature": descriptions[name], "length": size, "_type": list_type}
         fields.append(pa.field(name, pa.list_(value, size) if size > 1 else value))
     metadata = json.dumps({"info": {"features": descriptions}})
     return pa.schema(fields, metadata={"huggingface": metadata})
@@ -234,34 +240,40 @@ def write_tasks(root: Path, tasks: Sequence[str]) -> None:
     pq.write_table(table, root / TASKS_PATH)
 
 
-def write_info(
-    root: Path, group: DatasetGroup, features: LeRobotFeatures, *, episodes: int, frames: int, tasks: int
-) -> None:
-    """Write meta/info.json with the totals of the dataset."""
-    robots = sorted(group.robots - {""})
+def write_info(root: Path, group: DatasetGroup, features: LeRobotFeatures, counts: DatasetCounts) -> None:
+    """Write meta/info.json (v3.0) with the totals of the dataset."""
     info = {
-        "codebase_version": VERSION,
-        "robot_type": robots[0] if len(robots) == 1 and len(group.robots) == 1 else None,
-        "total_episodes": episodes,
-        "total_frames": frames,
-        "total_tasks": tasks,
-        "chunks_size": CHUNK_FILES,
+        **common_info(VERSION, group, counts),
         "data_files_size_in_mb": DATA_FILE_MB,
         "video_files_size_in_mb": VIDEO_FILE_MB,
-        "fps": group.rate_hz,
-        "splits": {"train": f"0:{episodes}"},
         "data_path": V3_DATA_PATH,
         "video_path": V3_VIDEO_PATH if group.cameras else None,
         "features": features,
     }
-    _write_json(root / INFO_PATH, info)
+    write_json(root / INFO_PATH, info)
+
+
+def common_info(version: str, group: DatasetGroup, counts: DatasetCounts) -> dict[str, Any]:
+    """The fields of info.json that all versions have."""
+    robots = sorted(group.robots - {""})
+    return {
+        "codebase_version": version,
+        "robot_type": robots[0] if len(robots) == 1 and len(group.robots) == 1 else None,
+        "total_episodes": counts.episodes,
+        "total_frames": counts.frames,
+        "total_tasks": len(counts.tasks),
+        "chunks_size": CHUNK_FILES,
+        "fps": group.rate_hz,
+        "splits": {"train": f"0:{counts.episodes}"},
+    }
 
 
 def write_stats(root: Path, stats: Mapping[str, FeatureStats]) -> None:
     """Write meta/stats.json."""
     document = {name: stats_to_lists(feature_stats) for name, feature_stats in stats.items()}
-    _write_json(root / STATS_PATH, document)
+    write_json(root / STATS_PATH, document)
 
 
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a document as JSON, indented as LeRobot does."""
     path.write_text(json.dumps(value, indent=4, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ares.clock import rounding_seconds
 from ares.episode import Camera, MediaRef
 from ares.errors import MediaError
+from ares.export.grouped import DatasetCounts
 from ares.export.lerobot.metadata import VIDEO_FILE_MB, FileNumber
 from ares.export.lerobot.stats import MAX_SAMPLED_FRAMES, FeatureStats, image_stats
 from ares.export.retime import RetimedEpisode
@@ -164,6 +165,16 @@ def _step_frames(
         yield from frames_at(camera.media, seconds[start : start + _BATCH_FRAMES])
 
 
+def count_video(counts: DatasetCounts, video: PreparedVideo) -> None:
+    """Count the frames of a video that is written, and why it was encoded."""
+    if video.is_encoded:
+        counts.encoded_frames += len(video.span.packets)
+    else:
+        counts.copied_packets += len(video.span.packets)
+    if video.encoding_reason:
+        counts.reencoded[video.encoding_reason] += 1
+
+
 class VideoLocation(NamedTuple):
     """File of an episode's video, and its span in seconds of that file, half open."""
 
@@ -186,8 +197,6 @@ class CameraVideoWriter:
         self._file_number = FileNumber()
         self._file: PacketJoiner | None = None
         self.format: StreamFormat | None = None
-        self.copied_packets = 0
-        self.encoded_frames = 0
 
     def append(self, video: PreparedVideo) -> VideoLocation:
         """Append a video, in a new file when the current one is full or has another format."""
@@ -200,10 +209,6 @@ class CameraVideoWriter:
             self.format = self.format or span.format
         first = self._file.append(span)
         count = len(span.packets)
-        if video.is_encoded:
-            self.encoded_frames += count
-        else:
-            self.copied_packets += count
         return VideoLocation(self._file_number, first / self._rate_hz, (first + count) / self._rate_hz)
 
     def close(self) -> None:

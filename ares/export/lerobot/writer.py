@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import Episode, Json, Trajectory
-from ares.export.base import EpisodeTask, annotator_columns, task_counter
+from ares.episode import Episode, Json
+from ares.export.base import annotator_columns
+from ares.export.grouped import DatasetCounts, ExportItem
 from ares.export.lerobot.metadata import (
     RollingParquetWriter,
     data_features,
@@ -21,9 +21,9 @@ from ares.export.lerobot.metadata import (
     write_stats,
     write_tasks,
 )
-from ares.export.lerobot.plan import DatasetGroup
 from ares.export.lerobot.stats import RunningStats, column_stats
-from ares.export.lerobot.video import CameraVideoWriter, PreparedVideo
+from ares.export.lerobot.video import CameraVideoWriter, PreparedVideo, count_video
+from ares.export.plan import DatasetGroup
 from ares.formats import (
     ACTION_KEY,
     ARES_PREFIX,
@@ -69,7 +69,7 @@ class LeRobotWriter:
 
     def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
         self._root, self._group = root, group
-        self._ares_schema = _ares_schema(stores)
+        self._ares_schema = ares_schema(stores)
         self._features = data_features(group)
         self._data_schema = data_schema(self._features)
         self._episode_schema = episode_schema(self._features, group.cameras, self._ares_schema)
@@ -78,61 +78,34 @@ class LeRobotWriter:
         self._videos = {name: CameraVideoWriter(root, name, group.rate_hz) for name in group.cameras}
         self._running_stats: dict[str, RunningStats] = {}
         self._episode_rows: list[dict[str, Any]] = []
-        self.tasks: dict[str, int] = {}
-        self.task_sources = task_counter()
-        self.episodes = 0
-        self.frames = 0
-        self.reencoded: Counter[str] = Counter()
+        self.counts = DatasetCounts()
 
-    @property
-    def copied_packets(self) -> int:
-        """Video frames copied so far."""
-        return sum(video.copied_packets for video in self._videos.values())
-
-    @property
-    def encoded_frames(self) -> int:
-        """Video frames encoded so far."""
-        return sum(video.encoded_frames for video in self._videos.values())
-
-    def add(
-        self,
-        episode: Episode,
-        trajectory: Trajectory,
-        task: EpisodeTask,
-        values: Mapping[str, Json],
-        videos: Mapping[str, PreparedVideo],
-    ) -> None:
+    def add(self, item: ExportItem, videos: Mapping[str, PreparedVideo]) -> None:
         """Append an episode.
 
         Args:
-            episode: The episode.
-            trajectory: Its signals.
-            task: Its task.
-            values: Columns that annotators filled.
+            item: The episode, its signals and its task.
             videos: By name, the videos of the group's cameras.
         """
-        task_index = self.tasks.setdefault(task.text, len(self.tasks))
-        columns = self._columns(episode, trajectory, task_index)
+        number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
+        columns = data_columns(self._group, item, number, first_row, self.counts.add(item))
         stats = column_stats(columns)
         stats |= {camera_key(name): video.stats for name, video in videos.items()}
         table = data_table(self._data_schema, columns)
         file_number = self._data.next_file(table.nbytes)
         self._data.write(table)
         row = {
-            "episode_index": self.episodes,
-            "tasks": [task.text],
+            "episode_index": number,
+            "tasks": [item.task.text],
             "length": episode.num_steps,
             **dict(zip(DATA_FILE_COLUMNS, file_number, strict=True)),
-            **dict(zip(ROW_RANGE_COLUMNS, (self.frames, self.frames + episode.num_steps), strict=True)),
+            **dict(zip(ROW_RANGE_COLUMNS, (first_row, self.counts.frames), strict=True)),
             **self._append_videos(videos),
             **stat_columns(stats),
-            **_ares_values(episode, values, self._ares_schema),
+            **ares_values(episode, item.values, self._ares_schema),
         }
         for name, feature_stats in stats.items():
             self._running_stats.setdefault(name, RunningStats()).add(feature_stats)
-        self.task_sources[task.source] += 1
-        self.episodes += 1
-        self.frames += episode.num_steps
         self._episode_rows.append(row)
         if len(self._episode_rows) == _BUFFERED_ROWS:
             self._flush()
@@ -141,14 +114,13 @@ class LeRobotWriter:
         """Write the files that need all episodes: tasks, statistics and, last, info.json."""
         self._flush()
         self.close()
-        write_tasks(self._root, list(self.tasks))
+        write_tasks(self._root, list(self.counts.tasks))
         write_stats(self._root, {name: running.stats() for name, running in self._running_stats.items()})
         features = dict(self._features)
         for name, video in self._videos.items():
             if video.format:
                 features[camera_key(name)] = video_feature(video.format, self._group.rate_hz)
-        totals = {"episodes": self.episodes, "frames": self.frames, "tasks": len(self.tasks)}
-        write_info(self._root, self._group, features, **totals)
+        write_info(self._root, self._group, features, self.counts)
 
     def close(self) -> None:
         """Close all files; may be called twice."""
@@ -156,27 +128,6 @@ class LeRobotWriter:
         self._episode_files.close()
         for video in self._videos.values():
             video.close()
-
-    def _columns(self, episode: Episode, trajectory: Trajectory, task: int) -> dict[str, Any]:
-        """The data columns of an episode, each (T, D)."""
-        import numpy as np
-
-        count = episode.num_steps
-        steps = np.arange(count, dtype=np.int64)
-        signals = {STATE_KEY: trajectory.state, ACTION_KEY: trajectory.action}
-        columns: dict[str, Any] = {
-            name: signal.values for name, signal in signals.items() if signal and signal.names
-        }
-        if self._group.has_reward and trajectory.reward is not None:
-            columns[REWARD_KEY] = trajectory.reward
-        columns |= {
-            "timestamp": (steps / self._group.rate_hz).astype(np.float32),
-            "frame_index": steps,
-            "episode_index": np.full(count, self.episodes, dtype=np.int64),
-            "index": steps + self.frames,
-            "task_index": np.full(count, task, dtype=np.int64),
-        }
-        return {name: values.reshape(count, -1) for name, values in columns.items()}
 
     def _append_videos(self, videos: Mapping[str, PreparedVideo]) -> dict[str, Any]:
         """Append the videos of an episode and return their columns of the episodes file."""
@@ -188,8 +139,7 @@ class LeRobotWriter:
             values[columns.file_index] = location.file_number.file
             values[columns.from_timestamp] = location.from_seconds
             values[columns.to_timestamp] = location.to_seconds
-            if video.encoding_reason:
-                self.reencoded[video.encoding_reason] += 1
+            count_video(self.counts, video)
         return values
 
     def _flush(self) -> None:
@@ -208,7 +158,39 @@ class LeRobotWriter:
         self._episode_rows.clear()
 
 
-def _ares_schema(stores: Stores) -> pa.Schema:
+def data_columns(
+    group: DatasetGroup, item: ExportItem, number: int, first_row: int, task_index: int
+) -> dict[str, Any]:
+    """The data columns of an episode, each (T, D).
+
+    Args:
+        group: The group of the episode.
+        item: The episode.
+        number: Its number in the dataset.
+        first_row: Number of its first step in the dataset.
+        task_index: Number of its task.
+    """
+    import numpy as np
+
+    trajectory, count = item.retimed.trajectory, item.retimed.episode.num_steps
+    steps = np.arange(count, dtype=np.int64)
+    signals = {STATE_KEY: trajectory.state, ACTION_KEY: trajectory.action}
+    columns: dict[str, Any] = {
+        name: signal.values for name, signal in signals.items() if signal and signal.names
+    }
+    if group.has_reward and trajectory.reward is not None:
+        columns[REWARD_KEY] = trajectory.reward
+    columns |= {
+        "timestamp": (steps / group.rate_hz).astype(np.float32),
+        "frame_index": steps,
+        "episode_index": np.full(count, number, dtype=np.int64),
+        "index": steps + first_row,
+        "task_index": np.full(count, task_index, dtype=np.int64),
+    }
+    return {name: values.reshape(count, -1) for name, values in columns.items()}
+
+
+def ares_schema(stores: Stores) -> pa.Schema:
     """Schema of the columns that ARES adds to the episodes file."""
     import pyarrow as pa
 
@@ -220,7 +202,8 @@ def _ares_schema(stores: Stores) -> pa.Schema:
     )
 
 
-def _ares_values(episode: Episode, values: Mapping[str, Json], schema: pa.Schema) -> dict[str, Any]:
+def ares_values(episode: Episode, values: Mapping[str, Json], schema: pa.Schema) -> dict[str, Any]:
+    """The values of the columns of `ares_schema`, by column."""
     names = [name.removeprefix(ARES_PREFIX) for name in schema.names]
     return {
         f"{ARES_PREFIX}{name}": values[name] if name in values else getattr(episode, name) for name in names

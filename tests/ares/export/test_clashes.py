@@ -16,6 +16,7 @@ from ares.curation import CurationSet
 from ares.episode import Episode, Record, Signal, Trajectory
 from ares.errors import RequestError
 from ares.quality.contract import ClashError
+from ares.registry import exporters
 from ares.workspace import Workspace
 
 JOINTS = tuple(f"joint_{number}" for number in range(6))
@@ -85,7 +86,7 @@ def exported_states(folder: Path) -> dict[str, np.ndarray]:
     return {str(episode): values[ids == episode] for episode in np.unique(ids)}
 
 
-@pytest.mark.parametrize("format", ["parquet", "lerobot"])
+@pytest.mark.parametrize("format", exporters.names())
 def test_degrees_and_radians_are_refused_until_a_conversion_is_named(
     workspace: Workspace, tmp_path: Path, format: str
 ) -> None:

@@ -129,6 +129,22 @@ def tasks_in_lerobot(folder: Path) -> list[str]:
     return tasks
 
 
+def tasks_in_lerobot_v21(folder: Path) -> list[str]:
+    """Tasks by episode, from the task numbers of the steps; the list of episodes says the same."""
+    texts = {line["task_index"]: line["task"] for line in read_lines(folder / "meta" / "tasks.jsonl")}
+    files = sorted((folder / "data").rglob("*.parquet"))
+    numbers = [{row["task_index"] for row in read(file)} for file in files]
+    tasks = [texts[number] for (number,) in numbers]
+    assert [row["tasks"] for row in read_lines(folder / "meta" / "episodes.jsonl")] == [
+        [task] for task in tasks
+    ]
+    return tasks
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
 def tasks_in_parquet(folder: Path) -> list[str]:
     rows = read(folder / "episodes.parquet")
     assert [row["episode_id"] for row in rows] == [episode_id(n) for n in range(len(CASES))]
@@ -142,7 +158,12 @@ def read(file: Path) -> Sequence[dict[str, Any]]:
 
 @pytest.mark.parametrize("source", ["instruction", "caption"])
 @pytest.mark.parametrize(
-    ("format", "read_tasks"), [("lerobot", tasks_in_lerobot), ("parquet", tasks_in_parquet)]
+    ("format", "read_tasks"),
+    [
+        ("lerobot", tasks_in_lerobot),
+        ("lerobot-v2.1", tasks_in_lerobot_v21),
+        ("parquet", tasks_in_parquet),
+    ],
 )
 def test_a_task_is_what_was_asked_for_and_every_episode_is_counted(
     format: str,

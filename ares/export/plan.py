@@ -1,10 +1,10 @@
-"""Plan of a LeRobot export: the episodes of a set grouped by equal layout, before anything is written."""
+"""Plan of an export: the episodes of a set grouped by equal layout, before anything is written."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +13,7 @@ from ares.episode import Episode, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import episode_batches
 from ares.export.left_out import ExportFailures
-from ares.export.retime import ExportClock, retime_episode
+from ares.export.retime import ExportClock, RetimedEpisode, retime_episode
 from ares.media import verify_source
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ _MOST_FIELDS, _LISTED_FIELDS = 1000, 24
 NO_GROUP = -1
 
 
-class LeRobotLayout(NamedTuple):
-    """Rate, signals and cameras (name, width, height), which are equal for all episodes of a LeRobot dataset."""
+class ExportLayout(NamedTuple):
+    """Rate, signals and cameras (name, width, height), which are equal for all episodes of a dataset."""
 
     rate_hz: float
     state_names: tuple[str, ...]
@@ -44,22 +44,24 @@ class LeRobotLayout(NamedTuple):
 
 @dataclass(slots=True)
 class DatasetGroup:
-    """Counts over the episodes that become one LeRobot dataset.
+    """Counts over the episodes that become one dataset.
 
     Attributes:
-        layout: Their common layout.
+        layout: Their common layout; where records are copied, that of the first.
+        origin: Folder of the source dataset whose records are copied, "" where they are written anew.
         datasets: Episodes per source dataset.
         episodes: Number of episodes.
         frames: Steps over all of them.
         episodes_with_reward: Episodes that have a reward.
         robots: Names of their robots.
-        extra_signals: Signals that LeRobot has no column for.
-        metadata_fields: Fields of the sources' metadata, which LeRobot has no place for.
+        extra_signals: Signals besides state, action and reward, which the export has no place for.
+        metadata_fields: Fields of the sources' metadata, which the export has no place for.
         episodes_with_texts: Episodes with more than one instruction.
         camera_flags: Per camera and flag, the number of episodes.
     """
 
-    layout: LeRobotLayout
+    layout: ExportLayout
+    origin: str = ""
     datasets: Counter[str] = field(default_factory=Counter)
     episodes: int = 0
     frames: int = 0
@@ -72,7 +74,7 @@ class DatasetGroup:
 
     @property
     def rate_hz(self) -> float:
-        """Frames per second; an int where they are a whole number, as LeRobot writes them."""
+        """Frames per second; an int where they are a whole number."""
         rate_hz = self.layout.rate_hz
         return int(rate_hz) if rate_hz.is_integer() else rate_hz
 
@@ -96,7 +98,9 @@ class DatasetGroup:
         return [name for name, _, _ in self.layout.cameras if not self.is_black(name)]
 
     def left_out(self) -> list[str]:
-        """Descriptions of the data that is in the source and not in the export."""
+        """Descriptions of the data that is in the source and not in the export; none where records are copied."""
+        if self.origin:
+            return []
         name = self.name
         black_cameras = [camera for camera, _, _ in self.layout.cameras if self.is_black(camera)]
         lines = [f"camera {camera} of {name}: black in every episode" for camera in black_cameras]
@@ -134,7 +138,7 @@ class DatasetGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class LeRobotPlan:
+class ExportPlan:
     """The datasets to write.
 
     Attributes:
@@ -148,19 +152,39 @@ class LeRobotPlan:
     group_numbers: list[int]
 
 
+# The folder of the dataset that the record of an episode is copied from, "" to write it anew; of an episode as it is
+# written, and what was converted in its signals.
+FindOrigin = Callable[[RetimedEpisode, Sequence[str]], str]
+
+
+def no_origin(retimed: RetimedEpisode, reasons: Sequence[str]) -> str:
+    """Every episode is written anew."""
+    return ""
+
+
 def plan_datasets(
     stores: Stores,
     selection: CurationSet,
     failures: ExportFailures,
     clock: ExportClock,
     convert: SetConversion | None = None,
-) -> LeRobotPlan:
+    find_origin: FindOrigin = no_origin,
+) -> ExportPlan:
     """Group the episodes of a set by layout; those that cannot be exported are added to the failures.
 
-    Raises MediaError for too many failures.
+    Args:
+        stores: Stores of the workspace.
+        selection: The set.
+        failures: Where episodes are added that cannot be exported.
+        clock: The rate to write.
+        convert: Conversions of the signals.
+        find_origin: Says of which dataset an episode's record is copied; such episodes are grouped by the dataset.
+
+    Raises:
+        MediaError: No episode can be exported, or with `strict` one cannot.
     """
-    groups: dict[LeRobotLayout, DatasetGroup] = {}
-    number_of_layout: dict[LeRobotLayout, int] = {}
+    groups: dict[tuple[ExportLayout | float, str], DatasetGroup] = {}
+    numbers: dict[tuple[ExportLayout | float, str], int] = {}
     group_numbers: list[int] = []
     for batch in episode_batches(stores, Sets(stores.annotations).ids(selection), failures, convert):
         number_by_id: dict[str, int] = {}
@@ -168,21 +192,23 @@ def plan_datasets(
             trajectory = batch.trajectories[episode.episode_id]
             try:
                 check_exportable(episode, trajectory)
-                written = retime_episode(episode, trajectory, clock).episode
+                retimed = retime_episode(episode, trajectory, clock)
             except AresError as error:
                 failures.add(episode.episode_id, error)
                 continue
-            layout = episode_layout(written)
-            groups.setdefault(layout, DatasetGroup(layout)).add(written, trajectory)
-            number_by_id[episode.episode_id] = number_of_layout.setdefault(layout, len(number_of_layout))
+            layout = episode_layout(retimed.episode)
+            origin = find_origin(retimed, batch.reasons.get(episode.episode_id, ()))
+            key = (layout.rate_hz if origin else layout, origin)
+            groups.setdefault(key, DatasetGroup(layout, origin)).add(retimed.episode, trajectory)
+            number_by_id[episode.episode_id] = numbers.setdefault(key, len(numbers))
         group_numbers += [number_by_id.get(episode_id, NO_GROUP) for episode_id in batch.requested_ids]
     failures.check(selection.episodes)
-    return LeRobotPlan(list(groups.values()), _folder_names(list(groups.values())), group_numbers)
+    return ExportPlan(list(groups.values()), _folder_names(list(groups.values())), group_numbers)
 
 
-def episode_layout(episode: Episode) -> LeRobotLayout:
+def episode_layout(episode: Episode) -> ExportLayout:
     """The layout of one episode."""
-    return LeRobotLayout(
+    return ExportLayout(
         rate_hz=episode.rate_hz,
         state_names=episode.state_names,
         action_names=episode.action_names,
