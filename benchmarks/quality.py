@@ -1,6 +1,7 @@
 """Scores the checks of `ares check` on planted faults: generated robots, and real samples where they are.
 
 .venv/bin/python -m benchmarks.quality --seeds 2000000:2000070
+.venv/bin/python -m benchmarks.quality --seeds 2000000:2000070 --foreign
 .venv/bin/python -m benchmarks.quality --seeds 0:60 --real ~/data/so101 --unit 57.2958
 """
 
@@ -12,18 +13,26 @@ from collections import defaultdict
 from ares.clock import settle_clock
 from ares.errors import AresError
 from ares.quality import EpisodeSignals, episode_signals
-from ares.quality.audit import PLANTERS, AuditScore, audit_generated, fault_site, plant_fault
+from ares.quality.audit import (
+    LEAST_MOTION,
+    PLANTERS,
+    AuditScore,
+    audit_foreign,
+    audit_generated,
+    fault_site,
+    plant_fault,
+)
 from ingest.base import IngestOptions
 from ingest.pipeline import find_datasets
-
-# An arm joint in which a fault is planted moves by so much, radians.
-_LEAST_MOTION = 0.3
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:60", help="first and one past the last seed of the robots")
+    parser.add_argument(
+        "--foreign", action="store_true", help="robots with other controllers, actions and names"
+    )
     parser.add_argument("--real", action="append", default=[], help="dataset of clean episodes to plant into")
     parser.add_argument("--unit", type=float, default=1.0, help="units per radian of the real datasets")
     args = parser.parse_args()
@@ -33,9 +42,13 @@ def main() -> None:
         for path in args.real:
             audit_real(path, range(first, stop), args.unit, score)
     else:
-        audit_generated(range(first, stop), score)
-    print("| code | strength | recall | false alarms | shown as |\n|---|---|---|---|---|")
+        (audit_foreign if args.foreign else audit_generated)(range(first, stop), score)
+    print(
+        "| code | strength | recall | unknown | clean episodes with a finding | shown as |\n|---|---|---|---|---|---|"
+    )
     print("\n".join(score.rows()))
+    if args.foreign:
+        print(f"\n{score.lags.text()}")
 
 
 def audit_real(path: str, seeds: range, unit: float, score: AuditScore) -> None:
@@ -48,7 +61,7 @@ def audit_real(path: str, seeds: range, unit: float, score: AuditScore) -> None:
             rng = np.random.default_rng(seed)
             number = int(rng.integers(len(episodes)))
             episode, others = episodes[number], episodes[:number] + episodes[number + 1 :]
-            moving = np.flatnonzero(np.ptp(episode.state, axis=0) > _LEAST_MOTION * unit)
+            moving = np.flatnonzero(np.ptp(episode.state, axis=0) > LEAST_MOTION * unit)
             joints = [int(d) for d in moving if _is_joint(episode, int(d))]
             for code in PLANTERS if joints else ():
                 dim = int(rng.choice(joints))

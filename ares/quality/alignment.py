@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ares.quality.kinds import CHECKED_KINDS, kinds_by_name
 from ares.quality.signals import EpisodeSignals, paired_dimensions
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ _BLOCKS = 10
 _RESAMPLES = 80
 # Speeds that are further from zero than so many standard deviations do not decide the lag.
 _CLIPPED_AT = 4.0
+# Lags whose correlation is below this share of the best take no part in the interval.
+_RIVAL_SHARE = 0.5
 # A lag is claimed from this correlation on, where the interval is at most so wide.
 _LOWEST_CORRELATION = 0.5
 _WIDEST_STEPS = 2.0
@@ -70,10 +74,20 @@ def align_action(
     moving = (np.ptp(of_state, axis=0) >= motion_bars) & (np.ptp(of_action, axis=0) > 0)
     if not moving.any():
         return None
+    decides = _deciding([signals.state_names[i] for i, _ in pairs], moving)
     window = max(1, round(_SMOOTHED_SECONDS * signals.rate_hz))
     followed = _smoothed(np.diff(of_state[:, moving], axis=0), window)
     command = np.diff(of_action[:, moving], axis=0) if meaning == "absolute" else of_action[:-1, moving]
-    return _aligned(followed, _smoothed(command, window), signals.rate_hz, meaning, moving)
+    return _aligned(followed, _smoothed(command, window), signals.rate_hz, meaning, moving, decides)
+
+
+def _deciding(names: Sequence[str], moving: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """(M,) 1 for each of the moving pairs that decides the lag: a gripper or a hand has a lag of its own."""
+    import numpy as np
+
+    kinds = kinds_by_name(tuple(names))
+    follows = np.array([kind in CHECKED_KINDS or kind == "unknown" for kind in kinds])[moving]
+    return (follows if follows.any() else np.ones(len(follows), dtype=bool)).astype(float)
 
 
 def _smoothed(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
@@ -90,23 +104,26 @@ def _aligned(
     rate_hz: float,
     meaning: ActionMeaning,
     moving: NDArray[np.bool_],
+    decides: NDArray[np.float64],
 ) -> ActionAlignment:
     import numpy as np
 
     longest = min(round(_LONGEST_LAG_SECONDS * rate_hz), len(followed) // 4)
     unit_state, scale_state = _scaled(followed)
     unit_action, scale_action = _scaled(command)
-    blocks = _block_products(unit_state, unit_action, longest)
-    power = np.sqrt((unit_state**2).sum(axis=0) * (unit_action**2).sum(axis=0))
-    profile = blocks.sum(axis=1) / np.where(power > 0, power, 1)
-    total = np.abs(profile).mean(axis=1)
+    products = _block_products(unit_state, unit_action, longest)
+    powers = _block_powers(unit_state, unit_action, longest)
+    profile = _correlations(products.sum(axis=1), *(power.sum(axis=1) for power in powers))
+    weights = decides * np.abs(profile).max(axis=0) ** 2
+    weights /= max(float(weights.sum()), 1e-12)
+    total = np.abs(profile) @ weights
     peak = int(np.argmax(total))
-    low, high = _interval(blocks / np.where(power > 0, power, 1), longest)
+    low, high = _interval((products, *powers), weights, total, longest)
     widest = max(_WIDEST_STEPS, _WIDEST_SECONDS * rate_hz)
     is_known = total[peak] >= _LOWEST_CORRELATION and high - low <= widest and 0 < peak < 2 * longest
     correlations, gains = np.full((2, len(moving)), np.nan)
     correlations[moving] = profile[peak]
-    slopes = blocks[peak].sum(axis=0) / np.maximum((unit_action**2).sum(axis=0), 1e-12)
+    slopes = products[peak].sum(axis=0) / np.maximum((unit_action**2).sum(axis=0), 1e-12)
     gains[moving] = slopes * scale_state / scale_action
     return ActionAlignment(
         meaning=meaning,
@@ -142,15 +159,49 @@ def _block_products(
     return np.stack([np.add.reduceat(followed * part, starts, axis=0) for part in shifted])
 
 
-def _interval(blocks: NDArray[np.float64], longest: int) -> tuple[float, float]:
+def _block_powers(
+    followed: NDArray[np.float64], command: NDArray[np.float64], longest: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two (2 L + 1, B, P): sums of squares of state and action over the steps of each product of a block."""
+    import numpy as np
+
+    steps = len(followed)
+    edges = np.linspace(0, steps, _BLOCKS + 1).astype(int)
+    lags = np.arange(-longest, longest + 1)[:, None]
+    rows = np.clip(edges, np.maximum(lags, 0), steps + np.minimum(lags, 0))
+    sums = [np.cumsum(np.pad(part**2, ((1, 0), (0, 0))), axis=0) for part in (followed, command)]
+    return np.diff(sums[0][rows], axis=1), np.diff(sums[1][rows - lags], axis=1)
+
+
+def _correlations(
+    products: NDArray[np.float64], of_state: NDArray[np.float64], of_action: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(2 L + 1, ...) correlations of the steps that overlap at each lag, so that no lag loses by its length.
+
+    At least half of the largest power counts: a few steps that agree by chance decide nothing.
+    """
+    import numpy as np
+
+    powers = [np.maximum(part, 0.5 * part.max(axis=0)) for part in (of_state, of_action)]
+    return np.asarray(products / np.maximum(np.sqrt(powers[0] * powers[1]), 1e-12))
+
+
+def _interval(
+    blocks: tuple[NDArray[np.float64], ...],
+    weights: NDArray[np.float64],
+    total: NDArray[np.float64],
+    longest: int,
+) -> tuple[float, float]:
     """The 90 % interval of the lag, by drawing the blocks of the episode again."""
     import numpy as np
 
+    lags = np.flatnonzero(total >= _RIVAL_SHARE * total.max())  # no other lag can win a draw
     rng = np.random.default_rng(0)
-    weights = rng.multinomial(_BLOCKS, np.full(_BLOCKS, 1 / _BLOCKS), _RESAMPLES).astype(float)
+    draws = rng.multinomial(_BLOCKS, np.full(_BLOCKS, 1 / _BLOCKS), _RESAMPLES).astype(float)
     # One small product per lag: a large one would start the threads of the linear algebra library.
-    profiles = np.abs(weights @ blocks).mean(axis=2)
-    peaks = profiles.argmax(axis=0) - longest
+    drawn = (draws @ part[lags][:, :, weights > 0] for part in blocks)
+    profiles = np.abs(_correlations(*drawn)) @ weights[weights > 0]
+    peaks = lags[profiles.argmax(axis=0)] - longest
     return float(np.quantile(peaks, 0.05)), float(np.quantile(peaks, 0.95))
 
 

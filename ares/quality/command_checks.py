@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ares.quality.alignment import ActionAlignment, align_action
 from ares.quality.catalogue import ACTION_LAG, DRIFT, GAIN, SIGN_FLIP, UNIT_CLASH
@@ -11,6 +12,10 @@ from ares.quality.finding import QualityFinding, confidence_of, findings_of
 from ares.quality.kinds import are_checked
 from ares.quality.signals import EpisodeSignals, paired_dimensions
 from ares.quality.statistics import TypicalEpisode, TypicalSignal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # A lag is unlike that of the other episodes by at least so much, and beyond its own interval.
 _LAG_SECONDS = 0.1
@@ -24,7 +29,8 @@ _GAIN_CORRELATION = 0.8
 _UNIT_FACTOR = 20.0
 _LARGEST_UNIT_FACTOR = 170.0
 _DRIFT_SHARE = 0.05
-_DRIFT_FACTOR = 4.0
+_DRIFT_ERRORS = 4.0
+_DRIFT_BLOCKS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +123,8 @@ def _check_pairs(
     zeros, unit = np.zeros(len(pairs)), np.ones(len(pairs))
     flipped = np.where(arms, -aligned.correlations, np.nan)
     yield from findings_of(SIGN_FLIP, "action", names, flipped, _FLIPPED * unit, zeros)
-    factor = np.abs(aligned.gains / typical.gains)
+    known = (typical.gains != 0) & (aligned.gains != 0)
+    factor = np.abs(aligned.gains / np.where(known, typical.gains, np.nan))
     says = arms & (aligned.correlations > _GAIN_CORRELATION) & (typical.correlations > _GAIN_CORRELATION)
     larger = np.where(says, np.maximum(factor, 1 / factor), np.nan)
     yield from findings_of(GAIN, "action", names, larger, _GAIN_FACTOR * unit, zeros)
@@ -126,24 +133,46 @@ def _check_pairs(
 def _check_drift(
     signals: EpisodeSignals, aligned: ActionAlignment, typical: TypicalEpisode
 ) -> Iterator[QualityFinding]:
-    """How far the difference of state and command moves from the first third to the last, beyond its spread."""
+    """How far the state moves away from its command over the episode, beyond what a gain and their spread explain."""
     import numpy as np
 
     if aligned.meaning != "absolute" or aligned.lag_steps is None:
         return
     pairs = paired_dimensions(signals.state_names, signals.action_names)
-    lag, steps = round(aligned.lag_steps), len(signals.state)
-    rows = np.clip(np.arange(steps) - lag, 0, steps - 1)
-    error = signals.state[:, [i for i, _ in pairs]] - signals.action[rows][:, [j for _, j in pairs]]
-    third = steps // 3
-    centres = [np.median(error[part * third : (part + 1) * third], axis=0) for part in range(3)]
-    change, first, second = centres[2] - centres[0], centres[1] - centres[0], centres[2] - centres[1]
-    is_steady = (np.sign(first) == np.sign(second)) & (
-        np.minimum(abs(first), abs(second)) > 0.25 * abs(change)
-    )
+    lag = round(aligned.lag_steps)
+    rows = np.arange(max(lag, 0), len(signals.state) + min(lag, 0))
+    state, command = signals.state[rows][:, [i for i, _ in pairs]], signals.action[rows - lag]
+    drifts, errors = _drifts(state, command[:, [j for _, j in pairs]])
     arms = are_checked([typical.state.kinds[number] for number, _ in pairs])
-    sizes = np.where(is_steady & arms & (aligned.correlations > 0.5), 1.5 * np.abs(change), np.nan)
-    spread = 1.48 * np.median(np.abs(error[:third] - centres[0]), axis=0)
-    bars = np.maximum(_DRIFT_SHARE * typical.state.scale, _DRIFT_FACTOR * spread)
+    sizes = np.where(arms & (aligned.correlations > 0.5), np.abs(drifts), np.nan)
+    bars = np.maximum(_DRIFT_SHARE * typical.state.scale, _DRIFT_ERRORS * errors)
     names = tuple(signals.state_names[number] for number, _ in pairs)
     yield from findings_of(DRIFT, "state", names, sizes, bars, np.zeros(len(pairs)))
+
+
+def _drifts(
+    state: NDArray[np.float64], command: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(P,) slopes over the whole time beside a gain and an offset, and their errors by leaving blocks out.
+
+    Args:
+        state: (T, P) positions.
+        command: (T, P) commands of the same steps.
+    """
+    import numpy as np
+
+    centred = command - command.mean(axis=0)
+    ramp = np.broadcast_to(np.linspace(-0.5, 0.5, len(state))[:, None], state.shape)
+    columns = np.stack(
+        [np.ones_like(centred), centred / np.maximum(centred.std(axis=0), 1e-12), ramp], axis=2
+    )
+    starts = np.linspace(0, len(state), _DRIFT_BLOCKS + 1).astype(int)[:-1]
+    squares = np.add.reduceat(columns[..., :, None] * columns[..., None, :], starts, axis=0)
+    products = np.add.reduceat(columns * state[..., None], starts, axis=0)
+    kept = (
+        1e-9 * np.eye(3) + squares.sum(axis=0) - np.concatenate([squares * 0, squares])[_DRIFT_BLOCKS - 1 :]
+    )
+    sums = products.sum(axis=0) - np.concatenate([products * 0, products])[_DRIFT_BLOCKS - 1 :]
+    slopes = np.linalg.solve(kept, sums[..., None])[..., 2, 0]
+    spread = np.sqrt((_DRIFT_BLOCKS - 1) * ((slopes[1:] - slopes[1:].mean(axis=0)) ** 2).mean(axis=0))
+    return slopes[0], np.asarray(spread)

@@ -9,7 +9,7 @@ from ares.quality.command_checks import EpisodeLag, check_commands, check_unit
 from ares.quality.finding import QualityFinding
 from ares.quality.jump_checks import check_jumps
 from ares.quality.record import check_clock, check_finite
-from ares.quality.signals import EpisodeSignals
+from ares.quality.signals import EpisodeSignals, with_continuous_rotations
 from ares.quality.statistics import TypicalEpisode
 from ares.quality.time_checks import check_time
 from ares.quality.value_checks import check_values
@@ -39,6 +39,7 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
         return EpisodeCheck(findings=(*not_finite, *clock), lag=unknown)
     if len(typical.state.range) != signals.state.shape[1]:
         raise ValueError(f"statistics of {len(typical.state.range)} dimensions, not {signals.state.shape[1]}")
+    signals = with_continuous_rotations(signals)
     unit = tuple(check_unit(signals, typical.state))
     if unit:  # every other size would be wrong by the factor
         return EpisodeCheck(findings=(*unit, *clock), lag=unknown)

@@ -9,7 +9,7 @@ from ares.quality.catalogue import CHATTER, SPIKE, WRAP_AROUND
 from ares.quality.finding import QualityFinding, findings_of
 from ares.quality.kinds import are_checked
 from ares.quality.signals import EpisodeSignals
-from ares.quality.statistics import TypicalSignal, unexplained
+from ares.quality.statistics import FEWEST_STEPS, TypicalSignal, unexplained
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ _SPIKE_FACTOR = 5.0
 _SPIKE_SHARE = 0.04
 # Alternation of at least this share of the range, above the noise, for so long.
 _CHATTER_SHARE = 0.012
-_CHATTER_NOISE = 6.0
+_CHATTER_NOISE = 4.5
 _CHATTER_SECONDS = 0.3
 _FEWEST_ALTERNATIONS = 6
 # A jump is a whole turn within this tolerance, and so many times as large as the changes beside it.
@@ -32,12 +32,12 @@ def check_jumps(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qua
     """A004, A007 and A009 of the arm joints of the state."""
     import numpy as np
 
-    if len(signals.state) < 10 or not typical.scale:
+    if len(signals.state) < FEWEST_STEPS or not typical.scale:
         return
     arms = are_checked(typical.kinds)
     residual = np.where(arms, unexplained(signals.state), 0.0)
     wrapped = np.zeros(len(arms), dtype=bool)
-    for finding in _check_turns(signals, arms):
+    for finding in _check_turns(signals, typical, arms):
         wrapped[signals.state_names.index(finding.dimension)] = True
         yield finding
     residual[:, wrapped] = 0.0
@@ -47,20 +47,20 @@ def check_jumps(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qua
     yield from _check_spikes(signals, typical, residual)
 
 
-def _check_turns(signals: EpisodeSignals, arms: NDArray[np.bool_]) -> Iterator[QualityFinding]:
+def _check_turns(
+    signals: EpisodeSignals, typical: TypicalSignal, arms: NDArray[np.bool_]
+) -> Iterator[QualityFinding]:
     import numpy as np
 
+    turn = 2 * np.pi * typical.units_per_radian  # 6.3 degrees are none
     changes = np.abs(np.diff(signals.state, axis=0))
     beside = np.maximum(np.pad(changes, ((1, 0), (0, 0)))[:-1], np.pad(changes, ((0, 1), (0, 0)))[1:])
     usual = np.quantile(changes, 0.98, axis=0)
-    for turn in (2 * np.pi, 360.0):
-        is_turn = np.abs(changes / turn - 1) < _TURN_TOLERANCE
-        is_turn &= arms & (changes > _TURN_FACTOR * np.minimum(beside, usual + 1e-9))
-        counts = is_turn.sum(axis=0).astype(float)
-        seconds = signals.seconds[is_turn.argmax(axis=0)]
-        yield from findings_of(
-            WRAP_AROUND, "state", signals.state_names, counts, np.ones(len(counts)), seconds
-        )
+    is_turn = np.abs(changes / turn - 1) < _TURN_TOLERANCE
+    is_turn &= arms & (changes > _TURN_FACTOR * np.minimum(beside, usual + 1e-9))
+    counts = is_turn.sum(axis=0).astype(float)
+    seconds = signals.seconds[is_turn.argmax(axis=0)]
+    yield from findings_of(WRAP_AROUND, "state", signals.state_names, counts, np.ones(len(counts)), seconds)
 
 
 def _check_spikes(
@@ -69,10 +69,17 @@ def _check_spikes(
     """A value above or below both neighbours by at least half of what its neighbours do not explain."""
     import numpy as np
 
-    rise, fall = np.diff(signals.state, axis=0)[1:-2], np.diff(signals.state, axis=0)[2:-1]
+    changes = np.diff(signals.state, axis=0)
+    before, after = changes[:-3], changes[3:]
+    # What moves evenly on both sides of a spike also moves under it.
+    is_even = np.abs(before - after) < 0.5 * np.abs(residual)
+    motion = np.where(is_even, (before + after) / 2, 0.0)
+    rise, fall = changes[1:-2] - motion, changes[2:-1] - motion
     is_peak = (rise * fall < 0) & (np.minimum(np.abs(rise), np.abs(fall)) > 0.5 * np.abs(residual))
     peaks = np.where(is_peak, np.abs(residual), 0.0)
-    bars = np.maximum(_SPIKE_FACTOR * np.quantile(np.abs(residual), 0.95, axis=0), 12 * typical.noise)
+    # A spike leaves its mark on five steps, which are many in a short episode.
+    usual = max(0.3, min(0.95, 1 - 8 / len(residual)))
+    bars = np.maximum(_SPIKE_FACTOR * np.quantile(np.abs(residual), usual, axis=0), 12 * typical.noise)
     bars = np.maximum(bars, _SPIKE_SHARE * typical.scale)
     seconds = signals.seconds[peaks.argmax(axis=0) + 2]
     yield from findings_of(SPIKE, "state", signals.state_names, peaks.max(axis=0), bars, seconds)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from ares.quality.kinds import quaternion_starts, without_sign_flips
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +56,28 @@ def episode_signals(episode: Episode, trajectory: Trajectory) -> EpisodeSignals:
         claimed_rate_hz=episode.claimed_rate_hz,
         measured_rate_hz=episode.measured_rate_hz,
     )
+
+
+def with_continuous_rotations(signals: EpisodeSignals) -> EpisodeSignals:
+    """The episode without changes of sign of its quaternions; itself where there are none."""
+    state, action = without_sign_flips(signals.state), without_sign_flips(signals.action)
+    action = _turned_like(state, action, paired_dimensions(signals.state_names, signals.action_names))
+    if state is signals.state and action is signals.action:
+        return signals
+    return replace(signals, state=state, action=action)
+
+
+def _turned_like(
+    state: NDArray[np.float64], action: NDArray[np.float64], pairs: tuple[tuple[int, int], ...]
+) -> NDArray[np.float64]:
+    """The action (T, A) with its quaternions on the side of those of the state with the same names."""
+    of_state = dict(pairs)
+    for start in quaternion_starts(state):
+        dims = [of_state.get(int(start) + part, -1) for part in range(4)]
+        if min(dims) >= 0 and float((state[:, start : start + 4] * action[:, dims]).sum()) < 0:
+            action = action.copy()
+            action[:, dims] *= -1
+    return action
 
 
 def _values(signal: Signal | None, steps: int) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from ares.quality.kinds import (
     switch_like,
     value_evidence,
 )
-from ares.quality.signals import EpisodeSignals, paired_dimensions
+from ares.quality.signals import EpisodeSignals, paired_dimensions, with_continuous_rotations
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 
 # Summaries that are kept: a uniform sample of the episodes, so that a median of it is exact to a few per cent.
 KEPT_EPISODES = 256
+# Fewer steps say nothing of jumps, grids and limits.
+FEWEST_STEPS = 16
 # Evidence for kinds compares every two dimensions: not of more than so many.
 _MOST_LEARNT = 256
 # A dimension moves in an episode where its range is at least this share of the typical range of an arm joint.
 _MOVING_SHARE = 0.03
+# Angles beyond this, two turns, are degrees.
+_LARGEST_RADIANS = 13.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,6 +82,7 @@ def summarise_signals(signals: EpisodeSignals) -> EpisodeSummary | None:
 
     if len(signals.state) < 4 or not (np.isfinite(signals.state).all() and np.isfinite(signals.action).all()):
         return None
+    signals = with_continuous_rotations(signals)
     pairs = paired_dimensions(signals.state_names, signals.action_names)
     ranges = np.ptp(signals.state, axis=0)
     bars = np.full(len(pairs), _MOVING_SHARE * _largest(ranges[_arms(signals.state_names)]))
@@ -188,6 +193,14 @@ class TypicalSignal:
     noise: NDArray[np.float64]
     kinds: tuple[DimensionKind, ...]
     scale: float
+
+    @property
+    def units_per_radian(self) -> float:
+        """57.3 where an arm joint has values that are no radians, else 1."""
+        import numpy as np
+
+        largest = np.maximum(np.abs(self.low), np.abs(self.high))[are_checked(self.kinds)]
+        return 180 / np.pi if float(largest.max(initial=0.0)) > _LARGEST_RADIANS else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,8 +17,10 @@ _LEFT_SHARE = 0.03
 # Steps are missing where the dimensions that move jump together, by so much more than the speeds beside it say.
 _DROP_EXCESS = 0.7
 _DROP_FACTOR = 1.5
-_DROP_SHARE = 0.6
+_DROP_SHARE = 0.5
 _FEWEST_JUMPING = 3
+# Two are enough where they jump by so many times the steps beside it.
+_STRONG_FACTOR, _FEWEST_STRONG = 4.0, 2
 # Steps are repeated for at least so long, between changes of this share of the usual ones.
 _REPEATED_SECONDS = 0.1
 _FEWEST_REPEATED = 2
@@ -86,7 +88,9 @@ def _check_dropped(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[
         moves & (excess > _DROP_EXCESS * np.abs(expected)) & (np.abs(changes[2:-2]) > _DROP_FACTOR * beside)
     )
     share = jumps.sum(axis=1) / np.maximum(moves.sum(axis=1), 1)
-    is_drop = (share >= _DROP_SHARE) & (jumps.sum(axis=1) >= _FEWEST_JUMPING)
+    strong = (jumps & (np.abs(changes[2:-2]) > _STRONG_FACTOR * beside)).sum(axis=1)
+    is_enough = (jumps.sum(axis=1) >= _FEWEST_JUMPING) | (strong >= _FEWEST_STRONG)
+    is_drop = (share >= _DROP_SHARE) & is_enough
     if is_drop.any():
         ratio = excess.sum(axis=1) / np.maximum(np.abs(expected).sum(axis=1), 1e-12)
         worst = int(np.where(is_drop, ratio, 0).argmax())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ares.quality.catalogue import DEAD_CHANNEL, QUANTISED, SATURATED, STUCK
@@ -10,7 +10,7 @@ from ares.quality.finding import QualityFinding, confidence_of, findings_of
 from ares.quality.kinds import CHECKED_KINDS, are_checked
 from ares.quality.record import check_constant
 from ares.quality.signals import EpisodeSignals, paired_dimensions
-from ares.quality.statistics import TypicalEpisode, TypicalSignal, unexplained
+from ares.quality.statistics import FEWEST_STEPS, TypicalEpisode, TypicalSignal, unexplained
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,16 +18,26 @@ if TYPE_CHECKING:
 
 # A dead channel moves by at least this share of an arm joint's range in four of five other episodes.
 _DEAD_SHARE = 0.2
-# A stuck value is left by a jump so many times as large as the changes beside the run, and so large against the range.
-_STUCK_JUMP = 1.6
-_STUCK_SHARE = 0.025
+# A joint is commanded to move by more than this share of what it usually is.
+_COMMANDED_SHARE = 0.1
+# A dimension follows its command from this correlation of the speeds on.
+_FOLLOWS = 0.5
+# A stuck value is left by a jump so many times as large as the change after it, and so large against the range.
+_STUCK_JUMP = 1.3
+_STUCK_SHARE = 0.03
 _FEWEST_STUCK = 4
 # A grid is coarse from this share of an arm joint's range on.
 _COARSE_SHARE = 0.004
+# An encoder of 2048 steps a turn is fine, however little the robot moves.
+_FINEST_RADIANS = 0.0032
 _FEWEST_LEVELS = 8
 # A dimension is cut off where it stays at its extreme so long, entered and left at this share of its usual speed.
 _CUT_OFF_SHARE = 0.02
 _CUT_OFF_SPEED = 0.3
+# What comes to a rest slows down by more than this in its last step but one.
+_NOT_SLOWING = 0.65
+# It is commanded to move by so much of the range of an arm joint meanwhile.
+_CUT_OFF_MOTION = 0.02
 # What neighbours do not explain changes its sign at four of five steps of white noise, and seldom in a smooth motion.
 _NOISY_FLIPS = 0.6
 _FEW_EQUAL = 0.02
@@ -49,14 +59,16 @@ def check_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[Q
         (values == values.max(axis=0)).sum(axis=0), (values == values.min(axis=0)).sum(axis=0)
     )
     may_be_coarse = _may_be_coarse(values, typical.state.scale)
+    if len(values) < FEWEST_STEPS:
+        return
     for number in np.flatnonzero(ranges > 0.05 * typical.state.scale):
         if typical.state.kinds[number] in CHECKED_KINDS:
-            if repeated[number] >= _FEWEST_STUCK:
+            if repeated[number] >= _FEWEST_STUCK - 1:
                 yield from _check_stuck(signals, typical.state, int(number))
             coarse = tuple(_check_grid(signals, typical.state, int(number))) if may_be_coarse[number] else ()
             yield from coarse
             if not coarse and at_extremes[number] >= _CUT_OFF_SHARE * len(values):
-                yield from _check_cut_off(signals, typical.state, int(number))
+                yield from _check_cut_off(signals, typical, int(number))
 
 
 def _may_be_coarse(values: NDArray[np.float64], scale: float) -> NDArray[np.bool_]:
@@ -77,10 +89,7 @@ def _check_dead(
     """Constant in this episode, but moved in most others; or commanded to move in this one."""
     import numpy as np
 
-    expected = typical.state.least_range.copy() if typical.num_episodes >= 3 else np.zeros(len(ranges))
-    if typical.meaning == "absolute":
-        for number, command in paired_dimensions(signals.state_names, signals.action_names):
-            expected[number] = max(expected[number], float(np.ptp(signals.action[:, command])))
+    expected = _expected_ranges(signals, typical)
     arms = are_checked(typical.state.kinds)
     lost = np.where((ranges == 0) & arms, expected / typical.state.scale, np.nan)
     bars = np.full(len(ranges), _DEAD_SHARE)
@@ -93,6 +102,25 @@ def _check_dead(
             size=float(len(signals.state)),
             confidence=finding.confidence,
         )
+
+
+def _expected_ranges(signals: EpisodeSignals, typical: TypicalEpisode) -> NDArray[np.float64]:
+    """(S,) how far each dimension moves in four of five other episodes, or is commanded to move in this one."""
+    import numpy as np
+
+    width = signals.state.shape[1]
+    expected = typical.state.least_range.copy() if typical.num_episodes >= 3 else np.zeros(width)
+    for pair, (number, command) in enumerate(paired_dimensions(signals.state_names, signals.action_names)):
+        column = signals.action[:, command]
+        commanded = float(np.ptp(column))
+        if commanded <= _COMMANDED_SHARE * typical.action.range[command]:
+            expected[number] = 0.0  # nothing commands it to move in this episode
+        elif typical.meaning == "absolute":
+            expected[number] = max(expected[number], commanded)
+        elif typical.correlations[pair] > _FOLLOWS:
+            motion = float(np.ptp(np.cumsum(column)) * abs(typical.gains[pair]))
+            expected[number] = max(expected[number], motion)
+    return expected
 
 
 def runs_of_zero(changes: NDArray[np.float64], fewest: int) -> NDArray[np.intp]:
@@ -118,10 +146,8 @@ def _check_stuck(signals: EpisodeSignals, typical: TypicalSignal, number: int) -
     bar = max(_STUCK_SHARE * typical.scale, noise if np.isfinite(noise) else 0.0)
     worst = (0.0, 0, 0)
     for start, stop in runs_of_zero(changes, _FEWEST_STUCK):
-        if start < 2 or stop > len(changes) - 3:
-            continue
-        beside = max(changes[max(0, start - 3) : start].max(), changes[stop : stop + 3].max())
-        if changes[stop - 1] > bar and changes[stop - 1] > _STUCK_JUMP * beside:
+        inside = stop < len(changes)
+        if inside and changes[stop - 1] > max(bar, _STUCK_JUMP * changes[stop]):
             worst = max(worst, (float(changes[stop - 1]), int(start), int(stop)))
     jump, start, stop = worst
     if jump:
@@ -156,29 +182,64 @@ def _check_grid(signals: EpisodeSignals, typical: TypicalSignal, number: int) ->
     gaps = np.diff(levels)
     step = float(np.median(gaps[gaps < 1.5 * np.quantile(gaps, 0.3)]))
     multiples = gaps / step
-    if step >= _COARSE_SHARE * typical.scale and (np.abs(multiples - np.round(multiples)) < 0.05).all():
-        confidence = confidence_of(step, _COARSE_SHARE * typical.scale)
+    finest = _FINEST_RADIANS * typical.units_per_radian if typical.kinds[number] != "position" else 0.0
+    bar = max(_COARSE_SHARE * typical.scale, finest)
+    if step >= bar and (np.abs(multiples - np.round(multiples)) < 0.05).all():
+        confidence = confidence_of(step, bar)
         yield _finding(QUANTISED.code, signals.state_names[number], 0.0, step, confidence)
 
 
-def _check_cut_off(signals: EpisodeSignals, typical: TypicalSignal, number: int) -> Iterator[QualityFinding]:
-    """It stays exactly at its extreme, and comes there or leaves at full speed: a joint that rests slows down."""
+def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int) -> Iterator[QualityFinding]:
+    """It stays exactly at its extreme while it is commanded to move.
+
+    Without a command: it comes there or leaves at full speed, and a joint that rests slows down.
+    """
     import numpy as np
 
     column = signals.state[:, number]
     changes = np.diff(column)
-    sizes = np.abs(changes[changes != 0])
-    speed = max(_CUT_OFF_SPEED * float(np.quantile(sizes, 0.75)), 3 * float(typical.noise[number]))
-    noisy = _is_noisy(signals.state[:, [number]])
+    command = _command_of(signals, typical, number)
     for extreme in (column.max(), column.min()):
         runs = [run for run in runs_of_zero(changes, 3) if column[run[0]] == extreme]
-        cut = [run for run in runs if noisy or _sharp(changes, int(run[0]), int(run[1]), speed)]
+        if command is not None:
+            bar = _CUT_OFF_MOTION * typical.state.scale
+            cut = [run for run in runs if float(np.ptp(command[run[0] : run[1]])) >= bar]
+        else:
+            cut = _sharp_runs(signals, typical.state, number, runs)
         share = sum(int(stop - start) for start, stop in cut) / len(column)
         if share >= _CUT_OFF_SHARE:
             seconds = float(signals.seconds[cut[0][0]])
             confidence = confidence_of(share, _CUT_OFF_SHARE)
             yield _finding(SATURATED.code, signals.state_names[number], seconds, share, confidence)
             return
+
+
+def _command_of(signals: EpisodeSignals, typical: TypicalEpisode, number: int) -> NDArray[np.float64] | None:
+    """(T,) where a dimension is commanded to be, up to an offset; None where the data do not say."""
+    import numpy as np
+
+    pairs = paired_dimensions(signals.state_names, signals.action_names)
+    pair = next((pair for pair, (dim, _) in enumerate(pairs) if dim == number), None)
+    if pair is None or typical.lag_steps is None or not typical.correlations[pair] > _FOLLOWS:
+        return None
+    lag, steps = round(typical.lag_steps), len(signals.state)
+    column = signals.action[np.clip(np.arange(steps) - lag, 0, steps - 1), pairs[pair][1]]
+    moved = column if typical.meaning == "absolute" else np.cumsum(column)
+    return np.asarray(moved * typical.gains[pair])
+
+
+def _sharp_runs(
+    signals: EpisodeSignals, typical: TypicalSignal, number: int, runs: Sequence[NDArray[np.intp]]
+) -> list[NDArray[np.intp]]:
+    """Runs of one value that are entered and left at a share of the usual speed, or in a joint that is never still."""
+    import numpy as np
+
+    changes = np.diff(signals.state[:, number])
+    sizes = np.abs(changes[changes != 0])
+    speed = max(_CUT_OFF_SPEED * float(np.quantile(sizes, 0.75)), 3 * float(typical.noise[number]))
+    if _is_noisy(signals.state[:, [number]]):
+        return list(runs)
+    return [run for run in runs if _sharp(changes, int(run[0]), int(run[1]), speed)]
 
 
 def _is_noisy(column: NDArray[np.float64]) -> bool:
@@ -195,5 +256,7 @@ def _sharp(changes: NDArray[np.float64], start: int, stop: int, speed: float) ->
     """Whether a run is entered and left at this speed; an end of the episode is neither."""
     import numpy as np
 
-    before, after = changes[max(0, start - 3) : max(0, start - 1)], changes[stop : stop + 2]
-    return bool(len(before) and len(after) and np.abs(before).min() > speed and np.abs(after).min() > speed)
+    before, after = np.abs(changes[max(0, start - 3) : max(0, start - 1)]), np.abs(changes[stop : stop + 2])
+    if len(before) < 2 or len(after) < 2:
+        return False
+    return bool(min(before.min(), after.min()) > speed and before[1] > _NOT_SLOWING * before[0])

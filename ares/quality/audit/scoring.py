@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from ares.quality.audit.foreign_episodes import foreign_dataset
+from ares.quality.audit.foreign_robots import foreign_robot
 from ares.quality.audit.planted_faults import ANGLES, PLANTERS, FaultSite, plant_fault
 from ares.quality.audit.random_robots import random_dataset, random_robot
-from ares.quality.catalogue import CODES, DRIFT
+from ares.quality.catalogue import ACTION_LAG, CODES, DRIFT, GAIN, SIGN_FLIP
+from ares.quality.command_checks import EpisodeLag
 from ares.quality.episode_check import check_signals
 from ares.quality.signals import EpisodeSignals
 from ares.quality.statistics import DatasetStatistics
@@ -20,6 +23,11 @@ if TYPE_CHECKING:
 
 # Episodes of each generated dataset.
 _EPISODES = 5
+# Checks that need a known lag, and the shortest episode in which one is expected.
+_NEED_LAG = frozenset(code.code for code in (DRIFT, ACTION_LAG, SIGN_FLIP, GAIN))
+_LAG_EPISODE_SECONDS = 5.0
+# An arm joint in which a fault is planted moves by so much, radians.
+LEAST_MOTION = 0.3
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,27 +39,37 @@ class AuditScore:
         hits: Those that were found, in their dimension.
         false_alarms: Clean episodes with a finding.
         num_clean: Clean episodes that were checked.
+        unknown: Faults of the commands that were planted where the data do not say the lag; no part of `planted`.
+        lags: Counts of the lags of clean episodes.
     """
 
     planted: Counter[str] = field(default_factory=Counter)
     hits: Counter[str] = field(default_factory=Counter)
     false_alarms: Counter[str] = field(default_factory=Counter)
     num_clean: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+    lags: LagScore = field(default_factory=lambda: LagScore())
 
-    def add_clean(self, episodes: Sequence[EpisodeSignals]) -> None:
-        """Check the clean episodes of one dataset."""
+    def add_clean(self, episodes: Sequence[EpisodeSignals], lag_seconds: Sequence[float] = ()) -> None:
+        """Check the clean episodes of one dataset, and their lags where the true ones are given."""
         typical = _statistics(episodes).typical()
-        for episode in episodes:
-            self.num_clean += 1
-            self.false_alarms.update({finding.code for finding in check_signals(episode, typical).findings})
+        checks = [check_signals(episode, typical) for episode in episodes]
+        self.num_clean += len(checks)
+        for check in checks:
+            self.false_alarms.update({finding.code for finding in check.findings})
+        for episode, check, seconds in zip(episodes, checks, lag_seconds, strict=False):
+            self.lags.add(check.lag, len(episode.seconds), episode.rate_hz, seconds)
 
     def add_fault(
         self, code: str, others: Sequence[EpisodeSignals], faulty: EpisodeSignals, name: str
     ) -> None:
         """Check an episode with a fault in the dimension of that name, in a dataset with other episodes."""
-        findings = check_signals(faulty, _statistics([*others, faulty]).typical()).findings
+        check = check_signals(faulty, _statistics([*others, faulty]).typical())
+        if code in _NEED_LAG and check.lag.steps is None:
+            self.unknown[code] += 1
+            return
         self.planted[code] += 1
-        self.hits[code] += any(f.code == code and f.dimension in ("", name) for f in findings)
+        self.hits[code] += any(f.code == code and f.dimension in ("", name) for f in check.findings)
 
     def rows(self) -> Iterator[str]:
         """A row of a Markdown table for each code that was planted or raised, with 95 % Wilson intervals."""
@@ -60,7 +78,54 @@ class AuditScore:
             recall = share_text(self.hits[code], self.planted[code])
             alarms = share_text(self.false_alarms[code], self.num_clean)
             strength = f"{check.strength:g} {check.strength_unit}"
-            yield f"| {code} {check.name} | {strength} | {recall} | {alarms} | {check.severity} |"
+            unknown = self.unknown[code] or ""
+            yield f"| {code} {check.name} | {strength} | {recall} | {unknown} | {alarms} | {check.severity} |"
+
+
+@dataclass(slots=True, kw_only=True)
+class LagScore:
+    """How often a lag is claimed, and how often it is right within one step; of episodes of five seconds or longer.
+
+    Attributes:
+        num_could: Episodes whose state and action have moving dimensions of one name.
+        num_claimed: Those with a lag.
+        num_right: Those whose lag is within one step of the true one.
+    """
+
+    num_could: int = 0
+    num_claimed: int = 0
+    num_right: int = 0
+
+    def add(self, lag: EpisodeLag, steps: int, rate_hz: float, true_seconds: float) -> None:
+        """Count one clean episode."""
+        if lag.could_say and steps >= _LAG_EPISODE_SECONDS * rate_hz:
+            self.num_could += 1
+            self.num_claimed += lag.steps is not None
+            self.num_right += lag.steps is not None and abs(lag.steps - true_seconds * rate_hz) <= 1
+
+    def text(self) -> str:
+        """Both shares with their intervals."""
+        return (
+            f"lag claimed in {share_text(self.num_claimed, self.num_could)}, "
+            f"within one step in {share_text(self.num_right, self.num_claimed)}"
+        )
+
+
+def audit_foreign(seeds: Iterable[int], score: AuditScore) -> None:
+    """Add foreign robots: their clean episodes and lags, and one fault of each code per robot that records joints."""
+    import numpy as np
+
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        robot = foreign_robot(rng)
+        episodes = foreign_dataset(robot, rng, episodes=_EPISODES)
+        signals = [episode.signals for episode in episodes]
+        score.add_clean(signals, [episode.lag_seconds for episode in episodes])
+        ranges = np.ptp(signals[-1].state, axis=0)
+        dims = [dim for dim in episodes[-1].angle_dims if ranges[dim] > LEAST_MOTION * robot.unit_scale]
+        if dims:
+            codes = [code for code in PLANTERS if not (robot.is_relative and code == DRIFT.code)]
+            _plant_all(codes, signals, dims, robot.unit_scale, rng, score)
 
 
 def audit_generated(seeds: Iterable[int], score: AuditScore) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         kinds_by_name,
         name_tokens,
     )
+    from ares.quality.kinds.quaternions import quaternion_starts, without_sign_flips
     from ares.quality.kinds.values import switch_like
 
 __all__ = [
@@ -29,8 +30,10 @@ __all__ = [
     "kinds_by_values",
     "learn_kinds",
     "name_tokens",
+    "quaternion_starts",
     "switch_like",
     "value_evidence",
+    "without_sign_flips",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ares.quality.kinds.quaternions import quaternion_starts
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -64,10 +66,7 @@ def _quaternions(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     import numpy as np
 
     inside = np.zeros(values.shape[1], dtype=bool)
-    if values.shape[1] < 4:
-        return inside
-    squares = np.lib.stride_tricks.sliding_window_view(values**2, 4, axis=1).sum(axis=2)
-    for start in np.flatnonzero((np.abs(squares - 1) < 1e-3).all(axis=0)):
+    for start in quaternion_starts(values):
         inside[start : start + 4] = True
     return inside
 

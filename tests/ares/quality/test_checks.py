@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from ares.quality.audit import (
     PLANTERS,
     FaultSite,
     RandomRobot,
+    foreign_dataset,
+    foreign_robot,
     plant_fault,
     random_dataset,
     random_robot,
@@ -20,6 +23,7 @@ from ares.quality.audit import (
 
 # A small sample of the audit in benchmarks/RESULTS.md; the seeds are those of its development part.
 _SEEDS = range(300, 310)
+_FOREIGN_SEEDS = range(300, 315)
 # Only for actions that are positions.
 _NEEDS_POSITIONS = {"A008"}
 
@@ -83,6 +87,146 @@ def test_the_lag_of_a_robot_is_measured_within_a_step() -> None:
         if lag.steps is not None:
             assert abs(lag.steps - robot.lag_seconds * robot.rate_hz) <= 1
             assert lag.low_steps <= lag.high_steps
+
+
+def test_foreign_robots_have_few_findings_and_no_wrong_lag() -> None:
+    faults: Counter[str] = Counter()
+    checked = claimed = right = 0
+    for seed in _FOREIGN_SEEDS:
+        rng = np.random.default_rng(seed)
+        robot = foreign_robot(rng)
+        episodes = foreign_dataset(robot, rng, episodes=4)
+        typical = _statistics([episode.signals for episode in episodes]).typical()
+        for episode in episodes:
+            check = check_signals(episode.signals, typical)
+            checked += 1
+            faults.update(
+                {finding.code for finding in check.findings if CODES[finding.code].severity == "fault"}
+            )
+            if check.lag.steps is not None:
+                claimed += 1
+                right += abs(check.lag.steps - episode.lag_seconds * robot.rate_hz) <= 1
+    assert checked == 60
+    assert sum(faults.values()) <= 2, faults
+    assert claimed >= 30
+    assert right >= 0.9 * claimed
+
+
+def _turning(rate_hz: float = 30.0, steps: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    """A quaternion that passes half a turn about x and sways about y, and the same 0.1 s later."""
+    seconds = np.arange(steps) / rate_hz
+    poses = []
+    for late in (0.1, 0.0):
+        half = (np.pi + 0.6 * np.sin(1.3 * (seconds - late))) / 2
+        sway = 0.3 * np.sin(0.9 * (seconds - late))
+        turns = np.column_stack([np.cos(half), np.sin(half), sway + 0.3, 0.5 * sway - 0.4])
+        poses.append(turns / np.linalg.norm(turns, axis=1, keepdims=True))
+    return poses[0], poses[1]
+
+
+def test_a_quaternion_that_changes_its_sign_does_not_move() -> None:
+    state, action = _turning()
+    state, action = (pose * np.where(pose[:, :1] < 0, -1, 1) for pose in (state, -action))
+    names = ("qw", "qx", "qy", "qz")
+    assert np.abs(np.diff(state, axis=0)).max() > 1.5  # it jumps as it is stored
+    episodes = [
+        EpisodeSignals(
+            episode_id=str(number),
+            seconds=np.arange(300) / 30,
+            state=state,
+            action=action,
+            state_names=names,
+            action_names=names,
+            rate_hz=30.0,
+        )
+        for number in range(3)
+    ]
+    check = _check_last(episodes)
+    assert check.findings == ()
+    assert check.lag.steps == pytest.approx(3, abs=0.5)
+
+
+def test_an_episode_that_is_cut_out_of_a_motion_has_the_lag_of_the_whole() -> None:
+    rng = np.random.default_rng(3)
+    seconds = np.arange(0, 12, 0.02)
+    # Its first second is the fastest, as where a recording is cut: what came before it is not there.
+    path = (np.sin(2 * seconds + rng.uniform(0, 6, (6, 1))) * np.exp(-seconds / 3)).T
+    names = tuple(f"joint_{number}" for number in range(6))
+    whole = EpisodeSignals(
+        episode_id="cut",
+        seconds=seconds[10:],
+        state=path[:-10],
+        action=path[10:],
+        state_names=names,
+        action_names=names,
+        rate_hz=50.0,
+    )
+    lag = _check_last([whole]).lag
+    assert lag.steps == pytest.approx(10, abs=0.5)
+    assert lag.low_steps <= 10 <= lag.high_steps
+
+
+def test_a_step_of_six_degrees_is_no_whole_turn() -> None:
+    seconds = np.arange(300) / 30
+    state = np.column_stack([40 * np.sin(seconds + shift) for shift in range(6)])
+    state[:, 2] = 20 * np.sin(0.2 * seconds)
+    state[100:, 2] += 6.28
+    names = tuple(f"joint_{number}" for number in range(6))
+    episode = EpisodeSignals(
+        episode_id="degrees",
+        seconds=seconds,
+        state=state,
+        action=state,
+        state_names=names,
+        action_names=names,
+        rate_hz=30.0,
+    )
+    assert "A007" not in {finding.code for finding in _check_last([episode]).findings}
+
+
+def test_a_joint_without_a_command_to_move_is_not_dead() -> None:
+    rng = np.random.default_rng(7)
+    names = tuple(f"joint_{number}" for number in range(6))
+    episodes = []
+    for number in range(5):
+        steps = 200
+        path = np.sin(np.arange(steps)[:, None] * 0.05 + rng.uniform(0, 6, 6))
+        if number == 4:
+            path[:, 1] = path[0, 1]
+        episodes.append(
+            EpisodeSignals(
+                episode_id=str(number),
+                seconds=np.arange(steps) / 20,
+                state=path,
+                action=np.roll(path, -2, axis=0),
+                state_names=names,
+                action_names=names,
+                rate_hz=20.0,
+            )
+        )
+    assert "A002" not in {finding.code for finding in _check_last(episodes).findings}
+    commanded = replace(episodes[4], action=episodes[0].action)
+    assert ("A002", "joint_1") in {
+        (f.code, f.dimension) for f in _check_last([*episodes[:4], commanded]).findings
+    }
+
+
+def test_a_common_encoder_is_not_coarse_however_little_the_robot_moves() -> None:
+    seconds = np.arange(300) / 30
+    path = 0.1 * np.column_stack([np.sin(seconds + shift) for shift in range(6)])
+    names = tuple(f"joint_{number}" for number in range(6))
+    for step, codes in ((2 * np.pi / 4096, set()), (0.02, {"A005"})):
+        state = np.round(path / step) * step
+        episode = EpisodeSignals(
+            episode_id="encoder",
+            seconds=seconds,
+            state=state,
+            action=path,
+            state_names=names,
+            action_names=names,
+            rate_hz=30.0,
+        )
+        assert {f.code for f in _check_last([episode]).findings} & {"A005"} == codes
 
 
 def test_a_parked_arm_and_a_resting_gripper_are_no_fault() -> None:
