@@ -143,10 +143,10 @@ def _check_stuck(signals: EpisodeSignals, typical: TypicalSignal, number: int) -
 
     changes = np.abs(np.diff(signals.state[:, number]))
     noise = max(6 * typical.noise[number], 3 * float(changes[changes > 0].min(initial=np.inf)))
-    bar = max(_STUCK_SHARE * typical.scale, noise if np.isfinite(noise) else 0.0)
+    bar = float(max(_STUCK_SHARE * typical.scale, noise if np.isfinite(noise) else 0.0))
     worst = (0.0, 0, 0)
     for start, stop in runs_of_zero(changes, _FEWEST_STUCK):
-        inside = stop < len(changes)
+        inside = start >= 1 and stop < len(changes)
         if inside and changes[stop - 1] > max(bar, _STUCK_JUMP * changes[stop]):
             worst = max(worst, (float(changes[stop - 1]), int(start), int(stop)))
     jump, start, stop = worst
