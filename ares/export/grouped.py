@@ -24,7 +24,7 @@ from ares.export.base import (
 )
 from ares.export.left_out import ExportFailures
 from ares.export.manifest import ExportManifest
-from ares.export.plan import NO_GROUP, ExportPlan, FindOrigin, no_origin, plan_datasets
+from ares.export.plan import NO_GROUP, DatasetGroup, ExportPlan, FindOrigin, no_origin, plan_datasets
 from ares.export.retime import ClockChanges, ExportClock, RetimedEpisode, retime_episode
 
 if TYPE_CHECKING:
@@ -142,12 +142,14 @@ class GroupedFormat:
         write_dataset: Writes one group into its folder; an episode that fails is added to the failures.
         folders: Folder of each group inside the export; None for those of `plan_datasets`.
         find_origin: Says which episodes are copied, see `plan_datasets`.
+        left_out: Describes the data of a group that the format leaves out.
     """
 
     name: str
     write_dataset: Callable[[GroupedExport, ExportPlan, int], DatasetCounts]
     folders: Callable[[ExportPlan], list[str]] | None = None
     find_origin: FindOrigin = no_origin
+    left_out: Callable[[DatasetGroup], list[str]] = DatasetGroup.left_out
 
 
 def export_groups(
@@ -171,7 +173,9 @@ def export_groups(
             export = GroupedExport(stores, selection, root, manifest, failures, options, changes, progress)
             written = [format.write_dataset(export, plan, number) for number in range(len(plan.groups))]
             failures.check(selection.episodes)
-            report = _report(export, destination, plan, written, time.monotonic() - start)
+            groups_left_out = [line for group in plan.groups for line in format.left_out(group)]
+            seconds = time.monotonic() - start
+            report = _report(export, destination, plan, written, groups_left_out, seconds)
             manifest.write(report.counts())
     return report
 
@@ -181,10 +185,10 @@ def _report(
     destination: Path,
     plan: ExportPlan,
     written: Sequence[DatasetCounts],
+    groups_left_out: Sequence[str],
     seconds: float,
 ) -> ExportReport:
     convert = export.options.convert
-    groups = [line for group in plan.groups for line in group.left_out()]
     texts = [f"{text}: {count} episodes" for counts in written for text, count in counts.left_out.items()]
     return ExportReport(
         set=export.selection.label,
@@ -192,7 +196,7 @@ def _report(
         task_source=export.options.task,
         path=destination,
         seconds=seconds,
-        left_out=(*groups, *texts),
+        left_out=(*groups_left_out, *texts),
         datasets=tuple(
             {
                 "path": folder,

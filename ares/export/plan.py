@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,10 +54,13 @@ class DatasetGroup:
         frames: Steps over all of them.
         episodes_with_reward: Episodes that have a reward.
         robots: Names of their robots.
-        extra_signals: Signals besides state, action and reward, which the export has no place for.
+        extra_signals: Signals besides state, action and reward, with the names of their dimensions, and the number
+            of episodes that have them.
         metadata_fields: Fields of the sources' metadata, which the export has no place for.
         episodes_with_texts: Episodes with more than one instruction.
         camera_flags: Per camera and flag, the number of episodes.
+        camera_roles: Role of each camera in the first episode that has it.
+        has_assumed_rate: Whether the rate of any episode is assumed.
     """
 
     layout: ExportLayout
@@ -67,10 +70,12 @@ class DatasetGroup:
     frames: int = 0
     episodes_with_reward: int = 0
     robots: set[str] = field(default_factory=set)
-    extra_signals: set[str] = field(default_factory=set)
+    extra_signals: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
     metadata_fields: set[str] = field(default_factory=set)
     episodes_with_texts: int = 0
     camera_flags: dict[str, Counter[str]] = field(default_factory=dict)
+    camera_roles: dict[str, str] = field(default_factory=dict)
+    has_assumed_rate: bool = False
 
     @property
     def rate_hz(self) -> float:
@@ -97,8 +102,22 @@ class DatasetGroup:
         """Cameras to export."""
         return [name for name, _, _ in self.layout.cameras if not self.is_black(name)]
 
-    def left_out(self) -> list[str]:
-        """Descriptions of the data that is in the source and not in the export; none where records are copied."""
+    @property
+    def common_signals(self) -> dict[str, tuple[str, ...]]:
+        """Names of the dimensions of each extra signal that every episode has."""
+        return {
+            name: names
+            for (name, names), count in sorted(self.extra_signals.items())
+            if count == self.episodes
+        }
+
+    def left_out(self, signals: Collection[str] = (), has_robots: bool = False) -> list[str]:
+        """Descriptions of the data that is in the source and not in the export; none where records are copied.
+
+        Args:
+            signals: Extra signals that the export has.
+            has_robots: Whether it has the robot of each episode.
+        """
         if self.origin:
             return []
         name = self.name
@@ -108,12 +127,13 @@ class DatasetGroup:
             lines.append(
                 f"reward of {name}: only {self.episodes_with_reward} of {self.episodes} episodes have one"
             )
-        lines += [f"signal {signal} of {name}" for signal in sorted(self.extra_signals)]
-        return lines + list(self._left_out_texts())
+        extra = {signal for signal, _ in self.extra_signals} - set(signals)
+        lines += [f"signal {signal} of {name}" for signal in sorted(extra)]
+        return lines + list(self._left_out_texts(has_robots))
 
-    def _left_out_texts(self) -> Iterator[str]:
+    def _left_out_texts(self, has_robots: bool) -> Iterator[str]:
         """What the source says of the episodes in words, and the export does not."""
-        if len(self.robots) > 1:
+        if len(self.robots) > 1 and not has_robots:
             robots = ", ".join(sorted(self.robots - {""}))
             yield f"robot of {self.name}: the episodes have several, or none ({robots})"
         if self.episodes_with_texts:
@@ -129,12 +149,14 @@ class DatasetGroup:
         self.frames += episode.num_steps
         self.episodes_with_reward += trajectory.reward is not None
         self.robots.add(episode.robot)
-        self.extra_signals.update(trajectory.extra)
+        self.has_assumed_rate |= episode.rate_source == "assumed"
+        self.extra_signals.update((name, signal.names) for name, signal in trajectory.extra.items())
         self.episodes_with_texts += len(episode.instructions) > 1
         if len(self.metadata_fields) < _MOST_FIELDS:
             self.metadata_fields.update(episode.metadata)
         for camera in episode.cameras:
             self.camera_flags.setdefault(camera.name, Counter()).update(camera.flags)
+            self.camera_roles.setdefault(camera.name, camera.role)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""File formats shared by readers and writers: TFRecord and ArrayRecord, LeRobot, rosbag2, Zarr."""
+"""File formats shared by readers and writers: TFRecord and ArrayRecord, TFDS, LeRobot, rosbag2, Zarr."""
 
 from __future__ import annotations
 
@@ -40,18 +40,29 @@ if TYPE_CHECKING:
     )
     from ares.formats.records import find_records, read_record
     from ares.formats.rosbag2 import ROSBAG2_METADATA, recording_files
-    from ares.formats.tfrecord import RecordSpan, parse_example, write_records
+    from ares.formats.tfds import DATASET_INFO_FILE, DATASET_METADATA_FILE, FEATURES_FILE, SHARD_TEMPLATE
+    from ares.formats.tfrecord import (
+        ExampleValues,
+        RecordSpan,
+        encode_example,
+        frame_record,
+        parse_example,
+        write_records,
+    )
     from ares.formats.zarr import is_zarr_folder, is_zarr_zip, zarr_metadata_files
 
 __all__ = [
     "ACTION_KEY",
     "ARES_PREFIX",
     "CHUNK_FILES",
+    "DATASET_INFO_FILE",
+    "DATASET_METADATA_FILE",
     "DATA_FILE_COLUMNS",
     "EPISODES_FILE_COLUMNS",
     "EPISODES_FOLDER",
     "EPISODE_LINES_PATH",
     "EPISODE_STATS_PATH",
+    "FEATURES_FILE",
     "INDEX_DTYPES",
     "INFO_PATH",
     "META_FOLDER",
@@ -60,6 +71,7 @@ __all__ = [
     "REWARD_KEY",
     "ROSBAG2_METADATA",
     "ROW_RANGE_COLUMNS",
+    "SHARD_TEMPLATE",
     "STATE_KEY",
     "STATS_PATH",
     "TASKS_PATH",
@@ -72,9 +84,12 @@ __all__ = [
     "V3_VIDEO_PATH",
     "V21_VERSION",
     "VERSION",
+    "ExampleValues",
     "RecordSpan",
     "camera_key",
+    "encode_example",
     "find_records",
+    "frame_record",
     "is_zarr_folder",
     "is_zarr_zip",
     "parse_example",

@@ -5,19 +5,27 @@ from __future__ import annotations
 import functools
 import hashlib
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ares.errors import SourceError
 from ares.input import input_budgets, open_input
 from ares.io import describe_os_error
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 # Length of the payload (uint64) with its checksum (uint32) before the payload, a checksum of the payload behind it.
 HEADER_BYTES = 12
 FOOTER_BYTES = 4
 _CHECKPOINTS = 8
+_MAX_EXAMPLE_BYTES = 2**31
+
+
+# Values of a feature: encoded texts or images, or numbers.
+ExampleValues: TypeAlias = "Sequence[bytes] | NDArray[Any]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +129,21 @@ def read_tfrecord(path: str, span: RecordSpan) -> tuple[bytes, str]:
     return payload, hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
-def write_records(path: Path, payloads: Iterable[bytes]) -> list[RecordSpan]:
-    """Write a TFRecord file, under a .tmp name until it is complete, and return the location of each record."""
+def frame_record(payload: bytes) -> bytes:
+    """A record as TFRecord files hold it: length and checksum, the payload, and its checksum."""
     import google_crc32c
 
+    length = struct.pack("<Q", len(payload))
+    header = length + struct.pack("<I", masked_crc(google_crc32c.value(length)))
+    return header + payload + struct.pack("<I", masked_crc(google_crc32c.value(payload)))
+
+
+def write_records(path: Path, payloads: Iterable[bytes]) -> list[RecordSpan]:
+    """Write a TFRecord file, under a .tmp name until it is complete, and return the location of each record."""
     partial, spans, offset = path.with_name(path.name + ".tmp"), [], 0
     with partial.open("wb") as file:
         for payload in payloads:
-            length = struct.pack("<Q", len(payload))
-            file.write(length + struct.pack("<I", masked_crc(google_crc32c.value(length))))
-            file.write(payload + struct.pack("<I", masked_crc(google_crc32c.value(payload))))
+            file.write(frame_record(payload))
             spans.append(RecordSpan(offset + HEADER_BYTES, len(payload)))
             offset += HEADER_BYTES + len(payload) + FOOTER_BYTES
     partial.rename(path)
@@ -204,3 +217,29 @@ def parse_example(payload: bytes, where: str) -> Mapping[str, Any]:
     except DecodeError:
         raise SourceError("record is not a tf.train.Example", where) from None
     return features
+
+
+def encode_example(values: Mapping[str, ExampleValues]) -> bytes:
+    """A tf.train.Example as bytes. Two of them joined are one with the features of both.
+
+    Args:
+        values: By key, encoded texts or images, or an array of any shape: floats become float32, all others int64.
+
+    Raises:
+        SourceError: It would be larger than the 2 GB that a message may have.
+    """
+    import numpy as np
+
+    example = example_class()()
+    for key, value in values.items():
+        feature = example.features.feature[key]
+        if not isinstance(value, np.ndarray):
+            feature.bytes_list.value.extend(value)
+        elif value.dtype.kind == "f":
+            feature.float_list.value.extend(value.astype(np.float32).ravel().tolist())
+        else:
+            feature.int64_list.value.extend(value.astype(np.int64).ravel().tolist())
+    if (size := example.ByteSize()) >= _MAX_EXAMPLE_BYTES:
+        raise SourceError("the record would be larger than a message may be", f"{size} bytes, at most 2 GB")
+    encoded: bytes = example.SerializeToString()
+    return encoded

@@ -263,7 +263,7 @@ class Workspace(WorkspaceCurator):
         Args:
             selection: Name of a set, "name@version", or a set.
             dest: Folder to write; it must not be there yet, or be empty.
-            format: "lerobot", "lerobot-v2.1", "parquet", or the name of another exporter.
+            format: "lerobot", "lerobot-v2.1", "rlds", "parquet", or the name of another exporter.
             task: Task of every episode: its "instruction", or its "caption" where that is acceptable.
             fps: Steps per second to write; None for the rate of each episode.
             retime: Step for a second: the "nearest", or the last at or before it ("hold").

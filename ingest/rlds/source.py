@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ares.errors import SourceError
-from ares.formats import RecordSpan, find_records
+from ares.formats import DATASET_INFO_FILE, FEATURES_FILE, SHARD_TEMPLATE, RecordSpan, find_records
 from ares.io import FolderEntries, absolute_path, describe_os_error, list_folder, walk_folders
 from ingest.base import (
     FolderClaim,
@@ -24,6 +24,7 @@ from ingest.base import (
 from ingest.dataset_spec import builtin_spec, read_spec
 from ingest.json_files import read_json_object
 from ingest.rlds.episode import FORMAT, RldsDataset, RldsRecordEntry, load_record
+from ingest.rlds.exported_spec import read_exported_spec
 from ingest.rlds.feature_map import map_features
 from ingest.rlds.features import read_features
 from ingest.rlds.spec_yaml import spec_to_yaml
@@ -31,9 +32,7 @@ from ingest.rlds.user_spec import require_fit
 from ingest.signals import resolve_rate
 from ingest.stated_contract import stated_contract
 
-_INFO_FILE, _FEATURES = "dataset_info.json", "features.json"
 _CONTAINERS = ("tfrecord", "array_record")
-_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 # Records that a shard lacks are listed one by one up to this number; beyond it the count itself is taken for wrong.
 _MAX_MISSING = 100_000
 
@@ -62,7 +61,7 @@ def recognises(path: str) -> bool:
 
 def claims(folder: FolderEntries) -> FolderClaim | None:
     """Whether a folder is a TFDS dataset, by the names of its files."""
-    return "dataset" if _INFO_FILE in folder.files and _FEATURES in folder.files else None
+    return "dataset" if DATASET_INFO_FILE in folder.files and FEATURES_FILE in folder.files else None
 
 
 def open_rlds(path: str, options: IngestOptions) -> list[Source]:
@@ -88,7 +87,8 @@ def _dataset_folders(path: str, options: IngestOptions) -> list[Path]:
     folders = list(_find_folders(absolute_path(path)))
     if not folders:
         raise SourceError(
-            "folder holds no RLDS dataset", f"{path}: no {_FEATURES} with {_INFO_FILE} in it or below it"
+            "folder holds no RLDS dataset",
+            f"{path}: no {FEATURES_FILE} with {DATASET_INFO_FILE} in it or below it",
         )
     if options.dataset and len(folders) > 1:
         raise SourceError(
@@ -102,14 +102,14 @@ def _dataset_folders(path: str, options: IngestOptions) -> list[Path]:
 def _find_folders(path: Path) -> Iterator[Path]:
     for folder, below, names in walk_folders(path):
         below.sort()
-        if _INFO_FILE in names and _FEATURES in names:
+        if DATASET_INFO_FILE in names and FEATURES_FILE in names:
             below.clear()
             yield folder
 
 
 def _open_source(folder: Path, options: IngestOptions) -> Source:
     dataset = _open_dataset(folder, options)
-    info = _read_info(folder / _INFO_FILE)
+    info = _read_info(folder / DATASET_INFO_FILE)
     shards = _find_shards(folder, info, _name_in_info(folder, info))
     return Source(
         format=FORMAT,
@@ -136,25 +136,28 @@ def _list_files(folder: Path, shards: Collection[str]) -> Iterator[SourceFile]:
         if path in shard_paths:
             yield SourceFile(path=path, use="data")
         elif ".tfrecord" in name or ".array_record" in name:
-            yield SourceFile(path=path, use="unused", detail=f"{_INFO_FILE} does not list this shard")
+            yield SourceFile(path=path, use="unused", detail=f"{DATASET_INFO_FILE} does not list this shard")
         elif name.endswith((".json", ".labels.txt")):
             yield SourceFile(path=path, use="metadata")
 
 
 def _open_dataset(folder: Path, options: IngestOptions) -> RldsDataset:
-    info = _read_info(folder / _INFO_FILE)
+    info = _read_info(folder / DATASET_INFO_FILE)
     name = _name_in_info(folder, info)
     # A copy may have another name in its info than its folder has: "liber_o10" in a folder libero_10.
     builtin = builtin_spec(name) or builtin_spec(folder.parent.name)
-    spec = read_spec(Path(options.spec)) if options.spec else builtin
+    exported = read_exported_spec(folder, builtin)
+    spec = read_spec(Path(options.spec)) if options.spec else exported.spec if exported else builtin
     rate_hz, rate_source = resolve_rate(options.rate_hz, spec.rate_hz if spec else None)
-    features = read_features(folder / _FEATURES)
+    if exported and exported.is_rate_assumed and not options.spec and rate_source == "spec":
+        rate_source = "assumed"
+    features = read_features(folder / FEATURES_FILE)
     feature_map = map_features(features, spec)
     if spec and options.spec:
         require_fit(spec, features, feature_map, str(folder))
     if not any((feature_map.cameras, feature_map.action, feature_map.state)):
         raise SourceError(
-            "dataset has no steps", f"{folder / _FEATURES}: no image, state or action under steps"
+            "dataset has no steps", f"{folder / FEATURES_FILE}: no image, state or action under steps"
         )
     return RldsDataset(
         name=options.dataset or name,
@@ -199,14 +202,16 @@ def _find_shards(folder: Path, info: Mapping[str, Any], name: str) -> list[Shard
     try:
         return _shards_in_info(folder, info, name) or list(_shards_in_folder(folder))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise SourceError("dataset_info.json has a wrong form", f"{folder / _INFO_FILE}: {error!r}") from None
+        raise SourceError(
+            "dataset_info.json has a wrong form", f"{folder / DATASET_INFO_FILE}: {error!r}"
+        ) from None
 
 
 def _shards_in_info(folder: Path, info: Mapping[str, Any], name: str) -> list[Shard]:
     shards: list[Shard] = []
     for split in info.get("splits") or ():
         lengths = [max(int(length), 0) for length in split.get("shardLengths") or ()]
-        template, title = split.get("filepathTemplate") or _TEMPLATE, split["name"]
+        template, title = split.get("filepathTemplate") or SHARD_TEMPLATE, split["name"]
         if not isinstance(title, str):
             raise TypeError(f"a split is named {title!r}")
         for number, length in enumerate(lengths):
@@ -269,7 +274,7 @@ def _missing_items(dataset: RldsDataset, shard: Shard, number: int, error: Sourc
     if stop - number > _MAX_MISSING:
         stop = number + 1
         error = SourceError(
-            f"{_INFO_FILE} counts far more records than the shard holds",
+            f"{DATASET_INFO_FILE} counts far more records than the shard holds",
             f"{shard.path}: {shard.records}, found {number}",
         )
     for missing in range(number, stop):

@@ -14,8 +14,9 @@ from ares.export.grouped import DatasetCounts
 from ares.export.lerobot.metadata import VIDEO_FILE_MB, FileNumber
 from ares.export.lerobot.stats import MAX_SAMPLED_FRAMES, FeatureStats, image_stats
 from ares.export.retime import RetimedEpisode
+from ares.export.step_frames import step_frames
 from ares.formats import V3_VIDEO_PATH, camera_key
-from ares.media import all_frames, frames_at
+from ares.media import frames_at
 from ares.media.video import NotCopyable, PacketJoiner, PacketSpan, StreamFormat, cut_packets, encode_mp4
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 MAX_FILE_SECONDS = 1000.0
 # See docs/why/004-lerobot-export.md.
 EXPORT_CODEC: Literal["h264"] = "h264"
-# Frames decoded at once where they have to be selected by time.
-_BATCH_FRAMES = 64
 _NO_VIDEO = "the source has images, not a video file"
 # Image statistics need no more pixels than this on the longer side (LeRobot: 150 to 300).
 _STATS_PIXELS = 150
@@ -125,7 +124,7 @@ def _encode_video(
     samples: list[NDArray[np.uint8]] = []
 
     def frames() -> Iterator[NDArray[np.uint8]]:
-        for number, frame in enumerate(_step_frames(camera, retimed, seconds)):
+        for number, frame in enumerate(step_frames(camera, retimed, seconds)):
             if number in sample_numbers:
                 samples.append(frame)
             yield frame
@@ -152,17 +151,6 @@ def _encode_video(
         encoding_reason=reason,
         scratch_file=scratch_file,
     )
-
-
-def _step_frames(
-    camera: Camera, retimed: RetimedEpisode, seconds: Sequence[float]
-) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frame of every step: in order where each step has its own, else the one shown at its second."""
-    if retimed.keeps_steps and retimed.source.frame_pairing == "index":
-        yield from all_frames(camera.media)
-        return
-    for start in range(0, len(seconds), _BATCH_FRAMES):
-        yield from frames_at(camera.media, seconds[start : start + _BATCH_FRAMES])
 
 
 def count_video(counts: DatasetCounts, video: PreparedVideo) -> None:

@@ -16,6 +16,7 @@ from ares.annotation import Annotation, Column, Maker
 from ares.curation import CurationSet
 from ares.episode import Record
 from ares.export import TaskSource
+from ares.formats import RecordSpan, find_records, parse_example, read_record
 from ares.registry import exporters
 from ares.workspace import Workspace
 
@@ -141,6 +142,18 @@ def tasks_in_lerobot_v21(folder: Path) -> list[str]:
     return tasks
 
 
+def tasks_in_rlds(folder: Path) -> list[str]:
+    """Tasks by episode; RLDS has an empty text where there is none."""
+    (shard,) = folder.rglob("*.tfrecord-*")
+    examples = [
+        parse_example(read_record(str(shard), span)[0], "test")
+        for span in find_records(str(shard))
+        if isinstance(span, RecordSpan)
+    ]
+    texts = [set(example["steps/language_instruction"].bytes_list.value) for example in examples]
+    return [text.decode() or "unspecified task" for (text,) in texts]
+
+
 def read_lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
@@ -163,6 +176,7 @@ def read(file: Path) -> Sequence[dict[str, Any]]:
         ("lerobot", tasks_in_lerobot),
         ("lerobot-v2.1", tasks_in_lerobot_v21),
         ("parquet", tasks_in_parquet),
+        ("rlds", tasks_in_rlds),
     ],
 )
 def test_a_task_is_what_was_asked_for_and_every_episode_is_counted(

@@ -1,0 +1,179 @@
+"""RLDS folders: copied records keep their bytes, new ones the values and images; splits, shards and failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ares import open as open_workspace
+from ares.curation import CurationSet
+from ares.episode import Record
+from ares.export.rlds import writer
+from ares.formats import RecordSpan, find_records, parse_example, read_record
+from ares.media import encoded_frames, frames_at
+from ares.workspace import Workspace
+from ingest.pipeline import ingest_paths
+
+MakeRecord = Callable[..., Record]
+MakeSet = Callable[..., CurationSet]
+# Read before the tests' environment is cleaned.
+_TENSORFLOW = os.environ.get("ARES_TENSORFLOW_PYTHON", "")
+_SCRIPT = Path(__file__).resolve().parents[4] / "scripts" / "check_rlds.py"
+
+
+def records(folder: Path) -> list[bytes]:
+    """The payloads of all records of a dataset, by shard and place."""
+    shards = sorted(folder.glob("*.tfrecord-*"))
+    return [read_record(str(shard), span)[0] for shard in shards for span in spans_of(shard)]
+
+
+def spans_of(shard: Path) -> list[RecordSpan]:
+    return [span for span in find_records(str(shard)) if isinstance(span, RecordSpan)]
+
+
+def values(payload: bytes, key: str) -> list[Any]:
+    feature = parse_example(payload, "test")[key]
+    return list(getattr(feature, feature.WhichOneof("kind")).value)
+
+
+def manifest(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "manifest.episodes.jsonl").read_text().splitlines()]
+
+
+def test_copied_records_begin_with_the_bytes_of_the_source(
+    sample_workspace: Workspace, demo_samples: Path, tmp_path: Path
+) -> None:
+    report = sample_workspace.export("rlds", tmp_path / "out", format="rlds", quiet=True)
+    assert (report.copied_records, report.encoded_frames, report.left_out) == (12, 0, ())
+    folder = demo_samples / "rlds" / "metaworld_sawyer" / "1.0.0"
+    source = set(records(folder))
+    sizes = {len(payload) for payload in source}
+    payloads = records(tmp_path / "out" / "metaworld_sawyer" / "1.0.0")
+    for payload, row in zip(payloads, manifest(tmp_path / "out"), strict=True):
+        assert any(payload[:size] in source and len(payload) > size for size in sizes)
+        assert values(payload, "episode_metadata/ares_episode_id") == [row["episode_id"].encode()]
+
+
+def test_records_written_anew_keep_the_images_of_the_source(
+    sample_workspace: Workspace, tmp_path: Path
+) -> None:
+    report = sample_workspace.export("rlds", tmp_path / "out", format="rlds", task="caption", quiet=True)
+    assert (report.copied_records, report.encoded_frames) == (0, 0)
+    payloads = records(tmp_path / "out" / "metaworld_sawyer" / "1.0.0")
+    for payload, row in zip(payloads, manifest(tmp_path / "out"), strict=True):
+        episode = sample_workspace.stores.tables.episodes.get_episode(row["episode_id"])
+        for camera in episode.cameras:
+            assert values(payload, f"steps/observation/{camera.name}") == encoded_frames(camera.media)
+        assert set(values(payload, "steps/language_instruction")) == {episode.instruction.encode()}
+        last = [False] * (episode.num_steps - 1) + [True]
+        assert values(payload, "steps/is_last") == last and values(payload, "steps/is_first") == last[::-1]
+
+
+def test_videos_become_jpegs_near_their_frames(sample_workspace: Workspace, tmp_path: Path) -> None:
+    from ares.input import decode_image
+
+    report = sample_workspace.export("video", tmp_path / "out", format="rlds", quiet=True)
+    assert report.encoded_frames == 2 * report.frames and sum(report.reencoded.values()) == 24
+    payload = records(tmp_path / "out" / "video" / "1.0.0")[0]
+    row = manifest(tmp_path / "out")[0]
+    episode = sample_workspace.stores.tables.episodes.get_episode(row["episode_id"])
+    for camera in episode.cameras:
+        images = values(payload, f"steps/observation/{camera.name}")
+        assert len(images) == episode.num_steps
+        frame = frames_at(camera.media, [(episode.num_steps - 1) / episode.rate_hz])[0].astype(float)
+        error = np.mean((decode_image(images[-1], "test") - frame) ** 2)
+        assert 10 * np.log10(255**2 / error) > 35
+
+
+def test_splits_are_kept_and_shards_have_their_size(
+    empty_workspace: Workspace,
+    make_record: MakeRecord,
+    make_set: MakeSet,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writer, "SHARD_BYTES", 3000)
+    splits = ["train"] * 5 + ["val", "all", ""]
+    made = [make_record(number, cameras=(), split=split) for number, split in enumerate(splits)]
+    report = empty_workspace.export(
+        make_set(empty_workspace, made), tmp_path / "out", format="rlds", quiet=True
+    )
+    folder = tmp_path / "out" / "made" / "1.0.0"
+    info = json.loads((folder / "dataset_info.json").read_text())
+    counts = {split["name"]: [int(n) for n in split["shardLengths"]] for split in info["splits"]}
+    assert {name: sum(lengths) for name, lengths in counts.items()} == {"train": 6, "val": 1, "all_": 1}
+    assert len(counts["train"]) > 1 and report.episodes == 8
+    assert not list(folder.glob("*.tmp"))
+    shards = sorted(folder.glob("made-train.tfrecord-*"))
+    assert [len(spans_of(shard)) for shard in shards] == counts["train"]
+
+
+def test_outcome_and_rate_come_back(
+    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
+) -> None:
+    outcomes = [True, False, None]
+    made = [
+        make_record(
+            number, success=success, rate_hz=29.97, rate_source="source", cameras=(), robot=f"arm {number}"
+        )
+        for number, success in enumerate(outcomes)
+    ]
+    frozen = make_set(empty_workspace, made)
+    empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    again = open_workspace(tmp_path / "again", create=True)
+    ingest_paths(again.stores, [str(tmp_path / "out")], quiet=True)
+    episodes = sorted(again.stores.tables.episodes.read(), key=lambda episode: episode.key)
+    assert [episode.success for episode in episodes] == outcomes
+    assert [episode.robot for episode in episodes] == ["arm 0", "arm 1", "arm 2"]
+    assert {(episode.rate_hz, episode.state_names) for episode in episodes} == {(30000 / 1001, ("x", "y"))}
+    again.close()
+
+
+def test_a_record_that_has_changed_is_left_out(demo_samples: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(demo_samples / "rlds", tmp_path / "rlds")
+    workspace = open_workspace(tmp_path / "ws", create=True)
+    ingest_paths(workspace.stores, [str(tmp_path / "rlds")], quiet=True)
+    frozen = workspace.sets.create("all", workspace.stores.tables.episodes.ids(), {})
+    shard = next((tmp_path / "rlds").rglob("*.tfrecord-*"))
+    data = bytearray(shard.read_bytes())
+    data[spans_of(shard)[3].offset + 1000] ^= 1
+    times = shard.stat()
+    shard.write_bytes(data)
+    os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
+    report = workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    assert (report.episodes, report.failed) == (11, 1)
+    workspace.close()
+
+
+@pytest.mark.skipif(not _TENSORFLOW, reason="no TensorFlow: name its Python in ARES_TENSORFLOW_PYTHON")
+@pytest.mark.parametrize(
+    ("name", "task"), [("rlds", "instruction"), ("rlds", "caption"), ("video", "instruction")]
+)
+def test_tensorflow_reads_what_is_exported(
+    name: str, task: Any, sample_workspace: Workspace, tmp_path: Path
+) -> None:
+    sample_workspace.export(name, tmp_path / "out", format="rlds", task=task, quiet=True)
+    process = subprocess.run(
+        [_TENSORFLOW, str(_SCRIPT), str(tmp_path / "out")], capture_output=True, text=True, check=True
+    )
+    opened = json.loads(process.stdout)
+    assert len(opened) == 12
+    for entry in opened:
+        episode = sample_workspace.stores.tables.episodes.get_episode(entry["id"])
+        trajectory = sample_workspace.stores.tables.trajectories.get(entry["id"])
+        assert trajectory is not None
+        assert (entry["steps"], entry["language"]) == (episode.num_steps, [episode.instruction])
+        if trajectory.action is not None:
+            assert np.array_equal(np.array(entry["action"], np.float32), trajectory.action.values)
+        assert entry["images"] == {
+            camera.name: [episode.num_steps, camera.height, camera.width, 3] for camera in episode.cameras
+        }
