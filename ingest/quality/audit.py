@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from ares.clock import settle_clock
-from ares.errors import AresError
+from ares.episode import Episode, Record
+from ares.errors import AresError, SourceError
+from ares.io import describe_os_error
+from ares.jobs import LocalEngine, available_cores
 from ares.quality import DatasetCheck, EpisodeSignals, episode_signals
 from ares.quality.audit import DataAudit, audit_episodes
+from ares.registry import plugin_fault
 from ingest.base import Source
 from ingest.guard import GuardedItems, guarded_item
 
-if TYPE_CHECKING:
-    from ares.episode import Episode
+# Episodes that are audited of each dataset, of so many that are read, and the fewest of one layout.
+_MOST_EPISODES, _MOST_READ, _FEWEST_EPISODES = 12, 48, 2
+# Faults are planted some 1500 times: of a long or wide episode the first steps are taken.
+_MOST_VALUES, _FEWEST_STEPS = 100_000, 200
+_START_AFTER_SECONDS = 2.0
 
-# Episodes that are read of each dataset, and the fewest of one layout that can be compared with each other.
-_MOST_EPISODES, _FEWEST_EPISODES = 12, 2
+AuditedEpisode = tuple[Episode, EpisodeSignals]
 
 
 def audit_sources(sources: Sequence[Source], seed: int) -> dict[int, DataAudit]:
@@ -35,18 +41,53 @@ def audit_sources(sources: Sequence[Source], seed: int) -> dict[int, DataAudit]:
     return audits
 
 
-def _episodes(source: Source) -> Iterator[tuple[Episode, EpisodeSignals]]:
-    """Episodes with signals, in the order of the source; those that cannot be read are left out."""
-    for item in GuardedItems(source):
-        try:
-            record = settle_clock(
-                guarded_item(item, source.format, source.folder, source.follow_links).load()
-            )
-        except AresError:
-            continue
-        signals = episode_signals(record.episode, record.trajectory)
-        if signals.state.shape[1] and len(signals.state) >= 10:
-            yield record.episode, signals
+def _episodes(source: Source) -> Iterator[AuditedEpisode]:
+    """Episodes with signals, in the order of the source; those that cannot be read are left out.
+
+    They are read as `ares check` reads them: by processes that are ended where they take too long or too much memory.
+    """
+    loads = (
+        guarded_item(item, source.format, source.folder, source.follow_links).load
+        for item in GuardedItems(source)
+    )
+    start_after = 0.0 if source.fragile else _START_AFTER_SECONDS
+    with closing(LocalEngine()) as engine:
+        pool = engine.pool(
+            run_audit_reads,
+            max_workers=available_cores(),
+            on_worker_death=SourceError,
+            start_after_seconds=start_after,
+        )
+        for load in islice(loads, _MOST_READ):
+            for result in pool.map([load]):
+                if result is not None and not isinstance(result, AresError):
+                    yield result
+
+
+def run_audit_reads(loads: Sequence[Callable[[], Record]]) -> list[AuditedEpisode | AresError | None]:
+    """Read records; one without enough signals gives None, and one that fails its error."""
+    return [_read(load) for load in loads]
+
+
+def _read(load: Callable[[], Record]) -> AuditedEpisode | AresError | None:
+    try:
+        record = settle_clock(load())
+        signals = _first_steps(episode_signals(record.episode, record.trajectory))
+    except AresError as error:
+        return error
+    except OSError as error:
+        return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
+    except Exception as error:
+        return plugin_fault("the audit of a record", error)
+    return (record.episode, signals) if signals.state.shape[1] and len(signals.state) >= 10 else None
+
+
+def _first_steps(signals: EpisodeSignals) -> EpisodeSignals:
+    width = signals.state.shape[1] + signals.action.shape[1]
+    steps = max(_FEWEST_STEPS, _MOST_VALUES // max(width, 1))
+    return replace(
+        signals, seconds=signals.seconds[:steps], state=signals.state[:steps], action=signals.action[:steps]
+    )
 
 
 def with_audits(checked: Sequence[DatasetCheck], sources: Sequence[Source], seed: int) -> list[DatasetCheck]:

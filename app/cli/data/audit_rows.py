@@ -21,6 +21,15 @@ def audit_line(audit: DataAudit) -> str:
     )
 
 
+def not_planted_line(audit: DataAudit) -> str:
+    """Which faults of the catalogue were not planted, so that nothing is said of them."""
+    from ares.quality.audit import FAULTS
+
+    missing = [name for name in audit.not_planted if FAULTS[name].group != "video"]
+    without_room = f"; there was no room for: {', '.join(missing)}" if missing else ""
+    return f"faults of videos need pictures and are not planted{without_room}"
+
+
 def audit_table(audit: DataAudit) -> OutputTable:
     """A row for each fault that was planted."""
     return OutputTable([_row(recall) for recall in audit.recalls], _HEADER)
@@ -31,12 +40,13 @@ def _row(recall: FaultRecall) -> tuple[object, ...]:
 
     hits, planted = (recall.hits if recall.code else recall.seen), recall.planted
     low, high = wilson_interval(hits.get(1.0, 0), planted.get(1.0, 0))
+    unknown = f", {recall.unknown[1.0]} unknown" if recall.unknown.get(1.0) else ""
     curve = "  ".join(f"x{m:g} {hits[m]}/{planted[m]}" for m in sorted(planted) if m != 1.0)
     return (
         recall.fault,
         recall.strength,
         recall.code or "none",
-        f"{hits.get(1.0, 0)}/{planted.get(1.0, 0)} ({low:.2f}-{high:.2f})",
+        f"{hits.get(1.0, 0)}/{planted.get(1.0, 0)} ({low:.2f}-{high:.2f}){unknown}",
         curve,
         "information"
         if recall.is_missed

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from app.cli.common import add_source_arguments, add_workspace_arguments, episode_count, rate_hz
-from app.cli.data.audit_rows import audit_line, audit_table
+from app.cli.data.audit_rows import audit_line, audit_table, not_planted_line
 from app.cli.data.contract_rows import contract_table
 from app.cli.faults import ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
@@ -114,13 +114,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _text(args: argparse.Namespace, report: CheckReport) -> Iterable[Block]:
     if not args.github:
-        return paragraphs(_blocks(report))
+        return paragraphs(_blocks(report, is_audit=args.audit))
     from ares.quality.ci import github_annotations
 
     return [*github_annotations(report), _conclusion(report)]
 
 
-def _blocks(report: CheckReport) -> Iterator[Block]:
+def _blocks(report: CheckReport, *, is_audit: bool) -> Iterator[Block]:
     for dataset in report.datasets:
         yield _summary(dataset)
         if dataset.video is not None:
@@ -130,6 +130,9 @@ def _blocks(report: CheckReport) -> Iterator[Block]:
         if dataset.audit is not None:
             yield audit_line(dataset.audit)
             yield audit_table(dataset.audit)
+            yield not_planted_line(dataset.audit)
+        elif is_audit:
+            yield f"no audit of {dataset.dataset}: it needs two episodes with signals of the same dimensions"
         if (table := contract_table(dataset.contracts)) is not None:
             yield table
     for path, reason in report.failed.items():

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ares.quality.audit.fault_catalogue import FAULTS, CataloguedFault
 from ares.quality.audit.planted_faults import FaultSite
-from ares.quality.audit.scoring import wilson_interval
+from ares.quality.audit.scoring import NEED_LAG, wilson_interval
 from ares.quality.catalogue import CODES
-from ares.quality.episode_check import check_signals
-from ares.quality.finding import QualityFinding
+from ares.quality.episode_check import EpisodeCheck, check_signals
 from ares.quality.record import check_metadata
 from ares.quality.signals import EpisodeSignals
 from ares.quality.statistics import DatasetStatistics, EpisodeSummary, summarise_signals
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 # Multiples of the strength of a fault: 1 is that of the catalogue, at which a check must pass its bar.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0)
 LOWEST_RECALL = 0.95
+# Found by its code, and by any check; "unknown" where the data do not say the lag; None where there is no room.
+Outcome = tuple[bool, bool] | Literal["unknown"] | None
 PLANTINGS, _OTHER_PLANTINGS = 20, 5
 # Ranges of an arm joint beyond this are no radians.
 _MOST_RADIANS = 7.0
@@ -44,6 +45,7 @@ class FaultRecall:
         planted: Faults planted at each multiple of the strength.
         hits: Those that the code found, in their dimension.
         seen: Those in which any check found something that it does not find without the fault.
+        unknown: Further faults of the commands, planted where the data do not say the lag: no part of `planted`.
     """
 
     fault: str
@@ -53,6 +55,7 @@ class FaultRecall:
     planted: dict[float, int] = field(default_factory=dict)
     hits: dict[float, int] = field(default_factory=dict)
     seen: dict[float, int] = field(default_factory=dict)
+    unknown: dict[float, int] = field(default_factory=dict)
 
     @property
     def is_missed(self) -> bool:
@@ -69,7 +72,13 @@ class FaultRecall:
             "strength": self.strength,
             "interval": list(wilson_interval(self.hits.get(1.0, 0), self.planted.get(1.0, 0))),
             "curve": [
-                {"strength": m, "planted": self.planted[m], "hits": self.hits[m], "seen": self.seen[m]}
+                {
+                    "strength": m,
+                    "planted": self.planted[m],
+                    "hits": self.hits[m],
+                    "seen": self.seen[m],
+                    "unknown": self.unknown[m],
+                }
                 for m in sorted(self.planted)
             ],
         }
@@ -126,23 +135,23 @@ class _Auditor:
     unit_scale: float
     cached: dict[int, frozenset[tuple[str, str]]] = field(default_factory=dict)
 
-    def findings(self, number: int, signals: EpisodeSignals) -> tuple[QualityFinding, ...]:
-        """Findings of a changed episode in place of the one of that number."""
+    def check(self, number: int, signals: EpisodeSignals) -> EpisodeCheck:
+        """The check of a changed episode in place of the one of that number."""
         statistics = DatasetStatistics(state_names=signals.state_names, action_names=signals.action_names)
         for other, summary in enumerate(self.summaries):
             if other != number:
                 statistics.add_summary(summary, signals.rate_hz)
         statistics.add(signals)
-        return check_signals(signals, statistics.typical()).findings
+        return check_signals(signals, statistics.typical())
 
     def before(self, number: int) -> frozenset[tuple[str, str]]:
         """Code and dimension of what the checks find in an episode as it is."""
         if number not in self.cached:
-            findings = self.findings(number, self.episodes[number][1])
+            findings = self.check(number, self.episodes[number][1]).findings
             self.cached[number] = frozenset((finding.code, finding.dimension) for finding in findings)
         return self.cached[number]
 
-    def plant(self, fault: CataloguedFault, multiple: float) -> tuple[bool, bool] | None:
+    def plant(self, fault: CataloguedFault, multiple: float) -> Outcome:
         """Whether a random fault is found by its code, and by any check; None where there is no room for it."""
         number = int(self.rng.integers(len(self.episodes)))
         episode, signals = self.episodes[number]
@@ -156,7 +165,7 @@ class _Auditor:
 
     def _plant_signal(
         self, fault: CataloguedFault, multiple: float, number: int, signals: EpisodeSignals
-    ) -> tuple[bool, bool] | None:
+    ) -> Outcome:
         dims = _moving_joints(signals, self.unit_scale)
         if fault.plant is None or not dims:
             return None
@@ -178,7 +187,10 @@ class _Auditor:
         before = self.before(number)
         if before & expected:  # finding it again would say nothing
             return None
-        after = {(f.code, f.dimension) for f in self.findings(number, changed)}
+        check = self.check(number, changed)
+        if fault.code in NEED_LAG and check.lag.steps is None:
+            return "unknown"
+        after = {(f.code, f.dimension) for f in check.findings}
         return bool(after & expected), bool(after - before)
 
 
@@ -249,8 +261,10 @@ def _recall(auditor: _Auditor, fault: CataloguedFault) -> FaultRecall | None:
     )
     for multiple in MULTIPLES if fault.scales else (1.0,):
         plantings = PLANTINGS if multiple == 1.0 else _OTHER_PLANTINGS
-        outcomes = list(_plantings(auditor, fault, multiple, plantings))
-        if outcomes:
+        every = list(_plantings(auditor, fault, multiple, plantings))
+        outcomes = [outcome for outcome in every if outcome != "unknown"]
+        if every:
+            recall.unknown[multiple] = len(every) - len(outcomes)
             recall.planted[multiple] = len(outcomes)
             recall.hits[multiple] = sum(hit for hit, _ in outcomes)
             recall.seen[multiple] = sum(seen for _, seen in outcomes)
@@ -259,7 +273,7 @@ def _recall(auditor: _Auditor, fault: CataloguedFault) -> FaultRecall | None:
 
 def _plantings(
     auditor: _Auditor, fault: CataloguedFault, multiple: float, plantings: int
-) -> Iterator[tuple[bool, bool]]:
+) -> Iterator[tuple[bool, bool] | Literal["unknown"]]:
     for _ in range(plantings):
         outcome = auditor.plant(fault, multiple)
         if outcome is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Episodes of each generated dataset.
 _EPISODES = 5
 # Checks that need a known lag, and the shortest episode in which one is expected.
-_NEED_LAG = frozenset(code.code for code in (DRIFT, ACTION_LAG, SIGN_FLIP, GAIN))
+NEED_LAG = frozenset(code.code for code in (DRIFT, ACTION_LAG, SIGN_FLIP, GAIN))
 _LAG_EPISODE_SECONDS = 5.0
 # An arm joint in which a fault is planted moves by so much, radians.
 LEAST_MOTION = 0.3
@@ -65,7 +65,7 @@ class AuditScore:
     ) -> None:
         """Check an episode with a fault in the dimension of that name, in a dataset with other episodes."""
         check = check_signals(faulty, _statistics([*others, faulty]).typical())
-        if code in _NEED_LAG and check.lag.steps is None:
+        if code in NEED_LAG and check.lag.steps is None:
             self.unknown[code] += 1
             return
         self.planted[code] += 1

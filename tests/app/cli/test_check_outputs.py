@@ -169,3 +169,31 @@ def test_an_audit_prints_its_seed_and_what_the_checks_find_in_this_data(
         "not-finite": 20, "dead-state": 20, "no-instruction": 20, "offset": 0,
     }  # fmt: skip
     assert next(row for row in audit["faults"] if row["fault"] == "not-finite")["interval"][0] > 0.8
+
+
+def test_an_audit_says_what_it_did_not_plant_and_where_there_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = ("not-finite", "saturated", "wrap-around", "video-blur")
+    monkeypatch.setattr("ares.quality.audit.data_audit.FAULTS", {name: FAULTS[name] for name in kept})
+    motions = random_motions(1)
+    write_motions(tmp_path / "many", [motion * [1, 1, 1] for motion in motions])
+    write_motions(tmp_path / "single", motions[:1])
+    assert main(["check", str(tmp_path), "--audit"]) == 0
+    text = capsys.readouterr().out
+    assert "not-finite" in text
+    assert "faults of videos need pictures and are not planted" in text
+    assert "no audit of single: it needs two episodes" in text
+
+
+def test_an_audit_is_not_ended_by_a_reader_that_dies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ares.quality.audit.data_audit.FAULTS", {"not-finite": FAULTS["not-finite"]})
+    monkeypatch.setattr("ingest.quality.audit._START_AFTER_SECONDS", 0.0)
+    folder = write_motions(tmp_path / "some", random_motions(1))
+    (folder / "data" / "chunk-000" / "episode_000002.parquet").write_bytes(b"no parquet")
+    assert main(["check", str(folder), "--audit", "--json"]) == 1
+    (dataset,) = _json(capsys)["datasets"]
+    assert dataset["failed"] == 1
+    assert dataset["audit"]["episodes"] == 3
