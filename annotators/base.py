@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from annotators.models import Budget
     from annotators.runner import CameraSeconds, Frames
     from ares.episode import Json
     from ares.store import Stores
@@ -33,6 +34,7 @@ class Options:
         values: Values of annotators' own options: "layout" for all annotators that have it, "caption.layout" for
             one of them. A factory gets those of its annotator, by field.
         load_models: False for an estimate: no model is loaded, no server asked, and nothing stored.
+        budget: Pays for the calls of models behind servers; None for no limit.
     """
 
     settings: Settings
@@ -40,6 +42,7 @@ class Options:
     device: str = ""
     values: Mapping[str, Json] = field(default_factory=dict)
     load_models: bool = True
+    budget: Budget | None = None
 
     def parse(self, model: type[OwnOptions]) -> OwnOptions:
         """The own options of the annotator that a factory makes. Raises RequestError for a wrong value."""
@@ -129,10 +132,61 @@ class Result:
     Attributes:
         annotations: The annotations.
         vectors: Frame vectors, for an embedder.
+        paid: What was paid for it now, where it used replies that were paid before; None for the cost of the
+            annotations.
     """
 
     annotations: Sequence[Annotation]
     vectors: Sequence[FrameVectors] = ()
+    paid: Cost | None = None
+
+    @property
+    def cost(self) -> Cost:
+        """What was paid for it."""
+        return (
+            sum((annotation.cost for annotation in self.annotations), Cost())
+            if self.paid is None
+            else self.paid
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PaidFailure:
+    """A Work that failed although calls were paid for it; one that cost nothing is a mere AresError.
+
+    Attributes:
+        error: Why it failed.
+        cost: What was paid for it.
+    """
+
+    error: AresError
+    cost: Cost
+
+
+Outcome = Result | PaidFailure | AresError
+
+
+def outcome_cost(outcome: Outcome) -> Cost:
+    """What was paid for a Work."""
+    return Cost() if isinstance(outcome, AresError) else outcome.cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """What was learnt before the first call of a run.
+
+    Attributes:
+        cost: What a test call cost.
+        warnings: What a person should know; written at the start of the run and part of its report.
+    """
+
+    cost: Cost = field(default_factory=Cost)
+    warnings: Sequence[str] = ()
+
+
+def no_preflight(makers: Sequence[Maker]) -> Preflight:
+    """Check nothing before a run."""
+    return Preflight()
 
 
 def no_frames(subject: Subject) -> CameraSeconds:
@@ -152,27 +206,34 @@ class Annotator:
     Attributes:
         maker: Name, version, model and settings, stored with its annotations. It says what the annotator describes:
             one Work per episode, per segment, or per annotation of the annotators that `maker.after` names.
-        process: Works on a batch; one Result or AresError per Work, in order. After an exception the batch is repeated
-            Work by Work, and only the one that raises has failed.
+        process: Works on a batch; one Result, PaidFailure or AresError per Work, in order. After an exception the batch
+            is repeated Work by Work, and only the one that raises has failed.
         select_frames: Seconds per camera that it needs decoded, of one subject and its span; all annotators of a run
             share one decoding.
         needs_signals: Whether it needs the trajectory.
         batch_size: Most Works in one call.
-        workers: Calls at the same time (several only for remote models).
+        workers: Most calls at the same time (several only for remote models).
+        call_limit: Calls at the same time now, where that changes during a run; at most `workers`.
         space: Name of the embedding space that its vectors belong to, or "" when each vector names its own.
         estimate: Expected cost of one Work.
         warnings: What a person should know before the run; written at its start and part of its report.
+        preflight: Called once before the first call of a run, with the makers of all its annotators: raises an
+            AresError where the run cannot go well.
+        charges_budget: Whether its model charges `Options.budget` itself, call by call.
     """
 
     maker: Maker
-    process: Callable[[Sequence[Work]], Sequence[Result | AresError]]
+    process: Callable[[Sequence[Work]], Sequence[Outcome]]
     select_frames: Callable[[Subject], CameraSeconds] = no_frames
     needs_signals: bool = False
     batch_size: int = 1
     workers: int = 1
+    call_limit: Callable[[], int] | None = None
     space: str = ""
     estimate: Callable[[Subject], Cost] = no_cost
     warnings: Sequence[str] = ()
+    preflight: Callable[[Sequence[Maker]], Preflight] = no_preflight
+    charges_budget: bool = False
 
 
 Factory = Callable[[Options, "Stores"], Annotator]

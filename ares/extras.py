@@ -13,7 +13,7 @@ from ares.errors import RequestError
 # The modules that ARES imports from the libraries of each extra of pyproject.toml.
 EXTRA_MODULES = {
     "models": ("torch", "open_clip", "transformers", "huggingface_hub"),
-    "openai": ("openai",),
+    "openai": ("httpx2",),
     "app": ("streamlit", "starlette", "uvicorn", "altair", "anyio"),
     "mongo": ("pymongo",),
     "ray": ("ray",),

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.base import Annotator, Options, Outcome, PaidFailure, Result, Work, new_annotation
 from annotators.caption.frame_layout import FrameLayout, LayoutName, parse_layout, select_frame_seconds
-from annotators.models import Vlm, VlmReply, VlmRequest, load_vlm, price_usd
+from annotators.models import (
+    Vlm,
+    VlmFailure,
+    VlmReply,
+    VlmRequest,
+    call_limit,
+    grey_frames,
+    load_vlm,
+    make_test_call,
+    price_usd,
+)
 from annotators.options import AnnotatorOptions, takes_options
 from annotators.prompts import read_prompt
 from ares.annotation import Column, Cost, Maker, short_hash
@@ -82,13 +92,24 @@ def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
         select_frames=lambda subject: select_frame_seconds(subject, own.camera, layout.count),
         batch_size=vlm.batch_size,
         workers=vlm.workers,
+        call_limit=call_limit(vlm),
+        preflight=lambda makers: make_test_call(vlm, _test_request(layout)),
+        charges_budget=True,
         estimate=lambda subject: _estimate(layout, spec, options.settings.price),
     )
+
+
+def _test_request(layout: FrameLayout) -> VlmRequest:
+    """What the model is asked once before a run."""
+    seconds = [float(second) for second in range(layout.count)]
+    text = read_prompt("annotators.caption", "caption").format(legend=layout.legend(seconds))
+    return VlmRequest(images=layout.arrange(grey_frames(layout.count)), prompt=text)
 
 
 def _maker(vlm: Vlm, own: CaptionOptions) -> Maker:
     settings: dict[str, Json] = {
         **own.maker_settings(),
+        **vlm.settings,
         "max_new_tokens": _MAX_NEW_TOKENS,
         "temperature": 0,
         "family": vlm.family,
@@ -105,11 +126,9 @@ def _maker(vlm: Vlm, own: CaptionOptions) -> Maker:
     )
 
 
-def _process(works: Sequence[Work], captioner: Captioner) -> list[Result | AresError]:
+def _process(works: Sequence[Work], captioner: Captioner) -> list[Outcome]:
     requests = [_request(work, captioner) for work in works]
-    replies = iter(
-        captioner.vlm.generate([request for request in requests if isinstance(request, VlmRequest)])
-    )
+    replies = iter(captioner.vlm.ask([request for request in requests if isinstance(request, VlmRequest)]))
     return [
         _result(work, captioner, next(replies)) if isinstance(request, VlmRequest) else request
         for work, request in zip(works, requests, strict=True)
@@ -129,12 +148,13 @@ def _request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
     return VlmRequest(images=captioner.layout.arrange(frames), prompt=text)
 
 
-def _result(work: Work, captioner: Captioner, reply: VlmReply | AresError) -> Result | AresError:
-    if isinstance(reply, AresError):
-        return reply
+def _result(work: Work, captioner: Captioner, reply: VlmReply | VlmFailure) -> Outcome:
+    if isinstance(reply, VlmFailure):
+        return PaidFailure(reply.error, reply.cost)
     text = clean_reply(reply.text)
     if not text:
-        return ModelError("caption is empty", f"{captioner.vlm.name} replied {reply.text[:200]!r}")
+        error = ModelError("caption is empty", f"{captioner.vlm.name} replied {reply.text[:200]!r}")
+        return PaidFailure(error, reply.paid)
     outcome = {"success": True, "failure": False}.get(parse_caption(text).outcome)
     value: dict[str, Json] = {"text": text, "caption": text, "layout": captioner.layout.name}
     if outcome is not None:
@@ -147,7 +167,7 @@ def _result(work: Work, captioner: Captioner, reply: VlmReply | AresError) -> Re
     annotation = new_annotation(
         work, captioner.maker, value, camera=camera, frames=camera_seconds, cost=reply.cost
     )
-    return Result(annotations=[annotation])
+    return Result(annotations=[annotation], paid=reply.paid)
 
 
 def clean_reply(reply: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.base import Annotator, Options, Outcome, Preflight, Result, Work, new_annotation
 from annotators.caption import LayoutName, parse_layout
 from annotators.grade.judge import Case, Judge, Judgement
 from annotators.grade.shipped_rubrics import load_rubric
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _VERSION = "1"
 _CLIP_PREFIX = "clip:"
+# Annotators whose annotations are graded.
+_GRADED = ("caption",)
 
 
 class GradeOptions(AnnotatorOptions):
@@ -85,18 +87,17 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         version=_VERSION,
         model=judge.name,
         prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
-        # The menu of a blind judge is part of it: a phrase that was not on offer could not be chosen.
         # A rubric file is known by its content, not by its path: its hash is part of `prompt_hash`.
         settings={
             **own.maker_settings(),
             "rubric": rubric.id,
             "family": judge.family,
-            **_menu_setting(judge),
+            **judge.settings,
         },
         columns=GRADE_COLUMNS,
         kind="model",
         subject_kind="annotation",
-        after=("caption",),
+        after=_GRADED,
     )
     grader = Grader(rubric=rubric, judge=judge, maker=maker)
     return Annotator(
@@ -106,13 +107,22 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         needs_signals=True,
         batch_size=judge.batch_size,
         workers=judge.workers,
+        call_limit=judge.call_limit,
+        preflight=lambda makers: _preflight(judge, stores, makers),
+        charges_budget=True,
         estimate=lambda subject: judge.estimate(rubric.criteria),
-        warnings=_shared_language_models(judge, captioners.values()),
     )
 
 
-def _menu_setting(judge: Judge) -> dict[str, Json]:
-    return {"menu": judge.menu_hash} if judge.menu_hash else {}
+def _preflight(judge: Judge, stores: Stores, makers: Sequence[Maker]) -> Preflight:
+    """Raises RequestError where a captioner of the run is kin of the judge, before a caption is paid."""
+    new = [maker for maker in makers if maker.annotator in _GRADED]
+    for maker in new:
+        if _is_same_family(judge, maker):
+            raise _same_family_error(judge, maker)
+    captioners = [*_captioners(stores).values(), *new]
+    checked = judge.preflight()
+    return replace(checked, warnings=[*checked.warnings, *_shared_language_models(judge, captioners)])
 
 
 def _load_judge(options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
@@ -133,20 +143,20 @@ def _load_judge(options: Options, own: GradeOptions, stores: Stores, rubric: Rub
     return ClaimJudge(vlm, layout, own.camera, options.settings, spec.startswith("openai:"))
 
 
-def _process(works: Sequence[Work], grader: Grader, stores: Stores) -> list[Result | AresError]:
+def _process(works: Sequence[Work], grader: Grader, stores: Stores) -> list[Outcome]:
     captioners = _captioners(stores)
     captions = [_prepare(work, grader, captioners) for work in works]
     cases = [
         caption.case for caption in captions if isinstance(caption, _PreparedCaption) and caption.is_open
     ]
     judgements = iter(grader.judge.judge(cases))
-    results: list[Result | AresError] = []
+    results: list[Outcome] = []
     for caption in captions:
         if isinstance(caption, AresError):
             results.append(caption)
             continue
-        judgement = next(judgements) if caption.is_open else Judgement(rulings=(), cost=Cost())
-        results.append(judgement if isinstance(judgement, AresError) else _result(caption, judgement, grader))
+        judgement = next(judgements) if caption.is_open else Judgement(rulings=(), cost=Cost(), paid=Cost())
+        results.append(_result(caption, judgement, grader) if isinstance(judgement, Judgement) else judgement)
     return results
 
 
@@ -245,7 +255,8 @@ def _result(prepared: _PreparedCaption, judgement: Judgement, grader: Grader) ->
     cameras = list(grader.judge.select_frames(work.subject))
     camera = cameras[0] if len(cameras) == 1 else ""
     annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=judgement.cost)
-    return Result(annotations=[annotation, *_observations(work, judgement, grader)])
+    observations = _observations(work, judgement, grader)
+    return Result(annotations=[annotation, *observations], paid=judgement.paid)
 
 
 def _observations(work: Work, judgement: Judgement, grader: Grader) -> list[Annotation]:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from annotators.base import Subject
+from annotators.base import PaidFailure, Preflight, Subject
 from annotators.caption import FrameLayout, select_frame_seconds
 from annotators.grade.judge import Case, Judgement
-from annotators.models import Vlm, VlmReply, VlmRequest, price_usd
+from annotators.models import (
+    Vlm,
+    VlmFailure,
+    VlmReply,
+    VlmRequest,
+    call_limit,
+    grey_frames,
+    make_test_call,
+    price_usd,
+)
 from annotators.prompts import read_prompt
 from annotators.runner import CameraSeconds
 from ares.annotation import Cost, short_hash
@@ -20,10 +30,18 @@ from ares.errors import AresError, MediaError
 from ares.rubric import Criterion, Ruling, Verdict
 from ares.settings import Settings
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 MAX_NEW_TOKENS = 300
 _PACKAGE = "annotators.grade"
 # For estimates only.
 _TOKENS_PER_IMAGE, _PROMPT_TOKENS, _REPLY_TOKENS = 400, 350, 80
+# Questions that most captions leave to the model.
+_CALLS_PER_CASE = 4
+_MOST_CITED_FRAMES, _LONGEST_OBSERVATION = 64, 4_000
+_TEST_CRITERION = Criterion(id="TEST", text="The frames show a robot arm.", category="essential", claim=True)
 
 
 class _ClaimReply(BaseModel):
@@ -31,9 +49,24 @@ class _ClaimReply(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    observation: str
-    frames: list[int]
+    observation: str = Field(max_length=_LONGEST_OBSERVATION)
+    frames: list[int] = Field(max_length=_MOST_CITED_FRAMES)
     verdict: Literal["MET", "UNMET", "UNSURE"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Questions:
+    """The questions about one caption.
+
+    Attributes:
+        criteria: What is asked.
+        seconds: Seconds of the frames.
+        requests: One request per criterion.
+    """
+
+    criteria: Sequence[Criterion]
+    seconds: Sequence[float]
+    requests: Sequence[VlmRequest]
 
 
 class ClaimJudge:
@@ -47,14 +80,12 @@ class ClaimJudge:
         remote: Whether its calls cost money.
     """
 
-    # It reads captions; nothing is on offer.
-    menu_hash = ""
-
     def __init__(self, vlm: Vlm, layout: FrameLayout, camera: str, settings: Settings, remote: bool) -> None:
         self._vlm, self._layout, self._camera = vlm, layout, camera
         self._price = settings.price
         self._remote = remote
         self.name, self.family = vlm.name, vlm.family
+        self.settings = {**vlm.settings, "has_schema": "schema" in vlm.capabilities}
         self.batch_size, self.workers = vlm.batch_size, vlm.workers
         self.prompt_hash = short_hash([read_prompt(_PACKAGE, "grade"), read_prompt(_PACKAGE, "grade_system")])
 
@@ -71,11 +102,36 @@ class ClaimJudge:
         usd = price_usd(self._price, tokens_in, tokens_out) if self._remote else 0.0
         return Cost(calls=calls, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
 
-    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | AresError]:
-        """Rulings, one call per criterion."""
-        return [self._judge_case(case) for case in cases]
+    @property
+    def call_limit(self) -> Callable[[], int] | None:
+        """Enough cases that their questions keep the server busy."""
+        return call_limit(self._vlm, _CALLS_PER_CASE)
 
-    def _judge_case(self, case: Case) -> Judgement | AresError:
+    def preflight(self) -> Preflight:
+        """One question about frames without content, whose reply has to be of the form asked for."""
+        images = self._layout.arrange(grey_frames(self._layout.count))
+        legend = self._layout.legend([float(second) for second in range(self._layout.count)])
+        request = self._request(images, build_prompt(_TEST_CRITERION, "Open the drawer.", legend))
+        return make_test_call(self._vlm, request, lambda reply: _form_problem(reply, self._layout.count))
+
+    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | PaidFailure | AresError]:
+        """Rulings, one call per criterion; the questions of all cases are asked at once."""
+        questions_by_case = [self._questions(case) for case in cases]
+        requests = [
+            request
+            for questions in questions_by_case
+            if isinstance(questions, _Questions)
+            for request in questions.requests
+        ]
+        replies = iter(self._vlm.ask(requests) if requests else ())
+        return [
+            self._judgement(case, questions, [next(replies) for _ in questions.requests])
+            if isinstance(questions, _Questions)
+            else questions
+            for case, questions in zip(cases, questions_by_case, strict=True)
+        ]
+
+    def _questions(self, case: Case) -> _Questions | AresError:
         seconds = self.select_frames(case.work.subject)
         if not seconds:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
@@ -85,28 +141,36 @@ class ClaimJudge:
         except MediaError as error:
             return error
         criteria = [criterion for criterion in case.criteria if criterion.claim]
-        legend, system = self._layout.legend(camera_seconds), read_prompt(_PACKAGE, "grade_system")
-        requests = [
-            VlmRequest(images=images, prompt=build_prompt(criterion, case.text, legend), system=system)
-            for criterion in criteria
-        ]
-        replies = list(self._vlm.generate(requests))
-        # A server that does not answer is no verdict: the caption stays ungraded.
-        for reply in replies:
-            if isinstance(reply, AresError):
-                return reply
-        vlm_replies = [reply for reply in replies if isinstance(reply, VlmReply)]
+        legend = self._layout.legend(camera_seconds)
+        prompts = [build_prompt(criterion, case.text, legend) for criterion in criteria]
+        requests = [self._request(images, prompt) for prompt in prompts]
+        return _Questions(criteria=criteria, seconds=camera_seconds, requests=requests)
+
+    def _request(self, images: Sequence[NDArray[np.uint8]], prompt: str) -> VlmRequest:
+        schema = _ClaimReply.model_json_schema() if "schema" in self._vlm.capabilities else None
+        system = read_prompt(_PACKAGE, "grade_system")
+        return VlmRequest(images=images, prompt=prompt, system=system, schema=schema)
+
+    def _judgement(
+        self, case: Case, questions: _Questions, replies: Sequence[VlmReply | VlmFailure]
+    ) -> Judgement | PaidFailure:
+        """A server that does not answer is no verdict: the caption stays ungraded, and the replies are kept."""
+        paid = sum((reply.cost if isinstance(reply, VlmFailure) else reply.paid for reply in replies), Cost())
+        failures = [reply for reply in replies if isinstance(reply, VlmFailure)]
+        if failures:
+            return PaidFailure(failures[0].error, paid)
+        answered = [reply for reply in replies if isinstance(reply, VlmReply)]
         rulings = {
-            criterion.id: self._ruling(criterion, reply, camera_seconds)
-            for criterion, reply in zip(criteria, vlm_replies, strict=True)
+            criterion.id: self._ruling(criterion, reply, questions.seconds)
+            for criterion, reply in zip(questions.criteria, answered, strict=True)
         }
-        cost = sum((reply.cost for reply in vlm_replies), Cost())
         return Judgement(
             rulings=[
                 rulings.get(criterion.id) or _unsupported_ruling(criterion, self.name)
                 for criterion in case.criteria
             ],
-            cost=cost,
+            cost=sum((reply.cost for reply in answered), Cost()),
+            paid=paid,
         )
 
     def _ruling(self, criterion: Criterion, reply: VlmReply, seconds: Sequence[float]) -> Ruling:
@@ -121,6 +185,11 @@ class ClaimJudge:
             reason=reason,
             reply=reply.text,
         )
+
+
+def _form_problem(reply: VlmReply, frames: int) -> str:
+    verdict, _, _, reason = parse_reply(reply.text, frames)
+    return reason if verdict is Verdict.ERROR else ""
 
 
 def build_prompt(criterion: Criterion, caption: str, legend: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from annotators.base import Subject, Work
+from annotators.base import PaidFailure, Preflight, Subject, Work
 from annotators.models import ModelProperties
 from annotators.runner import CameraSeconds
 from ares.annotation import Cost
@@ -38,12 +38,14 @@ class Judgement:
 
     Attributes:
         rulings: One per open criterion.
-        cost: What they cost.
+        cost: What they cost, whenever it was paid.
+        paid: What was paid for them now.
         observation: What the judge saw before it knew the caption, or None when it always knows it.
     """
 
     rulings: Sequence[Ruling]
     cost: Cost
+    paid: Cost
     observation: Mapping[str, Json] | None = None
 
 
@@ -55,14 +57,21 @@ class Judge(ModelProperties, Protocol):
         """Hash of its prompts, or "" where the rubric holds them all."""
 
     @property
-    def menu_hash(self) -> str:
-        """Hash of the phrases that it may choose from, or "" for a judge without a menu."""
+    def settings(self) -> Mapping[str, Json]:
+        """What makes its rulings what they are beside its name and prompts, for the maker of grades."""
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """Frames that it needs of the span of a caption."""
 
-    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | AresError]:
-        """One result per case; an error means that the model could not be called, and that a retry may help."""
+    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | PaidFailure | AresError]:
+        """One result per case; a failure means that the model could not be called, and that a retry may help."""
+
+    def preflight(self) -> Preflight:
+        """Check before a run that the model answers. Raises ModelError."""
+
+    @property
+    def call_limit(self) -> Callable[[], int] | None:
+        """Cases to have in hand at the same time now, or None where that is always `workers`."""
 
     def estimate(self, criteria: Sequence[Criterion]) -> Cost:
         """Expected cost of one case."""

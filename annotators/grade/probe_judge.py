@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from annotators.base import Subject
+from annotators.base import PaidFailure, Preflight, Subject
 from annotators.caption import evenly_spaced_seconds
 from annotators.grade.judge import Case, Judgement
 from annotators.grade.vocabulary import MIN_PHRASES
@@ -75,11 +75,13 @@ class ProbeJudge:
 
     batch_size = _BATCH_SIZE
     workers = 1
+    call_limit = None
     prompt_hash = ""
 
     def __init__(self, encoder: NamedEncoder, probe: Probe, phrases: Sequence[str], camera: str) -> None:
         self._encoder, self._probe, self._phrases, self._camera = encoder, probe, list(phrases), camera
-        self.menu_hash = short_hash(list[Json](phrases))
+        # A phrase that was not on offer could not be chosen.
+        self.settings = {"menu": short_hash(list[Json](phrases))}
         self.name = f"clip:{encoder.name}"
         self.family = self.name
         self._outcome_vectors: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
@@ -92,12 +94,21 @@ class ProbeJudge:
         """Frames over the span, and its last frames, of every good camera or of the configured one."""
         return {camera.name: sorted({*task, *last}) for camera, task, last in self._camera_seconds(subject)}
 
-    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | AresError]:
+    def preflight(self) -> Preflight:
+        """Nothing: its encoder was loaded, and costs nothing."""
+        return Preflight()
+
+    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | PaidFailure | AresError]:
         """Rulings by one pass of the model over the frames of all cases."""
         return [
             frames
             if isinstance(frames, AresError)
-            else Judgement(rulings=self._rule(case, frames), cost=Cost(), observation=self._observe(frames))
+            else Judgement(
+                rulings=self._rule(case, frames),
+                cost=Cost(),
+                paid=Cost(),
+                observation=self._observe(frames),
+            )
             for case, frames in zip(cases, self._encode_cases(cases), strict=True)
         ]
 

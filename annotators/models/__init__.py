@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from annotators.models.base import ModelProperties, Vlm, VlmReply, VlmRequest, model_family, price_usd
+    from annotators.models.base import (
+        Capability,
+        ModelProperties,
+        Vlm,
+        VlmFailure,
+        VlmReply,
+        VlmRequest,
+        model_family,
+        price_usd,
+        require_capabilities,
+    )
+    from annotators.models.calls import Budget, budget_spent
     from annotators.models.clip import ClipEncoder, absolute_spec, load_clip
     from annotators.models.hash_encoder import load_hash_encoder
     from annotators.models.inventory import ModelDescription, describe_models, shared_language_model
@@ -19,29 +30,38 @@ if TYPE_CHECKING:
         load_named_encoder,
         load_vlm,
     )
+    from annotators.models.preflight import call_limit, grey_frames, make_test_call
     from annotators.models.unloaded import UNKNOWN_UNTIL_LOADED
 
 __all__ = [
     "UNKNOWN_UNTIL_LOADED",
+    "Budget",
+    "Capability",
     "ClipEncoder",
     "ModelDescription",
     "ModelFamily",
     "ModelProperties",
     "NamedEncoder",
     "Vlm",
+    "VlmFailure",
     "VlmReply",
     "VlmRequest",
     "absolute_spec",
+    "budget_spent",
+    "call_limit",
     "describe_models",
     "encoder_name",
     "find_family",
+    "grey_frames",
     "load_clip",
     "load_encoder_for",
     "load_hash_encoder",
     "load_named_encoder",
     "load_vlm",
+    "make_test_call",
     "model_family",
     "price_usd",
+    "require_capabilities",
     "share_language_model",
     "shared_language_model",
 ]

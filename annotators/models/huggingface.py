@@ -6,12 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotators.models.base import VlmReply, VlmRequest, model_family
+from annotators.models.base import (
+    IMAGE_SETTINGS,
+    MAX_IMAGE_SIDE,
+    Capability,
+    VlmFailure,
+    VlmReply,
+    VlmRequest,
+    model_family,
+)
 from annotators.models.clip import weights_fingerprint
 from annotators.models.device import select_device
 from annotators.models.hub import announce_download, use_cache_when_offline
+from annotators.models.images import bound_image
 from ares.annotation import Cost
-from ares.errors import AresError, ModelError
+from ares.errors import ModelError
 from ares.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -32,6 +41,8 @@ class HuggingfaceVlm:
 
     batch_size = _BATCH_SIZE
     workers = 1
+    capabilities: frozenset[Capability] = frozenset()
+    settings = IMAGE_SETTINGS
 
     def __init__(self, model: Any, processor: Any, name: str, max_new_tokens: int) -> None:
         self._model, self._processor = model, processor
@@ -39,7 +50,7 @@ class HuggingfaceVlm:
         self.name = name
         self.family = model_family(str(model.config.model_type))
 
-    def generate(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | AresError]:
+    def ask(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
         """One greedy reply per request; a reply that reaches the length limit is an error, not half an answer."""
         import torch
 
@@ -63,18 +74,18 @@ class HuggingfaceVlm:
             processor_kwargs={"padding": True},
         ).to(self._model.device, self._model.dtype)
 
-    def _reply(self, tokens: torch.Tensor, tokens_in: int) -> VlmReply | AresError:
+    def _reply(self, tokens: torch.Tensor, tokens_in: int) -> VlmReply | VlmFailure:
         eos_ids = self._model.generation_config.eos_token_id
         ids = tokens.tolist()
         stop_ids = set(eos_ids if isinstance(eos_ids, list) else [eos_ids])
         stop = next((index for index, token in enumerate(ids) if token in stop_ids), None)
+        cost = Cost(calls=1, tokens_in=tokens_in, tokens_out=len(ids) if stop is None else stop + 1)
         if stop is None and len(ids) >= self._max_new_tokens:
-            return ModelError(
-                "reply was cut at its length limit", f"{self._max_new_tokens} tokens from {self.name}"
-            )
-        text = self._processor.tokenizer.decode(ids[:stop], skip_special_tokens=True)
-        tokens_out = len(ids) if stop is None else stop + 1
-        return VlmReply(text=text, cost=Cost(calls=1, tokens_in=tokens_in, tokens_out=tokens_out))
+            limit = f"{self._max_new_tokens} tokens from {self.name}"
+            return VlmFailure(ModelError("reply was cut at its length limit", limit), cost)
+        return VlmReply(
+            text=self._processor.tokenizer.decode(ids[:stop], skip_special_tokens=True), cost=cost
+        )
 
 
 def load_huggingface(source: str, device: str, max_new_tokens: int) -> HuggingfaceVlm:
@@ -119,7 +130,8 @@ def _chat(request: VlmRequest) -> list[dict[str, object]]:
     from PIL import Image
 
     content: list[dict[str, object]] = [
-        {"type": "image", "image": Image.fromarray(image)} for image in request.images
+        {"type": "image", "image": Image.fromarray(bound_image(image, MAX_IMAGE_SIDE))}
+        for image in request.images
     ]
     content.append({"type": "text", "text": request.prompt})
     system: list[dict[str, object]] = []

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from annotators.models.base import Vlm
+from annotators.models.calls import CachedVlm, ReplyCache
 from ares.errors import ModelError, RequestError
 from ares.messages import announce_if_slow
 from ares.registry import encoders
@@ -14,6 +15,7 @@ from ares.store.vectors import Encoder
 
 if TYPE_CHECKING:
     from annotators.base import Options
+    from annotators.models.server import ServedModel
     from ares.store import Stores
 
 _CONNECT_TIMEOUT_SECONDS = 5.0
@@ -48,11 +50,7 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | 
         return _load_huggingface(spec, options, max_new_tokens, stores)
     model, separator, url = rest.rpartition("@")
     if kind == "openai" and model and separator and re.match(r"https?://", url):
-        from annotators.models.openai import OpenAiVlm
-
-        if options.load_models:
-            check_reachable(url)
-        return OpenAiVlm(model, url, options.settings, max_new_tokens)
+        return _load_served(spec, options, max_new_tokens, stores)
     if kind == "stub" and rest:
         from annotators.models.stub import StubVlm
 
@@ -63,6 +61,32 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | 
     )
 
 
+def _load_served(spec: str, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
+    from annotators.models.server import OpenAiVlm
+
+    model, _, url = spec.partition(":")[2].rpartition("@")
+    cache = ReplyCache(stores.annotations) if stores and options.load_models else None
+    served = _served_model(spec, model, url, options, stores)
+    return OpenAiVlm(
+        model, url, options.settings, max_new_tokens, served=served, budget=options.budget, cache=cache
+    )
+
+
+def _served_model(
+    spec: str, model: str, url: str, options: Options, stores: Stores | None
+) -> ServedModel | None:
+    """What the server says of a model; for an estimate, what it said when it was asked last."""
+    from annotators.models.server import describe_served_model, recall_served_model, remember_served_model
+
+    if not options.load_models:
+        return recall_served_model(stores, spec) if stores else None
+    check_reachable(url)
+    served = describe_served_model(url, model, options.settings.openai_api_key)
+    if stores:
+        remember_served_model(stores, spec, served)
+    return served
+
+
 def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
     from annotators.models.unloaded import remember_model, unloaded_vlm
 
@@ -71,10 +95,11 @@ def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: 
     from annotators.models.huggingface import load_huggingface
 
     with announce_if_slow(f"loading the model {spec}"):
-        vlm = load_huggingface(spec.removeprefix("hf:"), options.device, max_new_tokens)
-    if stores:
-        remember_model(stores, spec, vlm.name, vlm.family)
-    return vlm
+        vlm: Vlm = load_huggingface(spec.removeprefix("hf:"), options.device, max_new_tokens)
+    if stores is None:
+        return vlm
+    remember_model(stores, spec, vlm.name, vlm.family)
+    return CachedVlm(vlm, ReplyCache(stores.annotations), max_new_tokens)
 
 
 def load_encoder_for(spec: str, options: Options, stores: Stores) -> NamedEncoder:

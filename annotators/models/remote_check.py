@@ -22,12 +22,12 @@ def check_server(name: str, url: str, key: str) -> str:
     """
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        document = _get_json(f"{url.rstrip('/')}/models", headers)
+        document = get_json(f"{url.rstrip('/')}/models", headers)
     except HTTPError as error:
         return f"the server answers {error.code}"
     except (OSError, ValueError) as error:
         return f"the server cannot be reached: {_reason(error)}"
-    served = [str(entry.get("id")) for entry in _entries(document)]
+    served = [str(entry.get("id")) for entry in model_entries(document)]
     if name in served:
         return "the server has it"
     return f"the server has {', '.join(served[:3]) or 'no model'}" + (" and more" if len(served) > 3 else "")
@@ -36,7 +36,7 @@ def check_server(name: str, url: str, key: str) -> str:
 def check_hub(hub_id: str) -> str:
     """Whether the hub has a model, in a few words."""
     try:
-        document = _get_json(f"{_endpoint()}/api/models/{quote(hub_id)}", {})
+        document = get_json(f"{_endpoint()}/api/models/{quote(hub_id)}", {})
     except HTTPError as error:
         return "the hub does not have it" if error.code in (401, 404) else f"the hub answers {error.code}"
     except (OSError, ValueError) as error:
@@ -56,12 +56,12 @@ def _endpoint() -> str:
     return str(constants.ENDPOINT)
 
 
-def _get_json(url: str, headers: dict[str, str]) -> Any:
+def get_json(url: str, headers: dict[str, str]) -> Any:
     with urlopen(Request(url, headers=headers), timeout=_TIMEOUT_SECONDS) as response:
         return json.loads(response.read(2**20))
 
 
-def _entries(document: Any) -> list[dict[str, Any]]:
+def model_entries(document: Any) -> list[dict[str, Any]]:
     entries = document.get("data") if isinstance(document, dict) else None
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 

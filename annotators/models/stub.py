@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from annotators.models.base import VlmReply, VlmRequest
+from annotators.models.base import Capability, VlmFailure, VlmReply, VlmRequest
 from ares.annotation import Cost
-from ares.errors import AresError, ModelError
+from ares.episode import Json
+from ares.errors import ModelError
 
 
 class StubVlm:
@@ -27,10 +28,12 @@ class StubVlm:
 
     batch_size = 8
     workers = 1
+    capabilities: frozenset[Capability] = frozenset({"schema", "choices", "seed", "clip"})
+    settings: Mapping[str, Json] = {}
 
     def __init__(
         self,
-        responder: Callable[[VlmRequest], str | AresError] | None = None,
+        responder: Callable[[VlmRequest], str | ModelError] | None = None,
         name: str = "scripted",
         family: str = "stub",
     ) -> None:
@@ -38,17 +41,17 @@ class StubVlm:
         self.family = family
         self.history: list[VlmRequest] = []
         self._responder = responder
-        self._queue: deque[str | AresError] = deque()
+        self._queue: deque[str | ModelError] = deque()
 
-    def enqueue(self, *replies: str | AresError) -> None:
+    def enqueue(self, *replies: str | ModelError) -> None:
         """Queue replies, each for one request."""
         self._queue.extend(replies)
 
-    def generate(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | AresError]:
+    def ask(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
         """One scripted reply or error per request; each counts as one call without tokens."""
         return [self._reply(request) for request in requests]
 
-    def _reply(self, request: VlmRequest) -> VlmReply | AresError:
+    def _reply(self, request: VlmRequest) -> VlmReply | VlmFailure:
         self.history.append(request)
         if self._queue:
             reply = self._queue.popleft()
@@ -56,4 +59,6 @@ class StubVlm:
             reply = self._responder(request)
         else:
             reply = ModelError("the stub has no reply", f"request {len(self.history)}; queue more replies")
-        return reply if isinstance(reply, AresError) else VlmReply(text=reply, cost=Cost(calls=1))
+        if isinstance(reply, ModelError):
+            return VlmFailure(reply)
+        return VlmReply(text=reply, cost=Cost(calls=1))

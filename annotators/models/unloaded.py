@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from annotators.models.base import IMAGE_SETTINGS, Capability
 from annotators.models.known_models import find_family, open_clip_hub_id
 from annotators.models.weights import ModelFiles, files_in_cache, files_in_folder
 from ares.annotation import short_hash
+from ares.episode import Json
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from annotators.models.base import VlmReply, VlmRequest
-    from ares.errors import AresError
+    from annotators.models.base import VlmFailure, VlmReply, VlmRequest
     from ares.store import Stores
 
 # Part of the name of a model whose fingerprint is not known.
@@ -26,7 +27,7 @@ _COLLECTION = "loaded_models"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnloadedVlm:
-    """Fills the protocol `annotators.models.base.Vlm`, but cannot generate.
+    """Fills the protocol `annotators.models.base.Vlm`, but cannot answer.
 
     Attributes:
         name: Name of the model, with UNKNOWN_UNTIL_LOADED where its fingerprint is not known.
@@ -37,8 +38,10 @@ class UnloadedVlm:
     family: str
     batch_size: int = 1
     workers: int = 1
+    capabilities: frozenset[Capability] = frozenset()
+    settings: Mapping[str, Json] = field(default_factory=lambda: IMAGE_SETTINGS)
 
-    def generate(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | AresError]:
+    def ask(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
         """Raises RuntimeError: an estimate calls no model."""
         _refuse(self.name)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from annotators.base import Annotator, Factory, Options, Result, Subject, Work, no_frames
+from annotators.base import Annotator, Factory, Options, Outcome, Preflight, Subject, Work, no_frames
 from annotators.runner.frames import CameraSeconds
 from annotators.runner.result_checks import ResultCheck, check_annotator, check_cost, check_frames
-from ares.annotation import Cost
+from ares.annotation import Cost, Maker
 from ares.errors import AresError, StoreError
 from ares.registry import plugin_faults
 
@@ -38,6 +38,7 @@ def make_guarded(label: str, factory: Factory, options: Options, stores: Stores)
         process=GuardedProcess(label, annotator),
         select_frames=no_frames if select is no_frames else _guarded_frames(label, select),
         estimate=_guarded_estimate(label, annotator.estimate),
+        preflight=_guarded_preflight(label, annotator.preflight),
     )
 
 
@@ -54,7 +55,7 @@ class GuardedProcess:
         self._process = annotator.process
         self._check = ResultCheck(label, annotator)
 
-    def __call__(self, works: Sequence[Work]) -> list[Result | AresError]:
+    def __call__(self, works: Sequence[Work]) -> list[Outcome]:
         """One result or error per work, in order. Raises StoreError: it is the same for every subject."""
         try:
             with plugin_faults(self._label):
@@ -78,6 +79,18 @@ def _guarded_frames(
             return check_frames(label, select(subject), subject)
 
     return select_frames
+
+
+def _guarded_preflight(
+    label: str, preflight: Callable[[Sequence[Maker]], Preflight]
+) -> Callable[[Sequence[Maker]], Preflight]:
+    def checked_preflight(makers: Sequence[Maker]) -> Preflight:
+        with plugin_faults(label):
+            report = preflight(makers)
+            check_cost(label, report.cost)
+            return replace(report, warnings=tuple(map(str, report.warnings)))
+
+    return checked_preflight
 
 
 def _guarded_estimate(label: str, estimate: Callable[[Subject], Cost]) -> Callable[[Subject], Cost]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from annotators.base import Factory, Options
+from annotators.models import Budget
 from annotators.options import options_model, values_by_annotator
-from annotators.runner.budget import Budget
 from annotators.runner.busy_clock import BusyClock
 from annotators.runner.remote import annotator_on_engine
 from annotators.runner.task import AnnotatorTask
@@ -53,6 +53,7 @@ def load_tasks(
     if budget_usd is not None and options.settings.price is None:
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
     budget = Budget(budget_usd)
+    own_options = {name: replace(own, budget=budget) for name, own in own_options.items()}
     gpu_fraction = 1 / max(len(names), 1)
     tasks: list[AnnotatorTask] = []
     for name, factory in factories.items():

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from annotators.base import Annotator, Factory, Options, Result, Work
+from annotators.base import Annotator, Factory, Options, PaidFailure, Result, Work
 from annotators.runner.frames import CameraSeconds, Frames
 from annotators.runner.guard import make_guarded
 from ares.errors import AresError, MediaError, ModelError, RequestError
-from ares.jobs import BatchFunction, Engine, WorkerPool
+from ares.jobs import BatchFunction, Engine, InlinePool, WorkerPool
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ def annotator_on_engine(
         AresError: What the factory raised to be read.
     """
     annotator = make_guarded(label, factory, options, stores)
-    pool: WorkerPool[Work, Result] = engine.pool(
+    pool: WorkerPool[Work, Result | PaidFailure] = engine.pool(
         annotator.process,
         max_workers=annotator.workers,
         on_worker_death=ModelError,
@@ -59,12 +59,14 @@ def annotator_on_engine(
         shared_worker=annotator.workers > 1,
         gpu_fraction=0.0 if options.device == "cpu" else gpu_fraction,
     )
-    return replace(annotator, process=pool.map, workers=pool.max_workers)
+    # The calls of another process are charged here, work by work: its copy of the budget knows only its own calls.
+    charges_budget = annotator.charges_budget and isinstance(pool, InlinePool)
+    return replace(annotator, process=pool.map, workers=pool.max_workers, charges_budget=charges_budget)
 
 
 def _build_process(
     label: str, factory: Factory, options: Options, folder: str, host: str, maker_id: str
-) -> BatchFunction[Work, Result]:
+) -> BatchFunction[Work, Result | PaidFailure]:
     from ares.store import open_stores, workspace_exists
 
     worker_host = socket.gethostname()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from annotators.base import Annotator, FrameVectors, Result, Subject, Work
+from annotators.base import Annotator, FrameVectors, Outcome, PaidFailure, Result, Subject, Work
 from annotators.runner.frames import CameraSeconds
 from ares.annotation import Annotation, Column, Cost, Maker
 from ares.errors import AresError, PluginError, StoreError
@@ -42,16 +42,23 @@ class ResultCheck:
         # Vectors of a space have one length; the first that pass every other rule determine it.
         self._dims: dict[str, int] = {}
 
-    def check(self, result: Any, work: Work) -> Result | AresError:
-        """The result itself, or the error that takes its place."""
+    def check(self, result: Any, work: Work) -> Outcome:
+        """The result itself, or the error that takes its place; what was paid for it is not lost."""
         if isinstance(result, AresError):
             return result
+        if isinstance(result, PaidFailure):
+            return self._check_failure(result)
         try:
             self._check(result, work)
         except PluginError as error:
-            return error
+            return PaidFailure(error, result.cost) if _has_valid_cost(result) else error
         checked: Result = result
         return checked
+
+    def _check_failure(self, failure: PaidFailure) -> Outcome:
+        if isinstance(failure.error, AresError) and is_valid_cost(failure.cost):
+            return failure
+        return self.wrong("a PaidFailure without an AresError and a Cost", f"got {_describe(failure)}")
 
     def wrong(self, what: str, detail: str) -> PluginError:
         """The error for something that the annotator returned."""
@@ -59,7 +66,11 @@ class ResultCheck:
 
     def _check(self, result: Any, work: Work) -> None:
         if not isinstance(result, Result):
-            raise self.wrong("no Result", f"got {_describe(result)}; give a Result or an AresError per Work")
+            raise self.wrong(
+                "no Result", f"got {_describe(result)}; give a Result, a PaidFailure or an AresError per Work"
+            )
+        if result.paid is not None and not is_valid_cost(result.paid):
+            raise self.wrong("a wrong cost", f"got {_shorten(result.paid)}")
         for annotation in self._items(result.annotations, "annotations"):
             self._check_annotation(annotation, work)
         for rows in self._items(result.vectors, "vectors"):
@@ -100,7 +111,7 @@ class ResultCheck:
                 "an annotation with a wrong span",
                 f"[{_shorten(start)}, {_shorten(stop)}); the episode lasts {work.episode.duration_seconds:.2f} s",
             )
-        if not _is_valid_cost(annotation.cost):
+        if not is_valid_cost(annotation.cost):
             raise self.wrong("an annotation with a wrong cost", f"got {_shorten(annotation.cost)}")
 
     def _check_value(self, annotation: Annotation) -> None:
@@ -171,18 +182,25 @@ def check_annotator(label: str, annotator: Any) -> Annotator:
 
 def check_cost(label: str, cost: Any) -> Cost:
     """What an annotator estimated. Raises PluginError when it is no cost."""
-    if not _is_valid_cost(cost):
+    if not is_valid_cost(cost):
         raise PluginError(f"{label} estimated no cost", f"got {_describe(cost)}; give a Cost")
     checked: Cost = cost
     return checked
 
 
-def _is_valid_cost(cost: Any) -> bool:
+def is_valid_cost(cost: Any) -> bool:
     """Whether a cost can be added up: numbers from 0 on, or no price."""
     return isinstance(cost, Cost) and all(
         _is_finite(number) and number >= 0
         for number in (cost.calls, cost.tokens_in, cost.tokens_out, cost.usd or 0.0)
     )
+
+
+def _has_valid_cost(result: Any) -> bool:
+    try:
+        return is_valid_cost(result.cost)
+    except Exception:  # a result of a plug-in may be anything
+        return False
 
 
 def _vector_problem(rows: FrameVectors, dim: int) -> str:

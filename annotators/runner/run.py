@@ -87,9 +87,11 @@ def annotate(
         stores.sync()
         tasks, faults = load_tasks(stores, names, options, budget_usd, strict, engine)
         report_line = _print_nothing if quiet else print_message
+        makers = [task.annotator.maker for task in tasks]
         for task in tasks:
-            stores.annotations.add_maker(task.annotator.maker)
-            task.add_warnings(report_line)
+            task.preflight(makers, report_line)
+        for maker in makers:
+            stores.annotations.add_maker(maker)
         decoders = decoder_pool(engine, readers)
         delete_unrecorded_vectors(stores)
         total = stores.tables.episodes.count(where)

@@ -7,8 +7,8 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from annotators.base import Annotator, Result, Subject, Work
-from annotators.runner.budget import Budget
+from annotators.base import Annotator, Outcome, PaidFailure, Result, Subject, Work, outcome_cost
+from annotators.models import Budget, budget_spent
 from annotators.runner.busy_clock import BusyClock
 from annotators.runner.frames import CameraSeconds
 from annotators.runner.subjects import EpisodeBundle, SubjectFinder
@@ -98,7 +98,11 @@ class AnnotatorTask:
     def pipeline_stage(self) -> PipelineStage[EpisodeBundle]:
         """This annotator as a stage of the pipeline."""
         return PipelineStage(
-            self.name, self.run, batch_size=self.annotator.batch_size, workers=self.annotator.workers
+            self.name,
+            self.run,
+            batch_size=self.annotator.batch_size,
+            workers=self.annotator.workers,
+            active_limit=self.annotator.call_limit,
         )
 
     def run(self, bundles: list[EpisodeBundle]) -> None:
@@ -116,14 +120,14 @@ class AnnotatorTask:
 
     def add_kept(self, result: Result) -> None:
         """Count a result that was stored, and why it leaves columns empty."""
-        self.report.add_kept(sum((annotation.cost for annotation in result.annotations), Cost()))
+        self.report.add_kept(result.cost)
         for annotation in result.annotations:
             for reason in _gap_reasons(self.annotator.maker, annotation):
                 self.report.add_warning(f"left empty: {reason}", f"episode {annotation.episode_id}")
 
-    def add_warnings(self, report: Callable[[str], None]) -> None:
-        """Count the warnings of the annotator, and report each."""
-        for warning in self.annotator.warnings:
+    def _add_warnings(self, warnings: Sequence[str], report: Callable[[str], None]) -> None:
+        """Count what a person should know, and report each."""
+        for warning in dict.fromkeys(warnings):
             self.report.add_warning(warning, self.annotator.maker.model)
             report(f"annotate {self.name}: {warning}")
 
@@ -154,25 +158,42 @@ class AnnotatorTask:
             self._record_outcome(bundle, work, error)
         return error is not None
 
-    def _process(self, works: Sequence[Work]) -> Sequence[Result | AresError]:
+    def preflight(self, makers: Sequence[Maker], report: Callable[[str], None]) -> None:
+        """Check before the first call that the run can go well. Raises the AresError that says why it cannot."""
+        with self._clock.measured():
+            learnt = self.annotator.preflight(makers)
+        self.report.add_cost(learnt.cost)
+        self._add_warnings([*self.annotator.warnings, *learnt.warnings], report)
+
+    def _process(self, works: Sequence[Work]) -> Sequence[Outcome]:
         if self._stop_reason:
             return [ModelError("not tried after many failures in a row", self._stop_reason)] * len(works)
+        if self._budget.is_spent:
+            return [budget_spent()] * len(works)
+        if self.annotator.charges_budget:
+            return self._call(works)
         try:
             expected = sum((self.annotator.estimate(work.subject) for work in works), Cost())
         except PluginError as error:
             return [error] * len(works) if len(works) == 1 else [self._process([work])[0] for work in works]
-        if not self._budget.reserve(expected):
-            return [ModelError("the budget is spent", "give a larger --budget to go on")] * len(works)
-        with self._clock.measured():
-            results = self.annotator.process(works)
-        self._budget.settle(expected, sum((_cost(result) for result in results), Cost()))
+        if not self._budget.reserve(expected.usd or 0.0):
+            return [budget_spent()] * len(works)
+        results = self._call(works)
+        self._budget.settle(expected.usd or 0.0, sum(map(outcome_cost, results), Cost()).usd)
         return results
 
-    def _record_outcome(self, bundle: EpisodeBundle, work: Work, result: Result | AresError) -> None:
+    def _call(self, works: Sequence[Work]) -> Sequence[Outcome]:
+        with self._clock.measured():
+            return self.annotator.process(works)
+
+    def _record_outcome(self, bundle: EpisodeBundle, work: Work, result: Outcome) -> None:
         if isinstance(result, Result):
             self._repeated_failure = ("", 0)
             bundle.results.setdefault(self.name, []).append(result)
             return
+        if isinstance(result, PaidFailure):
+            self.report.add_cost(result.cost)
+            result = result.error
         reason, count = self._repeated_failure
         is_model_failure = isinstance(result, ModelError)
         self._repeated_failure = (result.reason, count + 1 if reason == result.reason else 1)
@@ -197,9 +218,3 @@ def _gap_reasons(maker: Maker, annotation: Annotation) -> list[str]:
     columns = [column.name for column in maker.columns if column.is_gap_reason]
     lists = [annotation.value.get(name) for name in columns]
     return [str(reason) for reasons in lists if isinstance(reasons, list) for reason in reasons]
-
-
-def _cost(result: Result | AresError) -> Cost:
-    if isinstance(result, AresError):
-        return Cost()
-    return sum((annotation.cost for annotation in result.annotations), Cost())

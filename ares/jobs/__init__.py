@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ares.jobs.failure_log import FAILURES, FailureLog, record_job, resolved_failures, utc_now
     from ares.jobs.ingest_plan import IngestPlan, LeftFile, PlannedDataset
     from ares.jobs.ingest_request import IngestRequest
-    from ares.jobs.local import LocalEngine
+    from ares.jobs.local import InlinePool, LocalEngine
     from ares.jobs.outcomes import (
         AnnotateEstimate,
         AnnotateReport,
@@ -38,6 +38,7 @@ __all__ = [
     "IngestPlan",
     "IngestReport",
     "IngestRequest",
+    "InlinePool",
     "JobCounts",
     "LeftFile",
     "LocalEngine",

@@ -9,8 +9,13 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures._base import DoneAndNotDoneFutures
 
 T = TypeVar("T")
 
@@ -18,6 +23,7 @@ _POLL_SECONDS = 0.1
 # A batch that does not fill is sent on after this long, so that a slow stage behind it does not starve.
 _LINGER_SECONDS = 0.5
 _SINK_BATCH_SIZE = 64
+_DISPATCH_QUEUE = 32
 
 
 @dataclass(frozen=True)
@@ -29,12 +35,14 @@ class PipelineStage(Generic[T]):
         run: Works on a batch in place; expected failures are recorded on the items, never raised.
         batch_size: Most items of one call.
         workers: Threads that call `run` at the same time.
+        active_limit: Calls at the same time now, where that changes; threads are then started as they are needed.
     """
 
     name: str
     run: Callable[[list[T]], None]
     batch_size: int = 1
     workers: int = 1
+    active_limit: Callable[[], int] | None = None
 
 
 class _EndOfItems:
@@ -98,10 +106,13 @@ def run_pipeline(
     """
     sink_batch_size = sink_batch_size or _SINK_BATCH_SIZE
     threads = _StageThreads()
-    sizes = [max(4, 2 * stage.batch_size * stage.workers) for stage in stages]
+    sizes = [_queue_size(stage) for stage in stages]
     queues = [_StageQueue[T](size, threads.stop) for size in [*sizes, sink_batch_size]]
     threads.start("items", lambda: _feed(items, queues[0]))
     for stage, inputs, outputs in zip(stages, queues, queues[1:], strict=False):
+        if stage.active_limit:
+            threads.start(stage.name, partial(_dispatch, stage, stage.active_limit, inputs, outputs))
+            continue
         countdown = _WorkerCountdown(stage.workers)
         for number in range(stage.workers):
             threads.start(f"{stage.name}-{number}", _stage_loop(stage, inputs, outputs, countdown))
@@ -113,6 +124,11 @@ def run_pipeline(
         threads.stop_and_join()
     if threads.errors:
         raise threads.errors[0]
+
+
+def _queue_size(stage: PipelineStage[T]) -> int:
+    """Items that wait for a stage; where its threads are started as needed, only enough that none of them waits."""
+    return _DISPATCH_QUEUE if stage.active_limit else max(4, 2 * stage.batch_size * stage.workers)
 
 
 class _StageThreads:
@@ -177,6 +193,39 @@ def _stage_loop(
             outputs.put(_EndOfItems())
 
     return loop
+
+
+def _dispatch(
+    stage: PipelineStage[T],
+    active_limit: Callable[[], int],
+    inputs: _StageQueue[T],
+    outputs: _StageQueue[T],
+) -> None:
+    """Run a stage in as many threads as its limit allows at every moment."""
+    calls: set[Future[None]] = set()
+
+    def call(batch: list[T]) -> None:
+        stage.run(batch)
+        for item in batch:
+            outputs.put(item)
+
+    with ThreadPoolExecutor(stage.workers, thread_name_prefix=f"pipeline-{stage.name}") as executor:
+        ended = False
+        while not ended:
+            batch, ended = inputs.get_batch(stage.batch_size)
+            while len(calls) >= max(1, min(active_limit(), stage.workers)):
+                calls = _raise_first_error(wait(calls, _POLL_SECONDS, FIRST_COMPLETED))
+            if batch:
+                calls.add(executor.submit(call, batch))
+        _raise_first_error(wait(calls))
+    outputs.put(_EndOfItems())
+
+
+def _raise_first_error(calls: DoneAndNotDoneFutures[None]) -> set[Future[None]]:
+    """The calls that still run. Raises what one that has ended raised."""
+    for call in calls.done:
+        call.result()
+    return calls.not_done
 
 
 def _drain(inputs: _StageQueue[T], sink: Callable[[list[T]], None], size: int) -> None:

@@ -58,6 +58,11 @@ class Report:
             self.kept += items
             self.cost = self.cost + (cost or Cost())
 
+    def add_cost(self, cost: Cost) -> None:
+        """Count the cost of something that was not kept: a failure, or a test call."""
+        with self._lock:
+            self.cost = self.cost + cost
+
     def add_existing(self, items: int = 1) -> None:
         """Count planned items as existing already."""
         with self._lock:

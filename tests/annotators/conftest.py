@@ -157,8 +157,8 @@ def model_server() -> Iterator[ModelServer]:
 @pytest.fixture()
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client's own waits between tries, shortened; what a server asks for by Retry-After stays."""
-    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
-    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.02)
+    monkeypatch.setattr("annotators.models.server.connection._FIRST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("annotators.models.server.connection._LONGEST_WAIT_SECONDS", 0.02)
 
 
 @pytest.fixture()

@@ -48,7 +48,7 @@ def load_huggingface() -> None:
 
 
 def load_openai() -> None:
-    from annotators.models.openai import OpenAiVlm
+    from annotators.models.server import OpenAiVlm
 
     OpenAiVlm("model", "http://127.0.0.1:9/v1", Settings(), 10)
 
@@ -84,7 +84,7 @@ def _options() -> Any:
         ("torch", "models", load_clip),
         ("open_clip", "models", load_clip),
         ("transformers", "models", load_huggingface),
-        ("openai", "openai", load_openai),
+        ("httpx2", "openai", load_openai),
         ("pymongo", "mongo", connect_mongo),
         ("ray", "ray", start_ray),
         ("s3fs", "s3", open_s3),

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options, Result, Work, episode_subject
+from annotators.base import Options, Outcome, PaidFailure, Result, Work, episode_subject
 from annotators.caption import make_caption_annotator
 from annotators.caption.annotator import clean_reply
 from annotators.models import load_vlm
 from ares.episode import Episode
-from ares.errors import AresError, MediaError, ModelError, RequestError
+from ares.errors import MediaError, ModelError, RequestError
 from ares.settings import Price
 from ares.workspace import Workspace
 
@@ -38,7 +38,7 @@ def test_real_captions_in_one_batch(
     assert made.value["layout"] == "tiles"
 
 
-def _text(result: Result | AresError) -> str:
+def _text(result: Outcome) -> str:
     assert isinstance(result, Result)
     return str(result.annotations[0].value["text"])
 
@@ -91,8 +91,8 @@ def test_an_empty_caption_is_a_failure(
     model_server.says(reply)
     annotator = make_caption_annotator(remote, ws.stores)
     (result,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
-    assert isinstance(result, ModelError)
-    assert result.reason == "caption is empty"
+    assert isinstance(result, PaidFailure) and result.error.reason == "caption is empty"
+    assert result.cost.calls == 1 and result.cost.usd == pytest.approx(0.001020)
 
 
 def test_nothing_but_space_and_quotes_is_cleaned() -> None:
@@ -129,9 +129,9 @@ def test_a_reply_that_meets_its_bound_is_an_error(
 ) -> None:
     import numpy as np
 
-    from annotators.models import VlmRequest
+    from annotators.models import VlmFailure, VlmRequest
 
     vlm = load_vlm(f"hf:{reference_models / 'reference-captioner'}", options, 2)
-    (reply,) = vlm.generate([VlmRequest(images=[np.zeros((96, 96, 3), np.uint8)] * 3, prompt="x")])
-    assert isinstance(reply, ModelError)
-    assert reply.reason == "reply was cut at its length limit"
+    (reply,) = vlm.ask([VlmRequest(images=[np.zeros((96, 96, 3), np.uint8)] * 3, prompt="x")])
+    assert isinstance(reply, VlmFailure) and reply.error.reason == "reply was cut at its length limit"
+    assert (reply.cost.calls, reply.cost.tokens_out) == (1, 2)

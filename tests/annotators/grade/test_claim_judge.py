@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Annotator, Options, Result, Work
+from annotators.base import Annotator, Options, PaidFailure, Result, Work
 from annotators.grade import load_rubric, make_grade_annotator
 from annotators.grade.claim_judge import build_prompt, parse_reply
 from ares.annotation import Annotation
@@ -129,9 +129,11 @@ def test_an_error_in_one_criterion_is_no_pass(grade_caption: Any, model_server: 
 def test_a_server_that_is_down_stores_no_grade(grade_caption: Any, model_server: Any) -> None:
     model_server.says(_reply())
     model_server.fails(500)
-    error = grade_caption("push the green drawer closed")
-    assert isinstance(error, ModelError)
-    assert SECRET not in str(error)
+    failure = grade_caption("push the green drawer closed")
+    assert isinstance(failure, PaidFailure) and isinstance(failure.error, ModelError)
+    assert SECRET not in str(failure.error)
+    # One reply was paid, and every request that was sent counts.
+    assert (failure.cost.tokens_in, failure.cost.calls) == (1000, len(model_server.requests))
 
 
 def test_a_judge_of_the_captioners_family_is_refused(

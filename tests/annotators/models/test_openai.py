@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.models import VlmReply, VlmRequest
-from annotators.models.openai import OpenAiVlm
+from annotators.models import VlmFailure, VlmReply, VlmRequest
+from annotators.models.server import OpenAiVlm
 from ares.errors import ModelError
 from ares.settings import Price, Settings
 
@@ -28,15 +28,15 @@ def _vlm(url: str, **changes: Any) -> OpenAiVlm:
 
 
 def _error(vlm: OpenAiVlm) -> ModelError:
-    (error,) = vlm.generate([REQUEST])
-    assert isinstance(error, ModelError)
-    assert SECRET not in str(error)
-    return error
+    (failure,) = vlm.ask([REQUEST])
+    assert isinstance(failure, VlmFailure)
+    assert SECRET not in str(failure.error)
+    return failure.error
 
 
 def test_a_reply_and_its_cost(model_server: Any) -> None:
     model_server.says("a red square")
-    (reply,) = _vlm(model_server.url).generate([REQUEST])
+    (reply,) = _vlm(model_server.url).ask([REQUEST])
     assert isinstance(reply, VlmReply)
     assert reply.text == "a red square"
     assert (reply.cost.calls, reply.cost.tokens_in, reply.cost.tokens_out) == (1, 1000, 10)
@@ -45,7 +45,7 @@ def test_a_reply_and_its_cost(model_server: Any) -> None:
 
 def test_what_is_sent(model_server: Any) -> None:
     model_server.says("x")
-    _vlm(model_server.url).generate([REQUEST])
+    _vlm(model_server.url).ask([REQUEST])
     (request,) = model_server.requests
     assert (request["model"], request["temperature"], request["max_tokens"]) == ("Org/Model-1", 0.0, 64)
     assert request["messages"][0] == {"role": "system", "content": "you look"}
@@ -70,7 +70,7 @@ def _pixel(url: str) -> tuple[int, ...]:
 
 def test_unknown_usage_is_no_price(model_server: Any) -> None:
     model_server.says("x", usage=False)
-    (reply,) = _vlm(model_server.url).generate([REQUEST])
+    (reply,) = _vlm(model_server.url).ask([REQUEST])
     assert isinstance(reply, VlmReply)
     assert reply.cost.usd is None
 
@@ -79,7 +79,7 @@ def test_waits_as_long_as_the_server_says(model_server: Any, quick_retries: None
     model_server.fails(429, Retry_After="1")
     model_server.says("at last")
     started = time.monotonic()
-    (reply,) = _vlm(model_server.url).generate([REQUEST])
+    (reply,) = _vlm(model_server.url).ask([REQUEST])
     assert isinstance(reply, VlmReply)
     assert time.monotonic() - started >= 1.0
     assert len(model_server.requests) == 2
@@ -111,7 +111,7 @@ def test_a_timeout(model_server: Any, quick_retries: None) -> None:
 def test_a_connection_that_breaks_off_is_tried_again(model_server: Any, quick_retries: None) -> None:
     model_server.breaks_off()
     model_server.says("whole")
-    (reply,) = _vlm(model_server.url).generate([REQUEST])
+    (reply,) = _vlm(model_server.url).ask([REQUEST])
     assert isinstance(reply, VlmReply)
     assert reply.text == "whole"
 
@@ -176,12 +176,11 @@ def test_the_key_is_in_no_log(
 
 
 def test_one_bad_reply_loses_no_other(model_server: Any) -> None:
-    model_server.says("one")
-    model_server.fails(400)
-    model_server.says("three")
-    replies = _vlm(model_server.url).generate([REQUEST, REQUEST, REQUEST])
+    model_server.answers(lambda request: None if "bad" in str(request["messages"]) else "good")
+    requests = [VlmRequest(images=[], prompt=prompt) for prompt in ("one", "bad", "three")]
+    replies = _vlm(model_server.url).ask(requests)
     assert [reply.text if isinstance(reply, VlmReply) else "error" for reply in replies] == [
-        "one",
+        "good",
         "error",
-        "three",
+        "good",
     ]

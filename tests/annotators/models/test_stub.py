@@ -8,7 +8,7 @@ import pytest
 
 from annotators.base import Options, Result, Work
 from annotators.caption import make_caption_annotator
-from annotators.models import VlmReply, VlmRequest, load_vlm
+from annotators.models import VlmFailure, VlmReply, VlmRequest, load_vlm
 from annotators.models.stub import StubVlm
 from ares.episode import Episode
 from ares.errors import ModelError, RequestError
@@ -22,16 +22,16 @@ def _requests(*prompts: str) -> list[VlmRequest]:
 def test_queued_replies_come_before_those_of_the_responder() -> None:
     vlm = StubVlm(responder=lambda request: request.prompt.upper())
     vlm.enqueue("first", ModelError("server is down", ""))
-    first, error, third = vlm.generate(_requests("a", "b", "c"))
+    first, error, third = vlm.ask(_requests("a", "b", "c"))
     assert isinstance(first, VlmReply) and (first.text, first.cost.calls) == ("first", 1)
-    assert isinstance(error, ModelError) and error.reason == "server is down"
+    assert isinstance(error, VlmFailure) and error.error.reason == "server is down"
     assert isinstance(third, VlmReply) and third.text == "C"
     assert [request.prompt for request in vlm.history] == ["a", "b", "c"]
 
 
 def test_a_stub_without_replies_is_an_error() -> None:
-    (error,) = StubVlm().generate(_requests("a"))
-    assert isinstance(error, ModelError) and error.reason == "the stub has no reply"
+    (error,) = StubVlm().ask(_requests("a"))
+    assert isinstance(error, VlmFailure) and error.error.reason == "the stub has no reply"
 
 
 def test_annotations_name_the_stub_as_their_model(

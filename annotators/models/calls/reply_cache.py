@@ -1,0 +1,143 @@
+"""Keeps the replies of models by the content of the request, so that no question is paid twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from annotators.models.base import MAX_IMAGE_SIDE, VlmFailure, VlmReply, VlmRequest
+from ares.annotation import Cost
+
+if TYPE_CHECKING:
+    from ares.store.annotations import AnnotationLog
+
+_COLLECTION = "model_replies"
+# Raised when the images or texts that a back end makes of a request change.
+_VERSION = 1
+
+
+def request_key(model: str, request: VlmRequest, max_tokens: int) -> str:
+    """Hash of all that a reply depends on, 32 hex digits.
+
+    Args:
+        model: Portable name of the model.
+        request: The request, its pixels included.
+        max_tokens: Length limit where the request has none.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    text = {
+        "version": _VERSION,
+        "model": model,
+        "system": request.system,
+        "prompt": request.prompt,
+        "schema": request.schema,
+        "choices": list(request.choices),
+        "probabilities": request.probabilities,
+        "samples": request.samples,
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "max_tokens": request.max_tokens or max_tokens,
+        "clip": request.clip,
+        "max_image_side": MAX_IMAGE_SIDE,
+        "shapes": [list(image.shape) for image in request.images],
+    }
+    digest.update(json.dumps(text, sort_keys=True).encode())
+    for image in request.images:
+        digest.update(image.tobytes())
+    return digest.hexdigest()
+
+
+class ReplyCache:
+    """Replies in the documents of a workspace; safe to use from threads and processes.
+
+    Failures are not kept: a failed question may be asked again.
+
+    Args:
+        log: Where they are kept.
+    """
+
+    def __init__(self, log: AnnotationLog) -> None:
+        self._log = log
+        self._writer = _GroupedWrites(lambda documents: log.put_documents(_COLLECTION, documents))
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> VlmReply | None:
+        """The reply of a request, with nothing paid for it, or None."""
+        document = self._log.get_document(_COLLECTION, key)
+        return _from_document(document) if isinstance(document, dict) else None
+
+    def put(self, replies: Mapping[str, VlmReply]) -> None:
+        """Keep replies by key; they are stored when this returns."""
+        self._writer.write({key: _to_document(reply) for key, reply in replies.items()})
+
+    def get_or_ask(self, key: str, ask: Callable[[], VlmReply | VlmFailure]) -> VlmReply | VlmFailure:
+        """The reply that is kept, or that of `ask`, which is kept; of equal requests at a time one is asked."""
+        known = self.get(key)
+        if known:
+            return known
+        with self._exclusive(key):
+            known = self.get(key)
+            if known:
+                return known
+            reply = ask()
+            if isinstance(reply, VlmReply):
+                self.put({key: reply})
+            return reply
+
+    @contextmanager
+    def _exclusive(self, key: str) -> Iterator[None]:
+        with self._lock:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            yield
+        with self._lock:
+            self._locks.pop(key, None)
+
+
+class _GroupedWrites:
+    """Writes of several threads at a time become one transaction.
+
+    Args:
+        write: Stores documents by key.
+    """
+
+    def __init__(self, write: Callable[[Mapping[str, Any]], None]) -> None:
+        self._write = write
+        self._waiting: dict[str, Any] = {}
+        self._writing = threading.Lock()
+        self._lock = threading.Lock()
+
+    def write(self, documents: Mapping[str, Any]) -> None:
+        """Store documents; whoever comes first stores those of all that wait."""
+        with self._lock:
+            self._waiting |= documents
+        with self._writing:
+            with self._lock:
+                waiting, self._waiting = self._waiting, {}
+            if waiting:
+                self._write(waiting)
+
+
+def _to_document(reply: VlmReply) -> dict[str, Any]:
+    return {
+        "text": reply.text,
+        "samples": list(reply.samples),
+        "probabilities": dict(reply.probabilities),
+        "cost": asdict(reply.cost),
+    }
+
+
+def _from_document(document: Mapping[str, Any]) -> VlmReply:
+    return VlmReply(
+        text=document["text"],
+        samples=tuple(document["samples"]),
+        probabilities=document["probabilities"],
+        cost=Cost(**document["cost"]),
+        was_kept=True,
+    )

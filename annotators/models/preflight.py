@@ -1,0 +1,63 @@
+"""One call before a run, which shows that a model answers in a form that can be used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from annotators.base import Preflight
+from annotators.models.base import ServedVlm, Vlm, VlmFailure, VlmReply, VlmRequest
+from ares.errors import ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SIDE, _GREY = 256, 128
+# Calls that are prepared or read while others are in flight.
+_SPARE_SHARE, _SPARE_CALLS = 1.125, 2
+
+
+def grey_frames(count: int) -> NDArray[np.uint8]:
+    """(count, 256, 256, 3) uint8 frames without content, for a test call."""
+    import numpy as np
+
+    return np.full((count, _SIDE, _SIDE, 3), _GREY, np.uint8)
+
+
+def make_test_call(
+    vlm: Vlm, request: VlmRequest, problem: Callable[[VlmReply], str] | None = None
+) -> Preflight:
+    """Ask a model behind a server once; a model on this machine has been loaded and costs nothing.
+
+    Frames without content may confuse a good model: a reply that is cut or refused is a warning.
+
+    Args:
+        vlm: The model.
+        request: What it is asked.
+        problem: What is wrong with the form of a reply, or "".
+
+    Raises:
+        ModelError: The server does not answer, or its reply has another form.
+    """
+    if not isinstance(vlm, ServedVlm):
+        return Preflight()
+    reply = vlm.measure_first_call(request)
+    if isinstance(reply, VlmFailure):
+        if not reply.is_unusable_reply:
+            raise ModelError(f"the test call failed: {reply.error.reason}", reply.error.detail)
+        return Preflight(cost=reply.cost, warnings=[f"the test call failed: {reply.error}"])
+    wrong = problem(reply) if problem else ""
+    if wrong:
+        raise ModelError(
+            "the test call cannot be used", f"{vlm.name}: {wrong}; it replied {reply.text[:200]!r}"
+        )
+    return Preflight(cost=reply.paid)
+
+
+def call_limit(vlm: Vlm, calls_per_work: float = 1.0) -> Callable[[], int] | None:
+    """How many works are to be in hand now so that a server gets as many calls as it takes; None for other models."""
+    if not isinstance(vlm, ServedVlm):
+        return None
+    return lambda: math.ceil(vlm.call_limit() * _SPARE_SHARE / calls_per_work) + _SPARE_CALLS

@@ -1,0 +1,176 @@
+"""One HTTP connection pool to a model server: every attempt is counted, bounded in bytes and seconds, and retried."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+from annotators.models.server.concurrency import MOST_CALLS, ServerConcurrency, concurrency_of
+from ares.errors import ModelError
+from ares.extras import needs_extra
+
+if TYPE_CHECKING:
+    import httpx2
+
+TIMEOUT_SECONDS = 600.0
+RETRIES = 5
+_CONNECT_SECONDS = 10.0
+_LARGEST_REPLY_BYTES = 8_000_000
+_FIRST_WAIT_SECONDS = 0.5
+_LONGEST_WAIT_SECONDS = 30.0
+# A server that asks for more than this is given up.
+_LONGEST_RETRY_AFTER_SECONDS = 300.0
+_REFUSED = (429, 503)
+_RETRIED = (408, 409, 425, 429)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one request.
+
+    Attributes:
+        body: Body of the answer, or b"" where there is none.
+        calls: Requests that were sent, retries included.
+        error: Why there is no answer, or None.
+    """
+
+    body: bytes
+    calls: int
+    error: ModelError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    body: bytes = b""
+    error: ModelError | None = None
+    is_retried: bool = False
+    wait_seconds: float | None = None
+    is_refused: bool = False
+
+
+class ServerConnection:
+    """Posts JSON to one server.
+
+    After 408, 409, 425, 429, 5xx, a timeout or a broken connection an attempt is repeated, after growing waits or that
+    of the server's Retry-After.
+
+    Args:
+        url: Base URL, ending in /v1 for most servers.
+        key: Key, or "".
+        timeout_seconds: Longest duration of one attempt.
+        retries: Attempts after the first.
+
+    Raises:
+        RequestError: The extra `openai` is not installed.
+    """
+
+    def __init__(
+        self, url: str, key: str, timeout_seconds: float = TIMEOUT_SECONDS, retries: int = RETRIES
+    ) -> None:
+        with needs_extra("openai"):
+            import httpx2
+        self.url = url.rstrip("/")
+        self.timeout_seconds = timeout_seconds
+        self.concurrency: ServerConcurrency = concurrency_of(url)
+        self._key, self._retries = key, retries
+        self._client = httpx2.Client(
+            headers={"Authorization": f"Bearer {key or 'none'}", "Accept-Encoding": "identity"},
+            timeout=httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=MOST_CALLS),
+        )
+
+    def post(self, path: str, body: bytes) -> Answer:
+        """Send a JSON document; the answer has status 200, or an error says why there is none."""
+        attempt = _Attempt()
+        for number in range(self._retries + 1):
+            attempt = self._attempt(path, body)
+            if attempt.error is None or not attempt.is_retried or number == self._retries:
+                return Answer(attempt.body, number + 1, attempt.error)
+            wait = attempt.wait_seconds if attempt.wait_seconds is not None else _backoff_seconds(number)
+            if wait > _LONGEST_RETRY_AFTER_SECONDS:
+                return Answer(b"", number + 1, attempt.error)
+            if attempt.is_refused:
+                self.concurrency.slow_down(wait)
+            else:
+                time.sleep(wait)
+        raise AssertionError("a loop over attempts returns")
+
+    def error(self, reason: str, detail: str) -> ModelError:
+        """An error that never contains the key, even where the server echoed it."""
+        clean = " ".join(detail.split())[:500]
+        return ModelError(reason, clean.replace(self._key, "***") if self._key else clean)
+
+    def _attempt(self, path: str, body: bytes) -> _Attempt:
+        import httpx2
+
+        deadline = time.monotonic() + self.timeout_seconds
+        try:
+            with (
+                self.concurrency.slot(),
+                self._client.stream(
+                    "POST", f"{self.url}{path}", content=body, headers={"Content-Type": "application/json"}
+                ) as response,
+            ):
+                return self._read(response, deadline)
+        except httpx2.TimeoutException:
+            return _Attempt(
+                error=self.error("model server did not answer in time", self.url), is_retried=True
+            )
+        except (httpx2.TransportError, OSError) as error:
+            detail = f"{self.url}: {error or type(error).__name__}"
+            return _Attempt(error=self.error("model server cannot be reached", detail), is_retried=True)
+        except httpx2.HTTPError as error:
+            return _Attempt(
+                error=self.error("model server did not answer with a completion", f"{self.url}: {error}")
+            )
+
+    def _read(self, response: httpx2.Response, deadline: float) -> _Attempt:
+        import httpx2
+
+        if response.headers.get("content-encoding", "identity") != "identity":
+            return _Attempt(
+                error=self.error("model server sent a compressed reply", f"{self.url}; none was asked for")
+            )
+        chunks, size = [], 0
+        for chunk in response.iter_raw():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > _LARGEST_REPLY_BYTES:
+                limit = f"more than {_LARGEST_REPLY_BYTES} bytes from {self.url}"
+                return _Attempt(error=self.error("model server sent too large a reply", limit))
+            if time.monotonic() > deadline:
+                raise httpx2.ReadTimeout("the reply came too slowly")
+        body = b"".join(chunks)
+        return _Attempt(body=body) if response.status_code == 200 else self._refusal(response, body)
+
+    def _refusal(self, response: httpx2.Response, body: bytes) -> _Attempt:
+        status = response.status_code
+        error = self.error(
+            f"model server answered {status}", f"{self.url}: {body[:2000].decode(errors='replace')}"
+        )
+        return _Attempt(
+            error=error,
+            is_retried=status in _RETRIED or status >= 500,
+            wait_seconds=_retry_after_seconds(response.headers.get("retry-after", "")),
+            is_refused=status in _REFUSED,
+        )
+
+
+def _backoff_seconds(number: int) -> float:
+    """Growing waits; at random, so that calls which failed together do not come back together."""
+    return min(_FIRST_WAIT_SECONDS * 2.0**number, _LONGEST_WAIT_SECONDS) * random.uniform(0.75, 1.25)
+
+
+def _retry_after_seconds(text: str) -> float | None:
+    """Seconds of a Retry-After header, which has seconds or a date (RFC 9110, 10.2.3); None where it has neither."""
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None

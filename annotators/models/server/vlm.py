@@ -1,0 +1,150 @@
+"""Vision-language models behind any OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequest, model_family, price_usd
+from annotators.models.calls import Budget, ReplyCache, Spending, budget_spent, request_key
+from annotators.models.server.body import ImageEncoder, request_body, server_capabilities
+from annotators.models.server.concurrency import MOST_CALLS
+from annotators.models.server.connection import RETRIES, TIMEOUT_SECONDS, Answer, ServerConnection
+from annotators.models.server.reply import CompletionReply, read_completion
+from annotators.models.server.software import ServedModel
+from ares.annotation import Cost
+from ares.errors import ModelError
+from ares.settings import Settings
+
+
+class OpenAiVlm:
+    """A model behind a server; fills the protocol `annotators.models.base.Vlm`.
+
+    Args:
+        model: The server's name of the model.
+        url: Base URL, ending in /v1 for most servers.
+        settings: Key and price.
+        max_new_tokens: Length limit of one reply.
+        served: What the server says of itself.
+        budget: Pays for its calls; None for no limit.
+        cache: Keeps its replies, or None.
+        timeout_seconds: Longest duration of one attempt.
+        retries: Attempts after the first.
+
+    Raises:
+        RequestError: The extra `openai` is not installed.
+    """
+
+    batch_size = 1
+    workers = MOST_CALLS
+
+    def __init__(
+        self,
+        model: str,
+        url: str,
+        settings: Settings,
+        max_new_tokens: int,
+        served: ServedModel | None = None,
+        budget: Budget | None = None,
+        cache: ReplyCache | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        retries: int = RETRIES,
+    ) -> None:
+        self.served = served or ServedModel()
+        self.name, self.family = model, model_family(model)
+        self.capabilities = server_capabilities(self.served.software)
+        self.settings = {**IMAGE_SETTINGS, **self.served.to_settings()}
+        self.max_new_tokens = max_new_tokens
+        self._model, self._price = model, settings.price
+        self._connection = ServerConnection(url, settings.openai_api_key, timeout_seconds, retries)
+        self._spending = Spending(budget or Budget(None), settings.price)
+        self._cache = cache
+        self._threads = ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="model-call")
+        # The first name that the server gives the model: another one later is another model.
+        self._replied_model = ""
+        self._lock = threading.Lock()
+
+    def call_limit(self) -> int:
+        """Calls that the server is given at the same time now."""
+        return self._connection.concurrency.limit
+
+    def ask(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
+        """One reply or failure per request; all are sent at once, as far as the server takes them."""
+        encoder = ImageEncoder()
+        if len(requests) == 1:
+            return [self._ask(requests[0], encoder)]
+        return list(self._threads.map(lambda request: self._ask(request, encoder), requests))
+
+    def measure_first_call(self, request: VlmRequest) -> VlmReply | VlmFailure:
+        """Ask once, alone, and choose from its duration how many calls the server gets at first."""
+        started_at = time.monotonic()
+        reply = self._ask(request, ImageEncoder())
+        if isinstance(reply, VlmReply):
+            seconds = time.monotonic() - started_at
+            self._connection.concurrency.set_first_limit(seconds, self._connection.timeout_seconds)
+        return reply
+
+    def _ask(self, request: VlmRequest, encoder: ImageEncoder) -> VlmReply | VlmFailure:
+        """The reply that is kept, or a new one that the budget pays for."""
+        if self._cache is None:
+            return self._pay(request, encoder)
+        key = request_key(f"{self.name} {self.served.root}".strip(), request, self.max_new_tokens)
+        return self._cache.get_or_ask(key, lambda: self._pay(request, encoder))
+
+    def _pay(self, request: VlmRequest, encoder: ImageEncoder) -> VlmReply | VlmFailure:
+        max_tokens = request.max_tokens or self.max_new_tokens
+        with self._spending.call(request, max_tokens) as call:
+            if not call.is_paid:
+                return VlmFailure(budget_spent())
+            reply = self._call(request, encoder)
+            call.cost = reply.cost
+            return reply
+
+    def _call(self, request: VlmRequest, encoder: ImageEncoder) -> VlmReply | VlmFailure:
+        """A server that ignores the number of samples is asked again for the rest."""
+        body = request_body(request, self._model, self.served.software, self.max_new_tokens, encoder)
+        texts: list[str] = []
+        cost, reply = Cost(), CompletionReply(probabilities={})
+        while len(texts) < request.samples:
+            answer = self._connection.post("/chat/completions", body)
+            reply = self._read(answer, request)
+            cost = cost + self._cost(answer, reply)
+            error = self._error(answer, reply)
+            if error:
+                return VlmFailure(error, cost, is_unusable_reply=reply.is_unusable)
+            texts += reply.texts
+        return VlmReply(
+            text=texts[0],
+            cost=cost,
+            samples=tuple(texts[: request.samples]),
+            probabilities=reply.probabilities,
+        )
+
+    def _read(self, answer: Answer, request: VlmRequest) -> CompletionReply:
+        if answer.error:
+            return CompletionReply(tokens=(0, 0), probabilities={})
+        return read_completion(answer.body, request)
+
+    def _error(self, answer: Answer, reply: CompletionReply) -> ModelError | None:
+        if answer.error:
+            return answer.error
+        if reply.problem:
+            return self._connection.error(reply.problem, f"{self._model}: {reply.detail}")
+        with self._lock:
+            self._replied_model = self._replied_model or reply.model
+        if reply.model not in ("", self._model, self._replied_model):
+            return self._connection.error(
+                "model server answered with another model",
+                f"{reply.model!r} in place of {self._replied_model!r} at {self._connection.url}",
+            )
+        return None
+
+    def _cost(self, answer: Answer, reply: CompletionReply) -> Cost:
+        if reply.tokens is None:
+            return Cost(calls=answer.calls, usd=None)
+        usd = price_usd(self._price, *reply.tokens)
+        if answer.error and usd is None:
+            usd = 0.0
+        return Cost(calls=answer.calls, tokens_in=reply.tokens[0], tokens_out=reply.tokens[1], usd=usd)
