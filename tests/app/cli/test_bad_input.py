@@ -156,7 +156,7 @@ def test_an_export_format_that_is_unknown(workspace: str, capsys: Capture) -> No
     assert main(["set", "create", "all", "-w", workspace]) == 0
     capsys.readouterr()
     line = refused(capsys, "export", "all", "out", "--format", "zarr", "-w", workspace)
-    assert "no exporter 'zarr': there are: lerobot, parquet" in line
+    assert "no exporter 'zarr': there are: lerobot, lerobot-v2.1, parquet, rlds" in line
 
 
 def _closed_port() -> int:
