@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 # A "fault" sets the exit status of `ares check`. "information" is shown beside it: the check has not passed its bar.
@@ -33,3 +34,21 @@ class CheckCode:
     strength_unit: str
     remedy: str
     severity: Severity = "information"
+
+    @property
+    def page(self) -> str:
+        """Where its page is: below the documentation that the package names, else below the repository."""
+        return f"{documentation_address() or 'docs'}/checks/{self.code}-{self.name}.md"
+
+
+@cache
+def documentation_address() -> str:
+    """The address of the documentation that the package names in its metadata, without "/" at the end; "" for none."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        lines = metadata("ares-curation").get_all("Project-URL") or []
+    except PackageNotFoundError:  # a copy of the sources that was not installed
+        return ""
+    addresses: dict[str, str] = dict(str(line).partition(", ")[::2] for line in lines)
+    return addresses.get("Documentation", "").rstrip("/")

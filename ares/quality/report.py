@@ -81,6 +81,7 @@ class CodeCount:
             "dimensions": dict(self.dimensions),
             "worst": [listed.to_json() for listed in self.worst],
             "remedy": self.remedy,
+            "page": CODES[self.code].page,
         }
 
 

@@ -16,7 +16,18 @@ from ares.errors import RequestError
 if TYPE_CHECKING:
     from ares.quality import CheckReport, CodeCount, DatasetCheck, VideoTotals
 
-_HEADER = ("code", "name", "severity", "episodes", "dimensions", "worst episode", "second", "size", "remedy")
+_HEADER = (
+    "code",
+    "name",
+    "severity",
+    "episodes",
+    "dimensions",
+    "worst episode",
+    "second",
+    "size",
+    "remedy",
+    "page",
+)
 # Findings of each code that are listed with their episodes in the JSON.
 _LISTED = 20
 # Code scanning keeps at most 25,000 results of a run.
@@ -166,6 +177,8 @@ def _lag(dataset: DatasetCheck) -> str:
 
 
 def _row(count: CodeCount) -> tuple[object, ...]:
+    from ares.quality import CODES
+
     names = [name for name in count.dimensions if name]
     more = f" and {len(names) - _NAMED_DIMENSIONS} more" if len(names) > _NAMED_DIMENSIONS else ""
     worst = count.worst[0]
@@ -179,6 +192,7 @@ def _row(count: CodeCount) -> tuple[object, ...]:
         worst.finding.seconds,
         worst.finding.size,
         count.remedy,
+        CODES[count.code].page,
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from ares.curation.sets import MEMBERS_COLLECTION, hash_ids
 from ares.episode import Json
 from ares.jobs import FAILURES
+from ares.quality.contract import DatasetKey, drop_contracts
 from ares.store.actions import ACTION_MEMBERS, ACTIONS, TOMBSTONES, action_key, read_history
 from ares.store.filters import batched
 from ares.store.sync import segment_id
@@ -46,6 +47,23 @@ def scrub_documents(stores: Stores, ids: Sequence[str], sources: set[str]) -> No
             _scrub_collection(log, collection, scrubber)
     _correct_sets(log)
     _correct_actions(log)
+
+
+def drop_unused_contracts(stores: Stores) -> None:
+    """Delete the contracts of datasets that have no episode left; removed episodes count, as they can come back."""
+    import pyarrow as pa
+
+    columns = list(DatasetKey._fields)
+    tables = (stores.tables.episodes, stores.tables.removed)
+    drop_contracts(
+        stores.annotations,
+        {
+            DatasetKey(**row)
+            for table in tables
+            for batch in table.scan(columns)
+            for row in pa.table(batch.select(columns)).group_by(columns).aggregate([]).to_pylist()
+        },
+    )
 
 
 def _subjects(log: AnnotationStore, ids: Sequence[str]) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
-from ares.curation.purge.documents import scrub_documents
+from ares.curation.purge.documents import drop_unused_contracts, scrub_documents
 from ares.curation.purge.files import delete_files
 from ares.curation.purge.tables import delete_rows_of, erase_tables, sources_of, tables_to_erase
 from ares.curation.selection import EpisodeSelection, selected_ids
@@ -157,6 +157,7 @@ def _finish(stores: Stores, token: str, header: dict[str, Json]) -> PurgeReport:
         scrub_documents(stores, ids, sources_of(stores, ids))
         files = delete_files(stores, ids)
         rows = delete_rows_of(stores, ids, names)
+        drop_unused_contracts(stores)
         annotations = sum(stores.annotations.delete_episodes(chunk) for chunk in batched(ids, _BATCH))
         action = _record(stores, token, header)
         header = {**header, "phase": "erase", "action": action.number}

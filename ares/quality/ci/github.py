@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ares.quality.catalogue import CODES
+
 if TYPE_CHECKING:
     from ares.quality.report import CheckReport, CodeCount, DatasetCheck
 
@@ -29,7 +31,7 @@ def _finding_line(dataset: DatasetCheck, count: CodeCount) -> str:
     dimension = f" of {worst.finding.dimension}" if worst.finding.dimension else ""
     message = (
         f"{dataset.dataset}: {count.num_episodes} episodes; worst: {worst.key}{dimension} at "
-        f"{worst.finding.seconds:g} s, size {worst.finding.size:g}. {count.remedy}"
+        f"{worst.finding.seconds:g} s, size {worst.finding.size:g}. {count.remedy}; see {CODES[count.code].page}"
     )
     level = "error" if count.severity == "fault" else "notice"
     return _command(level, worst.source or dataset.path, f"{count.code} {count.name}", message)

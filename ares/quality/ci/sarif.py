@@ -52,13 +52,15 @@ def sarif_log(report: CheckReport) -> dict[str, Json]:
 
 
 def _rule(check: CheckCode) -> Json:
-    return {
+    rule: dict[str, Json] = {
         "id": check.code,
         "name": check.name,
         "shortDescription": {"text": check.meaning},
-        "help": {"text": check.remedy},
+        "help": {"text": f"{check.remedy}; see {check.page}"},
         "defaultConfiguration": {"level": _LEVELS[check.severity]},
     }
+    # The standard allows no relative address here.
+    return {**rule, "helpUri": check.page} if "://" in check.page else rule
 
 
 def _invocation(report: CheckReport) -> Json:

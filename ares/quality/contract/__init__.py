@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         StatedValues,
         StoredContracts,
         correct_contract,
+        drop_contracts,
         read_contracts,
         write_contracts,
     )
@@ -69,6 +70,7 @@ __all__ = [
     "convert_unit",
     "correct_contract",
     "delta_to_absolute",
+    "drop_contracts",
     "episode_evidence",
     "find_clashes",
     "gripper_convention",

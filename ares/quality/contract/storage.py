@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -63,6 +63,13 @@ def read_contracts(annotations: AnnotationStore, key: DatasetKey) -> StoredContr
     return StoredContracts(
         tuple(map(meaning_contract_from_json, contracts)), cast("StatedValues", fields["stated"])
     )
+
+
+def drop_contracts(annotations: AnnotationStore, kept: Collection[DatasetKey]) -> None:
+    """Delete the contracts of all datasets but some. Raises StoreError."""
+    kept_keys = {key.document_key for key in kept}
+    stored = (key for key, _ in annotations.find_documents(_COLLECTION))
+    annotations.drop_documents(_COLLECTION, [key for key in stored if key not in kept_keys])
 
 
 def write_contracts(annotations: AnnotationStore, key: DatasetKey, stored: StoredContracts) -> None:

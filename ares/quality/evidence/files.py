@@ -54,6 +54,10 @@ def _safe(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9-]+", "-", name).strip("-")[:60]
 
 
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def write_index(folder: str, files: Sequence[EvidenceFile]) -> None:
     """Write `index.html` with the evidence that lies in the folder. Raises OSError when it cannot be written."""
     lines = [_PAGE, "<h1>Evidence of <code>ares check</code></h1>"]
@@ -62,7 +66,7 @@ def write_index(folder: str, files: Sequence[EvidenceFile]) -> None:
         lines.append(
             f"<h2>{check.code} {check.name}: {escape(finding.dimension or finding.signal or 'all signals')}</h2>"
             f"<p>{escape(file.dataset)}, {escape(file.listed.key)}, {finding.seconds:g} s: {escape(check.meaning)}. "
-            f"{escape(check.remedy)}. Severity: {check.severity}.</p>"
+            f"{escape(_sentence(check.remedy))}. Severity: {check.severity}.</p>"
         )
         lines += [
             f'<img loading=lazy alt="{kind} of the finding" src="{file.stem}{suffix}">'

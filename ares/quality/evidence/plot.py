@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Pixels.
-_WIDTH, _ROW, _TOP, _LEFT, _GAP = 900, 130, 34, 60, 30
-_WHOLE, _DETAIL = 500, 290
+# The margin left of a panel holds values such as -1.23e-05.
+_WIDTH, _ROW, _TOP, _MARGIN, _GAP = 900, 130, 34, 76, 30
+_WHOLE, _DETAIL = 450, 290
 _DETAIL_SECONDS = 1.0
 _MOST_ROWS = 3
 _STYLE = (
@@ -103,11 +104,11 @@ def _row(signals: EpisodeSignals, state: int | None, action: int | None) -> Plot
 
 
 def _row_svg(signals: EpisodeSignals, row: PlotRow, second: float, top: int) -> Iterator[str]:
-    yield f'<text x="{_LEFT}" y="{top - 4}">{escape(row.label)}</text>'
+    yield f'<text x="{_MARGIN}" y="{top - 4}">{escape(row.label)}</text>'
     start, stop = float(signals.seconds[0]), float(signals.seconds[-1])
-    yield from _panel(signals, row, second, (start, stop), (_LEFT, top, _WHOLE))
+    yield from _panel(signals, row, second, (start, stop), (_MARGIN, top, _WHOLE))
     around = (max(start, second - _DETAIL_SECONDS), min(stop, second + _DETAIL_SECONDS))
-    yield from _panel(signals, row, second, around, (_LEFT + _WHOLE + 40, top, _DETAIL))
+    yield from _panel(signals, row, second, around, (2 * _MARGIN + _WHOLE, top, _DETAIL))
 
 
 def _panel(
@@ -135,13 +136,13 @@ def _panel(
             yield f'<path class="{name}" d="{_path(x, y, width)}"/>'
     at = left + (second - span[0]) * seconds_scale
     yield f'<path class="finding" d="M{at:.1f} {top}V{top + _ROW}"/>'
-    for text, across, down in (
-        (f"{high:.3g}", left - 52, top + 12),
-        (f"{low:.3g}", left - 52, top + _ROW),
-        (f"{span[0]:.2f} s", left, top + _ROW + 13),
-        (f"{span[1]:.2f} s", left + width - 42, top + _ROW + 13),
+    for text, anchor, across, down in (
+        (f"{high:.3g}", "end", left - 6, top + 12),
+        (f"{low:.3g}", "end", left - 6, top + _ROW),
+        (f"{span[0]:.2f} s", "start", left, top + _ROW + 13),
+        (f"{span[1]:.2f} s", "end", left + width, top + _ROW + 13),
     ):
-        yield f'<text x="{across}" y="{down}">{text}</text>'
+        yield f'<text x="{across}" y="{down}" text-anchor="{anchor}">{text}</text>'
 
 
 def _path(x: NDArray[np.float64], y: NDArray[np.float64], width: int) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from collections.abc import Iterator
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,12 @@ import pytest
 from PIL import Image
 
 from app.cli.main import main
+from ares.quality import CODES
 from ares.quality.audit import FAULTS
 from ares.quality.ci import read_baseline
+from ares.quality.code_definition import documentation_address
 from tests.app.cli.motion_dataset import random_motions, write_motions
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -123,6 +129,57 @@ def test_github_annotations_name_file_code_and_remedy(
     assert "elbow" in message and "remove the steps" in message
     assert main(["check", str(faulty), "--github", "--json"]) == 2
     assert "--github" in capsys.readouterr().err
+
+
+@pytest.fixture
+def documented(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of the documentation, as the metadata of the package name it."""
+    fields = Message()
+    fields["Project-URL"] = "Homepage, https://example.org"
+    fields["Project-URL"] = "Documentation, https://example.org/docs/"
+    monkeypatch.setattr("importlib.metadata.metadata", lambda _: fields)
+    documentation_address.cache_clear()
+    yield "https://example.org/docs"
+    documentation_address.cache_clear()
+
+
+def test_every_kind_of_report_links_to_the_page_of_the_code(
+    faulty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = CODES["A001"].page
+    assert all((ROOT / code.page).is_file() for code in CODES.values())
+    file = tmp_path / "check.sarif"
+    main(["check", str(faulty), "--json", "--sarif", str(file)])
+    (dataset,) = _json(capsys)["datasets"]
+    assert [count["page"] for count in dataset["findings"]] == [page]
+    rule, *_ = json.loads(file.read_text())["runs"][0]["tool"]["driver"]["rules"]
+    assert rule["help"]["text"].endswith(page) and "helpUri" not in rule
+    main(["check", str(faulty), "--github"])
+    assert page in capsys.readouterr().out.splitlines()[0]
+    main(["check", str(faulty)])
+    assert page in capsys.readouterr().out
+
+
+def test_the_links_are_addresses_where_the_package_names_its_documentation(
+    documented: str, faulty: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "check.sarif"
+    main(["check", str(faulty), "--sarif", str(file)])
+    rule, *_ = json.loads(file.read_text())["runs"][0]["tool"]["driver"]["rules"]
+    assert rule["helpUri"] == f"{documented}/checks/A001-not-finite.md"
+
+
+def test_the_values_beside_the_right_plot_stand_off_the_left_one(faulty: Path, tmp_path: Path) -> None:
+    main(["check", str(faulty), "--evidence", str(tmp_path / "evidence")])
+    plot = next((tmp_path / "evidence").rglob("*.svg")).read_text()
+    left, right = (
+        (int(x), int(width)) for x, width in re.findall(r'<rect x="(\d+)" y="\d+" width="(\d+)"', plot)
+    )
+    ends = [int(x) for x in re.findall(r'x="(\d+)" y="\d+" text-anchor="end">-?[\d.e+-]+<', plot)]
+    # Ten characters of 7 pixels are the widest value of three digits.
+    assert min(end for end in ends if end > sum(left)) - 70 >= sum(left) - 7 and max(ends) < right[0]
+    page = (tmp_path / "evidence" / "index.html").read_text()
+    assert "Remove the steps" in page
 
 
 def test_evidence_is_a_plot_of_every_finding_and_a_page(

@@ -25,6 +25,7 @@ from ares.curation.purge import run
 from ares.doctor import run_checks
 from ares.errors import RequestError
 from ares.jobs import record_job
+from ares.quality.contract import DatasetKey, StoredContracts, read_contracts, write_contracts
 from ares.workspace import Workspace
 from ingest.pipeline import ingest_paths
 
@@ -116,6 +117,24 @@ def test_removed_episodes_are_purged_by_the_same_selections(curated: Workspace, 
     assert select(where="caption = 'lift zebra00x quickly'") == [ids[0]]
     with pytest.raises(RequestError, match="no episode"):
         select(ids=["0123456789abcdef"])
+
+
+def test_a_contract_goes_with_the_last_episode_of_its_dataset(curated: Workspace, ids: list[str]) -> None:
+    """Removed episodes can come back, so their dataset keeps its contract."""
+    log = curated.stores.annotations
+    episode = curated.stores.tables.episodes.get_episode(ids[0])
+    key = DatasetKey(episode.format, episode.dataset, episode.version)
+    gone = key._replace(dataset="no episode left")
+    stored = StoredContracts(stated={"action.gripper": {"gripper": "high is open"}})
+    for dataset in (key, gone):
+        write_contracts(log, dataset, stored)
+    with StagedIds(ids[:1]) as staged:
+        remove_episodes(curated.stores, staged, {})
+    purge(curated, ids[1:])
+    assert read_contracts(log, key) == stored
+    assert read_contracts(log, gone) == StoredContracts()
+    purge(curated, ids[:1])
+    assert read_contracts(log, key) == StoredContracts()
 
 
 STEPS = (
