@@ -2,6 +2,7 @@
 
 .venv/bin/python -m benchmarks.quality --seeds 2000000:2000070
 .venv/bin/python -m benchmarks.quality --seeds 2000000:2000070 --foreign
+.venv/bin/python -m benchmarks.quality --seeds 2000000:2000300 --curve
 .venv/bin/python -m benchmarks.quality --seeds 0:60 --real ~/data/so101 --unit 57.2958
 """
 
@@ -9,16 +10,19 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Mapping
 
 from ares.clock import settle_clock
 from ares.errors import AresError
 from ares.quality import EpisodeSignals, episode_signals
 from ares.quality.audit import (
+    CURVE_STOPS,
     LEAST_MOTION,
     PLANTERS,
     AuditScore,
     audit_foreign,
     audit_generated,
+    detection_curve,
     fault_site,
     plant_fault,
 )
@@ -33,11 +37,15 @@ def main() -> None:
     parser.add_argument(
         "--foreign", action="store_true", help="robots with other controllers, actions and names"
     )
+    parser.add_argument("--curve", action="store_true", help="faults of generated robots at random strengths")
     parser.add_argument("--real", action="append", default=[], help="dataset of clean episodes to plant into")
     parser.add_argument("--unit", type=float, default=1.0, help="units per radian of the real datasets")
     args = parser.parse_args()
     score = AuditScore()
     first, stop = map(int, args.seeds.split(":"))
+    if args.curve:
+        print_curve(detection_curve(range(first, stop)))
+        return
     if args.real:
         for path in args.real:
             audit_real(path, range(first, stop), args.unit, score)
@@ -49,6 +57,15 @@ def main() -> None:
     print("\n".join(score.rows()))
     if args.foreign:
         print(f"\n{score.lags.text()}")
+
+
+def print_curve(curve: Mapping[str, Mapping[float, tuple[int, int]]]) -> None:
+    """A row per code: how many are found, by ranges of strengths."""
+    print("| code | " + " | ".join(f"to x{stop:g}" for stop in CURVE_STOPS) + " |")
+    print("|---|" + "---|" * len(CURVE_STOPS))
+    for code, counts in curve.items():
+        parts = (f"{hits}/{planted}" if planted else "" for hits, planted in counts.values())
+        print(f"| {code} | " + " | ".join(parts) + " |")
 
 
 def audit_real(path: str, seeds: range, unit: float, score: AuditScore) -> None:

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 # A lag is unlike that of the other episodes by at least so much, and beyond its own interval.
 _LAG_SECONDS = 0.1
-_LAG_STEPS = 1.5
+_LAG_STEPS = 0.65
 # Without other episodes: a state that comes before its command, or later than this.
 _LATEST_SECONDS = 0.6
 _FLIPPED = 0.6
+# A joint that moves by less of the usual range says nothing of sign and gain: the first step of a controller decides.
+_LEAST_RANGE = 0.1
 _GAIN_FACTOR = 1.6
 _GAIN_CORRELATION = 0.8
 # Degrees among radians are 57 times as large; tasks differ by less than this.
@@ -119,7 +121,9 @@ def _check_pairs(
         return
     pairs = paired_dimensions(signals.state_names, signals.action_names)
     names = tuple(signals.action_names[command] for _, command in pairs)
+    ranges = np.ptp(signals.state, axis=0)[[number for number, _ in pairs]]
     arms = are_checked([typical.state.kinds[number] for number, _ in pairs])
+    arms &= ranges > _LEAST_RANGE * typical.state.scale
     zeros, unit = np.zeros(len(pairs)), np.ones(len(pairs))
     flipped = np.where(arms, -aligned.correlations, np.nan)
     yield from findings_of(SIGN_FLIP, "action", names, flipped, _FLIPPED * unit, zeros)

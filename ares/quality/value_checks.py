@@ -36,6 +36,8 @@ _CUT_OFF_SHARE = 0.02
 _CUT_OFF_SPEED = 0.3
 # What comes to a rest slows down by more than this in its last step but one.
 _NOT_SLOWING = 0.65
+# This share is enough of a joint with friction that is commanded to move on.
+_FRICTION_SPEED = 0.1
 # It is commanded to move by so much of the range of an arm joint meanwhile.
 _CUT_OFF_MOTION = 0.02
 # What neighbours do not explain changes its sign at four of five steps of white noise, and seldom in a smooth motion.
@@ -197,15 +199,18 @@ def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int
     import numpy as np
 
     column = signals.state[:, number]
-    changes = np.diff(column)
-    command = _command_of(signals, typical, number)
+    flat = runs_of_zero(np.diff(column), 3)
+    command, least = _command_of(signals, typical, number), _CUT_OFF_SPEED
+    if command is not None:
+        bar = _CUT_OFF_MOTION * typical.state.scale
+        moves = [bool(np.ptp(command[start:stop]) >= bar) for start, stop in flat]
+        flat = flat[np.array(moves, dtype=bool)]
+        # A joint with friction stops against its command anywhere; one without it only where it is cut off.
+        at_ends = np.isin(column[flat[:, 0]], (column.max(), column.min()))
+        least = 0.0 if at_ends.all() else _FRICTION_SPEED
     for extreme in (column.max(), column.min()):
-        runs = [run for run in runs_of_zero(changes, 3) if column[run[0]] == extreme]
-        if command is not None:
-            bar = _CUT_OFF_MOTION * typical.state.scale
-            cut = [run for run in runs if float(np.ptp(command[run[0] : run[1]])) >= bar]
-        else:
-            cut = _sharp_runs(signals, typical.state, number, runs)
+        runs = [run for run in flat if column[run[0]] == extreme]
+        cut = _sharp_runs(signals, typical.state, number, runs, least) if least else runs
         share = sum(int(stop - start) for start, stop in cut) / len(column)
         if share >= _CUT_OFF_SHARE:
             seconds = float(signals.seconds[cut[0][0]])
@@ -229,14 +234,18 @@ def _command_of(signals: EpisodeSignals, typical: TypicalEpisode, number: int) -
 
 
 def _sharp_runs(
-    signals: EpisodeSignals, typical: TypicalSignal, number: int, runs: Sequence[NDArray[np.intp]]
+    signals: EpisodeSignals,
+    typical: TypicalSignal,
+    number: int,
+    runs: Sequence[NDArray[np.intp]],
+    least: float,
 ) -> list[NDArray[np.intp]]:
-    """Runs of one value that are entered and left at a share of the usual speed, or in a joint that is never still."""
+    """Runs that are entered and left at least at a share of the usual speed, or of a joint that is never still."""
     import numpy as np
 
     changes = np.diff(signals.state[:, number])
     sizes = np.abs(changes[changes != 0])
-    speed = max(_CUT_OFF_SPEED * float(np.quantile(sizes, 0.75)), 3 * float(typical.noise[number]))
+    speed = max(least * float(np.quantile(sizes, 0.75)), 3 * float(typical.noise[number]))
     if _is_noisy(signals.state[:, [number]]):
         return list(runs)
     return [run for run in runs if _sharp(changes, int(run[0]), int(run[1]), speed)]

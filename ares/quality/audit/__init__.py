@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from ares.quality.audit.planted_faults import ANGLES, PLANTERS, FaultSite, plant_fault
     from ares.quality.audit.random_robots import RandomRobot, random_dataset, random_robot
     from ares.quality.audit.scoring import (
+        CURVE_STOPS,
         LEAST_MOTION,
         AuditScore,
         LagScore,
         audit_foreign,
         audit_generated,
+        detection_curve,
         fault_site,
         share_text,
         wilson_interval,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANGLES",
+    "CURVE_STOPS",
     "FAULTS",
     "LEAST_MOTION",
     "PLANTERS",
@@ -42,6 +45,7 @@ __all__ = [
     "audit_episodes",
     "audit_foreign",
     "audit_generated",
+    "detection_curve",
     "fault_site",
     "foreign_dataset",
     "foreign_robot",

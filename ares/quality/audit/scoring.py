@@ -26,6 +26,10 @@ _EPISODES = 5
 # Checks that need a known lag, and the shortest episode in which one is expected.
 NEED_LAG = frozenset(code.code for code in (DRIFT, ACTION_LAG, SIGN_FLIP, GAIN))
 _LAG_EPISODE_SECONDS = 5.0
+# Upper ends of the ranges of a detection curve, in multiples of the strength of a code, and the codes that have one.
+CURVE_STOPS = (0.25, 0.5, 1.0, 2.0, 4.0)
+_WITHOUT_STRENGTH = frozenset(("A001", "A002", "A007", "A013", "A014", "A015"))
+SCALED_CODES = tuple(code for code in PLANTERS if code not in _WITHOUT_STRENGTH)
 # An arm joint in which a fault is planted moves by so much, radians.
 LEAST_MOTION = 0.3
 
@@ -149,21 +153,49 @@ def _plant_all(
     unit_scale: float,
     rng: np.random.Generator,
     score: AuditScore,
+    multiple: float = 1.0,
 ) -> None:
     """Plant one fault of each code into a random joint of the last episode."""
     for code in codes:
         dim = int(rng.choice(dims))
         name = episodes[-1].state_names[dim]
-        faulty = plant_fault(code, episodes[-1], fault_site(code, episodes[-1], dim, unit_scale), rng)
+        faulty = plant_fault(
+            code, episodes[-1], fault_site(code, episodes[-1], dim, unit_scale, multiple), rng
+        )
         if faulty is not None:
             score.add_fault(code, episodes[:-1], faulty, name)
 
 
-def fault_site(code: str, episode: EpisodeSignals, dim: int, unit_scale: float) -> FaultSite:
-    """A site in a dimension of the state and that of its name in the action, at the strength of the code."""
+def detection_curve(seeds: Iterable[int]) -> dict[str, dict[float, tuple[int, int]]]:
+    """Hits and plantings of generated faults at random strengths, by code and the upper end of a range of strengths.
+
+    The strengths are log-uniform from an eighth to four times that of the code; codes without a strength are left out.
+    """
+    import numpy as np
+
+    scores = {stop: AuditScore() for stop in CURVE_STOPS}
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        robot = random_robot(rng)
+        episodes = random_dataset(robot, rng, episodes=_EPISODES)
+        for code in SCALED_CODES if robot.moving_joints else ():
+            multiple = float(np.exp2(rng.uniform(-3, 2)))
+            score = scores[next(stop for stop in CURVE_STOPS if multiple <= stop)]
+            if not (robot.is_delta and code == DRIFT.code):
+                _plant_all([code], episodes, robot.moving_joints, robot.unit_scale, rng, score, multiple)
+    return {
+        code: {stop: (score.hits[code], score.planted[code]) for stop, score in scores.items()}
+        for code in SCALED_CODES
+    }
+
+
+def fault_site(
+    code: str, episode: EpisodeSignals, dim: int, unit_scale: float, multiple: float = 1.0
+) -> FaultSite:
+    """A site in a dimension of the state and that of its name in the action, at a multiple of the code's strength."""
     name = episode.state_names[dim]
     names = episode.action_names
-    strength = CODES[code].strength * (unit_scale if code in ANGLES else 1.0)
+    strength = CODES[code].strength * multiple * (unit_scale if code in ANGLES else 1.0)
     action_dim = names.index(name) if name in names else 0
     return FaultSite(dim=dim, action_dim=action_dim, strength=strength, unit_scale=unit_scale)
 
