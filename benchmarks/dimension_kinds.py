@@ -1,6 +1,7 @@
 """Scores the kinds that values alone say: generated signals without names, and real samples with names hidden.
 
 .venv/bin/python -m benchmarks.dimension_kinds --seeds 2000000:2000200
+.venv/bin/python -m benchmarks.dimension_kinds --seeds 2000000:2000100 --foreign
 .venv/bin/python -m benchmarks.dimension_kinds --real ~/data/so101 --real ~/data/g1
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ares.quality.audit import random_dimensions, wilson_interval
+from ares.quality.audit import foreign_dataset, foreign_robot, random_dimensions, wilson_interval
 from ares.quality.kinds import DimensionKind, kinds_by_name, kinds_by_values, switch_like, value_evidence
 from benchmarks.quality import read_episodes
 
@@ -27,12 +28,16 @@ def main() -> None:
     """Print the table of true kinds against claims."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:200", help="first and one past the last seed of the robots")
+    parser.add_argument(
+        "--foreign", action="store_true", help="foreign robots, half of them with names permuted"
+    )
     parser.add_argument("--real", action="append", default=[], help="dataset whose names say the kinds")
     args = parser.parse_args()
     counts: Counts = Counter()
     first, stop = map(int, args.seeds.split(":"))
     for seed in () if args.real else range(first, stop):
-        truth, values, rate_hz = random_dimensions(np.random.default_rng(seed))
+        draw = foreign_dimensions if args.foreign else random_dimensions
+        truth, values, rate_hz = draw(np.random.default_rng(seed))
         counts.update(zip(truth, claim_kinds(values, rate_hz), strict=True))
     for path in args.real:
         for episodes in read_episodes(path):
@@ -40,6 +45,18 @@ def main() -> None:
             claims = claim_kinds([episode.state for episode in episodes], episodes[0].rate_hz)
             counts.update(zip(truth, claims, strict=True))
     print_table(counts)
+
+
+def foreign_dimensions(
+    rng: np.random.Generator,
+) -> tuple[tuple[DimensionKind, ...], list[NDArray[np.float64]], float]:
+    """The kinds by the hidden names of a foreign robot, the states (T, D) of five episodes, and the rate in Hz."""
+    robot = foreign_robot(rng)
+    episodes = foreign_dataset(robot, rng, episodes=5)
+    kinds = kinds_by_name(episodes[0].signals.state_names)
+    order = rng.permutation(len(kinds)) if rng.random() < 0.5 else np.arange(len(kinds))
+    states = [episode.signals.state[:, order] for episode in episodes]
+    return tuple(kinds[number] for number in order), states, robot.rate_hz
 
 
 def claim_kinds(values: Sequence[NDArray[np.float64]], rate_hz: float) -> tuple[DimensionKind, ...]:
