@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 # Changes by a job are visible after this long at the latest.
 _MAX_AGE_SECONDS = 20
+# A spec that is given later changes the contract of a dataset and the version of no table.
+_HEALTH_AGE_SECONDS = 300
 # Columns that have another value for nearly every episode: a facet of them offers no choice.
 _WITHOUT_FACET = frozenset(
     ("episode_id", "key", "source", "content_hash", "duplicate_of", "instruction", "instructions", "caption")
@@ -206,7 +208,7 @@ def read_health(dataset: str) -> DatasetHealth:
     return _health_of_version(dataset, version)
 
 
-@st.cache_resource(max_entries=64, show_spinner="Checking a sample of the episodes")
+@st.cache_resource(ttl=_HEALTH_AGE_SECONDS, max_entries=64, show_spinner="Checking a sample of the episodes")
 def _health_of_version(dataset: str, version: int) -> DatasetHealth:
     from ares.quality import dataset_health
 

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from ares.episode import Json
 from ares.quality import CODES, DatasetHealth, QualityFinding
+from ares.quality.contract import MeaningContract
 
+_ORIGINS = {
+    "values": "inferred from values",
+    "names": "inferred from names",
+    "spec": "spec",
+    "none": "nobody",
+}
 # Codes whose size is how long the fault lasts; that of a lag or of a gap is none.
 _LASTING = frozenset(("A003", "A010", "A011", "A017", "A033", "A034", "A035"))
 
@@ -54,6 +61,22 @@ def finding_rows(health: DatasetHealth) -> list[dict[str, Json]]:
             "remedy": count.remedy,
         }
         for count in health.counts
+    ]
+
+
+def contract_rows(contract: MeaningContract) -> list[dict[str, Json]]:
+    """A row for each property that a signal has: its value, who said it, and how sure that is."""
+    return [
+        {
+            "signal": signal.name,
+            "property": name,
+            "value": str(estimate),
+            "said by": _ORIGINS[estimate.origin],
+            "confidence": None if estimate.origin == "none" else round(estimate.confidence, 2),
+            "dimensions": ", ".join(signal.dimensions),
+        }
+        for signal in contract.signals
+        for name, estimate in signal.estimates.items()
     ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ares.quality.command_checks import EpisodeLag
+from ares.quality.contract import MeaningContract
 from ares.quality.episode_check import check_signals
 from ares.quality.finding import QualityFinding
 from ares.quality.kinds import DimensionKind
@@ -85,6 +86,7 @@ class DatasetHealth:
         counts: Findings of the sample by code.
         worst: Episodes with findings, most faults first; at most 20.
         typical: What an episode is compared with, by the names of its dimensions.
+        contracts: What its signals mean, for each combination of dimensions in the sample, corrected by the spec.
     """
 
     dataset: str
@@ -97,6 +99,7 @@ class DatasetHealth:
     counts: tuple[CodeCount, ...]
     worst: tuple[UnhealthyEpisode, ...]
     typical: Mapping[Layout, TypicalEpisode]
+    contracts: tuple[MeaningContract, ...] = ()
 
 
 def dataset_health(stores: Stores, dataset: str, max_episodes: int = HEALTH_EPISODES) -> DatasetHealth:
@@ -131,7 +134,17 @@ def dataset_health(stores: Stores, dataset: str, max_episodes: int = HEALTH_EPIS
         counts=counter.counts(),
         worst=tuple(worst[:_WORST_EPISODES]),
         typical=typical,
+        contracts=_contracts(stores, episodes),
     )
+
+
+def _contracts(stores: Stores, episodes: Sequence[Episode]) -> tuple[MeaningContract, ...]:
+    """Stored contracts where there are any, else inferred ones: the most frequent dimensions first."""
+    from ares.quality.contract import set_contracts
+
+    layouts = set_contracts(stores, sorted(episode.episode_id for episode in episodes))
+    layouts.sort(key=lambda layout: -layout.num_episodes)
+    return tuple(layout.contract for layout in layouts if layout.contract is not None)
 
 
 def episode_findings(

@@ -8,9 +8,12 @@ import streamlit as st
 
 from app.dashboard import cached_reads, pages
 from app.dashboard.escape import escape_markdown
-from app.dashboard.finding_view import finding_rows, worst_rows
+from app.dashboard.finding_view import contract_rows, finding_rows, worst_rows
 from app.dashboard.url_params import read_parameter, write_parameters
 from ares.quality import DatasetHealth
+
+# Combinations of dimensions that are drawn, the most frequent first.
+_SHOWN_CONTRACTS = 3
 
 
 def render() -> None:
@@ -29,6 +32,7 @@ def render() -> None:
     health = cached_reads.read_health(dataset)
     _draw_tiles(health)
     _draw_findings(health)
+    _draw_contracts(health)
     _draw_dimensions(health)
 
 
@@ -68,6 +72,23 @@ def _draw_findings(health: DatasetHealth) -> None:
     if rows:
         episode = health.worst[rows[0]]
         pages.open_page("episode", {"episode": [episode.episode_id], "t": [f"{episode.seconds:.3f}"]})
+
+
+def _draw_contracts(health: DatasetHealth) -> None:
+    st.subheader("Meaning of the signals")
+    if not health.contracts:
+        st.caption("No signal of this sample says what it means.")
+        return
+    st.caption(
+        "What the values and names say, and what a spec states instead. A value is claimed from a confidence of 0.9 on."
+    )
+    for number, contract in enumerate(health.contracts[:_SHOWN_CONTRACTS]):
+        st.dataframe(contract_rows(contract), hide_index=True, key=f"health.contract.{number}")
+    if len(health.contracts) > _SHOWN_CONTRACTS:
+        more = len(health.contracts) - _SHOWN_CONTRACTS
+        st.caption(
+            f"{more} more combinations of dimensions are in this sample; `ares check --json` lists all."
+        )
 
 
 def _draw_dimensions(health: DatasetHealth) -> None:

@@ -17,6 +17,7 @@ from app.dashboard.finding_view import finding_lanes
 from app.dashboard.limits import PageLimits
 from ares.episode import Json
 from ares.quality import episode_findings
+from ares.quality.contract import DatasetKey, read_contracts, write_contracts
 from ares.workspace import Workspace
 from tests.app.cli.motion_dataset import RATE_HZ, random_motions, write_motions
 
@@ -184,6 +185,26 @@ def test_health_says_what_is_typical_of_a_dataset_and_what_the_checks_find(displ
     assert _draw("health", {"dataset": "no such"}).selectbox[0].value == names[0]
 
 
+def test_the_meaning_of_signals_is_on_the_page_with_who_said_it(tmp_path: Path) -> None:
+    with ares.open(tmp_path / "workspace", create=True) as workspace:
+        workspace.ingest(write_motions(tmp_path / "arms", random_motions(5)))
+        cached_reads.use_workspace(workspace)
+        episode = next(workspace.stores.tables.episodes.read())
+        key = DatasetKey(episode.format, episode.dataset, episode.version)
+        stored = read_contracts(workspace.stores.annotations, key)
+        signal = next(signal for signal in stored.contracts[0].signals if "unit" in signal.estimates)
+        stated = stored._replace(stated={signal.name: {"unit": "deg"}})
+        write_contracts(workspace.stores.annotations, key, stated)
+
+        rows = next(table.value for table in _draw("health").dataframe if "said by" in table.value)
+        spec = rows[rows["said by"] == "spec"]
+        assert spec[["signal", "property", "value", "confidence"]].to_numpy().tolist() == [
+            [signal.name, "unit", "deg", 1.0]
+        ]
+        inferred = rows[rows["said by"].str.startswith("inferred")]
+        assert len(inferred) and inferred["confidence"].between(0, 1).all()
+
+
 def test_a_planted_fault_is_on_the_page_of_its_dataset_and_a_lane_of_its_episode(tmp_path: Path) -> None:
     motions = random_motions(5)
     motions[2][60, 1] = np.nan
@@ -191,7 +212,7 @@ def test_a_planted_fault_is_on_the_page_of_its_dataset_and_a_lane_of_its_episode
         workspace.ingest(write_motions(tmp_path / "faulty", motions))
         cached_reads.use_workspace(workspace)
         app = _draw("health")
-        findings, worst, dimensions = (table.value for table in app.dataframe)
+        findings, worst, _, dimensions = (table.value for table in app.dataframe)
         assert list(findings["code"]) == ["A001"] and list(worst["checks"]) == ["A001 not-finite"]
         assert list(dimensions["name"]) == ["shoulder", "elbow", "wrist"] * 2
         (tile,) = [metric for metric in app.metric if metric.label == "State behind action"]
