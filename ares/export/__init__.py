@@ -8,23 +8,41 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.export.base import TASK_SOURCES, ExportReport, TaskSource
+    from ares.export.grouped import (
+        DatasetCounts,
+        ExportItem,
+        ExportOptions,
+        GroupedExport,
+        GroupedFormat,
+        export_groups,
+    )
     from ares.export.left_out import FAILURES_FILE
     from ares.export.load import load_exporter
     from ares.export.parquet import export_parquet
+    from ares.export.plan import DatasetGroup, ExportPlan
     from ares.export.retime import RETIME_MODES, ExportClock, RetimeMode
-    from ares.export.run import export_set
+    from ares.export.run import export_set, set_conversion
 
 __all__ = [
     "FAILURES_FILE",
     "RETIME_MODES",
     "TASK_SOURCES",
+    "DatasetCounts",
+    "DatasetGroup",
     "ExportClock",
+    "ExportItem",
+    "ExportOptions",
+    "ExportPlan",
     "ExportReport",
+    "GroupedExport",
+    "GroupedFormat",
     "RetimeMode",
     "TaskSource",
+    "export_groups",
     "export_parquet",
     "export_set",
     "load_exporter",
+    "set_conversion",
 ]
 
 __getattr__ = lazy_exports(__name__)

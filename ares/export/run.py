@@ -48,12 +48,26 @@ def export_set(
     strict_option = {"strict": True} if strict else {}
     task_option = {} if task == "instruction" else {"task": task}
     clock_options = {} if clock == OWN_CLOCKS else {"fps": clock.fps, "retime": clock.retime}
-    conversion = SetConversion(
-        set_contracts(stores, list(Sets(stores.annotations).ids(selection))), parse_conversions(convert)
-    )
+    conversion = set_conversion(stores, selection, convert)
     options: dict[str, Any] = {**strict_option, **task_option, **clock_options, "convert": conversion}
     progress = Progress(f"export {selection.name}", selection.episodes, stream)
     try:
         return exporter(stores, selection, destination, progress.advance, **options)
     finally:
         progress.close()
+
+
+def set_conversion(stores: Stores, selection: CurationSet, convert: Sequence[str]) -> SetConversion:
+    """The conversions that a user names for a set.
+
+    Args:
+        stores: Stores of the workspace.
+        selection: The set.
+        convert: Conversions of signals, such as "action.gripper=open1"; see `ares.quality.contract`.
+
+    Raises:
+        ClashError: Signals of the set mean different things, and no conversion is named for them.
+        RequestError: A conversion cannot be made.
+    """
+    ids = list(Sets(stores.annotations).ids(selection))
+    return SetConversion(set_contracts(stores, ids), parse_conversions(convert))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ares.export import ExportReport, RetimeMode, TaskSource
     from ares.jobs import IngestPlan, IngestReport
     from ares.store import Stores
+    from ares.torch import StepDataset
     from ares.workspace.results import AnnotateReports, EstimateList, FindingList
 
 
@@ -291,6 +292,48 @@ class Workspace(WorkspaceCurator):
             strict=strict,
             stream=stream,
         )
+
+    @checks_arguments
+    def torch_dataset(
+        self,
+        selection: str | CurationSet,
+        *,
+        cameras: Sequence[str] | None = None,
+        delta_seconds: Mapping[str, Sequence[float]] | None = None,
+        task: TaskSource = "instruction",
+        fps: float | None = None,
+        retime: RetimeMode = "nearest",
+        convert: Sequence[str] = (),
+        strict: bool = False,
+    ) -> StepDataset:
+        """The steps of a set as a dataset that `torch.utils.data.DataLoader` takes; frames are decoded on demand.
+
+            >>> dataset = ws.torch_dataset("sinks", delta_seconds={"action": [0.0, 0.05, 0.1]})
+            >>> dataset[0]["action"].shape, dataset[0]["action_is_pad"]
+
+        Args:
+            selection: Name of a set, "name@version", or a set; its episodes have one layout.
+            cameras: Cameras whose frames are decoded; None for all.
+            delta_seconds: By key of an item, the times of a window relative to the step.
+            task: Task of every episode, as for `export`; so are the next four.
+            fps: Steps per second; None for the rate of the episodes.
+            retime: Step for a second: the "nearest", or the last at or before it ("hold").
+            convert: Conversions of signals.
+            strict: Fail when an episode cannot be read, instead of leaving it out.
+
+        Raises:
+            RequestError: There is no such set, camera or key, its episodes have several layouts, or torch is not
+                installed.
+            ClashError: Signals of the set mean different things, and no conversion is named for them.
+            MediaError: No episode can be read, or with `strict` one cannot.
+        """
+        from ares.export import ExportClock, ExportOptions, set_conversion
+        from ares.torch import build_step_dataset
+
+        frozen_set = self.sets[selection] if isinstance(selection, str) else selection
+        conversion = set_conversion(self.stores, frozen_set, convert)
+        options = ExportOptions(strict, task, ExportClock(fps, retime), conversion)
+        return build_step_dataset(self.stores, frozen_set, options, cameras, delta_seconds)
 
     @checks_arguments
     def doctor(
