@@ -81,7 +81,6 @@ def without_pandas() -> None:
     sys.meta_path.insert(0, _PandasBlocker)
     try:
         import pyarrow as pa
-        import pyarrow.dataset
 
         pa.array([])
     finally:

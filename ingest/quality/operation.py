@@ -19,7 +19,7 @@ from ares.quality import (
     DatasetStatistics,
     TypicalEpisode,
 )
-from ares.quality.ci import BaselineWriter, read_baseline
+from ares.quality.ci import BaselineWriter
 from ares.quality.contract import (
     CONTRACT_EPISODES,
     EpisodeEvidence,
@@ -31,15 +31,13 @@ from ares.store.filters import batched
 from ingest.base import Source
 from ingest.guard import GuardedItems, guarded_item
 from ingest.operation import find_requested
-from ingest.quality.audit import with_audits
-from ingest.quality.evidence import require_empty_folder, write_evidence
 from ingest.quality.progress import CheckProgress
 from ingest.quality.sample import SAMPLED_EPISODES, sample_numbers
 from ingest.quality.tasks import Layout, SignalResult, SignalTask, run_signal_tasks
-from ingest.quality.video import check_source_videos
 
 if TYPE_CHECKING:
     from ares.jobs import IngestRequest, WorkerPool
+    from ares.quality.ci import BaselineKey
 
 _BATCH = 16
 # Worker processes pay off only for a check that takes longer than they take to start.
@@ -61,9 +59,11 @@ def check(
     video: bool,
 ) -> CheckReport:
     """Check the datasets at and below some paths; see `ares.check` for the arguments and errors."""
-    accepted = read_baseline(baseline) if baseline else frozenset()
+    accepted = _accepted(baseline)
     writer = BaselineWriter(path=write_baseline) if write_baseline else None
     if evidence:
+        from ingest.quality.evidence import require_empty_folder
+
         require_empty_folder(evidence)
     find = partial(find_requested, lambda: None, request)
     planned = find()
@@ -78,13 +78,26 @@ def check(
             None if remaining is None else remaining - checked[-1].num_episodes - checked[-1].num_failed
         )
     if audit_seed is not None:
+        from ingest.quality.audit import with_audits
+
         checked = with_audits(checked, find().sources, audit_seed)
     report = CheckReport(datasets=tuple(checked), failed={p: str(e) for p, e in planned.failed.items()})
     if writer is not None:
         writer.write()
     if evidence:
+        from ingest.quality.evidence import write_evidence
+
         report = replace(report, evidence_problems=write_evidence(report, find().sources, evidence))
     return report
+
+
+def _accepted(baseline: str) -> frozenset[BaselineKey]:
+    """The known findings of a file; none without one. Only a file needs pydantic, which takes a while to import."""
+    if not baseline:
+        return frozenset()
+    from ares.quality.ci import read_baseline
+
+    return read_baseline(baseline)
 
 
 def _check_source(
@@ -100,6 +113,8 @@ def _check_source(
         checked = _check_items(source, limit, progress, lambda tasks: _read_all(pool, threads, tasks))
         if with_video is None:
             return checked
+        from ingest.quality.video import check_source_videos
+
         totals = check_source_videos(with_video, limit, engine, threads, progress)
         counts, num_accepted = progress.counter.counts(), progress.num_accepted
         return replace(checked, counts=counts, num_accepted=num_accepted, video=totals)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ares.errors import AresError
 from ares.quality import CodeCounter, QualityFinding
 from ares.quality.ci import Baseline, BaselineWriter, baseline_key
 from ingest.quality.tasks import SignalResult
-from ingest.quality.video_tasks import VideoResult
+
+if TYPE_CHECKING:
+    from ingest.quality.video_tasks import VideoResult
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,0 +1,49 @@
+"""Commands on a few episodes import only what they use: most of their time would be imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.synthetic_lerobot import write_lerobot_dataset
+
+_SCRIPT = """
+import sys
+from app.cli.main import main
+sys.argv[0] = "ares"
+assert main() == 0
+print("imported:", *sorted(sys.modules), file=sys.stderr)
+"""
+
+
+def _imported_by(*arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, *arguments], capture_output=True, text=True, check=True, timeout=120
+    )
+    return set(done.stderr.rpartition("imported:")[2].split())
+
+
+def test_a_check_of_signals_imports_no_store_no_pandas_and_no_audit(tmp_path: Path) -> None:
+    source = write_lerobot_dataset(tmp_path / "made", 2)
+    unused = {
+        "lance",
+        "lancedb",
+        "pandas",
+        "duckdb",
+        "sqlglot",
+        "scipy",
+        "av",
+        "PIL",
+        "torch",
+        "ray",
+    }
+    unused |= {"ingest.quality.audit", "ingest.quality.evidence", "ingest.quality.video"}
+    assert _imported_by("check", str(source), "--json") & unused == set()
+
+
+def test_an_ingestion_of_signals_imports_no_pandas_and_no_model_library(tmp_path: Path) -> None:
+    source = write_lerobot_dataset(tmp_path / "made", 2)
+    imported = _imported_by("ingest", "-w", str(tmp_path / "workspace"), str(source), "-q")
+    assert "lancedb" in imported
+    assert imported & {"pandas", "scipy", "torch", "ray", "streamlit", "cv2"} == set()
