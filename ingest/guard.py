@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count
 from typing import Any, TypeVar
 
 from ares.episode import Record
@@ -22,6 +22,9 @@ from ingest.base import Item, Source, failing_item
 from ingest.outcome_in_path import propose_outcome
 
 T = TypeVar("T")
+
+# Items that are listed under one deadline: so many, or as many as come in this time.
+_MOST_LISTED, _SECONDS_TO_LIST = 64, 0.05
 
 
 def guarded_item(item: Item, ingester: str, folder: str = "", follow_links: bool = False) -> Item:
@@ -86,15 +89,27 @@ def _guarded(ingester: str, call: Callable[[], T], folder: str, follow_links: bo
             ) from error
 
 
-def guarded_next(source: Source, items: Iterator[Any]) -> Any:
-    """The next item of a source, or None. Raises as `guarded_call`, without its limit of memory."""
+def guarded_list(source: Source, items: Iterator[Any], listed: list[Any]) -> None:
+    """Append the next items of a source, none at its end. Raises as `guarded_call`, without its limit of memory.
+
+    What was listed before an error is in `listed`.
+    """
     with plugin_faults(ingesters.label(source.format)), reading_dataset(source.folder, source.follow_links):
         try:
-            return call_within_per_file(input_budgets().record_seconds, partial(next, items, None))
+            call_within_per_file(input_budgets().record_seconds, partial(_list, items, listed))
         except OSError as error:
             raise SourceError(
                 "file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}"
             ) from error
+
+
+def _list(items: Iterator[Any], listed: list[Any]) -> None:
+    """Append at least one item, and as many as come at once: a deadline for each takes longer than to list it."""
+    started = time.monotonic()
+    for item in items:
+        listed.append(item)
+        if len(listed) == _MOST_LISTED or time.monotonic() - started > _SECONDS_TO_LIST:
+            return
 
 
 class GuardedItems:
@@ -115,24 +130,36 @@ class GuardedItems:
 
     def __iter__(self) -> Iterator[Item]:
         items: Iterator[Any] = iter(self._source.items)
-        for number in count():
-            if number == input_budgets().members:
-                self.error = SourceError(
-                    "dataset lists more episodes than allowed", f"{self._source.folder}: more than {number}"
-                )
+        count = 0
+        while True:
+            listed: list[Any] = []
+            error = self._list(items, listed)
+            for item in listed:
+                fault = self._fault(item, count)
+                if fault:
+                    self.error = fault
+                    return
+                count += 1
+                yield item
+            if error or not listed:
+                self.error, self.is_exhausted = error, not error
                 return
-            try:
-                item = guarded_next(self._source, items)
-            except (PluginError, SourceError) as error:
-                self.error = error
-                return
-            if item is None:
-                self.is_exhausted = True
-                return
-            if not isinstance(item, Item):
-                self.error = PluginError(
-                    f"{ingesters.label(self._source.format)} listed something that is no Item",
-                    f"got a {type(item).__name__}",
-                )
-                return
-            yield item
+
+    def _list(self, items: Iterator[Any], listed: list[Any]) -> AresError | None:
+        try:
+            guarded_list(self._source, items, listed)
+        except (PluginError, SourceError) as error:
+            return error
+        return None
+
+    def _fault(self, item: Any, count: int) -> AresError | None:
+        """Why the list ends before an item, or None."""
+        if count == input_budgets().members:
+            folder = self._source.folder
+            return SourceError("dataset lists more episodes than allowed", f"{folder}: more than {count}")
+        if not isinstance(item, Item):
+            return PluginError(
+                f"{ingesters.label(self._source.format)} listed something that is no Item",
+                f"got a {type(item).__name__}",
+            )
+        return None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import SourceError
-from ares.formats import EPISODE_LINES_PATH, EPISODES_FOLDER, video_columns
+from ares.formats import DATA_FILE_COLUMNS, EPISODE_LINES_PATH, EPISODES_FOLDER, video_columns
 from ares.io import parse_path
 from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, as_count, read_json_lines, read_table
 
@@ -92,6 +92,42 @@ def _file_rows(path: Path, select: Callable[[str], bool]) -> Iterator[tuple[str,
         return
     rows = (row for batch in table.to_batches(max_chunksize=4096) for row in batch.to_pylist())
     yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
+
+
+def distinct_locations(info: LeRobotInfo, camera_keys: Sequence[str]) -> list[MetadataRow] | None:
+    """The entries of a Parquet list that differ in the files that they name, without other columns.
+
+    None where entries have to be read one by one: a list of lines, one that is damaged, or one that repeats an episode
+    or has an entry without a number.
+
+    Args:
+        info: The dataset.
+        camera_keys: Keys of the cameras with videos.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    names = [*DATA_FILE_COLUMNS, *(name for key in camera_keys for name in video_columns(key)[:2])]
+    rows: list[MetadataRow] = []
+    numbers: list[NDArray[np.float64]] = [np.empty(0)]
+    for path in episode_list_files(info):
+        if path.suffix != ".parquet":
+            return None
+        try:
+            table = read_table(path, {"episode_index", *names}.__contains__)
+            present = [name for name in names if name in table.column_names]
+            rows += table.group_by(present).aggregate([]).to_pylist() if present else [{}]
+        except (SourceError, pa.ArrowException):
+            return None
+        numbers.append(_column_numbers(table, "episode_index"))
+    return rows if _are_different_counts(np.concatenate(numbers)) else None
+
+
+def _are_different_counts(numbers: NDArray[np.float64]) -> bool:
+    import numpy as np
+
+    are_counts = (numbers >= 0) & (numbers < 2**53) & (numbers == np.floor(numbers))
+    return bool(are_counts.all()) and len(np.unique(numbers)) == len(numbers)
 
 
 def survey_episode_list(info: LeRobotInfo, camera_keys: Sequence[str], fps: float) -> ListSurvey:

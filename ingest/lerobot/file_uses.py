@@ -12,7 +12,7 @@ from ares.io import is_url, parse_path, walk_folders
 from ingest.base import SourceFile
 from ingest.lerobot.cameras import claimed_span, find_span
 from ingest.lerobot.episode import claimed_data_path, video_search
-from ingest.lerobot.episode_list import read_episode_list
+from ingest.lerobot.episode_list import distinct_locations, read_episode_list
 from ingest.lerobot.evidence import DATA_SUFFIX, list_media_files, num_frames
 from ingest.lerobot.metadata import as_count
 from ingest.lerobot.rows import read_from_shared_file
@@ -88,7 +88,7 @@ def _used_paths(
     """What the list of episodes names, where exactly these files exist; else what reading would use."""
     features = dataset.feature_map.video_cameras
     claimed = _UsedPaths(set(), set())
-    for index, row in _listed_rows(dataset, unlisted):
+    for index, row in _rows_by_location(dataset, unlisted):
         claimed.data.add(claimed_data_path(dataset.info, index, row))
         spans = [claimed_span(dataset.info, feature, index, row) for feature in features]
         claimed.videos.update(span.path for span in spans if span)
@@ -100,6 +100,21 @@ def _used_paths(
         if is_regular and claimed.videos == present - data
         else _videos_by_evidence(dataset, contradictions, unlisted),
     )
+
+
+def _rows_by_location(
+    dataset: LeRobotDataset, unlisted: Sequence[int]
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """One entry of those that name the same files, where the number of an episode is no part of a path; else all."""
+    info, cameras = dataset.info, dataset.feature_map.video_cameras
+    is_named_by_number = info.data_path.has("episode") or (cameras and info.video_path.has("episode"))
+    rows = None if is_named_by_number else distinct_locations(info, [camera.key for camera in cameras])
+    if rows is None:
+        yield from _listed_rows(dataset, unlisted)
+        return
+    yield from ((0, row) for row in rows)
+    if unlisted:
+        yield 0, {}
 
 
 def _listed_rows(dataset: LeRobotDataset, unlisted: Sequence[int]) -> Iterator[tuple[int, Mapping[str, Any]]]:

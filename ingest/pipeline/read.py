@@ -169,19 +169,23 @@ def _encode_all(records: Sequence[Record]) -> list[CheckedBatch | AresError]:
 
 def _encode(records: Sequence[Record]) -> CheckedBatch:
     findings = [check_record(record.episode, record.trajectory) for record in records]
+    created = utc_now()
     rows = encode_records(records)
     rows = replace(rows, episodes=_append_findings(rows.episodes, findings))
     return CheckedBatch(
         rows=rows,
-        annotations=tuple(map(_encode_findings, records, findings)),
+        annotations=tuple(
+            _encode_findings(record, record_findings, created)
+            for record, record_findings in zip(records, findings, strict=True)
+        ),
         warnings=_count_warnings(records, findings),
         copied_bytes=sum(count_copied_bytes(record.episode.cameras) for record in records),
         nbytes=rows.nbytes,
     )
 
 
-def _encode_findings(record: Record, findings: tuple[QualityFinding, ...]) -> AnnotationTexts:
-    return tuple(annotation_to_row(findings_annotation(record.episode, findings, utc_now())))
+def _encode_findings(record: Record, findings: tuple[QualityFinding, ...], created: str) -> AnnotationTexts:
+    return tuple(annotation_to_row(findings_annotation(record.episode, findings, created)))
 
 
 def _append_findings(rows: pa.RecordBatch, findings: Sequence[tuple[QualityFinding, ...]]) -> pa.RecordBatch:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ares.errors import SourceError
+from ares.errors import PluginError, SourceError
 from ares.input import InputBudgets
-from ingest.base import IngestOptions, Item, Source
+from ingest.base import IngestOptions, Item, Source, failing_item
 from ingest.guard import GuardedItems, guarded_call
 from ingest.hdf5.source import HDF5File, open_hdf5_dataset
 from ingest.lerobot.metadata import read_table
@@ -169,3 +169,20 @@ def test_a_dry_run_follows_no_link_out_of_the_dataset(tmp_path: Path) -> None:
     table.symlink_to(secret)
     (dataset,) = find_datasets(None, [str(data)], IngestOptions(), sample=True).plan.datasets
     assert "a link leads out of the dataset" in " ".join(dataset.not_understood), dataset
+
+
+def test_what_was_listed_before_an_error_is_kept() -> None:
+    def failing() -> Iterator[Item]:
+        yield from (failing_item(str(number), "x", SourceError("no", "")) for number in range(70))
+        raise ValueError("the list is damaged")
+
+    items = GuardedItems(Source(format="mcap", dataset="d", version="", total=1, items=failing()))
+    assert [item.episode_id for item in items] == [str(number) for number in range(70)]
+    assert isinstance(items.error, PluginError) and not items.is_exhausted
+
+
+def test_a_list_that_ends_at_a_whole_number_of_takes_is_exhausted() -> None:
+    for count in (0, 1, 63, 64, 65, 128):
+        listed = (failing_item(str(number), "x", SourceError("no", "")) for number in range(count))
+        items = GuardedItems(Source(format="mcap", dataset="d", version="", total=1, items=listed))
+        assert len(list(items)) == count and items.is_exhausted and items.error is None
