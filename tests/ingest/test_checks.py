@@ -137,6 +137,20 @@ def test_cameras_that_are_flagged_or_short() -> None:
 
 
 @pytest.mark.parametrize(
+    ("flags", "codes"),
+    [
+        (("black", "frozen"), ["A033 video front"]),
+        (("frozen", "black"), ["A033 video front"]),
+        (("frozen",), ["A034 video front"]),
+    ],
+)
+def test_a_black_camera_is_named_once(flags: tuple[str, ...], codes: list[str]) -> None:
+    """A black picture never changes, so its ingester also flags it as frozen."""
+    record = replace(GOOD, episode=replace(EPISODE, cameras=(replace(CAMERA, flags=flags),)))
+    assert [code for code, _ in findings_of(record)] == codes
+
+
+@pytest.mark.parametrize(
     ("text", "code"),
     [("", "A053"), ("  ", "A053"), ("None", "A054"), ("123", "A054"), ("...", "A054")],
 )  # fmt: skip

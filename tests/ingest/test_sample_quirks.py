@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from ares import open as open_workspace
-from ares.quality import CODES
 from ingest.base import IngestOptions
 from ingest.pipeline import ingest_paths
 
 FLOAT64, SILENT = "float64 numbers are stored as float32", "A053 no-instruction: there is no instruction"
-FROZEN = f"A034 video-frozen: {CODES['A034'].meaning}"
 UNRATED = "rate is not known, 10 Hz assumed (give --rate)"
 ABSENT = "metadata says that camera {} is absent, but it has pictures"
 # By folder: episodes kept and failed, what is said and how often. A source says a thing once, an episode each time.
@@ -21,7 +19,6 @@ QUIRKS: dict[str, tuple[int, int, dict[str, int]]] = {
     "bridge_rlds": (50, 0, {
         "the first action of an episode is all but zero (OpenVLA leaves that step out)": 1,
         "A033 video-black: frames are black (image_3)": 50,
-        f"{FROZEN} (image_3)": 50,
         **{ABSENT.format(f"image_{number}"): 50 for number in range(3)},
         "steps/language_embedding is not stored (an embedding)": 1,
     }),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # A period between steps longer than this many medians is a gap.
 GAP_PERIODS = 3.0
 _FEW_STEPS = 10
-# The code of each flag that a camera may have.
+# The code of each flag that a camera may have, worst first: a black camera is also frozen, and is named once.
 _FLAG_CODES = {"black": "A033", "frozen": "A034"}
 _PLACEHOLDERS = frozenset(
     {"none", "null", "nan", "n/a", "na", "unknown", "unspecified", "test", "task", "valid", "todo"}
@@ -73,11 +73,12 @@ def _finding(
 
 
 def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
-    """A051, A052, A053 and A054, and A033 and A034 of cameras that the ingester flagged."""
+    """A051, A052, A053 and A054, and A033 or A034 of cameras that the ingester flagged."""
     if episode.num_steps <= 1:
         yield _finding(SINGLE_STEP, size=episode.num_steps)
     for camera in episode.cameras:
-        for flag in filter(_FLAG_CODES.get, camera.flags):
+        flag = _worst_flag(camera.flags)
+        if flag:
             yield _finding(_FLAG_CODES[flag], signal="video", dimension=camera.name)
         if camera.media.kind in TOPIC_KINDS:
             continue  # topics have clocks of their own; their ingester warns of gaps
@@ -92,6 +93,11 @@ def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
         yield _finding(NO_INSTRUCTION, size=0.0)
     elif text in _PLACEHOLDERS or not re.search(r"[^\W\d_]{2}", text):
         yield _finding(EMPTY_INSTRUCTION, size=len(text))
+
+
+def _worst_flag(flags: tuple[str, ...]) -> str:
+    """The flag of a camera that is reported; empty for none."""
+    return next((flag for flag in _FLAG_CODES if flag in flags), "")
 
 
 def check_clock(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
