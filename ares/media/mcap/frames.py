@@ -134,7 +134,7 @@ class _TopicReader:
         self._last_decoded = number
         for frame_number, frame in self._frames:
             if frame_number == number:
-                pixels: NDArray[np.uint8] = frame.to_ndarray(format="rgb24")
+                pixels: NDArray[np.uint8] = frame.to_ndarray(format="rgb24", threads=1)
                 return pixels
         raise MediaError("video cannot be decoded", self._describe(number))
 

@@ -81,7 +81,7 @@ def _open_source(ref: MediaRef) -> Iterator[tuple[InputContainer, VideoStream]]:
 
 
 def _to_pixels(frame: VideoFrame) -> NDArray[np.uint8]:
-    pixels: NDArray[np.uint8] = frame.to_ndarray(format="rgb24")  # type: ignore[assignment]
+    pixels: NDArray[np.uint8] = frame.to_ndarray(format="rgb24", threads=1)  # type: ignore[assignment]
     return frame_orientation(frame).apply(pixels)
 
 

@@ -187,7 +187,7 @@ def _decoded(second: float, frame: VideoFrame) -> DecodedFrame:
 
     size = (SMALL_WIDTH, SMALL_HEIGHT)
     if frame.format.name not in _PLANAR:
-        pixels = frame.to_ndarray(format="rgb24")
+        pixels = frame.to_ndarray(format="rgb24", threads=1)
         luma = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
         scaled = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
         return DecodedFrame(second, luma, scaled, bool(frame.key_frame))  # type: ignore[arg-type]

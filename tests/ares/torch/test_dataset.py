@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +102,28 @@ def test_workers_read_the_same_items(workspace: Workspace) -> None:
     assert torch.equal(
         torch.cat([batch[key] for batch in batches]), torch.stack([dataset[r][key] for r in rows])
     )
+
+
+FORKED_WORKERS = """
+import sys, torch
+from ares.settings import Settings
+from ares.workspace import open_workspace
+with open_workspace(sys.argv[1], Settings()) as workspace:
+    dataset = workspace.torch_dataset("video")
+    for _ in range(20):
+        dataset[5]  # what decoding leaves behind is collected by the workers, too
+    rows = list(range(0, len(dataset), 97))
+    loader = torch.utils.data.DataLoader(
+        torch.utils.data.Subset(dataset, rows), batch_size=2, num_workers=2, multiprocessing_context="fork"
+    )
+    print(sum(len(batch["index"]) for _ in range(3) for batch in loader) == 3 * len(rows))
+"""
+
+
+def test_forked_workers_read_after_their_parent_has_decoded(workspace: Workspace) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED_WORKERS, str(workspace.stores.location)]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert answer.stdout.strip() == "True", answer.stderr
 
 
 def test_ranks_share_the_steps_without_repetition(workspace: Workspace) -> None:
