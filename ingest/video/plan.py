@@ -124,7 +124,7 @@ class VideoFolderPlan:
 
     def _clips_of_table(self, path: Path) -> Iterator[PlannedClip]:
         for number, row in read_rows(path):
-            location = f"{path}, line {number}"
+            location = f"{path}, line {number}" if number else str(path)
             name = f"{relative_path(path, self.files.folder)} line {number}"
             # Episode ids of failed lines depend on it: metadata.jsonl was the only table once.
             name = name.removeprefix("metadata.jsonl ")
@@ -216,7 +216,7 @@ class VideoFolderPlan:
 def plan_folder(folder: Path, pattern: str, only: str = "") -> VideoFolderPlan:
     """Plan a folder, or one file of it.
 
-    Raises RequestError for an invalid pattern, SourceError for a table that cannot be opened.
+    Raises RequestError for an invalid pattern.
     """
     files = list_folder(folder) if not only else _list_single_file(folder, only)
     cameras = group_by_pattern(files.videos, pattern) if pattern else group_by_names(files.videos)

@@ -22,9 +22,9 @@ _MAX_CELL_CHARS = 2**24
 def read_rows(path: Path) -> Iterator[tuple[int, VideoRow | SourceError]]:
     """Read the rows that are not blank: line number, counted from 1, with the parsed row or its error.
 
-    Raises SourceError for a table that cannot be read.
+    The last one is an error with number 0 where the rest of the table, or all of it, cannot be read.
     """
-    for number, cells in _read_cells(path):
+    for number, cells in _read_or_fail(path):
         location = f"{path}, line {number}"
         if isinstance(cells, SourceError):
             yield number, cells
@@ -36,13 +36,19 @@ def read_rows(path: Path) -> Iterator[tuple[int, VideoRow | SourceError]]:
 
 
 def is_about_videos(path: Path) -> bool:
-    """Whether a table has a column that names a video. Raises SourceError for one that cannot be read."""
-    return path.suffix.lower() == ".jsonl" or names_a_video(_first_row(path))
+    """Whether a table has a column that names a video; True for one that cannot be read, as its videos must wait."""
+    try:
+        return path.suffix.lower() == ".jsonl" or names_a_video(_first_row(path))
+    except SourceError:
+        return True
 
 
 def has_row_per_camera(path: Path) -> bool:
-    """Whether each row is about one camera of an episode."""
-    columns = _first_row(path)
+    """Whether each row is about one camera of an episode; False for a table that cannot be read."""
+    try:
+        columns = _first_row(path)
+    except SourceError:
+        return False
     return has_camera_rows(columns) and names_a_video(columns)
 
 
@@ -76,8 +82,15 @@ def _read_cells(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError
     return _read_json_lines(path) if path.suffix.lower() == ".jsonl" else _read_separated(path)
 
 
+def _read_or_fail(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
+    try:
+        yield from _read_cells(path)
+    except SourceError as error:
+        yield 0, error
+
+
 def _first_row(path: Path) -> Mapping[str, Json]:
-    """The columns of the first valid row."""
+    """The columns of the first valid row. Raises SourceError for a table that cannot be read."""
     return next((cells for _, cells in _read_cells(path) if not isinstance(cells, SourceError)), {})
 
 
