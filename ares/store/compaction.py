@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,8 @@ from ares.store.lance import create_fulltext_index, data_bytes, max_unindexed_ro
 
 if TYPE_CHECKING:
     import lance
-    from lancedb.table import Table
+
+    from ares.store.lance import TableWriter
 
 # A version is kept this long after a newer one replaced it, so that its readers can finish.
 KEEP_VERSIONS = timedelta(hours=1)
@@ -40,19 +40,18 @@ def compact(dataset: lance.LanceDataset) -> None:
     _drop_versions(dataset)
 
 
-def erase_deleted(table: Table, newest: Callable[[], lance.LanceDataset], text_column: str) -> None:
+def erase_deleted(table: TableWriter, text_column: str) -> None:
     """Write the fragments anew that have deleted rows; indexes, which hold deleted values too, are dropped before.
 
     The full-text index is created again at once: a search without it returns nothing.
 
     Args:
         table: The table, open for writing.
-        newest: Opens its newest version.
         text_column: Column with a full-text index, or "".
     """
-    for index in table.list_indices():
-        table.drop_index(index.name)
-    dataset = newest()
+    for name in table.indexed_columns():
+        table.drop_index(name)
+    dataset = table.newest()
     dataset.optimize.compact_files(
         target_rows_per_fragment=_fragment_rows(dataset),
         materialize_deletions=True,
@@ -60,7 +59,7 @@ def erase_deleted(table: Table, newest: Callable[[], lance.LanceDataset], text_c
         num_threads=1,
     )
     # A version tells what led to it: the condition of a deletion, with its ids, must not be that of the newest one.
-    newest().update_config({"ares:erased": uuid.uuid4().hex})
+    table.newest().update_config({"ares:erased": uuid.uuid4().hex})
     if text_column:
         create_fulltext_index(table, text_column)
 

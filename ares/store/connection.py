@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +12,11 @@ from ares.process_tuning import put_off_package
 from ares.store.lance import (
     LanceTable,
     LazyLanceTable,
+    TableWriter,
     create_fulltext_index,
     has_fulltext_index,
     lance_errors,
     open_session,
-    table_has_fulltext_index,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance.lance import _Session as Session
     from lancedb.db import DBConnection
-    from lancedb.table import Table
 
 _INDEX_CACHE, _METADATA_CACHE = 2 << 30, 128 << 20
 # Writers look up ids; vectors and texts are searched by the readers.
@@ -33,7 +31,7 @@ _WRITER_INDEX_CACHE, _WRITER_METADATA_CACHE = 256 << 20, 32 << 20
 
 
 class LanceConnection:
-    """The tables of one folder: read through lance, written through LanceDB, which takes a second to import.
+    """The tables of one folder, which LanceDB opens as a database. They are read and written through pylance.
 
     Args:
         uri: Folder or object-store URI of the tables.
@@ -44,7 +42,6 @@ class LanceConnection:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        self._writers: dict[str, Table] = {}
         with lance_errors(uri):
             if not self.is_remote:
                 Path(uri).mkdir(parents=True, exist_ok=True)
@@ -59,23 +56,24 @@ class LanceConnection:
 
     @cached_property
     def _db(self) -> DBConnection:
+        """The database, to list the tables of an object store. LanceDB takes a second to import."""
         # A client of a web service that we never call: more than half of the import of lancedb.
         put_off_package("lance_namespace_urllib3_client")
         import lancedb
 
-        # By default LanceDB caches up to seven gigabytes, of every version that was written.
-        session = lancedb.Session(
-            index_cache_size_bytes=_WRITER_INDEX_CACHE, metadata_cache_size_bytes=_WRITER_METADATA_CACHE
-        )
-        # Interval 0: writes of other processes are seen at once.
         with lance_errors(self.uri):
-            return lancedb.connect(self.uri, read_consistency_interval=timedelta(0), session=session)
+            return lancedb.connect(self.uri)
 
     @cached_property
     def _session(self) -> Session:
         """Cache of indexes and file headers, shared by every reader of these tables."""
         # Bounded: the index of ten million frames is about a gigabyte.
         return open_session(_INDEX_CACHE, _METADATA_CACHE)
+
+    @cached_property
+    def _writer_session(self) -> Session:
+        # By default Lance caches up to seven gigabytes, of every version that was written.
+        return open_session(_WRITER_INDEX_CACHE, _WRITER_METADATA_CACHE)
 
     def table_names(self) -> list[str]:
         """Return the names of all existing tables, sorted."""
@@ -96,21 +94,19 @@ class LanceConnection:
         """Open the newest version of a table for reading; None when it does not exist. Raises StoreError."""
         return self.newest_version(name) if name in self.table_names() else None
 
-    def open_table(self, name: str) -> Table | None:
-        """Open a table for writing; None when it does not exist. Raises StoreError when it cannot be opened."""
-        if name not in self.table_names():
-            return None
-        with lance_errors(name):
-            return self._db.open_table(name)
+    def open_table(self, name: str) -> TableWriter | None:
+        """The writer of a table; None when it does not exist."""
+        return self._writer(name) if name in self.table_names() else None
 
     def drop_table(self, name: str) -> None:
         """Delete a table with all its versions. Raises StoreError when it cannot be deleted."""
-        self._writers.pop(name, None)
-        with lance_errors(name):
-            self._db.drop_table(name)
+        import lance
 
-    def open_or_create(self, name: str, schema: pa.Schema, text_column: str = "") -> Table:
-        """Open a table for writing, creating it when it does not exist.
+        with lance_errors(name):
+            lance.LanceDataset.drop(self._table_uri(name))
+
+    def open_or_create(self, name: str, schema: pa.Schema, text_column: str = "") -> TableWriter:
+        """The writer of a table, which is created when it does not exist.
 
         Args:
             name: Name of the table.
@@ -118,31 +114,23 @@ class LanceConnection:
             text_column: Column that gets a full-text index, or "".
 
         Raises:
-            StoreError: The table cannot be opened.
+            StoreError: The table cannot be opened or created.
         """
         table = self.open_table(name)
-        if table is not None and (not text_column or table_has_fulltext_index(table)):
+        if table is not None and (not text_column or has_fulltext_index(table.newest())):
             return table
         with self._creation_lock(), lance_errors(name):
             # Another process may have created it while this one waited for the lock.
             table = self.open_table(name)
             if table is None:
                 table = self._create(name, schema)
-            if text_column and not table_has_fulltext_index(table):
+            if text_column and not has_fulltext_index(table.newest()):
                 create_fulltext_index(table, text_column)
             return table
 
     def table(self, name: str, schema: pa.Schema, text_column: str = "") -> LanceTable:
         """Return a handle on a table, created now if it does not exist, as in `open_or_create`. Raises StoreError."""
-        dataset = self.open_dataset(name)
-        if dataset is None or (text_column and not has_fulltext_index(dataset)):
-            self._writers[name] = self.open_or_create(name, schema, text_column)
-
-        def writer() -> Table:
-            if name not in self._writers:
-                self._writers[name] = self.open_or_create(name, schema, text_column)
-            return self._writers[name]
-
+        writer = self.open_or_create(name, schema, text_column)
         return LanceTable(dataset=partial(self.newest_version, name), writer=writer)
 
     def lazy_table(self, name: str) -> LazyLanceTable:
@@ -156,15 +144,24 @@ class LanceConnection:
 
     def newest_version(self, name: str) -> lance.LanceDataset:
         """Open the newest version of an existing table for reading. Raises StoreError."""
+        return self._open(name, self._session)
+
+    def _open(self, name: str, session: Session) -> lance.LanceDataset:
         import lance
 
         with lance_errors(name):
-            return lance.dataset(self._table_uri(name), session=self._session)
+            return lance.dataset(self._table_uri(name), session=session)
 
-    def _create(self, name: str, schema: pa.Schema) -> Table:
+    def _writer(self, name: str) -> TableWriter:
+        return TableWriter(name, lambda: self._open(name, self._writer_session))
+
+    def _create(self, name: str, schema: pa.Schema) -> TableWriter:
+        import lance
+
         # On an object store another process may create it at the same time; only one of them succeeds.
         try:
-            return self._db.create_table(name, schema=schema)
+            lance.write_dataset(schema.empty_table(), self._table_uri(name), mode="create")
+            return self._writer(name)
         except (ValueError, OSError, RuntimeError):
             existing = self.open_table(name) if self.is_remote else None
             if existing is None:

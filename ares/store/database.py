@@ -22,9 +22,8 @@ from ares.store.lance import (
 
 if TYPE_CHECKING:
     import lance
-    from lancedb.table import Table
 
-    from ares.store.lance import SegmentTable
+    from ares.store.lance import ScalarIndexKind, SegmentTable, TableWriter
     from ares.store.vectors import TextTable, VectorTable
 
 _VECTORS, _TEXTS = "vectors_", "texts_"
@@ -158,7 +157,7 @@ class Tables:
                 if table is None:
                     continue
                 text_column = _TEXT_COLUMNS.get(name, "")
-                erase_deleted(table, partial(self.connection.newest_version, name), text_column)
+                erase_deleted(table, text_column)
 
     def drop_old_versions(self, names: Sequence[str]) -> None:
         """Delete all versions of tables but the newest, also those that somebody may read. Raises StoreError."""
@@ -210,23 +209,21 @@ def _refresh_index(
         report(f"no index of {label} reaches the target recall: its search stays exact, and slow")
 
 
-def _create_scalar_indexes(table: Table, dataset: lance.LanceDataset, name: str) -> None:
+def _create_scalar_indexes(table: TableWriter, dataset: lance.LanceDataset, name: str) -> None:
     """Create the indexes of the columns that most filters use.
 
     At a million episodes they take a count from 20 ms to 1 ms. Numbers, bools and lists have none: counting them
     takes less than 20 ms, and an index slows down a filter that matches many episodes.
     """
-    from lancedb.index import Bitmap, BTree
-
     if dataset.count_rows() < _MIN_INDEXED_ROWS:
         return
-    indexed = {column for index in table.list_indices() for column in index.columns}
-    configs: dict[str, Bitmap | BTree] = {"episode_id": BTree()}
+    indexed = {column for columns in table.indexed_columns().values() for column in columns}
+    kinds: dict[str, ScalarIndexKind] = {"episode_id": "BTREE"}
     if name == "episodes":
-        configs |= {column: Bitmap() for column in ("dataset", *_categorical_columns(dataset, indexed))}
-    for column in configs:
+        kinds |= dict.fromkeys(("dataset", *_categorical_columns(dataset, indexed)), "BITMAP")
+    for column, kind in kinds.items():
         if column in dataset.schema.names and column not in indexed:
-            table.create_index(column, config=configs[column])
+            table.create_index(column, kind)
 
 
 def _categorical_columns(dataset: lance.LanceDataset, indexed: Collection[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ares.episode import Record
 from ares.errors import SourceError
 from ares.media import compute_stamp
-from ares.store.filters import ids_filter, quote_literal
+from ares.store.filters import TrustedFilter, ids_filter, quote_literal
 from ingest.base import Item, Source
 from ingest.pipeline.read import RecordIdentity
 
@@ -37,9 +37,8 @@ def _stamp(path: str) -> str:
 def stored_ids(stores: Stores, source: Source) -> set[str]:
     """Ids of the episodes that the workspace has of a source's format, dataset and version."""
     clauses = {"format": source.format, "dataset": source.dataset, "version": source.version}
-    return stores.tables.episodes.ids(
-        " AND ".join(f"{name} = {quote_literal(value)}" for name, value in clauses.items())
-    )
+    condition = " AND ".join(f"{name} = {quote_literal(value)}" for name, value in clauses.items())
+    return stores.tables.episodes.ids(TrustedFilter(condition))
 
 
 def stored_identities(stores: Stores, ids: Sequence[str]) -> dict[str, RecordIdentity]:

@@ -143,7 +143,7 @@ def ingest_datasets(
         readers = _open_readers(engine, workers, sources, limit, media)
         _prepare(stores, discovery, quiet)
         check_log = CheckLog(stores)
-        known_duplicates = stores.tables.episodes.count("duplicate_of IS NOT NULL")
+        known_duplicates = stores.tables.episodes.count_duplicates()
         _count_unopened(stores, report.counts, discovery, strict)
         with tuned_garbage_collector():
             for source in sources:

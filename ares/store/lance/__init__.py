@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ares.store.lance.column_types import arrow_type, to_arrow_value, type_mismatch
     from ares.store.lance.episode_snapshot import EpisodeSnapshot
     from ares.store.lance.episodes import EpisodeTable
-    from ares.store.lance.fulltext import create_fulltext_index, has_fulltext_index, table_has_fulltext_index
+    from ares.store.lance.fulltext import create_fulltext_index, has_fulltext_index
     from ares.store.lance.lance_api import (
         IndexSearch,
         data_bytes,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ares.store.lance.segments import SegmentTable, segment_schema
     from ares.store.lance.snapshot import VersionCache
     from ares.store.lance.sort_orders import DEEP_OFFSET
-    from ares.store.lance.table import LanceTable, LazyLanceTable
+    from ares.store.lance.table import LanceTable, LazyLanceTable, ScalarIndexKind, TableWriter
     from ares.store.lance.text_hashes import TextHashes, hash_texts
     from ares.store.lance.trajectories import TrajectoryTable
 
@@ -44,7 +44,9 @@ __all__ = [
     "RowIndex",
     "RowIndexCache",
     "RowSelection",
+    "ScalarIndexKind",
     "SegmentTable",
+    "TableWriter",
     "TextHashes",
     "TrajectoryTable",
     "VersionCache",
@@ -62,7 +64,6 @@ __all__ = [
     "open_session",
     "scan_nearest",
     "segment_schema",
-    "table_has_fulltext_index",
     "to_arrow_value",
     "trajectory_schema",
     "type_mismatch",

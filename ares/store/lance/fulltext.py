@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     import lance
     import numpy as np
     import pyarrow as pa
-    from lancedb.table import Table
     from numpy.typing import NDArray
 
     from ares.store.lance.row_index import RowIndex
+    from ares.store.lance.table import TableWriter
 
 # Rows requested per episode, and the factor by which more are requested when these were not enough.
 _ROWS_PER_EPISODE, _GROWTH = 4, 4
@@ -23,22 +23,15 @@ _ROWS_PER_EPISODE, _GROWTH = 4, 4
 _MAX_SCANNED_ROWS = 30_000
 
 
-def create_fulltext_index(table: Table, column: str) -> None:
+def create_fulltext_index(table: TableWriter, column: str) -> None:
     """Create the full-text index of a column; without it a search returns nothing, and no error."""
-    from lancedb.index import FTS
-
     # Without stop words: an episode that shares only "in the" with a query is not a match, but a fusion of ranks
     # would count it.
-    table.create_index(column, config=FTS(remove_stop_words=True))
-
-
-def table_has_fulltext_index(table: Table) -> bool:
-    """Whether a column of a table that is open for writing has a full-text index."""
-    return any(index.index_type == "FTS" for index in table.list_indices())
+    table.create_index(column, "INVERTED", remove_stop_words=True)
 
 
 def has_fulltext_index(dataset: lance.LanceDataset) -> bool:
-    """Whether a column has a full-text index, without LanceDB."""
+    """Whether a column has a full-text index."""
     return "Inverted" in index_types(dataset)
 
 

@@ -13,7 +13,8 @@ from ares.store.lance.table import LazyLanceTable
 if TYPE_CHECKING:
     import lance
     import pyarrow as pa
-    from lancedb.table import Table
+
+    from ares.store.lance.table import TableWriter
 
 _ID_ROWS, _NAME = 10_000, "removed_episodes"
 
@@ -67,8 +68,7 @@ class RemovedTable:
         assert dataset is not None  # it has just been created
         add_columns(table, dataset.schema, rows.schema)
         with lance_errors(_NAME):
-            merge = table.merge_insert("episode_id").when_matched_update_all()
-            merge.when_not_matched_insert_all().execute(rows)
+            table.upsert("episode_id", rows)
 
     def delete(self, ids: Collection[str]) -> None:
         """Delete the rows of some episodes. Raises StoreError."""
@@ -77,7 +77,7 @@ class RemovedTable:
             delete_rows(table, "episode_id", ids)
 
 
-def delete_rows(table: Table, key: str, values: Collection[str]) -> None:
+def delete_rows(table: TableWriter, key: str, values: Collection[str]) -> None:
     """Delete the rows of a table whose key is one of the values, however many they are. Raises StoreError."""
     with lance_errors(table.name):
         for chunk in batched(values, _ID_ROWS):

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import pyarrow as pa
-    from lancedb.table import Table
     from numpy.typing import NDArray
+
+    from ares.store.lance.table import TableWriter
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _SOURCE_COLUMNS = ("episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash")
@@ -213,7 +214,7 @@ def is_column_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def add_columns(table: Table, existing: pa.Schema, columns: pa.Schema) -> None:
+def add_columns(table: TableWriter, existing: pa.Schema, columns: pa.Schema) -> None:
     """Add the columns that a table does not have, without values.
 
     Args:

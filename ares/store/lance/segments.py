@@ -17,7 +17,8 @@ from ares.store.lance.text_hashes import TextHashCache, TextHashes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from lancedb.table import Table
+
+    from ares.store.lance.table import TableWriter
 
 
 class SegmentHit(NamedTuple):
@@ -49,8 +50,8 @@ class SegmentTable:
         self._text_hashes = TextHashCache("text", "start_seconds")
 
     @property
-    def _table(self) -> Table:
-        return self._lance_table.writer()
+    def _table(self) -> TableWriter:
+        return self._lance_table.writer
 
     def columns(self) -> dict[str, str]:
         """Type of every column: an Arrow type name, or "list<string>"."""
@@ -67,8 +68,7 @@ class SegmentTable:
         """
         self._add_columns(rows.schema)
         with lance_errors("segments"):
-            merge = self._table.merge_insert("annotation_id").when_matched_update_all()
-            merge.when_not_matched_insert_all().execute(rows)
+            self._table.upsert("annotation_id", rows)
 
     def set_values(self, rows: pa.Table) -> None:
         """Set columns of existing segments: annotation_id and the columns; unknown ids are ignored.
@@ -78,7 +78,7 @@ class SegmentTable:
         """
         self._add_columns(rows.schema)
         with lance_errors("segments"):
-            self._table.merge_insert("annotation_id").when_matched_update_all().execute(rows)
+            self._table.update("annotation_id", rows)
 
     def delete(self, annotation_ids: Sequence[str]) -> None:
         """Delete segments. Raises StoreError when the table cannot be written."""

@@ -14,7 +14,8 @@ from ares.store.lance.table import LanceTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from lancedb.table import Table
+
+    from ares.store.lance.table import TableWriter
 
 # Rows that are read at once: a hundred long trajectories are some tens of megabytes.
 _CHUNK = 100
@@ -31,8 +32,8 @@ class TrajectoryTable:
         self._lance_table = lance_table
 
     @property
-    def _table(self) -> Table:
-        return self._lance_table.writer()
+    def _table(self) -> TableWriter:
+        return self._lance_table.writer
 
     def write(self, rows: Sequence[pa.Table]) -> None:
         """Write rows of `EpisodeBatch.trajectories`. Raises StoreError when the table cannot be written."""
@@ -45,7 +46,7 @@ class TrajectoryTable:
         """Remove the signals of some episodes, which an interrupted run may have written. Raises StoreError."""
         where = in_list("episode_id", ids)
         with lance_errors("trajectories"):
-            if self._table.count_rows(where):
+            if self._lance_table.dataset().count_rows(where):
                 self._table.delete(where)
 
     def get(self, episode_id: str) -> Trajectory:

@@ -125,7 +125,4 @@ class _StateTable:
 
         if rows:
             columns = {"key": list(rows), "sequence": list(rows.values())}
-            merge = self._table.writer().merge_insert("key")
-            merge.when_matched_update_all().when_not_matched_insert_all().execute(
-                pa.table(columns, schema=self._schema)
-            )
+            self._table.writer.upsert("key", pa.table(columns, schema=self._schema))

@@ -17,10 +17,9 @@ from ares.store.vectors.tuning import IndexTuning
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-    from lancedb.table import Table
     from numpy.typing import NDArray
 
-    from ares.store.lance import LazyLanceTable
+    from ares.store.lance import LazyLanceTable, TableWriter
 
 _BATCH_FRAMES = 8_192
 
@@ -226,15 +225,15 @@ class VectorTable:
         if table is None:
             return 0
         with lance_errors(self._table.name):
-            batches = table.to_lance().scanner(columns=["episode_id"]).to_batches()
+            batches = table.newest().scanner(columns=["episode_id"]).to_batches()
             unknown: set[str] = set()
             for batch in batches:
                 ids = batch["episode_id"].unique().to_pylist()
                 unknown |= set(ids).difference(existing_ids(ids))
-            row_count = table.count_rows()
+            row_count = table.newest().count_rows()
             for chunk in batched(unknown, 10_000):
                 table.delete(in_list("episode_id", chunk))
-            return int(row_count - table.count_rows())
+            return int(row_count - table.newest().count_rows())
 
     def _read_rows(self, episode_ids: Collection[str]) -> pa.Table | None:
         dataset = self._table.dataset()
@@ -279,11 +278,11 @@ def _repeat(values: Iterable[tuple[str, int]]) -> list[str]:
     return [value for value, count in values for _ in range(count)]
 
 
-def _delete_existing(table: Table, rows: Sequence[CameraVectors]) -> None:
+def _delete_existing(table: TableWriter, rows: Sequence[CameraVectors]) -> None:
     cameras: dict[str, list[str]] = {}
     for row in rows:
         cameras.setdefault(row.camera, []).append(row.episode_id)
     for camera, ids in cameras.items():
         where = f"camera = {quote_literal(camera)} AND {in_list('episode_id', ids)}"
-        if table.count_rows(where):
+        if table.newest().count_rows(where):
             table.delete(where)

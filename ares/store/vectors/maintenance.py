@@ -10,18 +10,20 @@ from ares.store.vectors.knn import VectorSnapshot
 from ares.store.vectors.tuning import IndexTuning, SearchSetting, write_tuning
 
 if TYPE_CHECKING:
-    from lancedb.table import Table
+    from ares.store.lance import TableWriter
 
 
 # Below this many rows exact search takes tens of milliseconds and needs no index.
 FLAT_ROWS = 50_000
 # Growth of the table after which an index is trained again, and after which it is measured again.
 _RETRAIN, _REMEASURE = 2.0, 1.2
-_INDEX_KINDS = ("IVF_RQ", "IVF_SQ")
+# With four bits few candidates have to be compared exactly: docs/why/009-vector-index.md.
+_INDEX_OPTIONS: dict[str, dict[str, Any]] = {"IVF_RQ": {"num_bits": 4}, "IVF_SQ": {}}
+_INDEX_KINDS = tuple(_INDEX_OPTIONS)
 
 
 def refresh_index(
-    table: Table,
+    table: TableWriter,
     current_snapshot: Callable[[], VectorSnapshot],
     flat_rows: int = FLAT_ROWS,
     target: float = recall.TARGET,
@@ -53,7 +55,7 @@ def refresh_index(
 
 
 def _extend(
-    table: Table, current_snapshot: Callable[[], VectorSnapshot], tuning: IndexTuning, target: float
+    table: TableWriter, current_snapshot: Callable[[], VectorSnapshot], tuning: IndexTuning, target: float
 ) -> IndexTuning:
     """Add new rows to the index, and measure it again when the table has grown by a fifth."""
     snapshot = current_snapshot()
@@ -69,14 +71,16 @@ def _extend(
     return _store_tuning(snapshot, trial, settings, tuning.kind, tuning.built_rows)
 
 
-def _rebuild(table: Table, current_snapshot: Callable[[], VectorSnapshot], target: float) -> IndexTuning:
+def _rebuild(
+    table: TableWriter, current_snapshot: Callable[[], VectorSnapshot], target: float
+) -> IndexTuning:
     """Train a new index beside the old one, which is dropped once the new one has reached the target recall."""
     snapshot = current_snapshot()
     partitions = max(16, round(snapshot.row_count**0.5))
     for kind in _index_kinds(snapshot):
         # The new index has its own name: searches continue with the index that their tuning names.
         name = f"{kind.lower()}_{snapshot.version}"
-        table.create_index("vector", config=_index_config(kind, partitions), name=name, replace=False)
+        table.create_vector_index(name, kind, partitions, **_INDEX_OPTIONS[kind])
         snapshot = current_snapshot()
         trial = recall.make_trial(snapshot, name, partitions, seed=snapshot.row_count)
         settings = recall.tune(trial, target)
@@ -131,16 +135,7 @@ def _index_kinds(snapshot: VectorSnapshot) -> tuple[str, ...]:
     return _INDEX_KINDS if snapshot.dimension % 8 == 0 else _INDEX_KINDS[1:]
 
 
-def _index_config(kind: str, partitions: int) -> Any:
-    from lancedb.index import IvfRq, IvfSq
-
-    if kind == "IVF_RQ":
-        # With four bits few candidates have to be compared exactly: docs/why/009-vector-index.md.
-        return IvfRq(distance_type="cosine", num_partitions=partitions, num_bits=4)
-    return IvfSq(distance_type="cosine", num_partitions=partitions)
-
-
-def _drop_other_indices(table: Table, snapshot: VectorSnapshot, index: str) -> None:
+def _drop_other_indices(table: TableWriter, snapshot: VectorSnapshot, index: str) -> None:
     """Drop the vector indexes that the tuning does not name, such as those of a killed job."""
     for name in snapshot.vector_indices():
         if name != index:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from lancedb.table import Table as LanceDBTable
 
 from annotators.base import FrameVectors
 from ares.annotation import Annotation, Column, Maker
@@ -20,6 +19,7 @@ from ares.doctor import Finding, run_checks
 from ares.settings import settings_from_environment
 from ares.store import applied_sequence, reset_applied_sequence
 from ares.store.annotations import SqliteAnnotationStore
+from ares.store.lance import TableWriter
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
 
@@ -154,7 +154,7 @@ def _first_rows(workspace: Workspace, table: str, count: int) -> pa.Table:
     return dataset.to_table().slice(0, count)
 
 
-def _writer(workspace: Workspace, table: str) -> LanceDBTable:
+def _writer(workspace: Workspace, table: str) -> TableWriter:
     """The table itself, to write what no job would write."""
     writer = workspace.stores.tables.connection.open_table(table)
     assert writer is not None
@@ -204,7 +204,7 @@ def _delete_segment(workspace: Workspace) -> None:
 
 
 def _change_grade(workspace: Workspace) -> None:
-    _writer(workspace, "segments").update(where="grade = 'unsure'", values={"grade": "acceptable"})
+    _writer(workspace, "segments").newest().update({"grade": "'acceptable'"}, where="grade = 'unsure'")
 
 
 def _orphaned_members(workspace: Workspace) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import ares
 from ares.store.database import open_tables
-from ares.store.vectors import Moment, VectorTable, maintenance, recall
+from ares.store.vectors import Moment, VectorTable, recall
 from ares.summary import workspace_status
 from ares.workspace import Workspace
 
@@ -275,7 +275,7 @@ def test_an_index_that_was_not_measured_is_not_used(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 300)
     table = scenes.tables.connection.open_table("vectors_clip")
     assert table
-    table.create_index("vector", config=maintenance._index_config("IVF_SQ", 50), name="unmeasured")
+    table.create_vector_index("unmeasured", "IVF_SQ", 50)
     for query in _queries(scenes, 10):
         assert _recall(scenes.table.search(query, 20), scenes.brute_force(query)[0]) == 1
     tuning = scenes.table.refresh(_FLAT_ROWS)
