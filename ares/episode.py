@@ -264,6 +264,7 @@ class SourceArray:
         shape: Its shape, (T, ...).
         dtype: Its type in the source, such as "float64"; "" where it is not known.
         note: Why it is unused, or "".
+        names_vary: Whether each record names its dimensions anew.
     """
 
     key: str
@@ -272,6 +273,7 @@ class SourceArray:
     shape: tuple[int, ...] = ()
     dtype: str = ""
     note: str = ""
+    names_vary: bool = False
 
     @property
     def width(self) -> int:

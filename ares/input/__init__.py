@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ares.input.stand_ins import LFS_ADVICE, MISSING_TARGET, is_lfs_pointer, lfs_pointer_error
     from ares.input.tables import check_parquet_read, connect_sqlite, open_parquet
     from ares.input.time_limit import call_within, call_within_per_file
+    from ares.input.xml_documents import parse_xml, read_xml
 
 __all__ = [
     "LFS_ADVICE",
@@ -77,11 +78,13 @@ __all__ = [
     "parse_image_header",
     "parse_json",
     "parse_npy",
+    "parse_xml",
     "parse_yaml",
     "read_input",
     "read_json",
     "read_lines",
     "read_npz",
+    "read_xml",
     "read_yaml",
     "read_zip_entry",
     "reading_dataset",

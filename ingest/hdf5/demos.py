@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ares.episode import Json, RateSource, Record
@@ -22,6 +22,7 @@ from ingest.hdf5.reader import (
     small_values,
     to_plain_value,
 )
+from ingest.hdf5.simulator_names import simulator_names
 from ingest.signals import resolve_rate
 
 # Arrays that make up the state, in this order; all arrays of one robot come before those of the next.
@@ -194,7 +195,21 @@ def load_demo(entry: HDF5Entry) -> Record:
             success_source="success" if isinstance(success, bool) else "",
             metadata=metadata,
         )
-        return make_record(entry, reader, datasets, _array_roles(datasets, reader), details)
+        roles = _array_roles(datasets, reader)
+        names = _simulator_names(roles.state, datasets, attributes.get("model_file"), entry.path)
+        record = make_record(entry, reader, datasets, replace(roles, state_names=names), details)
+    varying = {array.key for array in record.arrays if names and array.use == "state"}
+    arrays = (replace(array, names_vary=array.key in varying) for array in record.arrays)
+    return replace(record, arrays=tuple(arrays))
+
+
+def _simulator_names(
+    state: Sequence[str], datasets: Mapping[str, Any], model: object, path: str
+) -> tuple[str, ...]:
+    """Names of the state where it is that of the simulator, by its model; () otherwise."""
+    if list(state) != ["states"] or datasets["states"].ndim != 2:
+        return ()
+    return simulator_names(model, path, datasets["states"].shape[1])
 
 
 def _array_roles(datasets: Mapping[str, Any], reader: HDF5EpisodeReader) -> ArrayRoles:

@@ -79,7 +79,8 @@ def guess_spec(record: Record) -> DatasetSpec:
     reward = next((array.key for array in signal_arrays(record) if array.use == "reward"), "")
     return DatasetSpec(
         cameras={camera.name: _camera_spec(camera) for camera in record.episode.cameras},
-        state=full_slices(record, "state"),
+        # Names that each record brings with it do not fit the next one: the reader tells them.
+        state=() if any(array.names_vary for array in record.arrays) else full_slices(record, "state"),
         action=full_slices(record, "action"),
         reward=reward,
         timestamps=keys["time"],
