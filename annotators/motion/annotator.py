@@ -9,6 +9,7 @@ from annotators.base import Annotator, Options, Result, Work, new_annotation
 from annotators.motion.actions import SATURATION_MARGIN
 from annotators.motion.columns import COLUMNS
 from annotators.motion.events import GRIPPER_HIGH, GRIPPER_LOW
+from annotators.motion.meaning import DatasetMeanings
 from annotators.motion.measures import measure_motion
 from annotators.motion.paths import IDLE_SHARE_OF_SPEED
 from annotators.motion.trajectory_vectors import TrajectoryVectors
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
 
-_VERSION = "3"
+_VERSION = "4"
 _BATCH_SIZE = 64
 
 
@@ -34,12 +35,14 @@ def make_motion_annotator(options: Options, stores: Stores) -> Annotator:
         "gripper": [GRIPPER_LOW, GRIPPER_HIGH],
     }
     maker = Maker(annotator="motion", version=_VERSION, settings=settings, columns=COLUMNS)
-    vectors = TrajectoryVectors(stores)
+    vectors, meanings = TrajectoryVectors(stores), DatasetMeanings(stores)
 
     def process(works: Sequence[Work]) -> list[Result | AresError]:
         return [
             Result(
-                annotations=[new_annotation(work, maker, measure_motion(work.trajectory))],
+                annotations=[
+                    new_annotation(work, maker, measure_motion(work.trajectory, meanings.find(work)))
+                ],
                 vectors=tuple(vectors.make_vectors(work)),
             )
             for work in works

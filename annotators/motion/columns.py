@@ -6,7 +6,7 @@ from ares.annotation import Column
 
 END_EFFECTOR, JOINTS, OTHER_DIMENSIONS = "end effector", "joints", "other dimensions"
 
-# Columns of one space, in the order of `PathMeasures`.
+# Columns of one space, in the order of `PathMeasures`; the first three have a unit.
 END_EFFECTOR_COLUMNS = (
     Column(
         name="path_length",
@@ -41,19 +41,19 @@ JOINT_COLUMNS = (
     Column(
         name="joint_path_length",
         type="float64",
-        unit="rad, or the source's unit of joints",
+        unit="rad, or as joint_unit says",
         meaning="Length of the path in joint space; summed over arms. Longer episodes have more.",
     ),
     Column(
         name="joint_mean_speed",
         type="float64",
-        unit="rad/s, or the source's unit of joints per second",
+        unit="rad/s, or as joint_unit says",
         meaning="Mean speed in joint space while the arm moves; of the faster arm.",
     ),
     Column(
         name="joint_peak_speed",
         type="float64",
-        unit="rad/s, or the source's unit of joints per second",
+        unit="rad/s, or as joint_unit says",
         meaning="95th percentile of the speed in joint space while the arm moves; of the faster arm.",
     ),
     Column(
@@ -70,6 +70,12 @@ JOINT_COLUMNS = (
 COLUMNS = (
     *END_EFFECTOR_COLUMNS,
     *JOINT_COLUMNS,
+    Column(
+        name="joint_unit",
+        type="string",
+        meaning="Unit of joint_path_length and of the speeds in joint space; degrees are converted to radians.",
+        choices=("rad", "percent", "normalised", "unknown"),
+    ),
     Column(
         name="idle_share",
         type="float64",

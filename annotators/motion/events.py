@@ -62,7 +62,9 @@ def _count(values: NDArray[np.float32], kind: DimensionKind) -> int | None:
         return None
     least = _LEAST_GRIPPER_SHARE * max(1.0, float(np.abs(wide).max()))
     moving = ranges >= max(least if kind == "gripper" else _LEAST_HAND_RANGE, 0.3 * float(ranges.max()))
-    if not moving.any():
+    # One joint of a hand alone, such as a thumb that turns at the start, neither opens nor closes it.
+    fewest = 2 if kind == "hand" and values.shape[1] > 2 else 1
+    if moving.sum() < fewest:
         return 0
     return int(count_sign_changes(*_closure(wide[:, moving]))[0])
 

@@ -15,9 +15,9 @@ from annotators.motion.columns import (
 )
 from annotators.motion.events import count_events
 from annotators.motion.groups import motion_groups
+from annotators.motion.meaning import MotionMeaning, named_meaning
 from annotators.motion.paths import PathMeasures, combine_paths, measure_path, moving_paths
 from annotators.motion.resampling import resample
-from ares.quality.kinds import DimensionKind, kinds_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ares.annotation import Column
     from ares.episode import Json, Signal, Trajectory
 
-Kinds = tuple[DimensionKind, ...]
 _MIN_STEPS = 5
 _COLUMNS_OF_SPACE: Mapping[str, tuple[Column, ...]] = {
     END_EFFECTOR: END_EFFECTOR_COLUMNS,
@@ -34,9 +33,7 @@ _COLUMNS_OF_SPACE: Mapping[str, tuple[Column, ...]] = {
 _NO_PATH = "path, speed, smoothness"
 
 
-def measure_motion(
-    trajectory: Trajectory | None, state_kinds: Kinds | None = None, action_kinds: Kinds | None = None
-) -> dict[str, Json]:
+def measure_motion(trajectory: Trajectory | None, meaning: MotionMeaning | None = None) -> dict[str, Json]:
     """Measures of a trajectory, with a status.
 
     A measure that needs data the episode does not have is left out: no NaN and no 0 replaces it. `motion_gaps` names
@@ -44,8 +41,7 @@ def measure_motion(
 
     Args:
         trajectory: The signals.
-        state_kinds: Kinds of the state's dimensions; by default those that the names say.
-        action_kinds: Of the action's dimensions, likewise.
+        meaning: Kinds and units of the dimensions; None for the kinds that the names say, in radians and metres.
 
     Returns:
         Values by column, `arms` with the measures of each arm, and `status`: "ok", "no path" (only measures of gripper,
@@ -60,11 +56,12 @@ def measure_motion(
         gaps: list[Json] = [f"all columns: the episode has fewer than {_MIN_STEPS} steps"]
         return {"status": "too short", "steps": steps, "motion_gaps": gaps}
     state, action = trajectory.state, trajectory.action
-    kinds = (_kinds(state, state_kinds), _kinds(action, action_kinds))
-    paths, obstacle = _paths(trajectory, kinds[0])
+    if meaning is None:
+        meaning = named_meaning(*(signal.names if signal else () for signal in (state, action)))
+    paths, obstacle = _paths(trajectory, meaning)
     measures: dict[str, Json] = {
-        **_path_columns(paths),
-        **_event_columns(trajectory, kinds),
+        **_path_columns(paths, meaning),
+        **_event_columns(trajectory, meaning),
         **measure_actions(action, trajectory.timestamps),
         "timestamp_jitter": round(float(np.std(np.diff(trajectory.timestamps))), 9),
     }
@@ -75,13 +72,7 @@ def measure_motion(
     return {"status": "ok" if paths else "no path", **measures, **gaps_column, **parts}
 
 
-def _kinds(signal: Signal | None, kinds: Kinds | None) -> Kinds:
-    if signal is None:
-        return ()
-    return kinds if kinds is not None else kinds_by_name(signal.names)
-
-
-def _paths(trajectory: Trajectory, kinds: Kinds) -> tuple[list[PathMeasures], str]:
+def _paths(trajectory: Trajectory, meaning: MotionMeaning) -> tuple[list[PathMeasures], str]:
     """The measured paths, or why there is none."""
     import numpy as np
 
@@ -90,7 +81,7 @@ def _paths(trajectory: Trajectory, kinds: Kinds) -> tuple[list[PathMeasures], st
         return [], "there is no state, and an action may be a position or a motion"
     if np.any(np.diff(trajectory.timestamps) <= 0):
         return [], "the stamps do not rise"
-    groups = motion_groups(state.names, kinds)
+    groups = motion_groups(state.names, meaning.state_kinds)
     used = sorted({column for group in groups for column in group.columns})
     if not used:
         return [], "no dimension of the state is known as a joint or a position"
@@ -98,7 +89,8 @@ def _paths(trajectory: Trajectory, kinds: Kinds) -> tuple[list[PathMeasures], st
     if not np.isfinite(values).all():
         return [], "the state has values that are not finite"
     # From the first value on, so that a constant is exactly at rest.
-    resampled, period = resample(values - values[0], trajectory.timestamps)
+    factors = np.array([meaning.factor(column) for column in used])
+    resampled, period = resample((values - values[0]) * factors, trajectory.timestamps)
     if len(resampled) < 2:
         return [], "the episode is shorter than two periods"
     position_of = {column: number for number, column in enumerate(used)}
@@ -108,7 +100,7 @@ def _paths(trajectory: Trajectory, kinds: Kinds) -> tuple[list[PathMeasures], st
     ], ""
 
 
-def _path_columns(paths: Sequence[PathMeasures]) -> dict[str, Json]:
+def _path_columns(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> dict[str, Json]:
     import numpy as np
 
     if not paths:
@@ -117,15 +109,22 @@ def _path_columns(paths: Sequence[PathMeasures]) -> dict[str, Json]:
     for space, declared in _COLUMNS_OF_SPACE.items():
         of_space = [path for path in paths if path.group.space == space]
         values = combine_paths(of_space) if of_space else ()
+        unit = _unit(of_space, meaning)
         columns |= {
             column.name: value
             for column, value in zip(declared, values, strict=False)
-            if value is not None and np.isfinite(value)
+            if value is not None and np.isfinite(value) and (unit == "m" or column.unit not in ("m", "m/s"))
         }
+        columns |= {"joint_unit": unit} if of_space and space == JOINTS else {}
     moving = np.any([path.moving for path in moving_paths(paths)] or [paths[0].moving & False], axis=0)
     columns["idle_share"] = float(1 - moving.mean())
     turns = np.concatenate([path.turns for path in moving_paths(paths)] or [np.zeros(0, dtype=np.intp)])
     return columns | _turn_column(turns.tolist(), float(moving.mean()), paths)
+
+
+def _unit(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> str:
+    """The unit of paths in one space."""
+    return meaning.measured_unit([number for path in paths for number in path.group.columns])
 
 
 def _turn_column(turns: list[float], moving_share: float, paths: Sequence[PathMeasures]) -> dict[str, Json]:
@@ -134,8 +133,8 @@ def _turn_column(turns: list[float], moving_share: float, paths: Sequence[PathMe
     return {"direction_changes": sum(turns) / len(turns) / seconds} if turns and seconds > 0 else {}
 
 
-def _event_columns(trajectory: Trajectory, kinds: tuple[Kinds, Kinds]) -> dict[str, Json]:
-    signals = (trajectory.state, trajectory.action)
+def _event_columns(trajectory: Trajectory, meaning: MotionMeaning) -> dict[str, Json]:
+    signals, kinds = (trajectory.state, trajectory.action), (meaning.state_kinds, meaning.action_kinds)
     counts = {
         "gripper_events": count_events(signals, kinds, "gripper"),
         "hand_events": count_events(signals, kinds, "hand"),
@@ -166,6 +165,10 @@ def _space_gaps(measures: Mapping[str, Json], paths: Sequence[PathMeasures]) -> 
         gaps.append("path_length and others of the end effector: the state has no position of it")
     if JOINTS not in spaces:
         gaps.append("joint_path_length and others of joints: no dimension of the state is known as a joint")
+    if END_EFFECTOR in spaces and "path_length" not in measures:
+        gaps.append(
+            "path_length, mean_speed, peak_speed: the unit of positions is not known as m or mm (give a spec)"
+        )
     smoothness = {"jerk_ldlj", "joint_jerk_ldlj"} & set(measures)
     if not smoothness and spaces != {OTHER_DIMENSIONS}:
         gaps.append("smoothness: the robot does not move, or the episode is too short")

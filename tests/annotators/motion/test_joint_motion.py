@@ -84,6 +84,18 @@ def test_hands_and_two_grippers_are_counted() -> None:
     assert measure_motion(hand)["hand_events"] == 2
 
 
+def test_a_thumb_that_turns_alone_does_not_close_the_hand() -> None:
+    rng = np.random.default_rng(4)
+    arm = _reaches(rng, 4, 50)
+    hand = np.zeros((len(arm), 6))
+    names = (*ARM[3:], *(f"right_hand_{number}" for number in range(6)))
+    hand[20:, 5] = 1.7
+    thumb = measure_motion(_trajectory(np.concatenate([arm, hand], axis=1), names))
+    hand[100:200, :4] = 1.4
+    grasp = measure_motion(_trajectory(np.concatenate([arm, hand], axis=1), names))
+    assert (thumb["hand_events"], grasp["hand_events"]) == (0, 2)
+
+
 @pytest.mark.parametrize("name", ["joint_jerk_ldlj", "joint_sparc", "idle_share", "direction_changes"])
 def test_a_longer_episode_scores_no_better_and_no_worse(name: str) -> None:
     short, long = (

@@ -1,0 +1,143 @@
+"""What the dimensions of a dataset are to the measures of motion: their kinds, learnt from values, and their units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from heapq import nsmallest
+from itertools import chain
+from math import pi
+from typing import TYPE_CHECKING, NamedTuple
+
+from ares.quality import DatasetStatistics, TypicalEpisode, episode_signals
+from ares.quality.contract import DatasetKey, MeaningContract, infer_stored, read_contracts
+from ares.quality.kinds import DimensionKind, kinds_by_name
+from ares.store.filters import quote_literal
+
+if TYPE_CHECKING:
+    from annotators.base import Work
+    from ares.store import Stores
+
+Kinds = tuple[DimensionKind, ...]
+UNKNOWN_UNIT = "unknown"
+# A robot that is measured in radians or metres, by the unit of its source.
+_FACTORS = {"rad": ("rad", 1.0), "deg": ("rad", pi / 180), "m": ("m", 1.0), "mm": ("m", 0.001)}
+# Episodes that are read where names or the stored contract say nothing.
+_SAMPLE_SIZE = 64
+_MAX_CACHED_LAYOUTS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MotionMeaning:
+    """What the dimensions of a state and an action are.
+
+    Attributes:
+        state_kinds: Kind of each dimension of the state.
+        action_kinds: Of the action.
+        state_units: Unit of each dimension of the state in the source; "unknown" where nothing tells it.
+    """
+
+    state_kinds: Kinds
+    action_kinds: Kinds
+    state_units: tuple[str, ...]
+
+    def factor(self, number: int) -> float:
+        """What a dimension of the state is multiplied by to be radians or metres; 1 where it cannot be."""
+        return _FACTORS.get(self.state_units[number], ("", 1.0))[1]
+
+    def measured_unit(self, numbers: Sequence[int]) -> str:
+        """The unit of dimensions of the state times their factors; "unknown" where they have several."""
+        units = {_FACTORS.get(unit, (unit, 1.0))[0] for unit in (self.state_units[n] for n in numbers)}
+        return units.pop() if len(units) == 1 else UNKNOWN_UNIT
+
+
+def named_meaning(state_names: tuple[str, ...], action_names: tuple[str, ...]) -> MotionMeaning:
+    """What the names alone say of a robot in radians and metres."""
+    kinds = kinds_by_name(state_names)
+    return MotionMeaning(
+        state_kinds=kinds,
+        action_kinds=kinds_by_name(action_names),
+        state_units=tuple("m" if kind == "position" else "rad" for kind in kinds),
+    )
+
+
+class _Layout(NamedTuple):
+    key: DatasetKey
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+
+
+class DatasetMeanings:
+    """Finds the meaning of the signals of each dataset of a workspace, once for each combination of dimensions.
+
+    Kinds are those of `ares check`: by name, else by the values of a sample. Units are those of the stored contract,
+    corrected by the spec; a dataset without a contract gets one from the sample.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._cached_meaning = lru_cache(maxsize=_MAX_CACHED_LAYOUTS)(self._find_meaning)
+        self._cached_sample = lru_cache(maxsize=_MAX_CACHED_LAYOUTS)(self._sample)
+
+    def find(self, work: Work) -> MotionMeaning | None:
+        """The meaning of the signals of an episode; None for one without."""
+        episode, trajectory = work.episode, work.trajectory
+        if trajectory is None:
+            return None
+        names = (signal.names if signal else () for signal in (trajectory.state, trajectory.action))
+        key = DatasetKey(episode.format, episode.dataset, episode.version)
+        return self._cached_meaning(_Layout(key, *names))
+
+    def _find_meaning(self, layout: _Layout) -> MotionMeaning:
+        contract = self._contract(layout)
+        named = named_meaning(layout.state_names, layout.action_names)
+        typical = None
+        if "unknown" in (*named.state_kinds, *named.action_kinds):
+            typical = self._typical(layout)
+        state_kinds = named.state_kinds if typical is None else typical.state.kinds
+        return MotionMeaning(
+            state_kinds=state_kinds,
+            action_kinds=named.action_kinds if typical is None else typical.action.kinds,
+            state_units=_state_units(state_kinds, contract, typical),
+        )
+
+    def _contract(self, layout: _Layout) -> MeaningContract | None:
+        names = (layout.state_names, layout.action_names)
+        stored = read_contracts(self._stores.annotations, layout.key).of_layout(*names)
+        if stored is not None:
+            return stored
+        inferred = infer_stored(self._stores, layout.key.dataset, self._cached_sample(layout.key))
+        return next((c for c in inferred if (c.state_names, c.action_names) == names), None)
+
+    def _typical(self, layout: _Layout) -> TypicalEpisode | None:
+        """What is typical of the episodes of a layout in the sample; None where it has none of them."""
+        ids = self._cached_sample(layout.key)
+        trajectories = dict(self._stores.tables.trajectories.read(ids))
+        statistics = DatasetStatistics(state_names=layout.state_names, action_names=layout.action_names)
+        for episode in self._stores.tables.episodes.get([id for id in ids if id in trajectories]):
+            signals = episode_signals(episode, trajectories[episode.episode_id])
+            if (signals.state_names, signals.action_names) == layout[1:]:
+                statistics.add(signals)
+        return statistics.typical()
+
+    def _sample(self, key: DatasetKey) -> list[str]:
+        """Ids of some episodes of a dataset: ids are hashes, so that the smallest are a fair sample."""
+        where = " AND ".join(f"{name} = {quote_literal(value)}" for name, value in key._asdict().items())
+        return nsmallest(_SAMPLE_SIZE, chain.from_iterable(self._stores.tables.episodes.id_batches(where)))
+
+
+def _state_units(
+    kinds: Kinds, contract: MeaningContract | None, typical: TypicalEpisode | None
+) -> tuple[str, ...]:
+    """Unit of each dimension: by the contract, or by size for joints that were learnt from values."""
+    units = [UNKNOWN_UNIT] * len(kinds)
+    if typical is not None:
+        learnt = "deg" if typical.state.units_per_radian > 1 else "rad"
+        units = [learnt if kind == "arm" else unit for kind, unit in zip(kinds, units, strict=True)]
+    for signal in contract.signals if contract is not None else ():
+        if signal.signal == "state" and signal.kind != "unknown":
+            unit = UNKNOWN_UNIT if signal.mixed_units else signal.estimate("unit").value
+            for number in signal.numbers:
+                units[number] = unit
+    return tuple(units)
