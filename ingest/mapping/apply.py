@@ -55,7 +55,7 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
         _require((camera.key if isinstance(camera, CameraSpec) else "") or name, cameras, "cameras", episode)
     for part in spec.language:
         if isinstance(part, str):
-            _require(part.partition(".")[0], {*episode.metadata, *arrays}, "language", episode)
+            _require(part.partition(".")[0], {*episode.metadata, *arrays}, "language", episode, part)
     if spec.success:
         known = {*episode.metadata, *arrays, *filter(None, [episode.success_source])}
         _require(spec.success.partition(".")[0], known, "success", episode, spec.success)

@@ -24,12 +24,12 @@ def source_arrays(
                 use: ArrayUse = "state" if is_main else "extra"
                 name = "" if is_main else field_name
                 key = topic if is_main else f"{topic}.{field_name}"
-                yield _array(contents, key, use, name, tracks[topic][field_name])
+                yield _array(contents, topic, key, use, name, tracks[topic][field_name])
     for topic in tracks:
         if contents.uses[topic] == "spec":
-            yield _array(contents, topic, "extra", topic, next(iter(tracks[topic].values())))
+            yield _array(contents, topic, topic, "extra", topic, next(iter(tracks[topic].values())))
         elif topic not in states:
-            yield _array(contents, topic, "action", "", next(iter(tracks[topic].values())))
+            yield _array(contents, topic, topic, "action", "", next(iter(tracks[topic].values())))
     if steps_topic:
         yield SourceArray(key=steps_topic, use="time", dtype=str(contents.summaries[steps_topic]))
     for topic in sorted(contents.unused):
@@ -37,9 +37,9 @@ def source_arrays(
 
 
 def _array(
-    contents: RecordingContents, key: str, use: ArrayUse, name: str, track: SignalTrack
+    contents: RecordingContents, topic: str, key: str, use: ArrayUse, name: str, track: SignalTrack
 ) -> SourceArray:
-    note = str(contents.summaries[key.partition(".")[0]])
+    note = str(contents.summaries[topic])
     return SourceArray(
         key=key, use=use, name=name, shape=track.signal.values.shape, dtype="float64", note=note
     )

@@ -15,6 +15,7 @@ from ingest.signals import MAX_SIGNAL_WIDTH
 # Fields that say when and how a message was made, and hold no values of it.
 _STAMP_FIELDS = frozenset({"header", "timestamp", "stamp"})
 _OTHER_FIELDS = _STAMP_FIELDS | {"layout"}
+_JOINT_FIELDS = ("position", "velocity", "effort")
 _DEEPEST_FIELD = 6
 
 
@@ -42,10 +43,16 @@ def topics_of_spec(spec: DatasetSpec | None) -> SpecTopics:
         return NO_TOPICS
     keys = [part.key for part in (*spec.state, *spec.action)] + [spec.reward, spec.success]
     return SpecTopics(
-        numbers=frozenset(key.partition(".")[0] for key in keys if key),
+        numbers=frozenset(_topic_of(key) for key in keys if key),
         texts=frozenset(part for part in spec.language if isinstance(part, str)),
         steps=spec.timestamps,
     )
+
+
+def _topic_of(key: str) -> str:
+    """The topic of a key. A topic may have dots itself: only the name of a field of joints is cut off."""
+    topic, _, field = key.rpartition(".")
+    return topic if field in _JOINT_FIELDS else key
 
 
 def number_message(message: Any) -> Any:

@@ -19,6 +19,7 @@ from ares.registry import ingesters, plugin_fault
 from ares.store.annotations import annotation_to_row
 from ares.store.lance import EpisodeBatch, encode_records
 from ingest.checks import CHECKER, findings_annotation, quality_codes
+from ingest.pipeline.finite_metadata import NOT_FINITE, finite_metadata
 from ingest.pipeline.media_copy import count_copied_bytes
 
 if TYPE_CHECKING:
@@ -137,9 +138,12 @@ def _load(load: LoadFunction) -> Record | RecordIdentity | AresError:
 
 
 def _finish(record: Record) -> Record:
-    """The record with its clock settled and its files stamped; the episode is copied once for both."""
+    """The record with its clock settled, its files stamped and its metadata finite; the episode is copied once."""
     fields, warnings = settled_fields(record)
     episode = record.episode
+    metadata = finite_metadata(episode.metadata)
+    if metadata is not episode.metadata:
+        fields, warnings = {**fields, "metadata": metadata}, (*warnings, NOT_FINITE)
     fields |= stamped_fields(episode.source, fields.get("cameras", episode.cameras))
     return Record(
         episode=replace(episode, **fields),

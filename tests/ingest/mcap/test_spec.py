@@ -88,6 +88,15 @@ def test_the_rate_of_a_spec_and_the_topic_of_its_steps_decide(kit: Any, tmp_path
     assert (even.episode.num_steps, even.episode.rate_source) == (2 * COUNT - 1, "spec")
 
 
+def test_topics_with_dots_in_their_names(kit: Any, tmp_path: Path) -> None:
+    messages = [(f"/arm.{side}{topic}", *rest) for topic, *rest in kit.states(COUNT) for side in (1, 2)]
+    path = kit.write(tmp_path / "lab" / "a.mcap", messages)
+    assert {array.key for array in kit.read(path).arrays} == {"/arm.1/joint_states", "/arm.2/joint_states"}
+    state = "state: [{key: /arm.2/joint_states, names: [a, b]}]"
+    record = load(path, written(tmp_path, f"reference: me\n{state}\n"))
+    assert record.trajectory.state is not None and record.trajectory.state.names == ("a", "b")
+
+
 def test_every_topic_is_shown_with_its_type_count_and_rate(kit: Any, tmp_path: Path) -> None:
     shown = show_specs([str(recording(kit, tmp_path))], IngestOptions())
     assert "#   /tool (geometry_msgs/msg/PointStamped, 10 messages, 10 Hz): not stored" in shown
