@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ares.curation import CurationSet
     from ares.episode import Episode, Trajectory
     from ares.errors import AresError
-    from ares.export import ExportReport
+    from ares.export import ExportReport, FixReport
     from ares.jobs import AnnotateEstimate, AnnotateReport, IngestReport
     from ares.quality import CheckReport
     from ares.search import Hit, Query
@@ -32,6 +32,7 @@ __all__ = [
     "Episode",
     "Episodes",
     "ExportReport",
+    "FixReport",
     "Hit",
     "IngestReport",
     "Query",
@@ -44,6 +45,7 @@ __all__ = [
     "__version__",
     "app",
     "check",
+    "fix",
     "open",
 ]
 
@@ -58,6 +60,7 @@ _MODULES = {
     "Episode": "ares.episode",
     "Episodes": "ares.workspace",
     "ExportReport": "ares.export",
+    "FixReport": "ares.export",
     "Hit": "ares.search",
     "IngestReport": "ares.jobs",
     "Query": "ares.search",
@@ -200,6 +203,68 @@ def check(
         num_listed=num_listed,
         audit_seed=audit_seed,
         video=video,
+    )
+
+
+@_checks_arguments
+def fix(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    format: str = "auto",
+    rate_hz: float | None = None,
+    spec: str | os.PathLike[str] = "",
+    data_dir: str | os.PathLike[str] = "",
+    follow_links: bool = False,
+    export_format: str = "lerobot",
+    dry_run: bool = False,
+    num_listed: int = 20,
+    quiet: bool = False,
+) -> FixReport:
+    """Write a copy of a dataset in which is corrected what the data alone decide; the source is never changed.
+
+    Corrected are gaps of one or two steps (A001), single spikes (A004) and whole turns (A007). What is not certain is
+    left. The copy is checked again.
+
+        >>> report = ares.fix("data/so101", "data/so101-corrected")
+        >>> [(repair.key, change.seconds, change.old, change.new) for repair, change in report.changes]
+
+    Args:
+        source: Folder, file or URL of one dataset.
+        destination: Folder to write; must not be there yet.
+        format: Name of the format of the source, or "auto".
+        rate_hz: Recording rate, where the source does not store it.
+        spec: YAML file with what the dataset does not say of itself, as for `Workspace.ingest`.
+        data_dir: Folder of the prepared datasets that sources such as "tfds:NAME" name; by default TFDS_DATA_DIR.
+        follow_links: Whether symbolic links may lead out of the dataset.
+        export_format: Name of the format to write, as for `Workspace.export`.
+        dry_run: Whether to list the changes without writing.
+        num_listed: Findings of each code that are listed with their episode, the worst; all are counted.
+        quiet: Show no progress.
+
+    Raises:
+        RequestError: The destination exists, the source holds no dataset or several, or an option does not fit.
+        SourceError: The dataset cannot be opened.
+        MediaError: No episode can be written.
+        StoreError: The disk is full.
+    """
+    from ares.jobs import IngestRequest
+    from ares.workspace import fix_operation
+
+    return fix_operation()(
+        IngestRequest(
+            sources=(os.fspath(source),),
+            format=format,
+            rate_hz=rate_hz,
+            spec=os.fspath(spec),
+            data_dir=os.fspath(data_dir),
+            follow_links=follow_links,
+        ),
+        os.fspath(destination),
+        export_format=export_format,
+        dry_run=dry_run,
+        num_listed=num_listed,
+        quiet=quiet,
     )
 
 

@@ -8,6 +8,7 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.export.base import TASK_SOURCES, ExportReport, TaskSource
+    from ares.export.fix_report import CodeFix, FixReport
     from ares.export.grouped import (
         DatasetCounts,
         ExportItem,
@@ -27,6 +28,7 @@ __all__ = [
     "FAILURES_FILE",
     "RETIME_MODES",
     "TASK_SOURCES",
+    "CodeFix",
     "DatasetCounts",
     "DatasetGroup",
     "ExportClock",
@@ -34,6 +36,7 @@ __all__ = [
     "ExportOptions",
     "ExportPlan",
     "ExportReport",
+    "FixReport",
     "GroupedExport",
     "GroupedFormat",
     "RetimeMode",

@@ -26,7 +26,7 @@ def export_set(
     format: str,
     task: TaskSource = "instruction",
     clock: ExportClock = OWN_CLOCKS,
-    convert: Sequence[str] = (),
+    convert: Sequence[str] | SetConversion = (),
     strict: bool = False,
     stream: TextIO | None = None,
 ) -> ExportReport:
@@ -40,6 +40,7 @@ def export_set(
         task: What the task of an episode is.
         clock: The rate to write, and which step is written for a second.
         convert: Conversions of signals, such as "action.gripper=open1"; see `ares.quality.contract`.
+            Or what to do with the signals, where that is known already.
         strict: Whether an episode that fails ends the export.
         stream: Where progress is shown, or None for nowhere.
     """
@@ -48,8 +49,9 @@ def export_set(
     strict_option = {"strict": True} if strict else {}
     task_option = {} if task == "instruction" else {"task": task}
     clock_options = {} if clock == OWN_CLOCKS else {"fps": clock.fps, "retime": clock.retime}
-    conversion = set_conversion(stores, selection, convert)
-    options: dict[str, Any] = {**strict_option, **task_option, **clock_options, "convert": conversion}
+    if not isinstance(convert, SetConversion):
+        convert = set_conversion(stores, selection, convert)
+    options: dict[str, Any] = {**strict_option, **task_option, **clock_options, "convert": convert}
     progress = Progress(f"export {selection.name}", selection.episodes, stream)
     try:
         return exporter(stores, selection, destination, progress.advance, **options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.quality.catalogue import CODES, CheckCode, check_code
+    from ares.quality.catalogue import CODES, CheckCode, Severity, check_code
     from ares.quality.command_checks import EpisodeLag
     from ares.quality.episode_check import EpisodeCheck, check_signals
     from ares.quality.finding import QualityFinding
@@ -47,6 +47,7 @@ __all__ = [
     "EpisodeSummary",
     "ListedFinding",
     "QualityFinding",
+    "Severity",
     "TypicalEpisode",
     "UnhealthyEpisode",
     "VideoTotals",

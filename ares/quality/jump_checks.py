@@ -30,43 +30,66 @@ _TURN_FACTOR = 6.0
 
 def check_jumps(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
     """A004, A007 and A009 of the arm joints of the state."""
-    import numpy as np
-
-    if len(signals.state) < FEWEST_STEPS or not typical.scale:
+    if not _can_be_checked(signals, typical):
         return
-    arms = are_checked(typical.kinds)
-    residual = np.where(arms, unexplained(signals.state), 0.0)
-    wrapped = np.zeros(len(arms), dtype=bool)
-    for finding in _check_turns(signals, typical, arms):
-        wrapped[signals.state_names.index(finding.dimension)] = True
-        yield finding
-    residual[:, wrapped] = 0.0
+    residual, turns = _residual(signals, typical), find_turns(signals, typical)
+    counts = turns.sum(axis=0).astype(float)
+    seconds = signals.seconds[turns.argmax(axis=0)]
+    yield from findings_of(WRAP_AROUND, "state", signals.state_names, counts, counts * 0 + 1, seconds)
+    residual[:, counts > 0] = 0.0
     for finding in tuple(_check_chatter(signals, typical, residual)):
         residual[:, signals.state_names.index(finding.dimension)] = 0.0
         yield finding
-    yield from _check_spikes(signals, typical, residual)
+    peaks, bars = _peaks(signals, typical, residual)
+    seconds = signals.seconds[peaks.argmax(axis=0) + 2]
+    yield from findings_of(SPIKE, "state", signals.state_names, peaks.max(axis=0), bars, seconds)
 
 
-def _check_turns(
-    signals: EpisodeSignals, typical: TypicalSignal, arms: NDArray[np.bool_]
-) -> Iterator[QualityFinding]:
+def _can_be_checked(signals: EpisodeSignals, typical: TypicalSignal) -> bool:
+    return len(signals.state) >= FEWEST_STEPS and bool(typical.scale)
+
+
+def _residual(signals: EpisodeSignals, typical: TypicalSignal) -> NDArray[np.float64]:
+    """(T - 4, S) what the neighbours of a value do not explain, of arm joints; else 0."""
+    import numpy as np
+
+    return np.where(are_checked(typical.kinds), unexplained(signals.state), 0.0)
+
+
+def find_turns(signals: EpisodeSignals, typical: TypicalSignal) -> NDArray[np.bool_]:
+    """(T - 1, S) where an arm joint of the state jumps by a whole turn from one step to the next."""
     import numpy as np
 
     turn = 2 * np.pi * typical.units_per_radian  # 6.3 degrees are none
     changes = np.abs(np.diff(signals.state, axis=0))
+    if not _can_be_checked(signals, typical):
+        return np.zeros(changes.shape, dtype=bool)
     beside = np.maximum(np.pad(changes, ((1, 0), (0, 0)))[:-1], np.pad(changes, ((0, 1), (0, 0)))[1:])
     usual = np.quantile(changes, 0.98, axis=0)
     is_turn = np.abs(changes / turn - 1) < _TURN_TOLERANCE
-    is_turn &= arms & (changes > _TURN_FACTOR * np.minimum(beside, usual + 1e-9))
-    counts = is_turn.sum(axis=0).astype(float)
-    seconds = signals.seconds[is_turn.argmax(axis=0)]
-    yield from findings_of(WRAP_AROUND, "state", signals.state_names, counts, np.ones(len(counts)), seconds)
+    is_turn &= are_checked(typical.kinds) & (changes > _TURN_FACTOR * np.minimum(beside, usual + 1e-9))
+    return np.asarray(is_turn)
 
 
-def _check_spikes(
+def find_spikes(signals: EpisodeSignals, typical: TypicalSignal) -> NDArray[np.float64]:
+    """(T, S) by how much each spike of A004 is above what its neighbours say; 0 for all other values."""
+    import numpy as np
+
+    sizes = np.zeros(signals.state.shape)
+    if _can_be_checked(signals, typical):
+        residual = _residual(signals, typical)
+        peaks, bars = _peaks(signals, typical, residual)
+        sizes[2:-2] = np.where(peaks >= bars, residual, 0.0)
+    return sizes
+
+
+def _peaks(
     signals: EpisodeSignals, typical: TypicalSignal, residual: NDArray[np.float64]
-) -> Iterator[QualityFinding]:
-    """A value above or below both neighbours by at least half of what its neighbours do not explain."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(T - 4, S) sizes of values that lie above or below both neighbours, and (S,) from which on they are spikes.
+
+    They do so by at least half of what their neighbours do not explain.
+    """
     import numpy as np
 
     changes = np.diff(signals.state, axis=0)
@@ -76,13 +99,10 @@ def _check_spikes(
     motion = np.where(is_even, (before + after) / 2, 0.0)
     rise, fall = changes[1:-2] - motion, changes[2:-1] - motion
     is_peak = (rise * fall < 0) & (np.minimum(np.abs(rise), np.abs(fall)) > 0.5 * np.abs(residual))
-    peaks = np.where(is_peak, np.abs(residual), 0.0)
     # A spike leaves its mark on five steps, which are many in a short episode.
     usual = max(0.3, min(0.95, 1 - 8 / len(residual)))
     bars = np.maximum(_SPIKE_FACTOR * np.quantile(np.abs(residual), usual, axis=0), 12 * typical.noise)
-    bars = np.maximum(bars, _SPIKE_SHARE * typical.scale)
-    seconds = signals.seconds[peaks.argmax(axis=0) + 2]
-    yield from findings_of(SPIKE, "state", signals.state_names, peaks.max(axis=0), bars, seconds)
+    return np.where(is_peak, np.abs(residual), 0.0), np.maximum(bars, _SPIKE_SHARE * typical.scale)
 
 
 def _check_chatter(

@@ -200,7 +200,7 @@ def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int
 
     column = signals.state[:, number]
     flat = runs_of_zero(np.diff(column), 3)
-    command, least = _command_of(signals, typical, number), _CUT_OFF_SPEED
+    command, least = command_of(signals, typical, number), _CUT_OFF_SPEED
     if command is not None:
         bar = _CUT_OFF_MOTION * typical.state.scale
         moves = [bool(np.ptp(command[start:stop]) >= bar) for start, stop in flat]
@@ -219,7 +219,7 @@ def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int
             return
 
 
-def _command_of(signals: EpisodeSignals, typical: TypicalEpisode, number: int) -> NDArray[np.float64] | None:
+def command_of(signals: EpisodeSignals, typical: TypicalEpisode, number: int) -> NDArray[np.float64] | None:
     """(T,) where a dimension is commanded to be, up to an offset; None where the data do not say."""
     import numpy as np
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ares.workspace.episode_ids import IdFile
     from ares.workspace.episodes import Episodes
     from ares.workspace.opening import new_workspace, open_workspace
-    from ares.workspace.operations import check_operation
+    from ares.workspace.operations import check_operation, fix_operation
     from ares.workspace.results import FacetList, FindingList, SearchResults
     from ares.workspace.set_collection import SetCollection, StoredSet
     from ares.workspace.stored_episode import StoredEpisode
@@ -32,6 +32,7 @@ __all__ = [
     "Workspace",
     "app_operation",
     "check_operation",
+    "fix_operation",
     "new_workspace",
     "open_workspace",
 ]

@@ -9,6 +9,7 @@ from ares.registry import operations
 
 if TYPE_CHECKING:
     from ares.episode import Json
+    from ares.export import FixReport
     from ares.jobs import AnnotateEstimate, AnnotateReport, IngestPlan, IngestReport, IngestRequest
     from ares.quality import CheckReport
     from ares.store import Stores
@@ -61,6 +62,22 @@ class CheckOperation(Protocol):
         """Check the signals of datasets where they lie."""
 
 
+class FixOperation(Protocol):
+    """The entry point `fix` of the group "ares.operations"; see `ares.fix`."""
+
+    def __call__(
+        self,
+        request: IngestRequest,
+        destination: str,
+        *,
+        export_format: str,
+        dry_run: bool,
+        num_listed: int,
+        quiet: bool,
+    ) -> FixReport:
+        """Correct a dataset in a copy."""
+
+
 class AnnotateOperation(Protocol):
     """The entry point `annotate` of the group "ares.operations"; see `Workspace.annotate`."""
 
@@ -111,6 +128,11 @@ def plan_ingest_operation() -> PlanIngestOperation:
 def check_operation() -> CheckOperation:
     """The check of datasets. Raises RequestError when its package is not installed."""
     return cast("CheckOperation", operations.get("check"))
+
+
+def fix_operation() -> FixOperation:
+    """The correction of a dataset. Raises RequestError when its package is not installed."""
+    return cast("FixOperation", operations.get("fix"))
 
 
 def annotate_operation() -> AnnotateOperation:

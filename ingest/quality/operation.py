@@ -73,7 +73,7 @@ def check(
     for source, with_video in zip_longest(planned.sources, for_video):
         counter = CodeCounter(num_listed=num_listed)
         progress = CheckProgress(dataset=source.dataset, accepted=accepted, writer=writer, counter=counter)
-        checked.append(_check_source(source, remaining, progress, with_video))
+        checked.append(check_source(source, remaining, progress, with_video))
         remaining = (
             None if remaining is None else remaining - checked[-1].num_episodes - checked[-1].num_failed
         )
@@ -100,9 +100,17 @@ def _accepted(baseline: str) -> frozenset[BaselineKey]:
     return read_baseline(baseline)
 
 
-def _check_source(
-    source: Source, limit: int | None, progress: CheckProgress, with_video: Source | None
+def check_source(
+    source: Source, limit: int | None, progress: CheckProgress, with_video: Source | None = None
 ) -> DatasetCheck:
+    """Check the episodes of one dataset.
+
+    Args:
+        source: The dataset.
+        limit: Number of episodes to check at most.
+        progress: Where they are counted, and what is corrected in them.
+        with_video: The dataset opened again, to check its videos too.
+    """
     with closing(LocalEngine()) as engine, ThreadPoolExecutor(available_cores()) as threads:
         pool = engine.pool(
             run_signal_tasks,
@@ -138,6 +146,7 @@ def _check_items(source: Source, limit: int | None, progress: CheckProgress, rea
                 load=guarded_item(item, source.format, source.folder, source.follow_links).load,
                 location=item.location,
                 episode_id=item.episode_id,
+                repairs=progress.repairs is not None,
             )
             for item in items
         ),

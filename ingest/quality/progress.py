@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ares.errors import AresError
 from ares.quality import CodeCounter, QualityFinding
 from ares.quality.ci import Baseline, BaselineWriter, baseline_key
+from ares.quality.repair import EpisodeRepair
 from ingest.quality.tasks import SignalResult
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class CheckProgress:
         num_failed: Records that could not be read.
         first_failure: Why the first of them could not, or "".
         num_accepted: Findings that `accepted` holds.
+        repairs: What was corrected or left in each episode with such findings; None where nothing is corrected.
     """
 
     dataset: str = ""
@@ -44,6 +46,7 @@ class CheckProgress:
     num_failed: int = 0
     first_failure: str = ""
     num_accepted: int = 0
+    repairs: list[EpisodeRepair] | None = None
 
     def add(self, result: SignalResult | AresError) -> None:
         """Count one record."""
@@ -57,6 +60,15 @@ class CheckProgress:
             self.num_lags += result.check.lag.steps is not None
             self.num_unknown_lags += result.check.lag.could_say and result.check.lag.steps is None
             self.add_findings(result, result.check.findings)
+        if self.repairs is not None and result.corrections:
+            self.repairs.append(
+                EpisodeRepair(
+                    episode_id=result.episode_id,
+                    key=result.key,
+                    location=result.location,
+                    corrections=result.corrections,
+                )
+            )
 
     def add_findings(self, result: SignalResult | VideoResult, findings: tuple[QualityFinding, ...]) -> None:
         """Count the findings of one record."""

@@ -21,6 +21,7 @@ from ares.quality import (
     summarise_signals,
 )
 from ares.quality.contract import EpisodeEvidence, episode_evidence
+from ares.quality.repair import CORRECTED, Correction, repair_signals
 from ares.registry import plugin_fault
 
 # Names of the dimensions of state and action: episodes are compared with those that have the same.
@@ -39,6 +40,7 @@ class SignalTask:
         episode_id: Id of the episode.
         typical: What to check it against, by layout; None to summarise it.
         earlier: The result of its summary with its signals, so that it is not read again; or None.
+        repairs: Whether to correct what the checks find.
     """
 
     load: Callable[[], Record]
@@ -46,6 +48,7 @@ class SignalTask:
     episode_id: str
     typical: Mapping[Layout, TypicalEpisode] | None = None
     earlier: SignalResult | None = None
+    repairs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,7 @@ class SignalResult:
         evidence: Evidence for the meaning of its signals, beside the summary.
         check: What the checks found, where they were asked for.
         signals: The signals of a record that was summarised, unless they are large.
+        corrections: What is corrected, and what of the same codes is left; where that was asked for.
     """
 
     episode_id: str
@@ -77,6 +81,7 @@ class SignalResult:
     evidence: EpisodeEvidence | None = None
     check: EpisodeCheck | None = None
     signals: EpisodeSignals | None = None
+    corrections: tuple[Correction, ...] = ()
 
 
 def run_signal_tasks(tasks: Sequence[SignalTask]) -> list[SignalResult | AresError]:
@@ -122,5 +127,7 @@ def _summarised(result: SignalResult, signals: EpisodeSignals) -> SignalResult:
 def _checked(task: SignalTask, result: SignalResult, signals: EpisodeSignals) -> SignalResult:
     typical = task.typical.get(result.layout) if task.typical is not None else None
     check = check_signals(signals, typical)
+    can_correct = task.repairs and any(finding.code in CORRECTED for finding in check.findings)
+    corrections = repair_signals(signals, typical) if can_correct else ()
     check = replace(check, findings=(*check.findings, *result.metadata))
-    return replace(result, summary=None, evidence=None, signals=None, check=check)
+    return replace(result, summary=None, evidence=None, signals=None, check=check, corrections=corrections)

@@ -67,7 +67,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--audit-seed", type=int, default=0, metavar="N", help="seed of the faults (0); printed"
     )
+    _add_fix_arguments(parser)
     add_workspace_arguments(parser, default="not used")
+
+
+def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a corrected copy."""
+    from ares.registry import exporters
+
+    parser.add_argument(
+        "--fix",
+        default="",
+        metavar="DEST",
+        help="write a copy to this new folder, in which is corrected what the data alone decide, and check it",
+    )
+    parser.add_argument(
+        "--fix-format",
+        default="lerobot",
+        metavar="NAME",
+        help=f"with --fix, format of the copy: {', '.join(exporters.names())} (lerobot)",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="with --fix, list the changes and write nothing"
+    )
 
 
 def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,9 +115,18 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the sources. Returns 1 for faults and records that cannot be read, 2 when nothing could be read."""
+    """Check the sources, or correct one in a copy.
+
+    Returns 1 for faults and records that cannot be read, 2 when nothing could be read.
+    """
     import ares
 
+    if args.fix:
+        from app.cli.data.fix import run_fix
+
+        return run_fix(args)
+    if args.dry_run:
+        raise RequestError("--dry-run lists the changes of --fix", "give --fix DEST too")
     if args.github and args.output != "table":
         raise RequestError("--github prints lines for GitHub, no JSON", "give one of --github and --json")
     report = ares.check(
@@ -121,6 +152,11 @@ def run(args: argparse.Namespace) -> int:
     if not report.num_episodes:
         return ExitStatus.REFUSED
     return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
+
+
+def describe_stop(args: argparse.Namespace) -> str:
+    """What a check that was stopped has written."""
+    return f"{args.fix!r} was not written; run the same command again" if args.fix else "nothing was changed"
 
 
 def _text(args: argparse.Namespace, report: CheckReport) -> Iterable[Block]:

@@ -12,6 +12,7 @@ from ares.quality.contract.layout_conversion import LayoutConversion, convert_la
 from ares.quality.contract.named_conversions import ORDER, NamedConversion
 from ares.quality.contract.set_layouts import LayoutContract
 from ares.quality.contract.storage import DatasetKey
+from ares.quality.repair import SignalChange, changed_trajectory, correction_reasons
 
 _LayoutKey = tuple[DatasetKey, tuple[str, ...], tuple[str, ...]]
 
@@ -36,6 +37,7 @@ class SetConversion:
     Args:
         contracts: The contracts of the set.
         conversions: What the user names.
+        changes: Corrections of single episodes by their id, which come before the conversions.
 
     Raises:
         ClashError: Signals clash after the conversions.
@@ -43,9 +45,13 @@ class SetConversion:
     """
 
     def __init__(
-        self, contracts: Sequence[LayoutContract], conversions: Sequence[NamedConversion] = ()
+        self,
+        contracts: Sequence[LayoutContract],
+        conversions: Sequence[NamedConversion] = (),
+        changes: Mapping[str, Sequence[SignalChange]] | None = None,
     ) -> None:
         self._counts: Counter[str] = Counter()
+        self._changes = changes or {}
         for conversion in conversions:
             _check_used(conversion, contracts)
         self._layouts: dict[_LayoutKey, LayoutConversion] = {
@@ -61,10 +67,17 @@ class SetConversion:
     @property
     def changes_signals(self) -> bool:
         """Whether any episode is changed."""
-        return any(conversion.reasons for conversion in self._layouts.values())
+        return bool(self._changes) or any(conversion.reasons for conversion in self._layouts.values())
 
     def apply(self, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory]:
-        """An episode as it is exported. Raises SourceError for one that is in another unit than its dataset."""
+        """An episode as it is exported.
+
+        Raises SourceError for one that is in another unit than its dataset, or whose values are not those that are to
+        be corrected.
+        """
+        changes = self._changes.get(episode.episode_id)
+        if changes:
+            trajectory = changed_trajectory(trajectory, changes)
         key = DatasetKey(episode.format, episode.dataset, episode.version)
         conversion = self._layouts.get((key, episode.state_names, episode.action_names))
         return (episode, trajectory) if conversion is None else conversion.apply(episode, trajectory)
@@ -73,7 +86,8 @@ class SetConversion:
         """What `apply` changes in an episode, in words; the episode as it is stored."""
         key = DatasetKey(episode.format, episode.dataset, episode.version)
         conversion = self._layouts.get((key, episode.state_names, episode.action_names))
-        return conversion.reasons if conversion is not None else ()
+        corrected = correction_reasons(self._changes.get(episode.episode_id, ()))
+        return (*corrected, *(conversion.reasons if conversion is not None else ()))
 
     def count(self, reasons: Sequence[str]) -> None:
         """Count an episode that was written with these changes."""

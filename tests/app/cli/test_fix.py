@@ -1,0 +1,242 @@
+"""`ares check --fix`: a copy with corrected values, every change listed; the source stays, and so do the videos."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+import ares
+from app.cli.main import main
+from tests.app.cli.motion_dataset import NAMES, random_motions, write_motions
+
+Capture = pytest.CaptureFixture[str]
+
+_KILLED = """
+import os, signal, sys
+from importlib import import_module
+module, owner, name = sys.argv[1:4]
+owner = getattr(import_module(module), owner)
+def die(*arguments, **options):
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(owner, name, die)
+from app.cli.main import main
+main(sys.argv[4:])
+"""
+
+
+def _motions(seed: int) -> list[NDArray[np.float64]]:
+    """Motions that are smooth over some steps: sums of the random ones."""
+    return [np.cumsum(motion, axis=0) / 10 for motion in random_motions(seed)]
+
+
+def _faulty(folder: Path, seed: int = 5) -> Path:
+    """Four episodes; 0: gaps of one and two steps, 1: a spike, 2: a gap of five steps, 3: clean."""
+    write_motions(folder, _motions(seed))
+    _set_state(folder, 0, {(60, 1): np.nan, (100, 2): np.inf, (101, 2): np.inf})
+    _set_state(folder, 1, {(80, 0): 1.0}, adds=True)
+    _set_state(folder, 2, {(step, 1): np.nan for step in range(150, 155)})
+    return folder
+
+
+def _set_state(
+    folder: Path, episode: int, values: dict[tuple[int, int], float], *, adds: bool = False
+) -> None:
+    path = folder / "data" / "chunk-000" / f"episode_{episode:06d}.parquet"
+    table = pq.read_table(path)
+    state = np.array(table["observation.state"].to_pylist(), np.float32)
+    for place, value in values.items():
+        state[place] = state[place] + value if adds else value
+    number = table.schema.get_field_index("observation.state")
+    column = pa.array(state.tolist(), pa.list_(pa.float32()))
+    pq.write_table(table.set_column(number, "observation.state", column), path)
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def _document(capsys: Capture) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def _exported(folder: Path) -> dict[str, dict[str, NDArray[np.float32]]]:
+    """State and action of each episode by its key in the source."""
+    lines = (folder / "manifest.episodes.jsonl").read_text().splitlines()
+    keys = {line["episode_id"]: line["key"] for line in map(json.loads, lines)}
+    data = pq.read_table(folder / "data").to_pylist()
+    return {
+        keys[row["ares/episode_id"]]: {
+            name: np.array([step[name] for step in data[row["dataset_from_index"] : row["dataset_to_index"]]])
+            for name in ("observation.state", "action")
+        }
+        for row in pq.read_table(folder / "meta" / "episodes").to_pylist()
+    }
+
+
+def test_the_copy_differs_from_the_source_by_the_listed_changes(tmp_path: Path, capsys: Capture) -> None:
+    source, copy = _faulty(tmp_path / "faulty"), tmp_path / "copy"
+    before = _contents(source)
+    assert main(["check", str(source), "--fix", str(copy), "--json", "-q"]) == 1  # an episode is left out
+    document = _document(capsys)
+    assert _contents(source) == before
+    changes = {(c["episode"], c["dimension"], c["step"]): c for c in document["changes"]}
+    assert set(changes) == {
+        ("0", "elbow", 60),
+        ("0", "wrist", 100),
+        ("0", "wrist", 101),
+        ("1", "shoulder", 80),
+    }
+    assert [changes[place]["old"] for place in sorted(changes)][:3] == [None] * 3
+    assert changes["0", "wrist", 100]["seconds"] == pytest.approx(100 / 30)
+    exported = _exported(copy)
+    assert set(exported) == {"0", "1", "3"}
+    for key, signals in exported.items():
+        table = pq.read_table(source / "data" / "chunk-000" / f"episode_{int(key):06d}.parquet")
+        for name, values in signals.items():
+            expected = np.array(table[name].to_pylist(), np.float32)
+            for (episode, dimension, step), change in changes.items():
+                if (episode, name) == (key, "observation.state"):
+                    expected[step, NAMES.index(dimension)] = change["new"]
+            np.testing.assert_array_equal(values.astype(np.float32), expected)
+
+
+def test_the_check_of_the_copy_no_longer_names_what_was_corrected(tmp_path: Path, capsys: Capture) -> None:
+    source, copy = _faulty(tmp_path / "faulty"), tmp_path / "copy"
+    assert main(["check", str(source), "--fix", str(copy), "--json", "-q"]) == 1
+    document = _document(capsys)
+    codes = {
+        row["code"]: (row["before"], row["corrected"], row["left"], row["after"]) for row in document["codes"]
+    }
+    assert (codes["A001"], codes["A004"]) == ((2, 1, 1, 0), (1, 1, 0, 0))
+    assert document["new_codes"] == []
+    assert [(part["episode"], part["code"]) for part in document["left"]] == [("2", "A001")]
+    assert document["export"]["failed"] == 1
+    assert main(["check", str(copy), "--json"]) == 0
+    assert _document(capsys)["clean"]
+
+
+def test_a_dataset_whose_faults_are_all_corrected_gives_status_0(tmp_path: Path, capsys: Capture) -> None:
+    source = write_motions(tmp_path / "faulty", _motions(6))
+    _set_state(source, 3, {(60, 1): np.nan})
+    assert main(["check", str(source), "--fix", str(tmp_path / "copy"), "-q"]) == 0
+    text = capsys.readouterr().out
+    assert "1 changes in 1 of 4 episodes" in text
+    assert "its check names nothing new" in text
+    assert "not finite" in text
+
+
+def test_a_dry_run_lists_the_same_changes_and_writes_nothing(tmp_path: Path, capsys: Capture) -> None:
+    source, copy = _faulty(tmp_path / "faulty"), tmp_path / "copy"
+    assert main(["check", str(source), "--fix", str(copy), "--dry-run", "--json"]) == 1
+    planned = _document(capsys)
+    assert (planned["written"], planned["export"], planned["after"]) == (False, None, None)
+    assert [path.name for path in tmp_path.iterdir()] == ["faulty"]
+    main(["check", str(source), "--fix", str(copy), "--json", "-q"])
+    assert _document(capsys)["changes"] == planned["changes"]
+
+
+def test_what_cannot_be_done_is_refused_in_one_line(tmp_path: Path, capsys: Capture) -> None:
+    source, there = write_motions(tmp_path / "one", _motions(7)), tmp_path / "there"
+    there.mkdir()
+    write_motions(tmp_path / "both" / "a", _motions(8))
+    write_motions(tmp_path / "both" / "b", _motions(9))
+    new = str(tmp_path / "new")
+    refused = {
+        "the folder of a corrected copy exists already": [str(source), "--fix", str(there)],
+        "one dataset at a time is corrected": [str(tmp_path / "both"), "--fix", new],
+        "--video does not go with --fix": [str(source), "--fix", new, "--video"],
+        "--write-baseline does not go with --fix": [str(source), "--fix", new, "--write-baseline", "x"],
+        "--dry-run lists the changes of --fix": [str(source), "--dry-run"],
+        "nothing": [str(source), "--fix", new, "--fix-format", "nothing"],
+    }
+    for message, arguments in refused.items():
+        assert main(["check", *arguments]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert message in line
+    assert not Path(new).exists()
+
+
+@pytest.mark.parametrize("format", ["lerobot-v2.1", "rlds", "parquet"])
+def test_every_format_holds_the_corrected_values(tmp_path: Path, format: str) -> None:
+    source = write_motions(tmp_path / "faulty", _motions(10))
+    _set_state(source, 2, {(60, 1): np.nan})
+    report = ares.fix(source, tmp_path / "copy", export_format=format, quiet=True)
+    ((_, change),) = report.changes
+    assert report.export is not None and report.export.episodes == 4
+    if format == "parquet":  # which ARES does not read as a dataset
+        assert report.not_checked
+        values = pq.read_table(tmp_path / "copy" / "steps.parquet")["state"].to_pylist()
+        assert np.isfinite(values).all()
+    else:
+        assert report.is_clean and report.after is not None
+        with ares.open(tmp_path / "workspace", create=True) as workspace:
+            workspace.ingest(tmp_path / "copy", quiet=True)
+            states = [episode.trajectory.state for episode in workspace.episodes]
+        values = [state.values[change.step, change.number] for state in states if state is not None]
+        assert np.float32(change.new) in values
+    assert change.old is None
+
+
+def test_videos_are_copied_packet_by_packet(tmp_path: Path, shared_data: Path) -> None:
+    source, copy = tmp_path / "g1", tmp_path / "copy"
+    shutil.copytree(shared_data / "g1_bottle_lerobot_v30", source)
+    path = source / "data" / "chunk-000" / "file-000.parquet"
+    table = pq.read_table(path)
+    state = np.array(table["observation.state"].to_pylist(), np.float32)
+    state[200, 3] = np.nan
+    number = table.schema.get_field_index("observation.state")
+    column = pa.array(state.tolist(), table.schema.field(number).type)
+    pq.write_table(table.set_column(number, table.schema.field(number), column), path)
+    report = ares.fix(source, copy, quiet=True)
+    assert [change.step for _, change in report.changes] == [200]
+    assert report.export is not None
+    assert (report.export.copied_packets, report.export.encoded_frames) == (table.num_rows, 0)
+    assert _packets(copy) <= _packets(source)
+    assert len(_packets(copy)) == len(_packets(source))
+
+
+def _packets(folder: Path) -> set[bytes]:
+    packets = set()
+    for path in folder.rglob("*.mp4"):
+        with av.open(path) as container:
+            packets |= {bytes(packet) for packet in container.demux(video=0) if packet.size}
+    return packets
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("ares.export.lerobot.writer", "LeRobotWriter", "finish"),
+        ("ares.export.manifest", "ExportManifest", "write"),
+        ("pathlib", "Path", "replace"),
+    ],
+)
+def test_a_killed_run_leaves_no_copy_that_looks_whole(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, place: tuple[str, str, str]
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    source, copy = _faulty(tmp_path / "faulty"), tmp_path / "copy"
+    before = _contents(source)
+    command = ["check", str(source), "--fix", str(copy), "-q"]
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED, *place, *command], capture_output=True, timeout=120
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not copy.exists()
+    assert _contents(source) == before
+    assert main(command) == 1
+    assert "its check names nothing new" in capsys.readouterr().out
+    assert sorted(_exported(copy)) == ["0", "1", "3"]
