@@ -12,6 +12,7 @@ from ares.errors import SourceError
 
 if TYPE_CHECKING:
     from ares.io import FolderEntries
+    from ares.kinematics import Kinematics
     from ares.quality.contract import PropertyName
 
 
@@ -106,6 +107,7 @@ class Source:
         rate_hz: Recording rate of all its episodes, or None where only the records tell.
         cameras: Names of the cameras of all its episodes, or () where only the records tell.
         contract: What its spec states of the meaning of signals, by signal group and property.
+        kinematics: What its spec states of the robot's joints and links.
         follow_links: Whether symbolic links may lead out of `folder`; set by who opens it, from the options.
     """
 
@@ -121,6 +123,7 @@ class Source:
     rate_hz: float | None = None
     cameras: tuple[str, ...] = ()
     contract: Mapping[str, Mapping[PropertyName, str]] = field(default_factory=dict)
+    kinematics: Kinematics | None = None
     follow_links: bool = False
 
 

@@ -124,6 +124,24 @@ class ContractSpec(BaseModel):
         return {name: value for name in PROPERTIES if (value := getattr(self, name))}
 
 
+class KinematicsSpec(BaseModel):
+    """The URDF of the robot, from which `ares annotate motion` computes the paths of end effectors.
+
+    Attributes:
+        urdf: The file, relative to that of the spec.
+        end_effectors: Links whose paths are measured, one for each arm.
+        base_link: Link in whose frame they are; "" for the root. Joints before it need no dimension.
+        joints: Joint by name of its dimension in the state, where their names differ.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    urdf: str = Field(min_length=1)
+    end_effectors: tuple[str, ...] = Field(min_length=1)
+    base_link: str = ""
+    joints: dict[str, str] = Field(default_factory=dict)
+
+
 class DatasetSpec(BaseModel):
     """What is known about one dataset, of any format. It decides over what a reader would guess.
 
@@ -148,6 +166,7 @@ class DatasetSpec(BaseModel):
         success: Key that holds the outcome, or "".
         outcome_in_path: Whether a word such as "success" or "failure" in the episode's path is its outcome.
         contract: What signals mean, by signal and kind of dimension, such as "action.gripper".
+        kinematics: The URDF of the robot.
         faults: Known faults of the dataset; each ingestion warns of them.
         reference: Where this information comes from.
         verified: What of it was confirmed in actual records, and in how many; "" for nothing.
@@ -170,6 +189,7 @@ class DatasetSpec(BaseModel):
     success: str = ""
     outcome_in_path: bool = False
     contract: dict[str, ContractSpec] = Field(default_factory=dict)
+    kinematics: KinematicsSpec | None = None
     faults: tuple[str, ...] = ()
     reference: str = Field(min_length=1)
     verified: str = ""
@@ -201,7 +221,7 @@ def builtin_spec(dataset: str, folder: Path = _FOLDER) -> DatasetSpec | None:
 def read_spec(path: Path) -> DatasetSpec:
     """Read a spec file. Raises SourceError with the file and the wrong field."""
     try:
-        return DatasetSpec.model_validate(_read_document(path))
+        return _with_paths(DatasetSpec.model_validate(_read_document(path)), path.parent)
     except ValidationError as error:
         # Of a field that is a text or an object, the complaint about the object says more.
         errors = sorted(error.errors(), key=lambda part: part["type"] in ("string_type", "literal_error"))
@@ -214,11 +234,20 @@ def read_spec(path: Path) -> DatasetSpec:
                 *SliceSpec.model_fields,
                 *CameraSpec.model_fields,
                 *ContractSpec.model_fields,
+                *KinematicsSpec.model_fields,
             )
             hint = f"; {did_you_mean(str(first['loc'][-1]), fields)}".rstrip("; ")
         raise SourceError(
             "dataset spec has a wrong field", f"{path}: {field_path}: {first['msg']}{hint}"
         ) from None
+
+
+def _with_paths(spec: DatasetSpec, folder: Path) -> DatasetSpec:
+    """The spec with the path of its URDF from the current folder on."""
+    if spec.kinematics is None:
+        return spec
+    urdf = str(folder / Path(spec.kinematics.urdf).expanduser())
+    return spec.model_copy(update={"kinematics": spec.kinematics.model_copy(update={"urdf": urdf})})
 
 
 def _read_document(path: Path) -> Any:

@@ -1,10 +1,11 @@
-"""What a spec states of the meaning of signals: its `contract:`, and the units and conventions of its slices."""
+"""What a spec states of the meaning of signals and of the robot: contract, units and conventions, kinematics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ares.kinematics import Kinematics, read_chains
 from ares.quality.contract import StatedValues, stated_value
 from ares.quality.kinds import kinds_by_name
 
@@ -35,6 +36,20 @@ def stated_contract(spec: DatasetSpec | None) -> StatedValues:
     for signal, part in spec.contract.items():
         stated.setdefault(signal, {}).update(part.values())
     return {signal: values for signal, values in stated.items() if values}
+
+
+def stated_kinematics(spec: DatasetSpec | None) -> Kinematics | None:
+    """The chains of the robot's end effectors, read from the URDF of a spec; None where it names none.
+
+    Raises:
+        RequestError: The URDF has no such link.
+        SourceError: The URDF cannot be read or is wrong.
+    """
+    if spec is None or spec.kinematics is None:
+        return None
+    stated = spec.kinematics
+    chains = read_chains(stated.urdf, stated.end_effectors, stated.base_link)
+    return Kinematics(chains=chains, joints=stated.joints)
 
 
 def _slice_values(slices: Sequence[SliceSpec]) -> dict[str, dict[PropertyName, str]]:

@@ -10,8 +10,10 @@ from itertools import chain
 from math import pi
 from typing import TYPE_CHECKING, NamedTuple
 
+from annotators.motion.end_effectors import EndEffector, find_end_effectors
+from ares.kinematics import Kinematics
 from ares.quality import DatasetStatistics, TypicalEpisode, episode_signals
-from ares.quality.contract import DatasetKey, MeaningContract, infer_stored, read_contracts
+from ares.quality.contract import DatasetKey, MeaningContract, StoredContracts, infer_stored, read_contracts
 from ares.quality.kinds import DimensionKind, kinds_by_name
 from ares.store.filters import quote_literal
 
@@ -36,11 +38,15 @@ class MotionMeaning:
         state_kinds: Kind of each dimension of the state.
         action_kinds: Of the action.
         state_units: Unit of each dimension of the state in the source; "unknown" where nothing tells it.
+        end_effectors: Links whose position follows from the state.
+        kinematics_gap: Why there is none although there is a URDF, or "".
     """
 
     state_kinds: Kinds
     action_kinds: Kinds
     state_units: tuple[str, ...]
+    end_effectors: tuple[EndEffector, ...] = ()
+    kinematics_gap: str = ""
 
     def factor(self, number: int) -> float:
         """What a dimension of the state is multiplied by to be radians or metres; 1 where it cannot be."""
@@ -73,10 +79,14 @@ class DatasetMeanings:
 
     Kinds are those of `ares check`: by name, else by the values of a sample. Units are those of the stored contract,
     corrected by the spec; a dataset without a contract gets one from the sample.
+
+    Args:
+        stores: Stores of the workspace.
+        kinematics: Of the robot of all datasets; None for what the spec of each says.
     """
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
+    def __init__(self, stores: Stores, kinematics: Kinematics | None = None) -> None:
+        self._stores, self._kinematics = stores, kinematics
         self._cached_meaning = lru_cache(maxsize=_MAX_CACHED_LAYOUTS)(self._find_meaning)
         self._cached_sample = lru_cache(maxsize=_MAX_CACHED_LAYOUTS)(self._sample)
 
@@ -90,23 +100,31 @@ class DatasetMeanings:
         return self._cached_meaning(_Layout(key, *names))
 
     def _find_meaning(self, layout: _Layout) -> MotionMeaning:
-        contract = self._contract(layout)
+        stored = read_contracts(self._stores.annotations, layout.key)
+        contract = self._contract(layout, stored)
         named = named_meaning(layout.state_names, layout.action_names)
         typical = None
         if "unknown" in (*named.state_kinds, *named.action_kinds):
             typical = self._typical(layout)
         state_kinds = named.state_kinds if typical is None else typical.state.kinds
+        units = _state_units(state_kinds, contract, typical)
+        kinematics = self._kinematics or stored.kinematics
+        ends, gap = (
+            ((), "") if kinematics is None else find_end_effectors(kinematics, layout.state_names, units)
+        )
         return MotionMeaning(
             state_kinds=state_kinds,
             action_kinds=named.action_kinds if typical is None else typical.action.kinds,
-            state_units=_state_units(state_kinds, contract, typical),
+            state_units=units,
+            end_effectors=ends,
+            kinematics_gap=gap,
         )
 
-    def _contract(self, layout: _Layout) -> MeaningContract | None:
+    def _contract(self, layout: _Layout, stored: StoredContracts) -> MeaningContract | None:
         names = (layout.state_names, layout.action_names)
-        stored = read_contracts(self._stores.annotations, layout.key).of_layout(*names)
-        if stored is not None:
-            return stored
+        known = stored.of_layout(*names)
+        if known is not None:
+            return known
         inferred = infer_stored(self._stores, layout.key.dataset, self._cached_sample(layout.key))
         return next((c for c in inferred if (c.state_names, c.action_names) == names), None)
 

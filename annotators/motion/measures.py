@@ -14,10 +14,9 @@ from annotators.motion.columns import (
     OTHER_DIMENSIONS,
 )
 from annotators.motion.events import count_events
-from annotators.motion.groups import motion_groups
 from annotators.motion.meaning import MotionMeaning, named_meaning
-from annotators.motion.paths import PathMeasures, combine_paths, measure_path, moving_paths
-from annotators.motion.resampling import resample
+from annotators.motion.paths import PathMeasures, combine_paths, moving_paths
+from annotators.motion.trajectory_paths import measure_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,46 +57,18 @@ def measure_motion(trajectory: Trajectory | None, meaning: MotionMeaning | None 
     state, action = trajectory.state, trajectory.action
     if meaning is None:
         meaning = named_meaning(*(signal.names if signal else () for signal in (state, action)))
-    paths, obstacle = _paths(trajectory, meaning)
+    paths, obstacle = measure_paths(trajectory, meaning)
     measures: dict[str, Json] = {
         **_path_columns(paths, meaning),
         **_event_columns(trajectory, meaning),
         **measure_actions(action, trajectory.timestamps),
         "timestamp_jitter": round(float(np.std(np.diff(trajectory.timestamps))), 9),
     }
-    reasons: list[Json] = [*_gaps(measures, paths, obstacle, action)]
+    reasons: list[Json] = [*_gaps(measures, paths, obstacle, action, meaning)]
     arms: list[Json] = [_arm(path) for path in paths] if len(paths) > 1 else []
     parts: dict[str, Json] = {"arms": arms} if arms else {}
     gaps_column: dict[str, Json] = {"motion_gaps": reasons} if reasons else {}
     return {"status": "ok" if paths else "no path", **measures, **gaps_column, **parts}
-
-
-def _paths(trajectory: Trajectory, meaning: MotionMeaning) -> tuple[list[PathMeasures], str]:
-    """The measured paths, or why there is none."""
-    import numpy as np
-
-    state = trajectory.state
-    if state is None:
-        return [], "there is no state, and an action may be a position or a motion"
-    if np.any(np.diff(trajectory.timestamps) <= 0):
-        return [], "the stamps do not rise"
-    groups = motion_groups(state.names, meaning.state_kinds)
-    used = sorted({column for group in groups for column in group.columns})
-    if not used:
-        return [], "no dimension of the state is known as a joint or a position"
-    values = state.values[:, used].astype(np.float64)
-    if not np.isfinite(values).all():
-        return [], "the state has values that are not finite"
-    # From the first value on, so that a constant is exactly at rest.
-    factors = np.array([meaning.factor(column) for column in used])
-    resampled, period = resample((values - values[0]) * factors, trajectory.timestamps)
-    if len(resampled) < 2:
-        return [], "the episode is shorter than two periods"
-    position_of = {column: number for number, column in enumerate(used)}
-    return [
-        measure_path(group, resampled[:, [position_of[column] for column in group.columns]], period)
-        for group in groups
-    ], ""
 
 
 def _path_columns(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> dict[str, Json]:
@@ -123,8 +94,9 @@ def _path_columns(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> dict
 
 
 def _unit(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> str:
-    """The unit of paths in one space."""
-    return meaning.measured_unit([number for path in paths for number in path.group.columns])
+    """The unit of paths in one space; forward kinematics, which needs no dimension of its own, gives metres."""
+    numbers = [number for path in paths for number in path.group.columns]
+    return meaning.measured_unit(numbers) if numbers else "m"
 
 
 def _turn_column(turns: list[float], moving_share: float, paths: Sequence[PathMeasures]) -> dict[str, Json]:
@@ -143,10 +115,14 @@ def _event_columns(trajectory: Trajectory, meaning: MotionMeaning) -> dict[str, 
 
 
 def _gaps(
-    measures: Mapping[str, Json], paths: Sequence[PathMeasures], obstacle: str, action: Signal | None
+    measures: Mapping[str, Json],
+    paths: Sequence[PathMeasures],
+    obstacle: str,
+    action: Signal | None,
+    meaning: MotionMeaning,
 ) -> list[str]:
     """Which columns are empty, and why; the texts are the same for every episode, so that they can be counted."""
-    gaps = [f"{_NO_PATH}: {obstacle}"] if not paths else _space_gaps(measures, paths)
+    gaps = [f"{_NO_PATH}: {obstacle}"] if not paths else _space_gaps(measures, paths, meaning)
     gaps += [
         f"{kind}_events: no dimension is known as a {kind}"
         for kind in ("gripper", "hand")
@@ -158,11 +134,14 @@ def _gaps(
     return gaps
 
 
-def _space_gaps(measures: Mapping[str, Json], paths: Sequence[PathMeasures]) -> list[str]:
+def _space_gaps(
+    measures: Mapping[str, Json], paths: Sequence[PathMeasures], meaning: MotionMeaning
+) -> list[str]:
     spaces = {path.group.space for path in paths}
     gaps = []
     if END_EFFECTOR not in spaces:
-        gaps.append("path_length and others of the end effector: the state has no position of it")
+        reason = meaning.kinematics_gap or "the state has no position of it, and no URDF is given"
+        gaps.append(f"path_length and others of the end effector: {reason}")
     if JOINTS not in spaces:
         gaps.append("joint_path_length and others of joints: no dimension of the state is known as a joint")
     if END_EFFECTOR in spaces and "path_length" not in measures:

@@ -14,7 +14,7 @@ from ingest.base import Ingester, IngestOptions, Item, Source
 from ingest.dataset_spec import MISSING, DatasetSpec, read_spec
 from ingest.guard import guarded_call
 from ingest.mapping.apply import apply_spec, check_spec
-from ingest.stated_contract import stated_contract
+from ingest.stated_contract import stated_contract, stated_kinematics
 
 # Records that are tried, until one can be read and tells what the dataset holds.
 TRIED_RECORDS = 5
@@ -49,6 +49,7 @@ def _map_source(source: Source, spec: DatasetSpec, sets_rate: bool, follow_links
     return replace(
         source,
         contract=stated_contract(spec),
+        kinematics=stated_kinematics(spec),
         items=_map_items(itertools.chain(first_items, items), spec, sets_rate),
         warnings=(*source.warnings, *(fault for fault in spec.faults if fault not in source.warnings)),
     )

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 def store_contracts(stores: Stores, source: Source, sample: Sequence[str]) -> None:
     """Infer the contracts of a sample, and store them with what the spec states.
 
-    Contracts of other dimensions that are stored already stay. Without a spec, what an earlier one stated stays.
+    Contracts of other dimensions that are stored already stay. Without a spec, what an earlier one stated stays, of the
+    robot too.
 
     Args:
         stores: Where the episodes are.
         source: Their dataset.
         sample: Ids of episodes that were written; empty where none was.
     """
-    if not (sample or source.contract):
+    if not (sample or source.contract or source.kinematics):
         return
     from ares.quality.contract import (
         DatasetKey,
@@ -37,4 +38,5 @@ def store_contracts(stores: Stores, source: Source, sample: Sequence[str]) -> No
     layouts = {(contract.state_names, contract.action_names) for contract in inferred}
     kept = [c for c in stored.contracts if (c.state_names, c.action_names) not in layouts]
     stated = source.contract or stored.stated
-    write_contracts(stores.annotations, key, StoredContracts((*inferred, *kept), stated))
+    kinematics = source.kinematics or stored.kinematics
+    write_contracts(stores.annotations, key, StoredContracts((*inferred, *kept), stated, kinematics))

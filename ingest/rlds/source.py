@@ -30,7 +30,7 @@ from ingest.rlds.features import read_features
 from ingest.rlds.spec_yaml import spec_to_yaml
 from ingest.rlds.user_spec import require_fit
 from ingest.signals import resolve_rate
-from ingest.stated_contract import stated_contract
+from ingest.stated_contract import stated_contract, stated_kinematics
 
 _CONTAINERS = ("tfrecord", "array_record")
 # Records that a shard lacks are listed one by one up to this number; beyond it the count itself is taken for wrong.
@@ -125,6 +125,7 @@ def _open_source(folder: Path, options: IngestOptions) -> Source:
         rate_hz=None if dataset.feature_map.time else dataset.rate_hz,
         cameras=tuple(camera.name for camera in dataset.feature_map.cameras),
         contract=stated_contract(dataset.spec),
+        kinematics=stated_kinematics(dataset.spec),
     )
 
 

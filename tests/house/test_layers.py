@@ -38,7 +38,7 @@ FLOORS = (
     {"store"},
     {"jobs"},
     {"search"},
-    {"curation", "quality", "review", "valuation"},
+    {"curation", "kinematics", "quality", "review", "valuation"},
     {"export", "torch", "doctor", "status", "summary"},
     {"workspace"},
     {"__main__"},

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from ares.kinematics import Kinematics, kinematics_from_json
 from ares.quality.contract.terms import MeaningContract, PropertyName, meaning_contract_from_json
 
 if TYPE_CHECKING:
@@ -32,10 +33,11 @@ class DatasetKey(NamedTuple):
 
 
 class StoredContracts(NamedTuple):
-    """What is stored of one dataset: its contracts as inferred, and what a spec states of them."""
+    """What is stored of one dataset: its contracts as inferred, and what a spec states of them and of the robot."""
 
     contracts: tuple[MeaningContract, ...] = ()
     stated: StatedValues = MappingProxyType({})
+    kinematics: Kinematics | None = None
 
     def of_layout(
         self, state_names: tuple[str, ...], action_names: tuple[str, ...]
@@ -60,8 +62,11 @@ def read_contracts(annotations: AnnotationStore, key: DatasetKey) -> StoredContr
         return StoredContracts()
     fields = cast("Mapping[str, Json]", document)
     contracts = cast("Sequence[Json]", fields["contracts"])
+    kinematics = fields.get("kinematics")
     return StoredContracts(
-        tuple(map(meaning_contract_from_json, contracts)), cast("StatedValues", fields["stated"])
+        tuple(map(meaning_contract_from_json, contracts)),
+        cast("StatedValues", fields["stated"]),
+        None if kinematics is None else kinematics_from_json(kinematics),
     )
 
 
@@ -78,8 +83,10 @@ def write_contracts(annotations: AnnotationStore, key: DatasetKey, stored: Store
         signal: {str(name): value for name, value in values.items()}
         for signal, values in stored.stated.items()
     }
+    kinematics = stored.kinematics
     document: Json = {
         "contracts": [contract.to_json() for contract in stored.contracts],
         "stated": stated,
+        **({} if kinematics is None else {"kinematics": kinematics.to_json()}),
     }
     annotations.put_documents(_COLLECTION, {key.document_key: document})

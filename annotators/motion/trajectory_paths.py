@@ -1,0 +1,57 @@
+"""The paths of a trajectory: of joints, of recorded positions, and of end effectors by forward kinematics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annotators.motion.columns import END_EFFECTOR
+from annotators.motion.groups import MotionGroup, motion_groups
+from annotators.motion.meaning import MotionMeaning
+from annotators.motion.paths import PathMeasures, measure_path
+from annotators.motion.resampling import resample
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Signal, Trajectory
+
+
+def measure_paths(trajectory: Trajectory, meaning: MotionMeaning) -> tuple[list[PathMeasures], str]:
+    """The measured paths, or why there is none."""
+    import numpy as np
+
+    state = trajectory.state
+    if state is None:
+        return [], "there is no state, and an action may be a position or a motion"
+    if np.any(np.diff(trajectory.timestamps) <= 0):
+        return [], "the stamps do not rise"
+    parts = _path_values(state, meaning)
+    if not parts:
+        return [], "no dimension of the state is known as a joint or a position"
+    values = np.concatenate(list(parts.values()), axis=1)
+    if not np.isfinite(values).all():
+        return [], "the state has values that are not finite"
+    # From the first value on, so that a constant is exactly at rest.
+    resampled, period = resample(values - values[0], trajectory.timestamps)
+    if len(resampled) < 2:
+        return [], "the episode is shorter than two periods"
+    stops = np.cumsum([part.shape[1] for part in parts.values()])
+    split = np.split(resampled, stops[:-1], axis=1)
+    return [measure_path(group, part, period) for group, part in zip(parts, split, strict=True)], ""
+
+
+def _path_values(state: Signal, meaning: MotionMeaning) -> dict[MotionGroup, NDArray[np.float64]]:
+    """(T, D) values of each path in radians or metres where the unit is known; recorded positions come first."""
+    import numpy as np
+
+    groups = motion_groups(state.names, meaning.state_kinds)
+    parts = {
+        group: state.values[:, list(group.columns)].astype(np.float64)
+        * np.array([meaning.factor(column) for column in group.columns])
+        for group in groups
+    }
+    if not any(group.space == END_EFFECTOR for group in groups):
+        for end in meaning.end_effectors:
+            parts[MotionGroup(END_EFFECTOR, end.chain.end_effector, ())] = end.positions(state.values)
+    return parts
