@@ -8,7 +8,7 @@ from ares.quality import QualityFinding, check_code, finding_reason
 
 CHECKER = Maker(
     annotator="quality",
-    version="2",
+    version="3",
     columns=(
         Column(name="quality_findings", type="int64", meaning="suspicious things found when it was ingested"),
         Column(

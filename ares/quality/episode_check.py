@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ares.quality.command_checks import EpisodeLag, check_commands, check_unit
 from ares.quality.finding import QualityFinding
 from ares.quality.jump_checks import check_jumps
-from ares.quality.record import check_clock, check_finite
+from ares.quality.record import check_action_limits, check_clock, check_finite
 from ares.quality.signals import EpisodeSignals, with_continuous_rotations
 from ares.quality.statistics import TypicalEpisode
 from ares.quality.time_checks import check_time
@@ -46,6 +46,7 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
     lag, commanded = check_commands(signals, typical)
     findings = (
         *check_values(signals, typical),
+        *check_action_limits(signals.action, signals.action_names, signals.seconds),
         *check_jumps(signals, typical.state),
         *commanded,
         *clock,

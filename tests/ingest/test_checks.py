@@ -109,6 +109,34 @@ def test_a_signal_that_never_changes() -> None:
     assert findings_of(with_action(np.ones((STEPS, 7), np.float32), wave(7).names)) == [("A002 action", 0.0)]
 
 
+@pytest.mark.parametrize("limit", [1.0, 100.0])
+def test_an_action_that_is_cut_off_at_a_limit(limit: float) -> None:
+    values = 0.9 * limit * wave(4).values
+    values[:, 1] = np.clip(1.3 * limit * wave(4).values[:, 1], -limit, limit)
+    names = ("shoulder", "elbow", "wrist", "gripper")
+    (finding,) = raw_findings(with_action(values.astype(np.float32), names))
+    assert (finding.code, finding.signal, finding.dimension) == ("A006", "action", "elbow")
+    first = 1 + int((np.abs(values[1:, 1]) == limit).argmax())
+    assert finding.seconds == pytest.approx(first / RATE_HZ)
+    assert finding.size == pytest.approx((np.abs(values[1:, 1]) == limit).mean())
+
+
+def test_a_joint_that_rests_at_a_limit_or_passes_it_is_not_cut_off() -> None:
+    names = ("shoulder", "elbow", "wrist", "gripper")
+    resting = 0.9 * wave(4).values
+    resting[20:] = resting[20]
+    resting[20:, 1] = 1.0  # nothing moves any more
+    passing = 0.9 * wave(4).values
+    passing[:, 1] = np.clip(1.3 * passing[:, 1], -1, 1)
+    passing[5, 1] = 1.2
+    switching = 0.9 * wave(4).values
+    switching[:, 3] = np.sign(switching[:, 3])
+    parked = 0.9 * wave(4).values
+    parked[:, 1] = 1.0
+    for values in (resting, passing, switching, parked):
+        assert findings_of(with_action(values.astype(np.float32), names)) == []
+
+
 def test_a_parked_arm_and_a_resting_hand_are_no_faults() -> None:
     """49 of 50 episodes of a real robot with two arms were flagged: its parked arm has one value in all steps."""
     values = wave(7).values.copy()
@@ -170,9 +198,10 @@ def test_every_episode_is_checked_and_the_findings_are_a_filter(demo_samples: Pa
     report = ingest_paths(
         ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=RATE_HZ), quiet=True
     ).counts
-    assert report.warnings == {}  # an action at full command is no fault
+    (reason,) = report.warnings  # this simulator cuts actions off at 1
+    assert reason == "A006 saturated: a dimension is cut off at a limit while it moves (action)"
     ids = ws.stores.tables.episodes.ids()
     assert len(ids) == 12
     assert ws.stores.annotations.find_done_subjects(CHECKER.maker_id, [*ids, "no episode"]) == ids
-    assert ws.stores.tables.episodes.count("quality_findings = 0") == 12
+    assert ws.stores.tables.episodes.count("array_has_any(quality_codes, ['A006 saturated'])") == 12
     assert ws.stores.tables.episodes.count("array_has_any(quality_codes, ['A001 not-finite'])") == 0

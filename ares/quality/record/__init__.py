@@ -8,6 +8,7 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.quality.record.checks import (
+        check_action_limits,
         check_clock,
         check_constant,
         check_finite,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RECORD_CODES",
+    "check_action_limits",
     "check_clock",
     "check_constant",
     "check_finite",

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ares.episode import TOPIC_KINDS
-from ares.quality.catalogue import CODES, DEAD_CHANNEL, DROPPED_STEPS, NOT_FINITE
+from ares.quality.catalogue import CODES, DEAD_CHANNEL, DROPPED_STEPS, NOT_FINITE, SATURATED
 from ares.quality.finding import QualityFinding, confidence_of
+from ares.quality.kinds import are_checked, kinds_by_name
 from ares.quality.record.codes import (
     CLOCK_BACKWARDS,
     EMPTY_INSTRUCTION,
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 # A period between steps longer than this many medians is a gap.
 GAP_PERIODS = 3.0
 _FEW_STEPS = 10
+# Limits that drivers and simulators cut actions off at: of normalised values, and of percentages.
+_LIMITS = (1.0, 100.0)
+# An action is cut off from this share of the steps on, and at so many of them.
+_SATURATED_SHARE, _FEWEST_SATURATED = 0.05, 3
 # The code of each flag that a camera may have, worst first: a black camera is also frozen, and is named once.
 _FLAG_CODES = {"black": "A033", "frozen": "A034"}
 _PLACEHOLDERS = frozenset(
@@ -137,8 +142,13 @@ def _check_signals(trajectory: Trajectory) -> Iterator[QualityFinding]:
     ]
     if not_finite:
         yield from not_finite
-    elif len(present) == 2:
+        return
+    if len(present) == 2:
         yield from check_constant(present["state"].values, present["action"].values)
+    if "action" in present:
+        yield from check_action_limits(
+            present["action"].values, present["action"].names, trajectory.timestamps
+        )
 
 
 def check_finite(
@@ -169,3 +179,34 @@ def check_constant(state: NDArray[np.floating], action: NDArray[np.floating]) ->
     if sum(changes.values()) == 1:
         name = min(changes, key=lambda signal: changes[signal])
         yield _finding(DEAD_CHANNEL, signal=name, size=len(state))
+
+
+def check_action_limits(
+    action: NDArray[np.floating], names: tuple[str, ...], seconds: NDArray[np.float64]
+) -> Iterator[QualityFinding]:
+    """A006 of the action (T, A): a dimension stays exactly at 1 or 100, or minus these, while another one moves.
+
+    It is an arm joint or of an end effector by its name, and never beyond the limit: what was commanded is cut off.
+    """
+    import numpy as np
+
+    if len(action) < _FEW_STEPS:
+        return
+    largest = np.abs(action).max(axis=0)
+    may_be_cut_off = np.isin(largest, _LIMITS) & are_checked(kinds_by_name(names))
+    if not may_be_cut_off.any():
+        return
+    moves = np.diff(action, axis=0) != 0
+    for number in np.flatnonzero(may_be_cut_off).tolist():
+        others_move = np.delete(moves, number, axis=1).any(axis=1)
+        cut_off = (np.abs(action[1:, number]) == largest[number]) & others_move
+        share = float(cut_off.mean())
+        if share >= _SATURATED_SHARE and cut_off.sum() >= _FEWEST_SATURATED and moves[:, number].any():
+            yield _finding(
+                SATURATED,
+                signal="action",
+                dimension=names[number],
+                seconds=float(seconds[1 + int(cut_off.argmax())]),
+                size=share,
+                confidence=confidence_of(share, _SATURATED_SHARE),
+            )
