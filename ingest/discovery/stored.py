@@ -65,9 +65,12 @@ def _examples(stores: Stores) -> Iterator[tuple[str, str, str, str, str]]:
 
 
 def _folder(source: str, key: str, dataset: str) -> str:
-    """The folder in which a source file has the path that its key begins with, else the one of the dataset's name."""
+    """The folder in which a source file has the path that its key begins with, else the one of the dataset's name.
+
+    The longest such path counts: a store "d" may hold a folder "d", and "d/d" is then a path, not a part of "d".
+    """
     scheme, separator, path = source.rpartition("://")
-    for folder in PurePosixPath(path).parents:
+    for folder in reversed(PurePosixPath(path).parents):
         relative = path[len(str(folder)) :].lstrip("/")
         if key == relative or key.startswith((relative + "/", relative + "#")):
             return f"{scheme}{separator}{folder}"
