@@ -5,15 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.clock.units import UNIX_SECONDS
+from ares.clock.units import SECONDS_BY_UNIT, told_unit
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_UNITS = ((1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds"))
-# How far the median period may be from the claimed one before another unit is considered.
-_UNIT_TOLERANCE = 20.0
 _START_SECONDS = 1e-3
 # Even stamps are off by less than this share of a period, so that they rise.
 _MAX_OFF_PERIODS = 0.25
@@ -53,13 +50,12 @@ def read_stamps(stored: NDArray[np.generic], claimed_rate_hz: float) -> Stamps:
     kept = _longest_rise(seconds)
     if len(seconds) > 1 and len(kept) < max(2, len(seconds) // 2) and not _is_set_back(seconds):
         return Stamps(None, ("timestamps do not rise, the rate is used",))
-    unit = _unit(seconds[kept], claimed_rate_hz) if len(kept) else (1.0, "")
-    if unit[1]:
-        warnings.append(f"timestamps are in {unit[1]}")
+    unit, evidence = told_unit(seconds[kept], "timestamp", claimed_rate_hz) or ("s", "")
+    warnings += [evidence] if evidence else []
     start = float(seconds[kept[0]]) if len(kept) else 0.0
-    if abs(start) / unit[0] > _START_SECONDS:
+    if abs(start) * SECONDS_BY_UNIT[unit] > _START_SECONDS:
         warnings.append("timestamps do not begin at 0, shifted")
-    seconds = (seconds - start) / unit[0]
+    seconds = (seconds - start) * SECONDS_BY_UNIT[unit]
     if len(kept) < len(seconds):
         seconds = _mended(seconds, kept, claimed_rate_hz, warnings)
     return Stamps(seconds - seconds[0] if len(seconds) else seconds, tuple(warnings))
@@ -105,23 +101,6 @@ def _is_set_back(seconds: NDArray[np.float64]) -> bool:
 
     with np.errstate(invalid="ignore"):
         return bool((np.diff(seconds) > 0).mean() >= 1 - _MAX_MENDED_SHARE)
-
-
-def _unit(seconds: NDArray[np.float64], claimed_rate_hz: float) -> tuple[float, str]:
-    """Stamps per second and the name of the unit; (1, "") for seconds."""
-    import numpy as np
-
-    low, high = UNIX_SECONDS
-    for factor, name in _UNITS:
-        if low * factor <= abs(seconds[0]) <= high * factor:
-            return factor, name
-    if low <= abs(seconds[0]) <= high or len(seconds) < 2:
-        return 1.0, ""
-    ratio = float(np.median(np.diff(seconds))) * claimed_rate_hz
-    for factor, name in _UNITS:
-        if factor / _UNIT_TOLERANCE < ratio < factor * _UNIT_TOLERANCE:
-            return factor, name
-    return 1.0, ""
 
 
 def _mended(

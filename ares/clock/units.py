@@ -68,14 +68,17 @@ def infer_unit(stamps: NDArray[np.generic], name: str, stated_rate_hz: float | N
     """
     if unit := unit_of_name(name):
         return UnitGuess(unit)
+    if told := told_unit(stamps, name, stated_rate_hz):
+        return told
+    _, period = _first_and_period(stamps)
+    return _by_own_rate(period, name) if period else UnitGuess("s")
+
+
+def told_unit(stamps: NDArray[np.generic], name: str, stated_rate_hz: float | None) -> UnitGuess | None:
+    """The unit that the stated rate or the size of (T,) stamps tells; None where neither does."""
     first, period = _first_and_period(stamps)
-    if not period:
-        return _by_size(first, name) or UnitGuess("s")
-    return (
-        (_by_stated_rate(period, name, stated_rate_hz) if stated_rate_hz else None)
-        or _by_size(first, name)
-        or _by_own_rate(period, name)
-    )
+    by_rate = _by_stated_rate(period, name, stated_rate_hz) if stated_rate_hz and period else None
+    return by_rate or _by_size(first, name)
 
 
 def _first_and_period(stamps: NDArray[np.generic]) -> tuple[float, float]:
