@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annotators.motion.resampling import resample
+from annotators.motion.order_statistics import sorted_quantile
+from annotators.motion.resampling import EqualPeriods
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 SATURATION_MARGIN = 0.01
 
 
-def measure_actions(action: Signal | None, seconds: NDArray[np.float64]) -> dict[str, float]:
+def measure_actions(action: Signal | None, periods: EqualPeriods | None) -> dict[str, float]:
     """Saturation and jumps over the continuous dimensions, those with more than three different values.
 
     Args:
         action: The actions.
-        seconds: (T,) stamps.
+        periods: Of the episode; None where its stamps do not rise.
     """
     import numpy as np
 
@@ -29,29 +30,33 @@ def measure_actions(action: Signal | None, seconds: NDArray[np.float64]) -> dict
         return {}
     values = action.values.astype(np.float64)
     ordered = np.sort(values, axis=0)
-    continuous = (np.diff(ordered, axis=0) > 0).sum(axis=0) >= 3
+    continuous = (ordered[1:] > ordered[:-1]).sum(axis=0) >= 3
     if not continuous.any():
         return {}
-    values = values[:, continuous]
-    low, high = values.min(axis=0), values.max(axis=0)
+    values, ordered = values[:, continuous], ordered[:, continuous]
+    low, high = ordered[0], ordered[-1]
     margin = SATURATION_MARGIN * (high - low)
     # The extreme itself is always at the end of its range, so one value per end does not count as saturation.
     ends = ((values <= low + margin).sum(axis=0) - 1) + ((values >= high - margin).sum(axis=0) - 1)
-    return {
-        "action_saturation": float(ends.sum() / values.size),
-        **_jumps(values, seconds),
-    }
+    saturation = float(ends.sum() / values.size)
+    return {"action_saturation": saturation, **(_jumps(values, ordered, periods) if periods else {})}
 
 
-def _jumps(values: NDArray[np.float64], seconds: NDArray[np.float64]) -> dict[str, float]:
-    """Changes from one mean of 0.1 s to the next, as a share of the usual range: neither rate nor length matter."""
+def _jumps(
+    values: NDArray[np.float64], ordered: NDArray[np.float64], periods: EqualPeriods
+) -> dict[str, float]:
+    """Changes from one mean of 0.1 s to the next, as a share of the usual range: neither rate nor length matter.
+
+    Args:
+        values: (T, D) actions.
+        ordered: The same, each dimension sorted.
+        periods: Of the episode.
+    """
     import numpy as np
 
-    if np.any(np.diff(seconds) <= 0):
-        return {}
-    means, _ = resample(values, seconds)
-    low, high = np.quantile(values, (0.05, 0.95), axis=0)
+    low, high = sorted_quantile(ordered, 0.05), sorted_quantile(ordered, 0.95)
     wide = high > low
-    if len(means) < 2 or not wide.any():
+    if periods.count < 2 or not wide.any():
         return {}
-    return {"action_jumps": float(np.mean(np.abs(np.diff(means[:, wide], axis=0)) / (high - low)[wide]))}
+    means = periods.means(values[:, wide])
+    return {"action_jumps": float((np.abs(np.diff(means, axis=0)) / (high - low)[wide]).mean())}

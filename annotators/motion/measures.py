@@ -16,6 +16,7 @@ from annotators.motion.columns import (
 from annotators.motion.events import count_events
 from annotators.motion.meaning import MotionMeaning, named_meaning
 from annotators.motion.paths import PathMeasures, combine_paths, moving_paths
+from annotators.motion.resampling import equal_periods
 from annotators.motion.trajectory_paths import measure_paths
 
 if TYPE_CHECKING:
@@ -57,11 +58,12 @@ def measure_motion(trajectory: Trajectory | None, meaning: MotionMeaning | None 
     state, action = trajectory.state, trajectory.action
     if meaning is None:
         meaning = named_meaning(*(signal.names if signal else () for signal in (state, action)))
-    paths, obstacle = measure_paths(trajectory, meaning)
+    periods = equal_periods(trajectory.timestamps)
+    paths, obstacle = measure_paths(trajectory, meaning, periods)
     measures: dict[str, Json] = {
         **_path_columns(paths, meaning),
         **_event_columns(trajectory, meaning),
-        **measure_actions(action, trajectory.timestamps),
+        **measure_actions(action, periods),
         "timestamp_jitter": round(float(np.std(np.diff(trajectory.timestamps))), 9),
     }
     reasons: list[Json] = [*_gaps(measures, paths, obstacle, action, meaning)]

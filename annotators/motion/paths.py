@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from annotators.motion.groups import MotionGroup
+from annotators.motion.order_statistics import sorted_quantile
 from annotators.motion.smoothness import (
     MIN_PEAK_SPEED,
     count_movements,
@@ -74,7 +75,7 @@ def measure_path(group: MotionGroup, values: NDArray[np.float64], period: float)
     spread = float(np.sqrt(values.var(axis=0).sum()))
     rests = spread < _MIN_SPREAD or not moving.any()
     movements = 1.0 if rests else count_movements(values)
-    peak = 0.0 if rests else float(np.percentile(speeds[moving], 95))
+    peak = 0.0 if rests else float(sorted_quantile(np.sort(speeds[moving]), 0.95))
     return PathMeasures(
         group=group,
         spread=spread,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from annotators.motion.order_statistics import median
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,28 +15,73 @@ if TYPE_CHECKING:
 COMMON_RATE_HZ = 10.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EqualPeriods:
+    """N equal periods of an episode, and where their N + 1 ends lie among its T stamps.
+
+    Attributes:
+        period: Seconds.
+        steps: (T - 1, 1) seconds between the stamps.
+        left: (N + 1,) number of the last stamp before each end.
+        into: (N + 1, 1) seconds from that stamp to the end.
+    """
+
+    period: float
+    steps: NDArray[np.float64]
+    left: NDArray[np.intp]
+    into: NDArray[np.float64]
+
+    @property
+    def count(self) -> int:
+        """N."""
+        return len(self.left) - 1
+
+    def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(N, D) means of the signal between its steps (T, D), finite: a low-pass filter."""
+        import numpy as np
+
+        integral = np.zeros_like(values)
+        np.cumsum(self.steps * (values[1:] + values[:-1]) / 2, axis=0, out=integral[1:])
+        before = values[self.left]
+        slope = (values[self.left + 1] - before) / self.steps[self.left]
+        at_ends = integral[self.left] + self.into * (before + slope * self.into / 2)
+        return np.asarray(at_ends[1:] - at_ends[:-1]) / self.period
+
+
+def equal_periods(
+    seconds: NDArray[np.float64], shortest_period: float = 1 / COMMON_RATE_HZ
+) -> EqualPeriods | None:
+    """Divide an episode into equal periods: the shortest, or the median of the steps' where that is longer.
+
+    Args:
+        seconds: (T,) stamps, at least two.
+        shortest_period: Seconds.
+
+    Returns:
+        None where the stamps do not rise.
+    """
+    import numpy as np
+
+    steps = np.diff(seconds)
+    if steps.min() <= 0:
+        return None
+    period = max(shortest_period, float(median(steps)))
+    count = max(1, int((seconds[-1] - seconds[0]) / period + 1e-6))
+    ends = seconds[0] + period * np.arange(count + 1)
+    left = np.minimum(np.searchsorted(seconds, ends, side="right") - 1, len(seconds) - 2)
+    return EqualPeriods(period=period, steps=steps[:, None], left=left, into=(ends - seconds[left])[:, None])
+
+
 def resample(
     values: NDArray[np.float64], seconds: NDArray[np.float64], shortest_period: float = 1 / COMMON_RATE_HZ
 ) -> tuple[NDArray[np.float64], float]:
-    """Means over equal periods of the signal between its steps, which is a low-pass filter.
+    """(N, D) means over equal periods of a signal (T, D), and the period in seconds; see `equal_periods`.
 
     Args:
         values: (T, D), finite.
         seconds: (T,) strictly rising.
         shortest_period: Seconds.
-
-    Returns:
-        (N, D) means and the period in seconds: the shortest, or the median of the steps' where that is longer.
     """
-    import numpy as np
-
-    period = max(shortest_period, float(np.median(np.diff(seconds))))
-    count = max(1, int((seconds[-1] - seconds[0]) / period + 1e-6))
-    edges = seconds[0] + period * np.arange(count + 1)
-    areas = np.diff(seconds)[:, None] * (values[1:] + values[:-1]) / 2
-    integral = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(areas, axis=0)])
-    left = np.clip(np.searchsorted(seconds, edges, side="right") - 1, 0, len(seconds) - 2)
-    into = (edges - seconds[left])[:, None]
-    slope = (values[left + 1] - values[left]) / (seconds[left + 1] - seconds[left])[:, None]
-    at_edges = integral[left] + into * (values[left] + slope * into / 2)
-    return np.diff(at_edges, axis=0) / period, period
+    periods = equal_periods(seconds, shortest_period)
+    assert periods is not None
+    return periods.means(values), periods.period

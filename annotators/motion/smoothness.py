@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annotators.motion.order_statistics import median
 from annotators.motion.resampling import resample
 
 if TYPE_CHECKING:
@@ -57,10 +58,8 @@ def count_movements(values: NDArray[np.float64]) -> float:
     """
     import numpy as np
 
-    centred = values - np.median(values, axis=0)
-    bar = _CROSSING_SHARE * values.std(axis=0)
-    crossings = count_sign_changes(centred, bar)
     variances = values.var(axis=0)
+    crossings = count_sign_changes(values - median(values), _CROSSING_SHARE * np.sqrt(variances))
     return max(1.0, float((crossings * variances).sum() / variances.sum()))
 
 
@@ -146,7 +145,7 @@ def movement_sparc(speeds: NDArray[np.float64], period: float, movements: float)
     # A part at rest has no movement.
     parts = parts[parts.mean(axis=1) > 0.1 * speeds.mean()]
     lengths = spectral_arc_lengths(parts, period) if len(parts) else np.empty(0)
-    return float(np.median(lengths)) if len(lengths) else None
+    return float(median(lengths)) if len(lengths) else None
 
 
 def spectral_arc_lengths(speeds: NDArray[np.float64], period: float) -> NDArray[np.float64]:

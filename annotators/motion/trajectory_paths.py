@@ -8,7 +8,7 @@ from annotators.motion.columns import END_EFFECTOR
 from annotators.motion.groups import MotionGroup, motion_groups
 from annotators.motion.meaning import MotionMeaning
 from annotators.motion.paths import PathMeasures, measure_path
-from annotators.motion.resampling import resample
+from annotators.motion.resampling import EqualPeriods
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,14 +17,22 @@ if TYPE_CHECKING:
     from ares.episode import Signal, Trajectory
 
 
-def measure_paths(trajectory: Trajectory, meaning: MotionMeaning) -> tuple[list[PathMeasures], str]:
-    """The measured paths, or why there is none."""
+def measure_paths(
+    trajectory: Trajectory, meaning: MotionMeaning, periods: EqualPeriods | None
+) -> tuple[list[PathMeasures], str]:
+    """The measured paths, or why there is none.
+
+    Args:
+        trajectory: The signals.
+        meaning: What their dimensions are.
+        periods: Of the episode; None where its stamps do not rise.
+    """
     import numpy as np
 
     state = trajectory.state
     if state is None:
         return [], "there is no state, and an action may be a position or a motion"
-    if np.any(np.diff(trajectory.timestamps) <= 0):
+    if periods is None:
         return [], "the stamps do not rise"
     parts = _path_values(state, meaning)
     if not parts:
@@ -33,12 +41,15 @@ def measure_paths(trajectory: Trajectory, meaning: MotionMeaning) -> tuple[list[
     if not np.isfinite(values).all():
         return [], "the state has values that are not finite"
     # From the first value on, so that a constant is exactly at rest.
-    resampled, period = resample(values - values[0], trajectory.timestamps)
-    if len(resampled) < 2:
+    if periods.count < 2:
         return [], "the episode is shorter than two periods"
-    stops = np.cumsum([part.shape[1] for part in parts.values()])
-    split = np.split(resampled, stops[:-1], axis=1)
-    return [measure_path(group, part, period) for group, part in zip(parts, split, strict=True)], ""
+    resampled, start = periods.means(values - values[0]), 0
+    paths = []
+    for group, part in parts.items():
+        stop = start + part.shape[1]
+        paths.append(measure_path(group, resampled[:, start:stop], periods.period))
+        start = stop
+    return paths, ""
 
 
 def _path_values(state: Signal, meaning: MotionMeaning) -> dict[MotionGroup, NDArray[np.float64]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from ares.annotation import short_hash
@@ -67,8 +68,11 @@ def find_layout(names: Sequence[str]) -> SignalLayout | None:
     Joints are ignored then, so that datasets of one robot can be compared although only some record joints. Without
     a hand every dimension counts, under its name.
     """
-    if not names:
-        return None
+    return _cached_layout(tuple(names)) if names else None
+
+
+@lru_cache(maxsize=1_000)
+def _cached_layout(names: tuple[str, ...]) -> SignalLayout:
     parts = [_split(name) for name in names]
     hand = {
         suffix: column
@@ -179,7 +183,7 @@ def _hand_layout(hand: Mapping[str, int]) -> SignalLayout:
     )
 
 
-def _named_layout(names: Sequence[str], parts: Sequence[tuple[str, str]]) -> SignalLayout:
+def _named_layout(names: tuple[str, ...], parts: Sequence[tuple[str, str]]) -> SignalLayout:
     column_of = {part: column for column, part in enumerate(parts)}
     prefixes = sorted({prefix for prefix, suffix in parts if suffix})
     rotation_names = [
