@@ -277,6 +277,11 @@ def _tables(stores: Stores) -> dict[str, TableStatus]:
         "trajectories": _describe_table(stores, "trajectories", ""),
         "segments": _describe_table(stores, "segments", "text"),
     }
+    return {**tables, **vector_tables(stores)}
+
+
+def vector_tables(stores: Stores) -> dict[str, TableStatus]:
+    """Return each table of vectors with the number of rows that its index covers, and what was measured of it."""
     spaces = stores.tables.spaces()
     motion_spaces = [space for space in spaces if space.startswith(SPACE_PREFIX)]
     frame_spaces = [space for space in spaces if space not in motion_spaces]
@@ -286,7 +291,7 @@ def _tables(stores: Stores) -> dict[str, TableStatus]:
         for space in frame_spaces
     }
     motion = _merge_motion_spaces([_describe_frame_vectors(stores, space) for space in motion_spaces])
-    return {**tables, **frames, **texts, **motion}
+    return {**frames, **texts, **motion}
 
 
 def _merge_motion_spaces(spaces: Sequence[TableStatus]) -> dict[str, TableStatus]:

@@ -101,7 +101,7 @@ def annotate(
         _run(stores, tasks, bundles, decoders, progress)
         if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
             stores.tables.optimize()
-            stores.tables.refresh_indexes(report_line)
+            _report_unindexed(stores, report_line)
         reports = run_reports(tasks, faults, names, total, time.monotonic() - started_at)
         for report in reports:
             record_job(stores.annotations, f"annotate {report.annotator}", report.to_json())
@@ -123,6 +123,12 @@ def _embed_new_texts(stores: Stores, tasks: Sequence[AnnotatorTask], report: Cal
             except ModelError as error:
                 report(f"new texts cannot be found by meaning in {name}: {error}")
     return new_vectors
+
+
+def _report_unindexed(stores: Stores, report: Callable[[str], None]) -> None:
+    """Say which vectors are searched slowly until they are indexed: a job of its own, for which no run waits."""
+    for label, count in stores.tables.unindexed_vectors().items():
+        report(f"{count} vectors of {label} are compared one by one; `ares index` makes searches fast")
 
 
 def _print_nothing(message: str) -> None:

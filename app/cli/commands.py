@@ -109,6 +109,11 @@ COMMANDS = {
     "status": CommandEntry(
         "app.cli.workspace.status", "what the workspace holds", ("ares status -w ~/curation --json",)
     ),
+    "index": CommandEntry(
+        "app.cli.workspace.index",
+        "index vectors, so that searches stay fast",
+        ("ares index -w ~/curation",),
+    ),
     "failures": CommandEntry(
         "app.cli.workspace.failures",
         "list and clear logged failures",

@@ -21,7 +21,7 @@ from ares.messages import timed, verbosity
 __all__ = ["COMMANDS", "build_parser", "main"]
 
 # These build no DataFrame; as programs they skip the import of pandas, which takes a second.
-_WITHOUT_PANDAS = ("check", "doctor", "ingest", "set", "show", "status", "use")
+_WITHOUT_PANDAS = ("check", "doctor", "index", "ingest", "set", "show", "status", "use")
 # Commands that change nothing: all that can be said of them when they are stopped.
 _READING = ("search", "show", "rubric", "models", "status", "completion")
 _NOTHING_CHANGED = "nothing was changed"

@@ -174,13 +174,27 @@ class Tables:
         """
         from ares.store.vectors import FLAT_ROWS
 
-        min_rows = FLAT_ROWS if flat_rows is None else flat_rows
-        tables: list[tuple[str, VectorTable | TextTable]] = [
+        for label, table in self._vector_tables():
+            _refresh_index(table, label, report, FLAT_ROWS if flat_rows is None else flat_rows)
+
+    def unindexed_vectors(self, flat_rows: int | None = None) -> dict[str, int]:
+        """Vectors that searches compare one by one until the next `refresh_indexes`, where they are many: by table.
+
+        Args:
+            flat_rows: Number of vectors that are many, or None for the number from which a table has an index.
+        """
+        from ares.store.vectors import FLAT_ROWS, unindexed_rows
+
+        many = FLAT_ROWS if flat_rows is None else flat_rows
+        counts = {label: unindexed_rows(table.state()) for label, table in self._vector_tables()}
+        return {label: count for label, count in counts.items() if count >= many}
+
+    def _vector_tables(self) -> list[tuple[str, VectorTable | TextTable]]:
+        """Every vector table, with what a person calls it."""
+        return [
             *((space, self.vectors(space)) for space in self.spaces()),
             *((f"the texts in {space}", self.texts(space)) for space in self.text_spaces()),
         ]
-        for label, table in tables:
-            _refresh_index(table, label, report, min_rows)
 
 
 def open_tables(uri: str) -> Tables:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ares.episode import Json
     from ares.export import ExportReport, RetimeMode, TaskSource
     from ares.jobs import IngestPlan, IngestReport
+    from ares.status import TableStatus
     from ares.store import Stores
     from ares.torch import StepDataset
     from ares.workspace.results import AnnotateReports, EstimateList, FindingList
@@ -336,6 +337,28 @@ class Workspace(WorkspaceCurator):
         return build_step_dataset(self.stores, frozen_set, options, cameras, delta_seconds)
 
     @checks_arguments
+    def index(self, quiet: bool = False) -> dict[str, TableStatus]:
+        """Index vectors so that searches for similar frames, texts and motions stay fast, as `ares index` does.
+
+        Searches go on meanwhile, and find what is not indexed yet by comparing it one by one.
+
+            >>> ws.annotate("motion", "embed")
+            >>> ws.index()["vectors/motion"].indexed
+
+        Args:
+            quiet: Say nothing of what is indexed.
+
+        Returns:
+            The tables of vectors by name, with their rows, indexed rows and measured recall.
+        """
+        from ares.messages import print_message
+        from ares.summary import vector_tables
+
+        with self.stores.write_lock("ares index"):
+            self.stores.tables.refresh_indexes(_say_nothing if quiet else print_message)
+        return vector_tables(self.stores)
+
+    @checks_arguments
     def doctor(
         self,
         repair: bool = False,
@@ -358,3 +381,7 @@ class Workspace(WorkspaceCurator):
         moves = list(relocate.items() if isinstance(relocate, Mapping) else relocate)
         findings = relocate_sources(self.stores, moves) if moves else []
         return FindingList(findings + run_checks(self.stores, repair))
+
+
+def _say_nothing(message: str) -> None:
+    pass

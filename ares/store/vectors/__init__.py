@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         TextEncoder,
     )
     from ares.store.vectors.frame_table import Moment, VectorTable
-    from ares.store.vectors.maintenance import FLAT_ROWS
+    from ares.store.vectors.maintenance import FLAT_ROWS, unindexed_rows
     from ares.store.vectors.query_vectors import QueryVectors
     from ares.store.vectors.snapshots import VectorTableState
     from ares.store.vectors.text_ids import TextIds
@@ -33,6 +33,7 @@ __all__ = [
     "TextTable",
     "VectorTable",
     "VectorTableState",
+    "unindexed_rows",
 ]
 
 __getattr__ = lazy_exports(__name__)

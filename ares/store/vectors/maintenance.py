@@ -11,6 +11,7 @@ from ares.store.vectors.tuning import IndexTuning, SearchSetting, write_tuning
 
 if TYPE_CHECKING:
     from ares.store.lance import TableWriter
+    from ares.store.vectors.snapshots import VectorTableState
 
 
 # Below this many rows exact search takes tens of milliseconds and needs no index.
@@ -52,6 +53,14 @@ def refresh_index(
         return tuning
     _drop_other_indices(table, snapshot, tuning.index)
     return _extend(table, current_snapshot, tuning, target)
+
+
+def unindexed_rows(state: VectorTableState) -> int:
+    """Vectors of a table that its next refresh would index; 0 where no index has reached the target recall."""
+    tuning = state.tuning
+    if tuning is not None and tuning.kind == "flat" and state.rows < _RETRAIN * tuning.built_rows:
+        return 0
+    return state.rows - state.indexed
 
 
 def _extend(

@@ -248,6 +248,17 @@ def test_a_job_tells_what_it_indexes_and_the_status_shows_what_was_measured(tmp_
     ws.close()
 
 
+def test_vectors_that_wait_for_an_index_are_counted(tmp_path: Path) -> None:
+    ws = ares.open(tmp_path / "ws", create=True)
+    scenes = SceneTable(Path(ws.stores.folder, "lance"), 100)
+    tables = ws.stores.tables
+    assert (tables.unindexed_vectors(), tables.unindexed_vectors(_FLAT_ROWS)) == ({}, {"clip": 2_000})
+    tables.refresh_indexes(lambda line: None, _FLAT_ROWS)
+    scenes.add_episodes(1)
+    assert (tables.unindexed_vectors(_FLAT_ROWS), tables.unindexed_vectors(20)) == ({}, {"clip": 20})
+    ws.close()
+
+
 def test_small_tables_have_no_index(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 10)
     assert scenes.table.refresh() is None

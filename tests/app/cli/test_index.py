@@ -1,0 +1,69 @@
+"""`ares index`: a job of its own, which `ares annotate` names and does not wait for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ares
+from annotators.base import FrameVectors
+from app.cli.main import main
+from ares.workspace import Workspace
+from tests.annotators.motion.motion_workspace import write_episodes
+
+
+def _add_scenes(ws: Workspace) -> None:
+    """2,000 frames of 100 episodes, each near one of 30 scenes."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(30, 32))[np.arange(100) % 30][:, None] + 0.4 * rng.normal(size=(100, 20, 32))
+    unit = (vectors / np.linalg.norm(vectors, axis=2, keepdims=True)).astype(np.float32)
+    ws.stores.tables.vectors("clip").add(
+        [
+            FrameVectors(episode_id=f"{number:016x}", camera="front", seconds=np.arange(20.0), vectors=part)
+            for number, part in enumerate(unit)
+        ]
+    )
+
+
+def test_vectors_are_indexed_and_what_was_measured_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ares.store.vectors.FLAT_ROWS", 1_000)
+    path = str(tmp_path / "ws")
+    with ares.open(path, create=True) as ws:
+        _add_scenes(ws)
+    assert main(["index", "-w", path, "--json"]) == 0
+    output = capsys.readouterr()
+    table = json.loads(output.out)["vectors/clip"]
+    assert (table["rows"], table["indexed"]) == (2_000, 2_000) and table["recall"] >= 0.95
+    assert "indexing 2000 vectors of clip" in output.err
+
+
+def test_a_workspace_without_vectors_has_nothing_to_index(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ares.open(tmp_path / "ws", create=True).close()
+    assert main(["index", "-w", str(tmp_path / "ws")]) == 0
+    assert capsys.readouterr().out == "no vectors\n"
+
+
+def test_annotate_says_that_an_index_is_due_and_builds_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(2)
+    folder = write_episodes(tmp_path / "data", [rng.normal(size=(30, 3)).cumsum(axis=0) for _ in range(4)])
+    with ares.open(tmp_path / "ws", create=True) as ws:
+        ws.ingest(folder, rate_hz=10, quiet=True)
+        monkeypatch.setattr("ares.store.vectors.FLAT_ROWS", 4)
+        monkeypatch.setattr(
+            "ares.store.database.Tables.refresh_indexes",
+            lambda *_: pytest.fail("annotate waits for an index"),
+        )
+        capsys.readouterr()
+        ws.annotate("motion")
+        lines = capsys.readouterr().err.splitlines()
+    due = [line for line in lines if "`ares index` makes searches fast" in line]
+    assert len(due) == 2 and all(line.startswith("4 vectors of motion-") for line in due)
