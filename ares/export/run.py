@@ -71,5 +71,5 @@ def set_conversion(stores: Stores, selection: CurationSet, convert: Sequence[str
         ClashError: Signals of the set mean different things, and no conversion is named for them.
         RequestError: A conversion cannot be made.
     """
-    ids = list(Sets(stores.annotations).ids(selection))
+    ids = Sets(stores.annotations).ids(selection)
     return SetConversion(set_contracts(stores, ids), parse_conversions(convert))

@@ -53,6 +53,19 @@ class TempDatabase:
             batches: The rows.
             where: SQL condition on the rows; may name other tables of this database.
         """
+        self.insert_query(name, f"SELECT * FROM new_rows WHERE {where}", schema, batches)
+
+    def insert_query(
+        self, name: str, query: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> None:
+        """Add the result of a query over a stream to a table, created by the first call; the stream is not stored.
+
+        Args:
+            name: The table.
+            query: SQL query of "new_rows", the stream; may name other tables of this database.
+            schema: Columns of the stream.
+            batches: The stream; its errors are passed on unchanged.
+        """
         import pyarrow as pa
 
         errors: list[BaseException] = []
@@ -60,7 +73,7 @@ class TempDatabase:
         self._connection.register("new_rows", rows)
         statement = f'INSERT INTO "{name}"' if name in self._tables else f'CREATE TABLE "{name}" AS'
         try:
-            self._connection.execute(f"{statement} SELECT * FROM new_rows WHERE {where}")
+            self._connection.execute(f"{statement} {query}")
         except Exception:
             if errors:  # DuckDB would wrap it in an error of its own
                 raise errors[0] from None

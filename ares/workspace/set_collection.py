@@ -151,7 +151,7 @@ class SetCollection(Mapping[str, StoredSet]):
         """
         from ares.quality.contract import find_clashes, set_contracts
 
-        return find_clashes(set_contracts(self._stores, list(self.ids(selection))))
+        return find_clashes(set_contracts(self._stores, self.ids(selection)))
 
     def select(self, name: str) -> list[StoredSet]:
         """All versions of "name", or exactly "name@2". Raises RequestError for an unknown name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from ares.quality.contract.inference import (
@@ -36,8 +37,9 @@ _ID_ROWS = 100_000
 _LAYOUTS = f"""
 SELECT format, dataset, version, state_names, action_names, count(*) AS episodes,
        min(episode_id, {CONTRACT_EPISODES}) AS sample
-FROM members GROUP BY ALL ORDER BY format, dataset, version, state_names, action_names
+FROM new_rows WHERE {{condition}} GROUP BY ALL
 """
+_ORDERED = "SELECT * FROM layouts ORDER BY format, dataset, version, state_names, action_names"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +61,13 @@ class LayoutContract:
     contract: MeaningContract | None
 
 
-def set_contracts(stores: Stores, ids: Sequence[str]) -> list[LayoutContract]:
+def set_contracts(stores: Stores, ids: Iterable[str]) -> list[LayoutContract]:
     """The contracts of some episodes, one for each dataset and combination of dimensions.
 
     Args:
         stores: Stores of the workspace.
-        ids: Sorted ids of the episodes; those that the workspace does not have are ignored.
+        ids: Different ids of the episodes, streamed; those that the workspace does not have are ignored.
     """
-    if not ids:
-        return []
     stored: dict[DatasetKey, StoredContracts] = {}
     contracts: list[LayoutContract] = []
     for row in _layout_rows(stores, ids).to_pylist():
@@ -117,17 +117,18 @@ def infer_stored(stores: Stores, dataset: str, sample: Sequence[str]) -> list[Me
     return [contract for contract in inferred if contract is not None]
 
 
-def _layout_rows(stores: Stores, ids: Sequence[str]) -> pa.Table:
-    """Dataset and dimensions of the episodes, with their number and a sample of their ids."""
-    rows = stores.tables.episodes.snapshot()
-    schema = rows.schema(_COLUMNS)
+def _layout_rows(stores: Stores, ids: Iterable[str]) -> pa.Table:
+    """Dataset and dimensions of the episodes, with their number and a sample of their ids; no row is kept."""
+    rows, all_ids = stores.tables.episodes.snapshot(), iter(ids)
+    first = list(islice(all_ids, _READ_BY_ID + 1))
+    batches, condition = stores.tables.episodes.scan(_COLUMNS, ids_filter(first)), "true"
     with TempDatabase() as database:
-        if len(ids) <= _READ_BY_ID:
-            database.insert("members", schema, stores.tables.episodes.scan(_COLUMNS, ids_filter(ids)))
-        else:
-            database.insert("ids", _id_schema(), _id_batches(ids))
-            database.insert("members", schema, rows.reader(_COLUMNS), "episode_id IN (SELECT id FROM ids)")
-        return database.query(_LAYOUTS)
+        if len(first) > _READ_BY_ID:
+            database.insert("ids", _id_schema(), _id_batches(chain(first, all_ids)))
+            batches, condition = rows.reader(_COLUMNS), "episode_id IN (SELECT id FROM ids)"
+        query = _LAYOUTS.format(condition=condition)
+        database.insert_query("layouts", query, rows.schema(_COLUMNS), batches)
+        return database.query(_ORDERED)
 
 
 def _id_batches(ids: Iterable[str]) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from ares import open as open_workspace
 from ares.curation import CurationSet
 from ares.episode import Episode, Record, Signal, Trajectory
 from ares.errors import RequestError
-from ares.quality.contract import ClashError
+from ares.quality.contract import ClashError, set_contracts
 from ares.registry import exporters
 from ares.workspace import Workspace
 
@@ -199,3 +199,21 @@ def test_the_set_is_made_and_the_command_warns(
     assert "warning: unit of state.arm: deg in degrees; rad in radians" in printed.err
     assert main(["export", "mix", str(tmp_path / "out"), "--format", "parquet", "-w", path]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_sets_of_many_members_have_the_contracts_of_small_ones(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of many members are counted in a scan of the table, those of few are read by their ids."""
+    records = [arm_record(1, "radians"), arm_record(2, "radians"), arm_record(3, "degrees", 180 / np.pi)]
+    others = [arm_record(4, "radians"), arm_record(5, "others")]
+    workspace.stores.tables.episodes.add(others)
+    frozen = make_set(workspace, records)
+    contracts = set_contracts(workspace.stores, workspace.sets.ids(frozen))
+    assert [(layout.key.dataset, layout.num_episodes) for layout in contracts] == [
+        ("degrees", 1),
+        ("radians", 2),
+    ]
+    monkeypatch.setattr("ares.quality.contract.set_layouts._READ_BY_ID", 2)
+    assert set_contracts(workspace.stores, workspace.sets.ids(frozen)) == contracts
+    assert set_contracts(workspace.stores, []) == []

@@ -1,0 +1,128 @@
+"""How often two halves of one dataset are said to mean different things: generated datasets, and given ones.
+
+python -m benchmarks.false_clashes --seeds 9000000:9000400
+python -m benchmarks.false_clashes --data DATASET --splits 20
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ares.clock import settle_clock
+from ares.errors import AresError
+from ares.jobs import IngestRequest
+from ares.quality import EpisodeSignals, episode_signals
+from ares.quality.audit import share_text
+from ares.quality.contract import (
+    CONTRACT_EPISODES,
+    Clash,
+    DatasetKey,
+    EpisodeEvidence,
+    LayoutContract,
+    episode_evidence,
+    find_clashes,
+    infer_contract,
+)
+from ares.quality.contract.audit import random_meaning
+from ingest.operation import find_requested
+
+Names = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def random_halves(count: int, splits: int) -> list[tuple[list[int], list[int]]]:
+    """So many different splits of some episodes in two halves, or all where there are fewer."""
+    halves: dict[frozenset[frozenset[int]], tuple[list[int], list[int]]] = {}
+    for seed in range(10 * splits):
+        order = np.random.default_rng(seed).permutation(count).tolist()
+        first, second = order[: count // 2], order[count // 2 :]
+        if len(halves) < splits:
+            halves.setdefault(frozenset((frozenset(first), frozenset(second))), (first, second))
+    return list(halves.values())
+
+
+def clashes_of_halves(
+    names: Names, evidence: Sequence[EpisodeEvidence], halves: tuple[list[int], list[int]]
+) -> list[Clash]:
+    """The clashes of the contracts of two halves of some episodes."""
+    contracts = [
+        LayoutContract(
+            key=DatasetKey("made", half, ""),
+            state_names=names[0],
+            action_names=names[1],
+            num_episodes=len(part),
+            contract=infer_contract(half, *names, [evidence[n] for n in part[:CONTRACT_EPISODES]]),
+        )
+        for half, part in zip(("first", "second"), halves, strict=True)
+    ]
+    return find_clashes(contracts)
+
+
+def read_evidence(path: str) -> Iterator[tuple[str, Names, list[EpisodeEvidence]]]:
+    """The evidence of the episodes of every dataset at a path, for each combination of dimensions with several."""
+    for source in find_requested(lambda: None, IngestRequest(sources=(path,))).sources:
+        layouts: dict[Names, list[EpisodeEvidence]] = {}
+        for item in source.items:
+            try:
+                record = settle_clock(item.load())
+            except AresError:
+                continue
+            signals = episode_signals(record.episode, record.trajectory)
+            part = evidence_of(signals)
+            if part is not None:
+                layouts.setdefault((signals.state_names, signals.action_names), []).append(part)
+        for names, parts in layouts.items():
+            if len(parts) > 1:
+                yield source.dataset, names, parts
+
+
+def evidence_of(signals: EpisodeSignals) -> EpisodeEvidence | None:
+    """The evidence of an episode that has any signals."""
+    return episode_evidence(signals) if signals.state.shape[1] or signals.action.shape[1] else None
+
+
+def print_generated(first: int, stop: int) -> None:
+    """One split of each generated dataset."""
+    found: Counter[str] = Counter()
+    total = hits = 0
+    for seed in range(first, stop):
+        episodes = random_meaning(seed).episodes
+        names = (episodes[0].state_names, episodes[0].action_names)
+        evidence = [part for part in map(evidence_of, episodes) if part is not None]
+        if len(evidence) < 2:
+            continue
+        order = np.random.default_rng(seed).permutation(len(evidence)).tolist()
+        middle = len(evidence) // 2
+        clashes = clashes_of_halves(names, evidence, (order[:middle], order[middle:]))
+        total, hits = total + 1, hits + bool(clashes)
+        found.update(str(clash) for clash in clashes)
+    print(f"generated {first}:{stop}: pairs with a clash {share_text(hits, total)}", *found.items(), sep="\n")
+
+
+def main() -> None:
+    """Print the share of the pairs with a clash, and which."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="", metavar="FIRST:STOP")
+    parser.add_argument("--data", nargs="*", default=[], metavar="DATASET")
+    parser.add_argument("--splits", type=int, default=20)
+    args = parser.parse_args()
+    if args.seeds:
+        print_generated(*map(int, args.seeds.split(":")))
+    total = hits = 0
+    for path in args.data:
+        for dataset, names, evidence in read_evidence(path):
+            splits = random_halves(len(evidence), args.splits)
+            all_clashes = [clashes_of_halves(names, evidence, halves) for halves in splits]
+            own = sum(map(bool, all_clashes))
+            total, hits = total + len(all_clashes), hits + own
+            counted = Counter(str(clash) for clashes in all_clashes for clash in clashes)
+            print(f"{dataset} ({len(evidence)} episodes): {share_text(own, len(all_clashes))}", dict(counted))
+    if args.data:
+        print(f"all: {share_text(hits, total)}")
+
+
+if __name__ == "__main__":
+    main()
