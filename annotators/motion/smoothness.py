@@ -101,7 +101,8 @@ def movement_jerk(
         return None
     jerk = np.diff(values, n=3, axis=0) / period**3
     # A movement begins and ends slowly: its first and last periods belong to it.
-    active = np.convolve(moving, np.ones(2 * _SLOW_ENDS + 1), mode="same") > 0
+    spread = np.convolve(moving, np.ones(2 * _SLOW_ENDS + 1))
+    active = spread[_SLOW_ENDS : _SLOW_ENDS + len(moving)] > 0
     # The jerk of the steps 0 to 3 belongs to the speed of the step 1 to 2.
     kept = active[1:-1]
     duration = float(active.sum()) * period

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
 from annotators.motion.measures import measure_motion
 from annotators.motion.resampling import resample
+from annotators.motion.smoothness import movement_jerk
 from ares.episode import Signal, Trajectory
 
 ARM = tuple(f"{side}_joint_{number}" for side in ("left", "right") for number in range(3))
@@ -138,3 +140,10 @@ def test_resampling_keeps_the_mean_and_takes_uneven_steps() -> None:
     expected = seconds[0] + period * (np.arange(len(means)) + 0.5)
     assert period == 0.1
     np.testing.assert_allclose(means, np.stack([expected, 2 * expected], axis=1), atol=1e-9)
+
+
+@pytest.mark.parametrize("count", range(2, 12))
+def test_the_jerk_of_a_few_samples_is_finite_or_none(count: int) -> None:
+    values = np.random.default_rng(count).normal(size=(count, 3))
+    jerk = movement_jerk(values, 0.1, np.ones(count - 1, bool), 1.0, 1.0)
+    assert (jerk is None) == (count < 5) and (jerk is None or math.isfinite(jerk))
