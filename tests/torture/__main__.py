@@ -154,6 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
             elif part != "jobs" or not options.short or options.only:
                 results.add(PARTS[part](plan))
+                print(f"{part} after {time.monotonic() - started:.0f} s: {results.summary}", flush=True)
     except KeyboardInterrupt:
         results.notes.append("the rest: the run was ended early")
     print_table(results, f"make torture, seed {seed}, {time.monotonic() - started:.0f} s")

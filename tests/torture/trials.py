@@ -53,6 +53,11 @@ class Results:
     failed: list[Trial] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def summary(self) -> str:
+        """How many trials there were so far, and how many of them failed."""
+        return f"{sum(tally.tried for tally in self.tallies.values())} tried, {len(self.failed)} failed"
+
     def add(self, trials: Iterable[Trial]) -> None:
         """Count trials as they come."""
         for trial in trials:
