@@ -130,11 +130,11 @@ class DatasetMeanings:
 
     def _typical(self, layout: _Layout) -> TypicalEpisode | None:
         """What is typical of the episodes of a layout in the sample; None where it has none of them."""
-        ids = self._cached_sample(layout.key)
-        trajectories = dict(self._stores.tables.trajectories.read(ids))
+        episodes = self._stores.tables.episodes.get(self._cached_sample(layout.key))
+        by_id = {episode.episode_id: episode for episode in episodes}
         statistics = DatasetStatistics(state_names=layout.state_names, action_names=layout.action_names)
-        for episode in self._stores.tables.episodes.get([id for id in ids if id in trajectories]):
-            signals = episode_signals(episode, trajectories[episode.episode_id])
+        for episode_id, trajectory in self._stores.tables.trajectories.read(list(by_id)):
+            signals = episode_signals(by_id[episode_id], trajectory)
             if (signals.state_names, signals.action_names) == layout[1:]:
                 statistics.add(signals)
         return statistics.typical()
