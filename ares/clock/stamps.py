@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.clock.units import SECONDS_BY_UNIT, told_unit
+from ares.clock.units import SECONDS_BY_UNIT, unit_by_rate_or_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +50,7 @@ def read_stamps(stored: NDArray[np.generic], claimed_rate_hz: float) -> Stamps:
     kept = _longest_rise(seconds)
     if len(seconds) > 1 and len(kept) < max(2, len(seconds) // 2) and not _is_set_back(seconds):
         return Stamps(None, ("timestamps do not rise, the rate is used",))
-    unit, evidence = told_unit(seconds[kept], "timestamp", claimed_rate_hz) or ("s", "")
+    unit, evidence = unit_by_rate_or_size(seconds[kept], "timestamp", claimed_rate_hz) or ("s", "")
     warnings += [evidence] if evidence else []
     start = float(seconds[kept[0]]) if len(kept) else 0.0
     if abs(start) * SECONDS_BY_UNIT[unit] > _START_SECONDS:

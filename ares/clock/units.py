@@ -68,13 +68,15 @@ def infer_unit(stamps: NDArray[np.generic], name: str, stated_rate_hz: float | N
     """
     if unit := unit_of_name(name):
         return UnitGuess(unit)
-    if told := told_unit(stamps, name, stated_rate_hz):
-        return told
+    if guess := unit_by_rate_or_size(stamps, name, stated_rate_hz):
+        return guess
     _, period = _first_and_period(stamps)
     return _by_own_rate(period, name) if period else UnitGuess("s")
 
 
-def told_unit(stamps: NDArray[np.generic], name: str, stated_rate_hz: float | None) -> UnitGuess | None:
+def unit_by_rate_or_size(
+    stamps: NDArray[np.generic], name: str, stated_rate_hz: float | None
+) -> UnitGuess | None:
     """The unit that the stated rate or the size of (T,) stamps tells; None where neither does."""
     first, period = _first_and_period(stamps)
     by_rate = _by_stated_rate(period, name, stated_rate_hz) if stated_rate_hz and period else None
