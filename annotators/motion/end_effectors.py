@@ -31,9 +31,11 @@ class EndEffector:
     factors: tuple[float, ...]
 
     def positions(self, state: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(T, 3) metres in the frame of the base, from states (T, S)."""
+        """(T, 3) metres in the frame of the base, from states (T, S); NaN where one of them is not finite."""
         import numpy as np
 
+        if not np.isfinite(state[:, list(self.dimensions)]).all():
+            return np.full((len(state), 3), np.nan)
         values = {
             joint: factor * state[:, number].astype(np.float64)
             for joint, number, factor in zip(

@@ -105,6 +105,24 @@ def test_a_recorded_position_decides_over_the_urdf(tmp_path: Path) -> None:
     assert measure_motion(trajectory, meaning)["path_length"] == pytest.approx(0.1 * (STEPS - 1), rel=0.01)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_joint_that_is_not_finite_is_said_and_warns_of_nothing(tmp_path: Path, value: float) -> None:
+    kinematics = Kinematics(chains=read_chains(str(_urdf(tmp_path)), ["l3"]))
+    ends, _ = find_end_effectors(kinematics, ("j0", "j1"), ("rad", "rad"))
+    meaning = MotionMeaning(
+        state_kinds=("arm", "arm"), action_kinds=(), state_units=("rad", "rad"), end_effectors=ends
+    )
+    state = _angles(2).astype(np.float32)
+    state[7, 1] = value
+    measures = measure_motion(
+        Trajectory(timestamps=np.arange(STEPS) / RATE_HZ, state=Signal(state, ("j0", "j1"))), meaning
+    )
+    gaps = measures["motion_gaps"]
+    assert (
+        isinstance(gaps, list) and "path, speed, smoothness: the state has values that are not finite" in gaps
+    )
+
+
 def test_options_of_one_without_the_other_are_refused(tmp_path: Path) -> None:
     folder = write_episodes(tmp_path / "data", [_angles(0)])
     with pytest.raises(RequestError, match="urdf and end_effector are given together"):
