@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from annotators.motion.end_effectors import EndEffector, find_end_effectors
 from ares.kinematics import Kinematics
 from ares.quality import DatasetStatistics, TypicalEpisode, episode_signals
-from ares.quality.contract import DatasetKey, MeaningContract, StoredContracts, infer_stored, read_contracts
+from ares.quality.contract import (
+    DatasetKey,
+    MeaningContract,
+    SignalName,
+    StoredContracts,
+    infer_stored,
+    read_contracts,
+)
 from ares.quality.kinds import DimensionKind, kinds_by_name
 from ares.store.filters import quote_literal
 
@@ -37,24 +44,31 @@ class MotionMeaning:
     Attributes:
         state_kinds: Kind of each dimension of the state.
         action_kinds: Of the action.
-        state_units: Unit of each dimension of the state in the source; "unknown" where nothing tells it.
-        end_effectors: Links whose position follows from the state.
+        path_units: Unit of each dimension of the signal of the path in the source; "unknown" where nothing tells it.
+        path_signal: The signal whose path is measured: the state, or commanded positions where there is no state.
+        end_effectors: Links whose position follows from that signal.
         kinematics_gap: Why there is none although there is a URDF, or "".
     """
 
     state_kinds: Kinds
     action_kinds: Kinds
-    state_units: tuple[str, ...]
+    path_units: tuple[str, ...]
+    path_signal: SignalName = "state"
     end_effectors: tuple[EndEffector, ...] = ()
     kinematics_gap: str = ""
 
+    @property
+    def path_kinds(self) -> Kinds:
+        """Kinds of the signal of the path."""
+        return self.state_kinds if self.path_signal == "state" else self.action_kinds
+
     def factor(self, number: int) -> float:
-        """What a dimension of the state is multiplied by to be radians or metres; 1 where it cannot be."""
-        return _FACTORS.get(self.state_units[number], ("", 1.0))[1]
+        """What a dimension of the path is multiplied by to be radians or metres; 1 where it cannot be."""
+        return _FACTORS.get(self.path_units[number], ("", 1.0))[1]
 
     def measured_unit(self, numbers: Sequence[int]) -> str:
-        """The unit of dimensions of the state times their factors; "unknown" where they have several."""
-        units = {_FACTORS.get(unit, (unit, 1.0))[0] for unit in (self.state_units[n] for n in numbers)}
+        """The unit of dimensions of the path times their factors; "unknown" where they have several."""
+        units = {_FACTORS.get(unit, (unit, 1.0))[0] for unit in (self.path_units[n] for n in numbers)}
         return units.pop() if len(units) == 1 else UNKNOWN_UNIT
 
 
@@ -64,7 +78,7 @@ def named_meaning(state_names: tuple[str, ...], action_names: tuple[str, ...]) -
     return MotionMeaning(
         state_kinds=kinds,
         action_kinds=kinds_by_name(action_names),
-        state_units=tuple("m" if kind == "position" else "rad" for kind in kinds),
+        path_units=tuple("m" if kind == "position" else "rad" for kind in kinds),
     )
 
 
@@ -106,16 +120,21 @@ class DatasetMeanings:
         typical = None
         if "unknown" in (*named.state_kinds, *named.action_kinds):
             typical = self._typical(layout)
-        state_kinds = named.state_kinds if typical is None else typical.state.kinds
-        units = _state_units(state_kinds, contract, typical)
-        kinematics = self._kinematics or stored.kinematics
-        ends, gap = (
-            ((), "") if kinematics is None else find_end_effectors(kinematics, layout.state_names, units)
+        kinds = (named.state_kinds, named.action_kinds)
+        if typical is not None:
+            kinds = (typical.state.kinds, typical.action.kinds)
+        signal = _path_signal(layout, contract)
+        path_kinds, names = (
+            (kinds[0], layout.state_names) if signal == "state" else (kinds[1], layout.action_names)
         )
+        units = _units(signal, path_kinds, contract, typical)
+        kinematics = self._kinematics or stored.kinematics
+        ends, gap = ((), "") if kinematics is None else find_end_effectors(kinematics, names, units)
         return MotionMeaning(
-            state_kinds=state_kinds,
-            action_kinds=named.action_kinds if typical is None else typical.action.kinds,
-            state_units=units,
+            state_kinds=kinds[0],
+            action_kinds=kinds[1],
+            path_units=units,
+            path_signal=signal,
             end_effectors=ends,
             kinematics_gap=gap,
         )
@@ -145,17 +164,25 @@ class DatasetMeanings:
         return nsmallest(_SAMPLE_SIZE, chain.from_iterable(self._stores.tables.episodes.id_batches(where)))
 
 
-def _state_units(
-    kinds: Kinds, contract: MeaningContract | None, typical: TypicalEpisode | None
+def _path_signal(layout: _Layout, contract: MeaningContract | None) -> SignalName:
+    """The state; the action where there is no state and the contract says that it commands positions."""
+    actions = [part for part in (contract.signals if contract else ()) if part.kind in ("arm", "position")]
+    commands = actions and all(part.estimate("mode").value == "absolute" for part in actions)
+    return "action" if commands and not layout.state_names else "state"
+
+
+def _units(
+    signal: SignalName, kinds: Kinds, contract: MeaningContract | None, typical: TypicalEpisode | None
 ) -> tuple[str, ...]:
     """Unit of each dimension: by the contract, or by size for joints that were learnt from values."""
     units = [UNKNOWN_UNIT] * len(kinds)
     if typical is not None:
-        learnt = "deg" if typical.state.units_per_radian > 1 else "rad"
+        own = typical.state if signal == "state" else typical.action
+        learnt = "deg" if own.units_per_radian > 1 else "rad"
         units = [learnt if kind == "arm" else unit for kind, unit in zip(kinds, units, strict=True)]
-    for signal in contract.signals if contract is not None else ():
-        if signal.signal == "state" and signal.kind != "unknown":
-            unit = UNKNOWN_UNIT if signal.mixed_units else signal.estimate("unit").value
-            for number in signal.numbers:
+    for part in contract.signals if contract is not None else ():
+        if part.signal == signal and part.kind != "unknown":
+            unit = UNKNOWN_UNIT if part.mixed_units else part.estimate("unit").value
+            for number in part.numbers:
                 units[number] = unit
     return tuple(units)

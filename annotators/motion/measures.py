@@ -44,8 +44,8 @@ def measure_motion(trajectory: Trajectory | None, meaning: MotionMeaning | None 
         meaning: Kinds and units of the dimensions; None for the kinds that the names say, in radians and metres.
 
     Returns:
-        Values by column, `arms` with the measures of each arm, and `status`: "ok", "no path" (only measures of gripper,
-        action and time), "too short" or "no signals".
+        Values by column, `arms` with the measures of each arm, `path_of` where actions were measured, and `status`:
+        "ok", "no path" (only measures of gripper, action and time), "too short" or "no signals".
     """
     import numpy as np
 
@@ -69,6 +69,8 @@ def measure_motion(trajectory: Trajectory | None, meaning: MotionMeaning | None 
     reasons: list[Json] = [*_gaps(measures, paths, obstacle, action, meaning)]
     arms: list[Json] = [_arm(path) for path in paths] if len(paths) > 1 else []
     parts: dict[str, Json] = {"arms": arms} if arms else {}
+    if paths and meaning.path_signal == "action":
+        parts["path_of"] = "action"
     gaps_column: dict[str, Json] = {"motion_gaps": reasons} if reasons else {}
     return {"status": "ok" if paths else "no path", **measures, **gaps_column, **parts}
 

@@ -29,12 +29,12 @@ def measure_paths(
     """
     import numpy as np
 
-    state = trajectory.state
-    if state is None:
-        return [], "there is no state, and an action may be a position or a motion"
+    signal = trajectory.state if meaning.path_signal == "state" else trajectory.action
+    if signal is None:
+        return [], "there is no state, and an action may be a position or a motion (give a spec)"
     if periods is None:
         return [], "the stamps do not rise"
-    parts = _path_values(state, meaning)
+    parts = _path_values(signal, meaning)
     if not parts:
         return [], "no dimension of the state is known as a joint or a position"
     values = np.concatenate(list(parts.values()), axis=1)
@@ -52,17 +52,17 @@ def measure_paths(
     return paths, ""
 
 
-def _path_values(state: Signal, meaning: MotionMeaning) -> dict[MotionGroup, NDArray[np.float64]]:
+def _path_values(signal: Signal, meaning: MotionMeaning) -> dict[MotionGroup, NDArray[np.float64]]:
     """(T, D) values of each path in radians or metres where the unit is known; recorded positions come first."""
     import numpy as np
 
-    groups = motion_groups(state.names, meaning.state_kinds)
+    groups = motion_groups(signal.names, meaning.path_kinds)
     parts = {
-        group: state.values[:, list(group.columns)].astype(np.float64)
+        group: signal.values[:, list(group.columns)].astype(np.float64)
         * np.array([meaning.factor(column) for column in group.columns])
         for group in groups
     }
     if not any(group.space == END_EFFECTOR for group in groups):
         for end in meaning.end_effectors:
-            parts[MotionGroup(END_EFFECTOR, end.chain.end_effector, ())] = end.positions(state.values)
+            parts[MotionGroup(END_EFFECTOR, end.chain.end_effector, ())] = end.positions(signal.values)
     return parts

@@ -95,7 +95,7 @@ def test_a_recorded_position_decides_over_the_urdf(tmp_path: Path) -> None:
     meaning = MotionMeaning(
         state_kinds=("arm", "arm", "position", "position", "position"),
         action_kinds=(),
-        state_units=units,
+        path_units=units,
         end_effectors=ends,
     )
     state = np.concatenate([_angles(1), 0.1 * np.arange(STEPS)[:, None] * [[1.0, 0, 0]]], axis=1)
@@ -110,7 +110,7 @@ def test_a_joint_that_is_not_finite_is_said_and_warns_of_nothing(tmp_path: Path,
     kinematics = Kinematics(chains=read_chains(str(_urdf(tmp_path)), ["l3"]))
     ends, _ = find_end_effectors(kinematics, ("j0", "j1"), ("rad", "rad"))
     meaning = MotionMeaning(
-        state_kinds=("arm", "arm"), action_kinds=(), state_units=("rad", "rad"), end_effectors=ends
+        state_kinds=("arm", "arm"), action_kinds=(), path_units=("rad", "rad"), end_effectors=ends
     )
     state = _angles(2).astype(np.float32)
     state[7, 1] = value

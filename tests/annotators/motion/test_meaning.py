@@ -60,3 +60,23 @@ def test_a_spec_states_the_unit(tmp_path: Path) -> None:
     assert rows["mm"]["jerk_ldlj"] == pytest.approx(rows["m"]["jerk_ldlj"], abs=1e-6)
     assert rows["normalised"]["path_length"] is None and rows["normalised"]["sparc"] is not None
     assert any("the unit of positions" in gap for gap in rows["normalised"]["motion_gaps"])
+
+
+def test_commanded_positions_are_measured_where_there_is_no_state(tmp_path: Path) -> None:
+    rng = np.random.default_rng(15)
+    angles = [_joints(rng) for _ in range(EPISODES)]
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    for number, values in enumerate(angles):
+        np.savez(folder / f"episode_{number}.npz", action=np.degrees(values))
+    names = ", ".join(f"joint_{number}" for number in range(6))
+    text = f"reference: me\naction: [{{key: action, names: [{names}]}}]\n"
+    rows = {}
+    for mode in ("absolute", "velocity"):
+        spec = tmp_path / f"{mode}.yaml"
+        spec.write_text(f"{text}contract: {{action.arm: {{mode: {mode}, unit: deg}}}}\n")
+        rows[mode] = motion_rows(tmp_path / mode, folder, spec)
+    lengths = [float(np.linalg.norm(np.diff(part, axis=0), axis=1).sum()) for part in angles]
+    assert [row["joint_path_length"] for row in rows["absolute"]] == pytest.approx(lengths, rel=0.05)
+    assert all(row["joint_path_length"] is None for row in rows["velocity"])
+    assert any("there is no state" in gap for gap in rows["velocity"][0]["motion_gaps"])
