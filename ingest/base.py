@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ares.kinematics import Kinematics
     from ares.quality.contract import PropertyName
 
+# Reason of the error for a key of a spec that no array, camera or field of the dataset has.
+MISSING = "key of the spec does not exist"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:

@@ -14,9 +14,6 @@ from ares.errors import SourceError
 from ares.quality.contract import PROPERTIES, VALUES, PropertyName, is_signal_group, stated_value
 from ares.registry import did_you_mean
 
-# Reason of the error for a key that no array, camera or field of the dataset has.
-MISSING = "key of the spec does not exist"
-
 _FOLDER = Path(__file__).parent / "specs"
 
 

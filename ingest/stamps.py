@@ -9,12 +9,14 @@ from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_unit, measure_clock, rea
 from ares.episode import RateSource
 from ares.errors import SourceError
 from ares.registry import did_you_mean
-from ingest.dataset_spec import MISSING, DatasetSpec
+from ingest.base import MISSING
 from ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ingest.dataset_spec import DatasetSpec
 
 
 class SpecTime(NamedTuple):

@@ -11,7 +11,6 @@ from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_fold
 from ingest.agibot.episode import FORMAT, PROPRIO_FILE, AgibotEntry, load_episode
 from ingest.agibot.tasks import TaskInfo, read_task
 from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
-from ingest.dataset_spec import read_spec
 from ingest.stamps import SpecTime, time_of_spec
 
 _PARTS = ("observations", "proprio_stats")
@@ -55,6 +54,8 @@ def _is_dataset(folders: Collection[str]) -> bool:
 
 
 def _open_source(root: Path, options: IngestOptions) -> Source:
+    from ingest.dataset_spec import read_spec
+
     dataset = options.dataset or folder_name(root)
     time = time_of_spec(read_spec(Path(options.spec)) if options.spec else None)
     tasks = {task: _episode_names(root, task) for task in _task_names(root)}

@@ -20,7 +20,6 @@ from ingest.csv_episodes.episode import (
     load_episode,
     table_paths,
 )
-from ingest.dataset_spec import read_spec
 from ingest.stamps import SpecTime, time_of_spec
 
 # A table of one of these names holds signals also where no image lies beside it.
@@ -68,6 +67,8 @@ def _is_signal_table(name: str) -> bool:
 
 def open_csv_episodes(path: str, options: IngestOptions) -> list[Source]:
     """Open a folder of episodes, or the folder of one, as a dataset. Raises SourceError when there is no episode."""
+    from ingest.dataset_spec import read_spec
+
     root = absolute_path(path)
     folders = list(_episode_folders(root)) if root.is_dir() else []
     if not folders:

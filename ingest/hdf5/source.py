@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ares.episode import ASSUMED_RATE_HZ, Record
 from ares.errors import SourceError
@@ -24,7 +24,6 @@ from ingest.base import (
     SourceFile,
     failing_item,
 )
-from ingest.dataset_spec import DatasetSpec, read_spec
 from ingest.hdf5.aloha import has_known_width, load_aloha
 from ingest.hdf5.companions import companion_files, shared_files
 from ingest.hdf5.demos import file_warnings, load_demo, masks_by_demo, read_environment, split_of
@@ -35,6 +34,9 @@ from ingest.hdf5.family_episode import load_family_episode
 from ingest.hdf5.reader import child_classes, find_datasets, natural_key
 from ingest.hdf5.unknown import FAMILY, NO_FAMILY, load_unknown, unknown_groups
 from ingest.stamps import time_of_spec
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec
 
 SUFFIXES = frozenset({".hdf5", ".h5"})
 _MOST_DESCRIBED = 8
@@ -86,6 +88,8 @@ def _is_droid_listing(folder: FolderEntries) -> bool:
 
 def open_hdf5_dataset(path: str, options: IngestOptions) -> list[Source]:
     """Open a folder, or a single file, as one dataset. Raises SourceError when there is no HDF5 file."""
+    from ingest.dataset_spec import read_spec
+
     root = absolute_path(path)
     folder = root.parent if root.is_file() else root
     hdf5_files = [inspect_file(file) for file in ([root] if root.is_file() else _hdf5_paths(folder))]

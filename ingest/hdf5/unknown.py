@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from math import prod
 from string import digits
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ares.episode import Record
 from ares.errors import SourceError
 from ares.input import open_hdf5, open_hdf5_object
 from ingest.arrays import guess_roles
-from ingest.dataset_spec import DatasetSpec
 from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
 from ingest.hdf5.reader import (
     HDF5EpisodeReader,
@@ -23,6 +22,9 @@ from ingest.hdf5.reader import (
     small_values,
 )
 from ingest.signals import MAX_SIGNAL_WIDTH, resolve_rate
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec
 
 FAMILY = "unknown"
 NO_FAMILY = "HDF5 file is of no known family"

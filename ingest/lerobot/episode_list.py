@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import SourceError
-from ares.formats import DATA_FILE_COLUMNS, EPISODE_LINES_PATH, EPISODES_FOLDER, video_columns
+from ares.formats import DATA_FILE_COLUMNS, EPISODE_LINES_PATH, EPISODES_FOLDER, arrow_numbers, video_columns
 from ares.io import parse_path
 from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, as_count, read_json_lines, read_table
 
@@ -116,11 +116,25 @@ def distinct_locations(info: LeRobotInfo, camera_keys: Sequence[str]) -> list[Me
         try:
             table = read_table(path, {"episode_index", *names}.__contains__)
             present = [name for name in names if name in table.column_names]
-            rows += table.group_by(present).aggregate([]).to_pylist() if present else [{}]
+            rows += _distinct_rows(table.select(present)) if present else [{}]
         except (SourceError, pa.ArrowException):
             return None
         numbers.append(_column_numbers(table, "episode_index"))
     return rows if _are_different_counts(np.concatenate(numbers)) else None
+
+
+def _distinct_rows(table: pa.Table) -> list[MetadataRow]:
+    """The different rows of a table, in order of appearance; entries of one file follow each other in most lists."""
+    import numpy as np
+
+    columns = [_column_numbers(table, name) for name in table.column_names]
+    if any(np.isnan(column).any() for column in columns):  # missing, or no numbers
+        distinct: list[MetadataRow] = table.group_by(table.column_names).aggregate([]).to_pylist()
+        return distinct
+    is_new = np.any([np.diff(column, prepend=np.nan) != 0 for column in columns], axis=0)
+    rows = np.stack(columns, axis=1)[is_new].tolist()
+    first_rows = dict(zip(map(tuple, reversed(rows)), np.flatnonzero(is_new)[::-1].tolist(), strict=True))
+    return [row for number in sorted(first_rows.values()) for row in table.slice(number, 1).to_pylist()]
 
 
 def _are_different_counts(numbers: NDArray[np.float64]) -> bool:
@@ -195,8 +209,8 @@ def _column_numbers(table: pa.Table, name: str) -> NDArray[Any]:
     if name in table.column_names:
         kind = table.schema.field(name).type
         if types.is_integer(kind) or types.is_floating(kind):
-            numbers: NDArray[Any] = table.column(name).to_numpy().astype(np.float64)
-            return numbers
+            parts = [arrow_numbers(part) for part in table.column(name).chunks]
+            return np.concatenate([np.empty(0), *parts])
     return np.full(table.num_rows, np.nan)
 
 

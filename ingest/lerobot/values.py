@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ares.formats import arrow_numbers
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
@@ -90,7 +92,6 @@ def decode_table(table: pa.Table) -> dict[str, ColumnValues]:
 def _decode_column(array: Any) -> ColumnValues:
     """Decode a column: lists of equal length are flattened, missing numbers become NaN, texts become indices."""
     import numpy as np
-    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
 
@@ -98,13 +99,13 @@ def _decode_column(array: Any) -> ColumnValues:
     if is_text(array.type):
         encoded = array.fill_null("").dictionary_encode()
         texts = tuple(str(text) for text in encoded.dictionary.to_pylist())
-        return ColumnValues(encoded.indices.to_numpy(zero_copy_only=False), 1, None, texts)
+        return ColumnValues(arrow_numbers(encoded.indices), 1, None, texts)
     width, offsets = 1, None
     while is_list(array.type):
         if types.is_fixed_size_list(array.type) and not array.null_count:
             size, array = array.type.list_size, array.flatten()
         else:
-            lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+            lengths = np.nan_to_num(arrow_numbers(pc.list_value_length(array)), nan=0)
             array = array.flatten()
             size = int(lengths[0]) if len(lengths) else 0
             if (lengths != size).any() or size == 0:
@@ -115,10 +116,7 @@ def _decode_column(array: Any) -> ColumnValues:
             offsets = offsets * size
         width *= size
         array = getattr(array, "storage", array)
-    if array.null_count and types.is_boolean(array.type):
-        array = array.cast(pa.float32())
-    flat = array.to_numpy(zero_copy_only=False)
-    return ColumnValues(flat, width, offsets)
+    return ColumnValues(arrow_numbers(array), width, offsets)
 
 
 def slice_rows(

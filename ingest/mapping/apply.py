@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ares.episode import Camera, Episode, Record
 from ares.errors import SourceError
 from ares.registry import did_you_mean
-from ingest.dataset_spec import MISSING, CameraSpec, DatasetSpec
+from ingest.base import MISSING
 from ingest.mapping.signals import map_signals, signals_by_key
 from ingest.mapping.texts import map_instructions, map_outcome
 from ingest.names import camera_role
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import CameraSpec, DatasetSpec
 
 
 def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) -> Record:
@@ -46,6 +50,8 @@ def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) ->
 
 def check_spec(record: Record, spec: DatasetSpec) -> None:
     """Raise SourceError for a key of the spec that this record does not have, and for what `apply_spec` refuses."""
+    from ingest.dataset_spec import CameraSpec
+
     episode, signals = record.episode, signals_by_key(record)
     arrays = {*signals, *(array.key for array in record.arrays)}
     cameras = {key for camera in episode.cameras for key in _camera_keys(camera)}

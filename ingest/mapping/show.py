@@ -6,14 +6,16 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Record, SourceArray
 from ares.errors import SourceError
 from ingest.base import Ingester, IngestOptions, Source
-from ingest.dataset_spec import CameraSpec, DatasetSpec, read_spec
 from ingest.mapping.signals import full_slices, signal_arrays
 from ingest.mapping.sources import TRIED_RECORDS, first_record
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec
 
 # An array of more numbers would make a line that nobody reads.
 _LONGEST_LIST = 24
@@ -24,6 +26,8 @@ def show_spec(ingester: Ingester, path: str, options: IngestOptions) -> str:
 
     Raises SourceError where no record can be read.
     """
+    from ingest.dataset_spec import read_spec
+
     if ingester.show_spec is not None:
         return ingester.show_spec(path, options)
     spec = read_spec(Path(options.spec)) if options.spec else None
@@ -73,6 +77,8 @@ def record_yaml(record: Record, spec: DatasetSpec | None = None) -> str:
 
 def guess_spec(record: Record) -> DatasetSpec:
     """The spec by which a record is read as its reader read it."""
+    from ingest.dataset_spec import DatasetSpec
+
     keys = {
         use: next((array.key for array in record.arrays if array.use == use), "") for use in ("time", "ends")
     }
@@ -91,6 +97,8 @@ def guess_spec(record: Record) -> DatasetSpec:
 
 def _camera_spec(camera: Camera) -> Any:
     """The role of a camera, and its colours where they are not RGB. Its name tells it in every record."""
+    from ingest.dataset_spec import CameraSpec
+
     is_plain = camera.media.channels == "rgb"
     return camera.role if is_plain else CameraSpec(role=camera.role, channels=camera.media.channels)
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from ares.episode import ArrayUse, Record, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.registry import did_you_mean
-from ingest.dataset_spec import MISSING, DatasetSpec, SliceSpec
+from ingest.base import MISSING
 from ingest.signals import numbered_names
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ingest.dataset_spec import DatasetSpec, SliceSpec
 
 
 def signal_arrays(record: Record) -> tuple[SourceArray, ...]:
@@ -58,6 +60,8 @@ def signals_by_key(record: Record) -> dict[str, Signal]:
 
 def full_slices(record: Record, use: ArrayUse, name: str = "") -> tuple[SliceSpec, ...]:
     """The slices of which a signal of the record is made: all numbers of each of its arrays."""
+    from ingest.dataset_spec import SliceSpec
+
     signals = signals_by_key(record)
     return tuple(
         SliceSpec(key=array.key, names=_shortest_names(signals[array.key].names))
@@ -77,6 +81,8 @@ def map_signals(record: Record, spec: DatasetSpec) -> Trajectory:
 
     Raises SourceError where the spec names an array that does not exist, or more numbers than it has.
     """
+    from ingest.dataset_spec import SliceSpec
+
     signals = signals_by_key(record)
     arrays = {array.key: array for array in signal_arrays(record)}
     others = {array.key: array for array in record.arrays if array.use not in ("time", "ends")} | arrays

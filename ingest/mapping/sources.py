@@ -7,14 +7,17 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ares.episode import Record
 from ares.errors import AresError, PluginError, SourceError
-from ingest.base import Ingester, IngestOptions, Item, Source
-from ingest.dataset_spec import MISSING, DatasetSpec, read_spec
+from ingest.base import MISSING, Ingester, IngestOptions, Item, Source
 from ingest.guard import guarded_call
 from ingest.mapping.apply import apply_spec, check_spec
 from ingest.stated_contract import stated_contract, stated_kinematics
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec
 
 # Records that are tried, until one can be read and tells what the dataset holds.
 TRIED_RECORDS = 5
@@ -29,6 +32,8 @@ def open_with_spec(ingester: Ingester, path: str, options: IngestOptions) -> lis
     """
     if not options.spec or ingester.show_spec is not None:
         return ingester.open(path, options)
+    from ingest.dataset_spec import read_spec
+
     spec = read_spec(Path(options.spec))
     sets_rate = options.rate_hz is None and spec.rate_hz is not None
     sources = ingester.open(path, replace(options, rate_hz=spec.rate_hz if sets_rate else options.rate_hz))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ares.episode import Episode, Json, Signal
-from ingest.dataset_spec import DatasetSpec, TextSpec
 from ingest.names import distinct_texts, parse_outcome
 from ingest.outcome_in_path import episode_path, outcome_in_path
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec, TextSpec
 
 
 def map_instructions(episode: Episode, spec: DatasetSpec) -> tuple[str, ...]:
@@ -19,6 +22,8 @@ def map_instructions(episode: Episode, spec: DatasetSpec) -> tuple[str, ...]:
 
 
 def _texts(part: str | TextSpec, episode: Episode) -> Iterator[str]:
+    from ingest.dataset_spec import TextSpec
+
     if isinstance(part, TextSpec):
         yield text_of_spec(part, episode.source)
         return

@@ -10,7 +10,7 @@ from ares.episode import RateSource
 from ares.errors import SourceError
 from ares.media.mcap import TopicImages
 from ares.registry import did_you_mean
-from ingest.dataset_spec import MISSING
+from ingest.base import MISSING
 from ingest.mcap.spans import EpisodeSpan
 from ingest.mcap.topics import RecordingContents
 from ingest.mcap.tracks import SignalTrack

@@ -11,7 +11,6 @@ from ares.errors import SourceError
 from ares.formats import INFO_PATH
 from ares.io import absolute_path, folder_name
 from ingest.base import IngestOptions, Item, Source
-from ingest.dataset_spec import read_spec
 from ingest.mcap.files import folders_with_files, list_recording_files, recording_uris
 from ingest.mcap.spec_topics import SpecTopics, topics_of_spec
 
@@ -65,6 +64,8 @@ def open_recordings(
     path: str, options: IngestOptions, is_recording: Callable[[str], bool], none_error: SourceError
 ) -> RecordingDataset:
     """Find the recordings at a path. Raises `none_error` without any, SourceError for a spec that cannot be read."""
+    from ingest.dataset_spec import read_spec
+
     root = absolute_path(path)
     folder = root.parent if root.is_file() else root
     warnings: dict[str, None] = {}

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ares.errors import SourceError
-from ingest.dataset_spec import DatasetSpec
 from ingest.signals import MAX_SIGNAL_WIDTH
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec
 
 # Fields that say when and how a message was made, and hold no values of it.
 _STAMP_FIELDS = frozenset({"header", "timestamp", "stamp"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ares.episode import Camera, Episode, Json, MediaRef, Record, SourceArray, Trajectory, make_episode_id
 from ares.errors import SourceError
@@ -20,12 +21,14 @@ from ingest.arrays import (
     step_times,
     unknown_family_error,
 )
-from ingest.dataset_spec import DatasetSpec
 from ingest.media_files import describe_camera
 from ingest.names import distinct_texts
 from ingest.npz.files import NpyMember, json_file, open_arrays, read_document, read_ends
 from ingest.stamps import StepTimes, missing_time_error
 from ingest.video import VideoRow, WrongRowError, parse_row
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec
 
 FORMAT = "npz"
 _ALL_ROWS = -1

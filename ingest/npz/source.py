@@ -6,15 +6,18 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ares.errors import AresError, SourceError
 from ares.formats import INFO_PATH
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, walk_folders
 from ingest.arrays import find_ends
 from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
-from ingest.dataset_spec import DatasetSpec, read_spec
 from ingest.npz.episode import FORMAT, NpzEntry, load_episode
 from ingest.npz.files import ARRAY_SUFFIX, SUFFIX, array_names, json_file, open_arrays, read_ends
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec
 
 # A single .npy file is more often an embedding or a calibration than an episode.
 _FEWEST_ARRAYS = 2
@@ -44,6 +47,8 @@ def _is_array_folder(names: Iterable[str]) -> bool:
 
 def open_npz(path: str, options: IngestOptions) -> list[Source]:
     """Open a folder, or a single .npz file, as one dataset. Raises SourceError when it holds no arrays."""
+    from ingest.dataset_spec import read_spec
+
     root = absolute_path(path)
     folder = root.parent if root.is_file() else root
     paths = [root] if root.is_file() else list(_episode_paths(root))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ares.episode import Channels, Role
-from ingest.dataset_spec import CameraSpec, DatasetSpec
 from ingest.names import camera_role
 from ingest.rlds.features import Feature
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import CameraSpec, DatasetSpec
 
 
 class RldsCamera(NamedTuple):
@@ -42,6 +44,8 @@ def map_cameras(
 
 def _camera_of_spec(own_name: str, feature: Feature, spec: DatasetSpec) -> tuple[str, CameraSpec]:
     """The name that the spec gives to the camera of a feature, and what it says of it."""
+    from ingest.dataset_spec import CameraSpec
+
     for name in spec.cameras:
         part = spec.camera(name)
         if (part.key or name) in (own_name, feature.key):

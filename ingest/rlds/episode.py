@@ -22,7 +22,6 @@ from ares.episode import (
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordSpan, parse_example, read_record
 from ares.input import decode_image, parse_image_header
-from ingest.dataset_spec import DatasetSpec, TextSpec
 from ingest.mapping import text_of_spec
 from ingest.media_files import describe_camera
 from ingest.names import distinct_texts
@@ -47,6 +46,8 @@ from ingest.stamps import StepTimes, spec_times
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ingest.dataset_spec import DatasetSpec, TextSpec
 
 FORMAT = "rlds"
 
@@ -282,6 +283,8 @@ def _build_signal(
 
 
 def _texts(part: Feature | TextSpec, example: Mapping[str, Any], path: str) -> Sequence[str]:
+    from ingest.dataset_spec import TextSpec
+
     return (text_of_spec(part, path),) if isinstance(part, TextSpec) else read_texts(example, part)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from ares.errors import SourceError
 from ares.formats import DATASET_METADATA_FILE
 from ares.input import read_json
-from ingest.dataset_spec import DatasetSpec
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec
 
 _REFERENCE = f"{DATASET_METADATA_FILE} of an export of ARES"
 
@@ -39,6 +39,10 @@ def read_exported_spec(folder: Path, builtin: DatasetSpec | None) -> ExportedSpe
     Raises:
         SourceError: The file is not JSON, or what ARES writes into it has been changed to something wrong.
     """
+    from pydantic import ValidationError
+
+    from ingest.dataset_spec import DatasetSpec
+
     path = folder / DATASET_METADATA_FILE
     try:
         document = read_json(str(path))

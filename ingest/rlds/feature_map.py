@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ingest.dataset_spec import DatasetSpec, TextSpec
 from ingest.rlds.cameras import RldsCamera, map_cameras
 from ingest.rlds.features import Feature
 from ingest.rlds.parts import FeatureSlice, Misfit, full_feature_slices, slices_of_spec
 from ingest.signals import MAX_SIGNAL_WIDTH
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec, TextSpec
 
 _LANGUAGE_NAME = re.compile(r"(^|_)(instruction|language|task|goal_text|command|utterance)s?(_\w*)?$")
 _STATE_NAMES = ("state", "proprio", "robot_state")
@@ -70,6 +73,8 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
         features: Leaves of the feature tree.
         spec: What is known about the dataset; roles that it does not name follow from the names of features.
     """
+    from ingest.dataset_spec import DatasetSpec
+
     spec = spec or DatasetSpec(reference="none")
     ordered = sorted(features, key=lambda feature: feature.key)
     warnings: list[str] = []
@@ -169,6 +174,8 @@ def _language_features(
     features: list[Feature], spec: DatasetSpec, misfits: list[Misfit]
 ) -> list[Feature | TextSpec]:
     """What the spec names, in its order, then the features whose names tell that they are instructions."""
+    from ingest.dataset_spec import TextSpec
+
     by_key = {feature.key.removeprefix("episode_metadata/"): feature for feature in features}
     by_key |= {feature.key: feature for feature in features}
     named: list[Feature | TextSpec] = []

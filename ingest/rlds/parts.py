@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ingest.dataset_spec import SliceSpec
 from ingest.rlds.features import Feature
 from ingest.signals import numbered_names
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import SliceSpec
 
 # Begin of the warning that a spec is not used.
 MISFIT = "the spec's {} does not fit"

@@ -21,7 +21,6 @@ from ingest.base import (
     SourceFile,
     failing_item,
 )
-from ingest.dataset_spec import builtin_spec, read_spec
 from ingest.json_files import read_json_object
 from ingest.rlds.episode import FORMAT, RldsDataset, RldsRecordEntry, load_record
 from ingest.rlds.exported_spec import read_exported_spec
@@ -143,6 +142,8 @@ def _list_files(folder: Path, shards: Collection[str]) -> Iterator[SourceFile]:
 
 
 def _open_dataset(folder: Path, options: IngestOptions) -> RldsDataset:
+    from ingest.dataset_spec import builtin_spec, read_spec
+
     info = _read_info(folder / DATASET_INFO_FILE)
     name = _name_in_info(folder, info)
     # A copy may have another name in its info than its folder has: "liber_o10" in a folder libero_10.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ares.episode import RateSource, Role
-from ingest.dataset_spec import CameraSpec, DatasetSpec, SliceSpec
 from ingest.mapping import spec_lines
 from ingest.rlds.cameras import RldsCamera
 from ingest.rlds.feature_map import RldsFeatureMap
 from ingest.rlds.parts import MISFIT, FeatureSlice
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import CameraSpec, DatasetSpec, SliceSpec
 
 
 def spec_to_yaml(
@@ -26,6 +30,8 @@ def spec_to_yaml(
         rate_hz: Steps per second.
         rate_source: Where the rate comes from.
     """
+    from ingest.dataset_spec import DatasetSpec
+
     base_spec = spec or DatasetSpec(
         reference=f"features.json of {dataset}; state here where the rest comes from"
     )
@@ -55,6 +61,8 @@ def spec_to_yaml(
 
 def _camera(camera: RldsCamera, spec: DatasetSpec) -> Role | CameraSpec:
     """The role of a camera; also its feature or its colours where the name or the `bgr` of the spec do not tell."""
+    from ingest.dataset_spec import CameraSpec
+
     is_renamed = camera.name not in (
         camera.feature.name,
         camera.feature.key.removeprefix("steps/").replace("/", "."),
@@ -73,6 +81,8 @@ def _spec_slices(
     spec_slices: tuple[SliceSpec, ...], feature_map: RldsFeatureMap, signal: str
 ) -> tuple[SliceSpec, ...]:
     """The slices of the spec, with their units; those of the feature map when the spec has none, or none that fit."""
+    from ingest.dataset_spec import SliceSpec
+
     slices: tuple[FeatureSlice, ...] = getattr(feature_map, signal)
     if spec_slices and not any(warning.startswith(MISFIT.format(signal)) for warning in feature_map.warnings):
         return spec_slices

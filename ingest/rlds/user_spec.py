@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ares.episode import SourceArray
 from ares.errors import SourceError
 from ares.registry import did_you_mean
-from ingest.dataset_spec import DatasetSpec
 from ingest.mapping import describe_arrays
 from ingest.rlds.feature_map import RldsFeatureMap
 from ingest.rlds.features import Feature
 from ingest.rlds.parts import Misfit
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec
 
 _ABSENT = "it does not exist"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ares.episode import (
     Camera,
@@ -26,9 +26,11 @@ from ingest.arrays import (
     signal_widths,
     step_times,
 )
-from ingest.dataset_spec import DatasetSpec
 from ingest.media_files import describe_camera, probe_once, whole_video
 from ingest.stamps import missing_time_error
+
+if TYPE_CHECKING:
+    from ingest.dataset_spec import DatasetSpec
 
 FORMAT = "zarr"
 VIDEO_FOLDER = "videos"

@@ -26,12 +26,13 @@ from ingest.base import (
     SourceFile,
     failing_item,
 )
-from ingest.dataset_spec import DatasetSpec, read_spec
 from ingest.zarr.episode import FORMAT, VIDEO_FOLDER, ZarrEntry, find_arrays, load_episode
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ingest.dataset_spec import DatasetSpec
 
 ENDS_KEY = "meta/episode_ends"
 
@@ -79,6 +80,8 @@ def open_zarr_dataset(path: str, options: IngestOptions) -> list[Source]:
         SourceError: There is no Zarr store.
         RequestError: The library zarr is not installed.
     """
+    from ingest.dataset_spec import read_spec
+
     if find_spec("zarr") is None:
         raise missing_extra("zarr", "zarr")
     root = absolute_path(path)

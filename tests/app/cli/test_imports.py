@@ -24,6 +24,25 @@ def _imported_by(*arguments: str) -> set[str]:
     return set(done.stderr.rpartition("imported:")[2].split())
 
 
+_CALL = """
+import sys
+import ares
+assert ares.check(sys.argv[1]).num_episodes == 2
+print("imported:", *sorted(sys.modules), file=sys.stderr)
+"""
+
+
+def test_a_check_in_python_imports_no_pandas_and_no_pydantic(tmp_path: Path) -> None:
+    """The program keeps pyarrow from importing pandas; a library must not, so it does without such conversions."""
+    source = write_lerobot_dataset(tmp_path / "made", 2)
+    done = subprocess.run(
+        [sys.executable, "-c", _CALL, str(source)], capture_output=True, text=True, check=True, timeout=120
+    )
+    imported = set(done.stderr.rpartition("imported:")[2].split())
+    assert "pyarrow" in imported
+    assert imported & {"pandas", "pydantic", "lancedb", "duckdb", "scipy", "av", "torch"} == set()
+
+
 def test_a_check_of_signals_imports_no_store_no_pandas_and_no_audit(tmp_path: Path) -> None:
     source = write_lerobot_dataset(tmp_path / "made", 2)
     unused = {
