@@ -52,16 +52,22 @@ _CONFIG: dict[str, Any] = {
     "server.showEmailPrompt": False,
     "server.trustedUserHeaders": "{}",
     "server.xsrfCookieSameSite": "strict",
-    "theme.base": "light",
-    "theme.primaryColor": "#2563eb",
-    "theme.textColor": "#0f172a",
-    "theme.secondaryBackgroundColor": "#f5f7fa",
-    "theme.borderColor": "#dfe4ea",
+    # Without a base the browser's preference chooses between the two.
+    "theme.light.primaryColor": "#2563eb",
+    "theme.light.textColor": "#0f172a",
+    "theme.light.secondaryBackgroundColor": "#f5f7fa",
+    "theme.light.borderColor": "#dfe4ea",
+    "theme.light.sidebar.backgroundColor": "#fafbfc",
+    "theme.dark.primaryColor": "#3b82f6",
+    "theme.dark.textColor": "#e2e8f0",
+    "theme.dark.backgroundColor": "#0f172a",
+    "theme.dark.secondaryBackgroundColor": "#1e293b",
+    "theme.dark.borderColor": "#334155",
+    "theme.dark.sidebar.backgroundColor": "#0b1220",
     "theme.baseRadius": "0.5rem",
     "theme.baseFontSize": 15,
     "theme.headingFontSizes": ["1.6rem", "1.25rem", "1.05rem"],
     "theme.showSidebarBorder": True,
-    "theme.sidebar.backgroundColor": "#fafbfc",
 }
 
 

@@ -29,11 +29,14 @@ _FORM = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>ARES: log in</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-body {{ font: 16px/1.5 system-ui, sans-serif; color: #0f172a; display: grid; place-items: center; min-height: 90vh; }}
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; display: grid; place-items: center; min-height: 90vh;
+  color: light-dark(#0f172a, #e2e8f0); background: light-dark(#fff, #0f172a); }}
 form {{ display: grid; gap: .75rem; width: 18rem; }}
-input, button {{ font: inherit; padding: .5rem .75rem; border: 1px solid #cbd5e1; border-radius: .5rem; }}
-button {{ background: #2563eb; border-color: #2563eb; color: white; cursor: pointer; }}
-p {{ margin: 0; min-height: 1.5em; color: #b91c1c; }}
+input, button {{ font: inherit; padding: .5rem .75rem; border-radius: .5rem; }}
+input {{ border: 1px solid light-dark(#cbd5e1, #475569); }}
+button {{ background: #2563eb; border: 1px solid #2563eb; color: white; cursor: pointer; }}
+p {{ margin: 0; min-height: 1.5em; color: light-dark(#b91c1c, #fca5a5); }}
 </style></head><body>
 <form method="post" action="{path}">
 <strong>ARES dashboard</strong>

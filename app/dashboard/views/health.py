@@ -37,20 +37,20 @@ def render() -> None:
 
 
 def _draw_tiles(health: DatasetHealth) -> None:
-    tiles = st.columns(4)
+    tiles = st.container(horizontal=True)  # two in a row on a phone
     faults = sum(count.num_episodes for count in health.counts if count.severity == "fault")
-    tiles[0].metric("Episodes", f"{health.num_episodes:,}", border=True)
-    tiles[1].metric(
+    tiles.metric("Episodes", f"{health.num_episodes:,}", border=True)
+    tiles.metric(
         "Checked here", f"{health.num_checked:,}", border=True, help="A sample, the same every time."
     )
     lag = f"{health.lag_seconds:.3f} s" if health.lag_seconds is not None else "unknown"
-    tiles[2].metric(
+    tiles.metric(
         "State behind action",
         lag,
         border=True,
         help=f"Median of {health.num_lags} episodes; the data of {health.num_unknown_lags} do not say.",
     )
-    tiles[3].metric("Episodes with faults, by code", f"{faults:,}", border=True)
+    tiles.metric("Episodes with faults, by code", f"{faults:,}", border=True)
 
 
 def _draw_findings(health: DatasetHealth) -> None:
