@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.formats.arrow_numbers import arrow_numbers
+    from ares.formats.arrow import arrow_numbers
     from ares.formats.lerobot import (
         ACTION_KEY,
         ARES_PREFIX,

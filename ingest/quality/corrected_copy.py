@@ -38,10 +38,12 @@ def fix(
     quiet: bool,
 ) -> FixReport:
     """Correct a dataset in a copy; see `ares.fix` for the arguments and errors."""
+    destination = str(Path(destination).expanduser())
     _require_new(destination)
     exporters.get(export_format)
     planned = find_requested(lambda: None, request)
     source = _only_source(planned)
+    _require_outside(destination, source.folder)
     repairs: list[EpisodeRepair] = []
     progress = CheckProgress(
         dataset=source.dataset, counter=CodeCounter(num_listed=num_listed), repairs=repairs
@@ -63,6 +65,12 @@ def _require_new(destination: str) -> None:
         raise RequestError(
             "the folder of a corrected copy exists already", f"{destination}; name a new folder"
         )
+
+
+def _require_outside(destination: str, folder: str) -> None:
+    """A copy inside the source would change it, and be a part of it when it is read again."""
+    if folder and Path(destination).resolve().is_relative_to(Path(folder).resolve()):
+        raise RequestError("a corrected copy lies outside its source", f"{destination} is in {folder}")
 
 
 def _only_source(planned: IngestSources) -> Source:

@@ -156,6 +156,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(tmp_path: Path, capsys: Capt
     new = str(tmp_path / "new")
     refused = {
         "the folder of a corrected copy exists already": [str(source), "--fix", str(there)],
+        "a corrected copy lies outside its source": [str(source), "--fix", str(source / "copy")],
         "one dataset at a time is corrected": [str(tmp_path / "both"), "--fix", new],
         "--video does not go with --fix": [str(source), "--fix", new, "--video"],
         "--write-baseline does not go with --fix": [str(source), "--fix", new, "--write-baseline", "x"],
@@ -240,3 +241,14 @@ def test_a_killed_run_leaves_no_copy_that_looks_whole(
     assert main(command) == 1
     assert "its check names nothing new" in capsys.readouterr().out
     assert sorted(_exported(copy)) == ["0", "1", "3"]
+
+
+def test_python_takes_the_home_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    source = write_motions(tmp_path / "faulty", _motions(12))
+    report = ares.fix(source, "~/copy", quiet=True)
+    assert report.is_clean
+    assert report.after is not None and report.after.num_episodes == 4
+    assert (tmp_path / "copy" / "meta" / "info.json").is_file()
+    with pytest.raises(ares.AresError, match="exists already"):
+        ares.fix(source, "~/copy")
