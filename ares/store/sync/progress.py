@@ -125,4 +125,5 @@ class _StateTable:
 
         if rows:
             columns = {"key": list(rows), "sequence": list(rows.values())}
-            self._table.writer.upsert("key", pa.table(columns, schema=self._schema))
+            with lance_errors("index_state"):
+                self._table.writer.upsert("key", pa.table(columns, schema=self._schema))

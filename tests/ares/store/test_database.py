@@ -17,6 +17,7 @@ from ares.episode import Record
 from ares.errors import StoreError
 from ares.store.database import Tables, open_tables
 from ares.store.lance import trajectory_schema
+from ares.store.sync.progress import AppliedState, applied_action, save_applied_state
 
 _CREATE_TABLES = """
 import sys
@@ -128,3 +129,15 @@ def test_a_text_of_an_annotator_with_few_values_gets_an_index(
     indexed = {column for columns in table.indexed_columns().values() for column in columns}
     assert {"dataset", "verdict"} <= indexed and not {"remark", "robot", "key"} & indexed
     assert filled.episodes.count("verdict = 'good'") == 15
+
+
+def test_a_full_disk_while_progress_is_saved_is_an_error_of_the_store(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("LanceError(IO): No space left on device (os error 28)")
+
+    assert applied_action(tables) == 0
+    monkeypatch.setattr("ares.store.lance.TableWriter.upsert", fail)
+    with pytest.raises(StoreError, match="the table index_state cannot be used: .*No space left"):
+        save_applied_state(tables, AppliedState(actions=3))
