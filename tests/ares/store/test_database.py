@@ -139,5 +139,5 @@ def test_a_full_disk_while_progress_is_saved_is_an_error_of_the_store(
 
     assert applied_action(tables) == 0
     monkeypatch.setattr("ares.store.lance.TableWriter.upsert", fail)
-    with pytest.raises(StoreError, match="the table index_state cannot be used: .*No space left"):
+    with pytest.raises(StoreError, match=r"the table index_state cannot be used: .*No space left"):
         save_applied_state(tables, AppliedState(actions=3))
