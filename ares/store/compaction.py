@@ -6,7 +6,7 @@ import uuid
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ares.store.lance import create_fulltext_index, data_bytes, max_unindexed_rows
+from ares.store.lance import create_fulltext_index, data_bytes, max_unindexed_rows, whole_files
 
 if TYPE_CHECKING:
     import lance
@@ -29,12 +29,13 @@ def compact(dataset: lance.LanceDataset) -> None:
     """Compact and index the newest version where that is due, and drop old versions; fast when little was written."""
     rows = _fragment_rows(dataset)
     if _needs_compaction(dataset, rows):
-        dataset.optimize.compact_files(
-            target_rows_per_fragment=rows,
-            materialize_deletions_threshold=_DELETED_SHARE,
-            # Every thread has fragments in memory; with one, the end of a job needs no more memory than the rest.
-            num_threads=1,
-        )
+        with whole_files(dataset):
+            dataset.optimize.compact_files(
+                target_rows_per_fragment=rows,
+                materialize_deletions_threshold=_DELETED_SHARE,
+                # Every thread has fragments in memory; with one, the end of a job needs no more memory than the rest.
+                num_threads=1,
+            )
     if _indexes_lag(dataset):
         dataset.optimize.optimize_indices()
     _drop_versions(dataset)
@@ -52,12 +53,13 @@ def erase_deleted(table: TableWriter, text_column: str) -> None:
     for name in table.indexed_columns():
         table.drop_index(name)
     dataset = table.newest()
-    dataset.optimize.compact_files(
-        target_rows_per_fragment=_fragment_rows(dataset),
-        materialize_deletions=True,
-        materialize_deletions_threshold=0.0,
-        num_threads=1,
-    )
+    with whole_files(dataset):
+        dataset.optimize.compact_files(
+            target_rows_per_fragment=_fragment_rows(dataset),
+            materialize_deletions=True,
+            materialize_deletions_threshold=0.0,
+            num_threads=1,
+        )
     # A version tells what led to it: the condition of a deletion, with its ids, must not be that of the newest one.
     table.newest().update_config({"ares:erased": uuid.uuid4().hex})
     if text_column:

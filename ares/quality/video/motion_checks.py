@@ -168,7 +168,8 @@ def _check_repeats(
     fewest = max(_FEWEST_REPEATED, _REPEATED_SECONDS * features.rate_hz, _RUN_FACTOR * native)
     worst: dict[str, tuple[float, QualityFinding]] = {}
     black = black_frames(features)
-    for start, stop in {*runs_where(changes.is_same), *_held_runs(features, changes)}:
+    runs: set[tuple[int, int]] = {*runs_where(changes.is_same), *_held_runs(features, changes)}
+    for start, stop in sorted(runs):
         length = stop - start
         if length + 0.5 < fewest or black[start] or not _is_moving(changes, start, stop, speed):
             continue
@@ -188,11 +189,11 @@ def _held_runs(features: CameraFeatures, changes: FrameChanges) -> Iterator[tupl
 
     energy, thumbs = changes.energy, features.thumbs.astype(np.float32)
     jumps = (energy[1:] >= _CLEAR_SHARE * changes.usual) & (energy[:-1] <= _HELD_SHARE * energy[1:])
-    for stop in np.flatnonzero(jumps) + 1:
+    for stop in (np.flatnonzero(jumps) + 1).tolist():
         first = max(0, stop - _LONGEST_HELD)
         distance = np.abs(thumbs[first:stop] - thumbs[stop]).mean(axis=(1, 2))
         far = np.flatnonzero(distance > _DRIFT_SHARE * energy[stop])
-        yield (first + int(far[-1]) + 1 if len(far) else first), int(stop)
+        yield (first + int(far[-1]) + 1 if len(far) else first), stop
 
 
 def _is_moving(changes: FrameChanges, start: int, stop: int, speed: NDArray[np.float64] | None) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ares.store.lance.segments import SegmentTable, segment_schema
     from ares.store.lance.snapshot import VersionCache
     from ares.store.lance.sort_orders import DEEP_OFFSET
-    from ares.store.lance.table import LanceTable, LazyLanceTable, ScalarIndexKind, TableWriter
+    from ares.store.lance.table import LanceTable, LazyLanceTable, ScalarIndexKind, TableWriter, whole_files
     from ares.store.lance.text_hashes import TextHashes, hash_texts
     from ares.store.lance.trajectories import TrajectoryTable
 
@@ -68,6 +68,7 @@ __all__ = [
     "trajectory_schema",
     "type_mismatch",
     "vector_index_segments",
+    "whole_files",
 ]
 
 __getattr__ = lazy_exports(__name__)

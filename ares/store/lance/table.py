@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -37,20 +40,24 @@ class TableWriter:
 
     def add(self, rows: pa.Table) -> None:
         """Append rows; columns that they lack are null."""
-        self.newest().insert(rows)
+        with whole_files(self.newest()) as dataset:
+            dataset.insert(rows)
 
     def update(self, key: str, rows: pa.Table) -> None:
         """Set columns of the existing rows with these keys; rows of unknown keys are ignored."""
-        self.newest().merge_insert(key).when_matched_update_all().execute(rows)
+        with whole_files(self.newest()) as dataset:
+            dataset.merge_insert(key).when_matched_update_all().execute(rows)
 
     def upsert(self, key: str, rows: pa.Table) -> None:
         """Set columns of the existing rows with these keys, and append the rows of unknown keys."""
-        merge = self.newest().merge_insert(key)
-        merge.when_matched_update_all().when_not_matched_insert_all().execute(rows)
+        with whole_files(self.newest()) as dataset:
+            merge = dataset.merge_insert(key)
+            merge.when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
     def delete(self, where: str) -> None:
         """Delete the rows that match a filter."""
-        self.newest().delete(where)
+        with whole_files(self.newest()) as dataset:
+            dataset.delete(where)
 
     def add_columns(self, columns: pa.Schema) -> None:
         """Add columns without values."""
@@ -103,3 +110,59 @@ class LazyLanceTable:
     dataset: Callable[[], lance.LanceDataset | None]
     writer: Callable[[], TableWriter | None]
     create: Callable[[pa.Schema], TableWriter]
+
+
+@contextmanager
+def whole_files(dataset: lance.LanceDataset) -> Iterator[lance.LanceDataset]:
+    """Write to a table inside the block; a version with a file that is cut is undone.
+
+    Lance 13 and 14 lose an error of the disk in the middle of a file, and commit the file without that part.
+
+    Args:
+        dataset: The newest version of a table. On an object store, which tells of a lost part itself, nothing is done.
+
+    Raises:
+        OSError: A file that was written is cut.
+    """
+    version, known = dataset.version, {*_data_files(dataset), *_deletion_files(dataset)}
+    yield dataset
+    if "://" in dataset.uri:
+        return
+    latest = dataset.checkout_version(dataset.latest_version)
+    cut = _cut_file(latest, known)
+    if cut:
+        # What another process has committed since then is not undone with it.
+        if latest.version == dataset.version:
+            restored: Any = dataset.checkout_version(version)
+            restored.restore()
+        raise OSError(f"the disk failed while {cut} was written; it is cut")
+
+
+def _cut_file(dataset: lance.LanceDataset, known: Collection[str]) -> str:
+    """Path of the first file that is not known and is cut, or ""."""
+    for path, size in _data_files(dataset).items():
+        if path not in known and size and size != Path(path).stat().st_size:
+            return path
+    for path, fragment in _deletion_files(dataset).items():
+        if path not in known:
+            try:
+                deque(fragment.scanner(columns=[], with_row_id=True).to_batches(), maxlen=0)
+            except (OSError, RuntimeError, ValueError):
+                return path
+    return ""
+
+
+def _data_files(dataset: lance.LanceDataset) -> dict[str, int]:
+    """Bytes of each data file of a version by its path, as they were counted while it was written; 0 where unknown."""
+    return {
+        f"{dataset.uri}/data/{file.path}": file.file_size_bytes or 0
+        for fragment in dataset.get_fragments()
+        for file in fragment.metadata.files
+    }
+
+
+def _deletion_files(dataset: lance.LanceDataset) -> dict[str, lance.LanceFragment]:
+    """The fragments with deleted rows, by the path of the file that lists these."""
+    fragments = {str(fragment.deletion_file()): fragment for fragment in dataset.get_fragments()}
+    fragments.pop("None", None)
+    return {f"{dataset.uri}/{path}": fragment for path, fragment in fragments.items()}
