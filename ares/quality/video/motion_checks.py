@@ -43,10 +43,10 @@ _FEWEST_REPEATED = 2
 _RUN_FACTOR = 3.0
 _STOP_SHARE = 0.4
 _JUMP_FACTOR = 1.4
-# A picture was held where it is nearer to the last one before a jump than this share of the jump.
-_HELD_SHARE = 0.35
+# A picture is repeated where it is nearer to the last one before a jump than this share of the jump.
+_REPEAT_SHARE = 0.35
 _DRIFT_SHARE = 0.6
-_LONGEST_HELD = 600
+_LONGEST_REPEAT = 600
 _DROP_FACTOR = 2.2
 _GAP_PERIODS = 2.5
 _RATE_SHARE = 0.43
@@ -168,7 +168,7 @@ def _check_repeats(
     fewest = max(_FEWEST_REPEATED, _REPEATED_SECONDS * features.rate_hz, _RUN_FACTOR * native)
     worst: dict[str, tuple[float, QualityFinding]] = {}
     black = black_frames(features)
-    runs: set[tuple[int, int]] = {*runs_where(changes.is_same), *_held_runs(features, changes)}
+    runs: set[tuple[int, int]] = {*runs_where(changes.is_same), *_repeat_runs(features, changes)}
     for start, stop in sorted(runs):
         length = stop - start
         if length + 0.5 < fewest or black[start] or not _is_moving(changes, start, stop, speed):
@@ -183,14 +183,14 @@ def _check_repeats(
     yield from (finding for _, finding in worst.values())
 
 
-def _held_runs(features: CameraFeatures, changes: FrameChanges) -> Iterator[tuple[int, int]]:
+def _repeat_runs(features: CameraFeatures, changes: FrameChanges) -> Iterator[tuple[int, int]]:
     """Runs [start, stop) of changes that lead nowhere, and then a jump: a coder refines a picture that is held."""
     import numpy as np
 
     energy, thumbs = changes.energy, features.thumbs.astype(np.float32)
-    jumps = (energy[1:] >= _CLEAR_SHARE * changes.usual) & (energy[:-1] <= _HELD_SHARE * energy[1:])
+    jumps = (energy[1:] >= _CLEAR_SHARE * changes.usual) & (energy[:-1] <= _REPEAT_SHARE * energy[1:])
     for stop in (np.flatnonzero(jumps) + 1).tolist():
-        first = max(0, stop - _LONGEST_HELD)
+        first = max(0, stop - _LONGEST_REPEAT)
         distance = np.abs(thumbs[first:stop] - thumbs[stop]).mean(axis=(1, 2))
         far = np.flatnonzero(distance > _DRIFT_SHARE * energy[stop])
         yield (first + int(far[-1]) + 1 if len(far) else first), stop
