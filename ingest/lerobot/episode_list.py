@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+# Rows that are taken out of a table one by one.
+_FEW_ROWS = 1_000
 # Where LeRobot itself writes the list; other files beside these repeat it or replace it.
 _USUAL_FILE = re.compile(r"chunk-\d+/file-\d+\.parquet$")
 
@@ -128,10 +130,11 @@ def _distinct_rows(table: pa.Table) -> list[MetadataRow]:
     import numpy as np
 
     columns = [_column_numbers(table, name) for name in table.column_names]
-    if any(np.isnan(column).any() for column in columns):  # missing, or no numbers
+    is_new = np.any([np.diff(column, prepend=np.nan) != 0 for column in columns], axis=0)
+    # Missing or other values, and many files; else without the import of pandas that this takes.
+    if is_new.sum() > _FEW_ROWS or any(np.isnan(column).any() for column in columns):
         distinct: list[MetadataRow] = table.group_by(table.column_names).aggregate([]).to_pylist()
         return distinct
-    is_new = np.any([np.diff(column, prepend=np.nan) != 0 for column in columns], axis=0)
     rows = np.stack(columns, axis=1)[is_new].tolist()
     first_rows = dict(zip(map(tuple, reversed(rows)), np.flatnonzero(is_new)[::-1].tolist(), strict=True))
     return [row for number in sorted(first_rows.values()) for row in table.slice(number, 1).to_pylist()]

@@ -57,3 +57,11 @@ def test_a_damaged_list_is_read_one_by_one(tmp_path: Path) -> None:
     folder = _dataset(tmp_path / "d", [_entry(0.0, 0, 0)])
     (folder / "meta" / "episodes" / "chunk-000" / "file-001.parquet").write_bytes(b"PAR1 cut")
     assert distinct_locations(read_info(folder), [CAMERA]) is None
+
+
+@pytest.mark.parametrize("files", [[0, 1, 0, 1, 2, 0], list(range(1_200))])
+def test_files_that_alternate_or_are_many_are_each_listed_once(tmp_path: Path, files: list[int]) -> None:
+    entries = [_entry(float(number), file, 0) for number, file in enumerate(files)]
+    rows = distinct_locations(read_info(_dataset(tmp_path / "d", entries)), [CAMERA])
+    assert rows is not None
+    assert sorted(row["data/file_index"] for row in rows) == sorted(set(files))
