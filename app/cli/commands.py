@@ -33,7 +33,11 @@ COMMANDS = {
     "check": CommandEntry(
         "app.cli.data.check",
         "check the signals of datasets where they lie",
-        ("ares check ~/data/bridge_dataset", "ares check ~/data --limit 1000 --json"),
+        (
+            "ares check ~/data/bridge_dataset",
+            "ares check ~/data --limit 1000 --json",
+            "ares check ~/data/so101 --fix ~/data/so101-corrected --dry-run",
+        ),
     ),
     "annotate": CommandEntry(
         "app.cli.annotations.annotate",
