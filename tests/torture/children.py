@@ -58,14 +58,16 @@ class ChildEnd:
 
 
 def import_everything() -> None:
-    """Import what the jobs use, once, in the process that all children are forked from."""
+    """Import what the jobs use, once, in the process that all children are forked from.
+
+    Not lancedb: a child starts its threads again at once, before its calls are supervised, so its writes are not seen.
+    """
     warnings.filterwarnings("ignore", message=".*fork")
     import av
     import cv2
     import duckdb
     import h5py  # type: ignore[import-untyped]
     import lance
-    import lancedb
     import mcap
     import pyarrow.parquet
 
@@ -73,7 +75,7 @@ def import_everything() -> None:
     import ares.doctor
     import ingest.pipeline
 
-    imported = (av, cv2, duckdb, h5py, lance, lancedb, mcap, pyarrow, app, ares, ingest)
+    imported = (av, cv2, duckdb, h5py, lance, mcap, pyarrow, app, ares, ingest)
     assert all(imported)
     gc.freeze()
 
