@@ -124,7 +124,7 @@ def whole_files(dataset: lance.LanceDataset) -> Iterator[lance.LanceDataset]:
     Raises:
         OSError: A file that was written is cut.
     """
-    version, known = dataset.version, {*_data_files(dataset), *_deletion_files(dataset)}
+    version, known = dataset.version, frozenset(path for path, *_ in _files(dataset))
     yield dataset
     if "://" in dataset.uri:
         return
@@ -140,29 +140,36 @@ def whole_files(dataset: lance.LanceDataset) -> Iterator[lance.LanceDataset]:
 
 def _cut_file(dataset: lance.LanceDataset, known: Collection[str]) -> str:
     """Path of the first file that is not known and is cut, or ""."""
-    for path, size in _data_files(dataset).items():
-        if path not in known and size and size != Path(path).stat().st_size:
-            return path
-    for path, fragment in _deletion_files(dataset).items():
+    for path, size, fragment in _files(dataset):
         if path not in known:
-            try:
-                deque(fragment.scanner(columns=[], with_row_id=True).to_batches(), maxlen=0)
-            except (OSError, RuntimeError, ValueError):
-                return path
+            whole = _can_list_rows(fragment) if size is None else size in (0, _size(dataset, path))
+            if not whole:
+                return f"{dataset.uri}/{path}"
     return ""
 
 
-def _data_files(dataset: lance.LanceDataset) -> dict[str, int]:
-    """Bytes of each data file of a version by its path, as they were counted while it was written; 0 where unknown."""
-    return {
-        f"{dataset.uri}/data/{file.path}": file.file_size_bytes or 0
-        for fragment in dataset.get_fragments()
-        for file in fragment.metadata.files
-    }
+def _files(dataset: lance.LanceDataset) -> Iterator[tuple[str, int | None, lance.LanceFragment]]:
+    """Each file of a version by its path in the table, with its fragment.
+
+    The bytes of a data file are those that were counted while it was written, 0 where they are not known; a list of
+    deleted rows has None.
+    """
+    for fragment in dataset.get_fragments():
+        # As JSON: `DataFile.path` makes a class for each call, which only the garbage collector removes.
+        for file in fragment.metadata.to_json()["files"]:
+            yield f"data/{file['path']}", file["file_size_bytes"] or 0, fragment
+        if deleted := fragment.deletion_file():
+            yield str(deleted), None, fragment
 
 
-def _deletion_files(dataset: lance.LanceDataset) -> dict[str, lance.LanceFragment]:
-    """The fragments with deleted rows, by the path of the file that lists these."""
-    fragments = {str(fragment.deletion_file()): fragment for fragment in dataset.get_fragments()}
-    fragments.pop("None", None)
-    return {f"{dataset.uri}/{path}": fragment for path, fragment in fragments.items()}
+def _size(dataset: lance.LanceDataset, path: str) -> int:
+    return Path(dataset.uri, path).stat().st_size
+
+
+def _can_list_rows(fragment: lance.LanceFragment) -> bool:
+    """Whether the list of deleted rows can be read."""
+    try:
+        deque(fragment.scanner(columns=[], with_row_id=True).to_batches(), maxlen=0)
+    except (OSError, RuntimeError, ValueError):
+        return False
+    return True

@@ -132,13 +132,13 @@ def test_help_groups_the_flags_by_annotator(
     assert "--frame-count FRAME_COUNT, --guest.frame-count FRAME_COUNT" in guest_section
     assert "frames to describe, 100% of them at most (default: 3)" in guest_section
     assert "  --guest.where WHERE" in guest_section
-    assert "options of motion:" not in sections
+    assert "--urdf URDF, --motion.urdf URDF" in sections["options of motion:"]
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("motion --layout collage", "no option 'layout': motion has no options"),
+        ("motion --layout collage", "no option 'layout': motion has urdf, end_effector, base_link"),
         ("guest --frame-count many", "wrong value of option 'guest.frame_count': 'many'; Input should be"),
         ("caption --layout mosaic", "no layout 'mosaic': there are: tiles, collage, frames:N"),
     ],
