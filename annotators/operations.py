@@ -27,6 +27,8 @@ def annotate(
     limit: int | None,
     budget_usd: float | None,
     strict: bool,
+    retry_failed: bool,
+    reason: str,
     engine: str,
     quiet: bool,
 ) -> tuple[AnnotateReport, ...]:
@@ -41,6 +43,7 @@ def annotate(
             limit=limit,
             budget_usd=budget_usd,
             strict=strict,
+            retried_reason=_retried_reason(retry_failed, reason),
             quiet=quiet,
             engine=executor,
         )
@@ -54,9 +57,19 @@ def estimate(
     model: str,
     device: str,
     options: Mapping[str, Json],
+    retry_failed: bool,
+    reason: str,
 ) -> list[AnnotateEstimate]:
     """Say what a run would do and cost; see `Workspace.estimate` for the arguments and errors."""
-    return estimate_cost(stores, names, _run_options(stores, names, model, device, options), where)
+    run_options = _run_options(stores, names, model, device, options)
+    return estimate_cost(stores, names, run_options, where, _retried_reason(retry_failed, reason))
+
+
+def _retried_reason(retry_failed: bool, reason: str) -> str | None:
+    """Text in the reason of the failures to retry, or None for a run over everything."""
+    if reason and not retry_failed:
+        raise RequestError("a reason goes with a retry", f"got --reason {reason!r}; give --retry-failed too")
+    return reason if retry_failed else None
 
 
 def _run_options(

@@ -108,12 +108,21 @@ class Maker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What making a value cost. `usd` is None when the price is not known, 0.0 on own hardware."""
+    """What making a value cost.
+
+    Attributes:
+        calls: Requests that a model got, failed ones included.
+        tokens_in: Tokens that it read.
+        tokens_out: Tokens that it wrote.
+        usd: US dollars; None when the price or a usage is not known, 0.0 on own hardware.
+        unknown_calls: Calls whose usage is not known; counted in reports, and not stored with an annotation.
+    """
 
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     usd: float | None = 0.0
+    unknown_calls: int = field(default=0, compare=False)
 
     def __add__(self, other: Cost) -> Cost:
         usd = None if self.usd is None or other.usd is None else self.usd + other.usd
@@ -122,6 +131,7 @@ class Cost:
             tokens_in=self.tokens_in + other.tokens_in,
             tokens_out=self.tokens_out + other.tokens_out,
             usd=usd,
+            unknown_calls=self.unknown_calls + other.unknown_calls,
         )
 
 

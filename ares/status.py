@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
-from ares.annotation import MakerKind
+from ares.annotation import Cost, MakerKind
 from ares.episode import Json
 
 
@@ -160,6 +160,7 @@ class WorkspaceStatus:
         tags: Episodes by tag.
         clocks: Datasets whose stamps have another rate than they claim.
         empty_columns: By annotator, why columns are empty: episodes by reason, most frequent first.
+        spent: By model, what its calls have cost so far, failed ones included.
     """
 
     workspace: str
@@ -175,6 +176,7 @@ class WorkspaceStatus:
     tags: Mapping[str, int] = field(default_factory=dict)
     clocks: Mapping[str, ClockStatus] = field(default_factory=dict)
     empty_columns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    spent: Mapping[str, Cost] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares status --json`."""
@@ -192,6 +194,7 @@ class WorkspaceStatus:
             "sets": dict(self.sets),
             "tables": {name: table.to_json() for name, table in self.tables.items()},
             "failures": [failure.to_json() for failure in self.failures],
+            "spent": {model: asdict(cost) for model, cost in self.spent.items()},
         }
 
 

@@ -13,6 +13,7 @@ from ares.episode import Camera, Json
 from ares.jobs import FAILURES
 from ares.search import SPACE_PREFIX
 from ares.status import AnnotationCounts, ClockStatus, FailureCount, MakerStatus, TableStatus, WorkspaceStatus
+from ares.store.annotations import read_spending
 
 if TYPE_CHECKING:
     import lance
@@ -153,6 +154,7 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
         sets={name: sets[name].episodes for name in sets},
         tables=_tables(stores),
         failures=failures_by_reason(stores),
+        spent=read_spending(stores.annotations),
     )
 
 

@@ -46,8 +46,8 @@ def main() -> None:
                 )
 
 
-def write_videos(folder: Path, episodes: int) -> Path:
-    """Write short mp4 files of three frames of 512 pixels, none like another."""
+def write_videos(folder: Path, episodes: int, side: int = _SIDE) -> Path:
+    """Write short mp4 files of three square frames, none like another."""
     import av
     import numpy as np
 
@@ -56,8 +56,8 @@ def write_videos(folder: Path, episodes: int) -> Path:
     for number in range(episodes):
         with av.open(str(folder / f"{number:06d}.mp4"), "w") as container:
             stream = container.add_stream("libx264", rate=Fraction(_RATE_HZ), options={"preset": "ultrafast"})
-            stream.width = stream.height = _SIDE
-            coarse = rng.integers(0, 255, (_FRAMES, _SIDE // 16, _SIDE // 16, 3), dtype=np.uint8)
+            stream.width = stream.height = side
+            coarse = rng.integers(0, 255, (_FRAMES, side // 16, side // 16, 3), dtype=np.uint8)
             for frame in coarse.repeat(16, axis=1).repeat(16, axis=2):
                 container.mux(stream.encode(av.VideoFrame.from_ndarray(frame)))
             container.mux(stream.encode())

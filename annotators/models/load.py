@@ -65,7 +65,7 @@ def _load_served(spec: str, options: Options, max_new_tokens: int, stores: Store
     from annotators.models.server import OpenAiVlm
 
     model, _, url = spec.partition(":")[2].rpartition("@")
-    cache = ReplyCache(stores.annotations) if stores and options.load_models else None
+    cache = ReplyCache(stores.annotations, model) if stores and options.load_models else None
     served = _served_model(spec, model, url, options, stores)
     return OpenAiVlm(
         model, url, options.settings, max_new_tokens, served=served, budget=options.budget, cache=cache
@@ -99,7 +99,7 @@ def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: 
     if stores is None:
         return vlm
     remember_model(stores, spec, vlm.name, vlm.family)
-    return CachedVlm(vlm, ReplyCache(stores.annotations), max_new_tokens)
+    return CachedVlm(vlm, ReplyCache(stores.annotations, vlm.name), max_new_tokens)
 
 
 def load_encoder_for(spec: str, options: Options, stores: Stores) -> NamedEncoder:

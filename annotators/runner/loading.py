@@ -39,8 +39,9 @@ def load_tasks(
     budget_usd: float | None,
     strict: bool,
     engine: Engine,
+    retried_reason: str | None = None,
 ) -> LoadedTasks:
-    """Make the annotators of a run.
+    """Make the annotators of a run; for the arguments see `annotators.runner.run.annotate`.
 
     Raises:
         RequestError: An annotator or an option is unknown, or there is a budget without a price.
@@ -67,6 +68,9 @@ def load_tasks(
             faults[name] = error
         else:
             tasks.append(AnnotatorTask(stores, annotator, budget, strict, clock))
+    if retried_reason is not None:
+        for task in tasks:
+            task.retry_failed(retried_reason)
     if faults and (strict or not tasks):
         raise next(iter(faults.values()))
     return LoadedTasks(tasks, faults)

@@ -24,7 +24,11 @@ _SAMPLE_SIZE = 200
 
 
 def estimate_cost(
-    stores: Stores, names: Sequence[str], options: Options, where: str = ""
+    stores: Stores,
+    names: Sequence[str],
+    options: Options,
+    where: str = "",
+    retried_reason: str | None = None,
 ) -> list[AnnotateEstimate]:
     """What `annotators.runner.run.annotate` would do with these arguments. Raises as it does.
 
@@ -33,7 +37,7 @@ def estimate_cost(
     """
     stores.sync()
     options = replace(options, load_models=False)
-    tasks = load_tasks(stores, names, options, None, True, LocalEngine()).tasks
+    tasks = load_tasks(stores, names, options, None, True, LocalEngine(), retried_reason).tasks
     described = sorted({name for task in tasks for name in task.after})
     counts = _count_subjects(stores, tasks, where, described)
     sample = list(islice(stores.tables.episodes.read(where), _SAMPLE_SIZE))
@@ -65,7 +69,7 @@ def _count_subjects(
         episodes = stores.tables.episodes.get(sorted(ids)) if described else []
         annotations = read_annotations(stores, episodes, described)
         for index, task in enumerate(tasks):
-            subjects = _subject_ids(task, episodes, annotations) if task.after else list(ids)
+            subjects = _subject_ids(task, episodes, annotations) if task.after else task.requested(ids)
             done = stores.annotations.find_done_subjects(task.annotator.maker.maker_id, subjects)
             planned, already = counts[index]
             counts[index] = planned + len(subjects), already + len(done)

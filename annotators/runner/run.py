@@ -56,6 +56,7 @@ def annotate(
     limit: int | None = None,
     budget_usd: float | None = None,
     strict: bool = False,
+    retried_reason: str | None = None,
     readers: int = 4,
     quiet: bool = False,
     engine: Engine | None = None,
@@ -70,6 +71,8 @@ def annotate(
         limit: Most episodes to work on; complete episodes do not count.
         budget_usd: Hard stop, in US dollars over all annotators.
         strict: Stop at the first failure.
+        retried_reason: Work only on what the annotators have failed before, for a reason that contains this text; None
+            for everything that they have not done.
         readers: Threads that decode on this machine.
         quiet: Show no progress.
         engine: Where frames are decoded and annotators work; None for this machine.
@@ -87,7 +90,7 @@ def annotate(
     started_at = time.monotonic()
     with stores.write_lock(f"ares annotate {' '.join(names)}"), engine_or_local(engine) as engine:
         stores.sync()
-        tasks, faults = load_tasks(stores, names, options, budget_usd, strict, engine)
+        tasks, faults = load_tasks(stores, names, options, budget_usd, strict, engine, retried_reason)
         report_line = _print_nothing if quiet else print_message
         makers = [task.annotator.maker for task in tasks]
         for task in tasks:
@@ -149,7 +152,7 @@ def _run(
     needs_frames = any(task.annotator.select_frames is not no_frames for task in tasks)
     read_stage: PipelineStage[EpisodeBundle] = PipelineStage(
         "read",
-        lambda batch: _read(stores, batch, needs_signals, decoders if needs_frames else None),
+        lambda batch: _read(stores, tasks, batch, needs_signals, decoders if needs_frames else None),
         batch_size=_READ_BATCH_SIZE if needs_frames else _SIGNAL_BATCH_SIZE,
         workers=decoders.max_workers,
     )
@@ -159,7 +162,7 @@ def _run(
         writer.add(batch)
 
     try:
-        run_pipeline(bundles, [read_stage, *_stages(tasks, decoders)], sink)
+        run_pipeline(bundles, [read_stage, *_stages(tasks, decoders)], sink, on_end=lambda: _stop(tasks))
     finally:
         writer.flush()
         progress.close()
@@ -167,8 +170,14 @@ def _run(
     writer.close()
 
 
+def _stop(tasks: Sequence[AnnotatorTask]) -> None:
+    for task in tasks:
+        task.stop()
+
+
 def _read(
     stores: Stores,
+    tasks: Sequence[AnnotatorTask],
     batch: list[EpisodeBundle],
     needs_signals: bool,
     decoders: WorkerPool[Frames, Frames] | None,
@@ -178,7 +187,7 @@ def _read(
         for bundle in batch:
             bundle.trajectory = trajectories.get(bundle.episode.episode_id)
             _make_read_only(bundle.trajectory)
-    if decoders:
+    if decoders and any(task.is_working for task in tasks):
         decoded = decoders.map([bundle.frames for bundle in batch])
         for bundle, frames in zip(batch, decoded, strict=True):
             bundle.frames = failed_frames(bundle.frames, frames) if isinstance(frames, AresError) else frames

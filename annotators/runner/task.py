@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,13 +15,19 @@ from annotators.runner.subjects import EpisodeBundle, SubjectFinder
 from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Episode
 from ares.errors import AresError, ModelError, PluginError, StoreError
-from ares.jobs import AnnotateReport, PipelineStage, Report
+from ares.jobs import AnnotateReport, FailureLog, PipelineStage, Report
 
 if TYPE_CHECKING:
     from ares.store import Stores
 
 # After so many failures in a row for one reason the rest is not tried: the server is down, not the episode bad.
 _MAX_REPEATED_FAILURES = 50
+_UNKNOWN_USAGE = "the usage of a call is not known: it may have cost more than is counted"
+
+
+def failure_scope(maker: Maker) -> str:
+    """What the failures of a maker belong to in the log of failures."""
+    return f"{maker.annotator}/{maker.maker_id}"
 
 
 class AnnotatorTask:
@@ -49,6 +55,18 @@ class AnnotatorTask:
         self._repeated_failure: tuple[str, int] = ("", 0)
         self._stop_reason = ""
         self._subjects = SubjectFinder(stores, annotator.maker)
+        # The only subjects to work on, or None for all.
+        self._retried: frozenset[str] | None = None
+
+    def retry_failed(self, reason: str) -> None:
+        """Work only on subjects in the log of failures whose reason contains a text, whatever its case."""
+        maker = self.annotator.maker
+        failures = FailureLog(self._annotations, failure_scope(maker)).read()
+        self._retried = frozenset(subject for subject, logged in failures if reason.lower() in logged.lower())
+
+    def requested(self, subjects: Iterable[str]) -> list[str]:
+        """Those of some subjects, by their ids, that this run is to work on."""
+        return [subject for subject in subjects if self._retried is None or subject in self._retried]
 
     def load_done_subjects(self, bundles: Sequence[EpisodeBundle]) -> None:
         """Note in each bundle which of its subjects this maker had done before the run; one query for all bundles."""
@@ -64,7 +82,7 @@ class AnnotatorTask:
 
     def subjects(self, bundle: EpisodeBundle) -> list[Subject]:
         """The subjects of an episode, those that this run has made so far included."""
-        return self._subjects.of_bundle(bundle)
+        return self._only_requested(self._subjects.of_bundle(bundle))
 
     def missing_subjects(self, bundle: EpisodeBundle) -> list[Subject]:
         """Those of them that this annotator has not done."""
@@ -83,7 +101,11 @@ class AnnotatorTask:
 
     def subjects_in(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
         """The subjects of an episode with these annotations."""
-        return self._subjects.in_episode(episode, annotations)
+        return self._only_requested(self._subjects.in_episode(episode, annotations))
+
+    def _only_requested(self, subjects: Sequence[Subject]) -> list[Subject]:
+        requested = set(self.requested(subject.id for subject in subjects))
+        return [subject for subject in subjects if subject.id in requested]
 
     def select_frames(self, bundle: EpisodeBundle, subject: Subject) -> CameraSeconds:
         """The frames that a subject needs; none where the annotator fails to say, which then fails the subject."""
@@ -114,16 +136,24 @@ class AnnotatorTask:
             for (bundle, work), result in zip(chunk, self._process([work for _, work in chunk]), strict=True):
                 self._record_outcome(bundle, work, result)
 
-    def add_failure(self, error: AresError, annotation: Annotation) -> None:
-        """Count an annotation that could not be stored. Raises the error when strict."""
+    def add_failure(self, error: AresError, result: Result) -> None:
+        """Count a result that could not be stored, though it was paid. Raises the error when strict."""
+        self.report.add_cost(result.cost)
+        annotation = result.annotations[0]
         self._add_failure(error, annotation.subject, annotation.episode_id)
 
     def add_kept(self, result: Result) -> None:
         """Count a result that was stored, and why it leaves columns empty."""
         self.report.add_kept(result.cost)
+        for annotation in result.annotations[:1]:
+            self._warn_of_unknown_usage(result.cost, f"episode {annotation.episode_id}")
         for annotation in result.annotations:
             for reason in _gap_reasons(self.annotator.maker, annotation):
                 self.report.add_warning(f"left empty: {reason}", f"episode {annotation.episode_id}")
+
+    def _warn_of_unknown_usage(self, cost: Cost, where: str) -> None:
+        if cost.unknown_calls:
+            self.report.add_warning(_UNKNOWN_USAGE, where, cost.unknown_calls)
 
     def _add_warnings(self, warnings: Sequence[str], report: Callable[[str], None]) -> None:
         """Count what a person should know, and report each."""
@@ -163,7 +193,17 @@ class AnnotatorTask:
         with self._clock.measured():
             learnt = self.annotator.preflight(makers)
         self.report.add_cost(learnt.cost)
+        self._warn_of_unknown_usage(learnt.cost, "test call")
         self._add_warnings([*self.annotator.warnings, *learnt.warnings], report)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it may still call its model: the server is not down, and the budget not spent."""
+        return not (self._stop_reason or self._budget.is_spent or self._budget.is_stopped)
+
+    def stop(self) -> None:
+        """The run is ending: make no call any more, and count no work that was not done as failed."""
+        self._budget.stop()
 
     def _process(self, works: Sequence[Work]) -> Sequence[Outcome]:
         if self._stop_reason:
@@ -193,7 +233,10 @@ class AnnotatorTask:
             return
         if isinstance(result, PaidFailure):
             self.report.add_cost(result.cost)
+            self._warn_of_unknown_usage(result.cost, f"episode {work.episode.episode_id}")
             result = result.error
+        if self._budget.is_stopped:
+            return
         reason, count = self._repeated_failure
         is_model_failure = isinstance(result, ModelError)
         self._repeated_failure = (result.reason, count + 1 if reason == result.reason else 1)

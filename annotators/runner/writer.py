@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from annotators.base import FrameVectors, Result
 from annotators.runner.subjects import EpisodeBundle
-from annotators.runner.task import AnnotatorTask
+from annotators.runner.task import AnnotatorTask, failure_scope
 from ares.annotation import Annotation, Maker
 from ares.doctor import UNFINISHED_SPACES
 from ares.errors import StoreError
@@ -36,8 +36,9 @@ class AnnotationWriter:
     def __init__(self, stores: Stores, tasks: Sequence[AnnotatorTask]) -> None:
         self._stores = stores
         self._tasks = {task.name: task for task in tasks}
-        scopes = {task.name: f"{task.name}/{task.annotator.maker.maker_id}" for task in tasks}
-        self._failure_logs = {name: FailureLog(stores.annotations, scope) for name, scope in scopes.items()}
+        self._failure_logs = {
+            task.name: FailureLog(stores.annotations, failure_scope(task.annotator.maker)) for task in tasks
+        }
         self._results: list[tuple[str, Result]] = []
         self._vector_count = 0
         self._written_at = time.monotonic()
@@ -81,7 +82,7 @@ class AnnotationWriter:
         errors = self._append(results)
         for index, result in enumerate(results):
             if index in errors:
-                task.add_failure(errors[index], result.annotations[0])
+                task.add_failure(errors[index], result)
             else:
                 task.add_kept(result)
 

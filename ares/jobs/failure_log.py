@@ -51,6 +51,12 @@ class FailureLog:
         if resolved:
             self._store.drop_documents(FAILURES, resolved)
 
+    def read(self) -> Iterator[tuple[str, str]]:
+        """Every subject that has failed and was not done since, with the reason."""
+        for key, document in self._store.find_documents(FAILURES, f"{self._scope}/"):
+            if isinstance(document, dict):
+                yield key.rpartition("/")[2], str(document.get("reason", ""))
+
     def _key(self, subject: str) -> str:
         return f"{self._scope}/{subject}"
 

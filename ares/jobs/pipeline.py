@@ -98,10 +98,12 @@ def run_pipeline(
     stages: Sequence[PipelineStage[T]],
     sink: Callable[[list[T]], None],
     sink_batch_size: int | None = None,
+    on_end: Callable[[], None] | None = None,
 ) -> None:
     """Send every item through all stages in turn, then to `sink`, which runs in the caller's thread.
 
-    The order of items is not kept; `sink` gets up to `sink_batch_size` items at once. Raises whatever `items`, a stage
+    The order of items is not kept; `sink` gets up to `sink_batch_size` items at once. `on_end` is called when all items
+    are done or something has failed, before the calls that still run are waited for. Raises whatever `items`, a stage
     or `sink` raised.
     """
     sink_batch_size = sink_batch_size or _SINK_BATCH_SIZE
@@ -121,6 +123,8 @@ def run_pipeline(
     except _PipelineStopped:
         pass
     finally:
+        if on_end:
+            on_end()
         threads.stop_and_join()
     if threads.errors:
         raise threads.errors[0]

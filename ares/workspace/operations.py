@@ -93,6 +93,8 @@ class AnnotateOperation(Protocol):
         limit: int | None,
         budget_usd: float | None,
         strict: bool,
+        retry_failed: bool,
+        reason: str,
         engine: str,
         quiet: bool,
     ) -> tuple[AnnotateReport, ...]:
@@ -111,6 +113,8 @@ class EstimateOperation(Protocol):
         model: str,
         device: str,
         options: AnnotatorValues,
+        retry_failed: bool,
+        reason: str,
     ) -> list[AnnotateEstimate]:
         """Say what an annotation run would do and cost."""
 

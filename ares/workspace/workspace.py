@@ -160,12 +160,13 @@ class Workspace(WorkspaceCurator):
         limit: int | None = None,
         budget_usd: float | None = None,
         strict: bool = False,
+        retry_failed: bool = False,
+        reason: str = "",
         engine: str = "local",
         quiet: bool = False,
     ) -> AnnotateReports:
         """Run annotators over the episodes that lack their annotation, as `ares annotate` does.
 
-            >>> ws.annotate("motion", "embed")
             >>> ws.annotate("caption", where="success", options={"caption": {"layout": "sheet"}}, limit=100)
 
         Args:
@@ -173,11 +174,12 @@ class Workspace(WorkspaceCurator):
             where: SQL filter over the episodes.
             model: Model for the annotator, when one is named.
             device: torch device; by default a GPU when there is one.
-            options: Options of the annotators' own: {"layout": ...} for all that have it, or
-                {"caption": {"layout": ...}} for one.
+            options: Own options: {"layout": ...} for all that have it, {"caption": {"layout": ...}} for one.
             limit: Most episodes to work on.
             budget_usd: Stop before this much money is spent.
             strict: Stop at the first failure.
+            retry_failed: Work only on what these annotators have failed before and not done since.
+            reason: With `retry_failed`: only failures whose reason has this text, whatever its case.
             engine: "local", or "ray" for a cluster.
             quiet: Show no progress.
 
@@ -197,6 +199,8 @@ class Workspace(WorkspaceCurator):
             limit=limit,
             budget_usd=budget_usd,
             strict=strict,
+            retry_failed=retry_failed,
+            reason=reason,
             engine=engine,
             quiet=quiet,
         )
@@ -210,6 +214,8 @@ class Workspace(WorkspaceCurator):
         model: str = "",
         device: str = "",
         options: Mapping[str, Json] | None = None,
+        retry_failed: bool = False,
+        reason: str = "",
     ) -> EstimateList:
         """Say what `annotate` would do and cost with these arguments, as `ares annotate --dry-run` does.
 
@@ -222,7 +228,14 @@ class Workspace(WorkspaceCurator):
         from ares.workspace.results import EstimateList
 
         estimates = estimate_operation()(
-            self.stores, names, where=where, model=model, device=device, options=options or {}
+            self.stores,
+            names,
+            where=where,
+            model=model,
+            device=device,
+            options=options or {},
+            retry_failed=retry_failed,
+            reason=reason,
         )
         return EstimateList(estimates)
 

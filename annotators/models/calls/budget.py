@@ -21,6 +21,7 @@ class Budget:
         self._left_usd = usd
         self._calls_in_flight = 0
         self._is_spent = False
+        self._is_stopped = False
         self._settled = threading.Condition()
 
     def __reduce__(self) -> tuple[type[Budget], tuple[float | None]]:
@@ -37,10 +38,23 @@ class Budget:
         """Whether a call has found too little."""
         return self._is_spent
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no call is to be made any more."""
+        return self._is_stopped
+
+    def stop(self) -> None:
+        """The run is ending: calls that have not been sent are not made."""
+        with self._settled:
+            self._is_stopped = True
+            self._settled.notify_all()
+
     def reserve(self, usd: float) -> bool:
         """Set the most that a call can cost aside; False, with nothing set aside, when that is more than is left."""
         with self._settled:
             while self._left_usd is not None and usd > self._left_usd and self._calls_in_flight:
+                if self._is_stopped:
+                    return False
                 self._settled.wait()
             if self._left_usd is not None and usd > self._left_usd:
                 self._is_spent = True

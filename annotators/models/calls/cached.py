@@ -33,5 +33,8 @@ class CachedVlm:
         missing = {key: request for key, request in zip(keys, requests, strict=True) if key not in known}
         replies = dict(zip(missing, self._vlm.ask(list(missing.values())), strict=True)) if missing else {}
         self._cache.put({key: reply for key, reply in replies.items() if isinstance(reply, VlmReply)})
+        for failure in replies.values():
+            if isinstance(failure, VlmFailure):
+                self._cache.book(failure)
         known |= replies
         return [known[key] for key in keys]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from annotators.models.base import MAX_IMAGE_SIDE, VlmFailure, VlmReply, VlmRequest
 from ares.annotation import Cost
+from ares.store.annotations import MODEL_REPLIES, new_spending_key, spending_document
 
 if TYPE_CHECKING:
     from ares.store.annotations import AnnotationLog
 
-_COLLECTION = "model_replies"
 # Raised when the images or texts that a back end makes of a request change.
 _VERSION = 1
 
@@ -53,28 +53,35 @@ def request_key(model: str, request: VlmRequest, max_tokens: int) -> str:
 
 
 class ReplyCache:
-    """Replies in the documents of a workspace; safe to use from threads and processes.
+    """Replies in the documents of a workspace, and what they have cost; safe to use from threads and processes.
 
-    Failures are not kept: a failed question may be asked again.
+    Failures are not kept: a failed question may be asked again. Their cost is booked.
 
     Args:
         log: Where they are kept.
+        model: Name of the model, under which its costs are booked.
     """
 
-    def __init__(self, log: AnnotationLog) -> None:
+    def __init__(self, log: AnnotationLog, model: str) -> None:
         self._log = log
-        self._writer = _GroupedWrites(lambda documents: log.put_documents(_COLLECTION, documents))
+        self._writer = _GroupedWrites(log, new_spending_key(model))
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
     def get(self, key: str) -> VlmReply | None:
         """The reply of a request, with nothing paid for it, or None."""
-        document = self._log.get_document(_COLLECTION, key)
+        document = self._log.get_document(MODEL_REPLIES, key)
         return _from_document(document) if isinstance(document, dict) else None
 
     def put(self, replies: Mapping[str, VlmReply]) -> None:
-        """Keep replies by key; they are stored when this returns."""
-        self._writer.write({key: _to_document(reply) for key, reply in replies.items()})
+        """Keep new replies by key, and book their cost; they are stored when this returns."""
+        documents = {key: _to_document(reply) for key, reply in replies.items()}
+        self._writer.write(documents, sum((reply.cost for reply in replies.values()), Cost()))
+
+    def book(self, failure: VlmFailure) -> None:
+        """Book the cost of a question that failed."""
+        if failure.cost.calls:
+            self._writer.write({}, failure.cost)
 
     def get_or_ask(self, key: str, ask: Callable[[], VlmReply | VlmFailure]) -> VlmReply | VlmFailure:
         """The reply that is kept, or that of `ask`, which is kept; of equal requests at a time one is asked."""
@@ -88,6 +95,8 @@ class ReplyCache:
             reply = ask()
             if isinstance(reply, VlmReply):
                 self.put({key: reply})
+            else:
+                self.book(reply)
             return reply
 
     @contextmanager
@@ -101,27 +110,31 @@ class ReplyCache:
 
 
 class _GroupedWrites:
-    """Writes of several threads at a time become one transaction.
+    """Writes of several threads at a time become one transaction, with what all calls so far have cost.
 
     Args:
-        write: Stores documents by key.
+        log: Where documents are stored.
+        spending_key: Key of the document of the cost.
     """
 
-    def __init__(self, write: Callable[[Mapping[str, Any]], None]) -> None:
-        self._write = write
+    def __init__(self, log: AnnotationLog, spending_key: str) -> None:
+        self._log, self._spending_key = log, spending_key
         self._waiting: dict[str, Any] = {}
+        self._cost = Cost()
         self._writing = threading.Lock()
         self._lock = threading.Lock()
 
-    def write(self, documents: Mapping[str, Any]) -> None:
-        """Store documents; whoever comes first stores those of all that wait."""
+    def write(self, documents: Mapping[str, Any], cost: Cost) -> None:
+        """Store documents and add their cost; whoever comes first stores those of all that wait."""
         with self._lock:
+            self._cost = self._cost + cost
             self._waiting |= documents
+            self._waiting[self._spending_key] = spending_document(self._cost)
         with self._writing:
             with self._lock:
                 waiting, self._waiting = self._waiting, {}
             if waiting:
-                self._write(waiting)
+                self._log.put_documents(MODEL_REPLIES, waiting)
 
 
 def _to_document(reply: VlmReply) -> dict[str, Any]:

@@ -48,6 +48,10 @@ class Spending:
         self._most_tokens_in: dict[_Shapes, int] = {}
         self._first_call = threading.Lock()
 
+    def is_stopped(self) -> bool:
+        """Whether the run is ending, so that no call is to be made any more."""
+        return self._budget.is_stopped
+
     @contextmanager
     def call(self, request: VlmRequest, max_tokens: int) -> Iterator[PaidCall]:
         """Make one call within the budget.
@@ -57,8 +61,8 @@ class Spending:
             max_tokens: Most tokens of one reply.
         """
         shapes: _Shapes = tuple(image.shape for image in request.images)
-        if not self._budget.is_limited:
-            yield PaidCall(True)
+        if self._budget.is_stopped or not self._budget.is_limited:
+            yield PaidCall(not self._budget.is_stopped)
         elif shapes in self._most_tokens_in:
             yield from self._paid_call(request, shapes, max_tokens)
         else:
@@ -72,7 +76,7 @@ class Spending:
             yield call
         finally:
             if call.is_paid:
-                self._budget.settle(reserved, call.cost.usd)
+                self._budget.settle(reserved, _charged_usd(call.cost, reserved))
                 if call.cost.tokens_in:
                     known = self._most_tokens_in.get(shapes, 0)
                     self._most_tokens_in[shapes] = max(known, call.cost.tokens_in)
@@ -83,3 +87,10 @@ class Spending:
             tokens_in = round(len(request.prompt + request.system) / _CHARACTERS_PER_TOKEN)
         most_in = round(tokens_in * _TOKENS_FACTOR) + _TOKENS_MARGIN
         return price_usd(self._price, most_in, max_tokens * request.samples) or 0.0
+
+
+def _charged_usd(cost: Cost, most_usd: float) -> float:
+    """What a budget is charged: for every call whose usage is not known, the most that it can have cost."""
+    if cost.usd is None:
+        return most_usd * max(cost.unknown_calls, 1)
+    return cost.usd + most_usd * cost.unknown_calls

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -34,11 +36,13 @@ class Answer:
     Attributes:
         body: Body of the answer, or b"" where there is none.
         calls: Requests that were sent, retries included.
+        unknown_calls: Those of them whose usage is not known, as no answer came or it could not be read.
         error: Why there is no answer, or None.
     """
 
     body: bytes
     calls: int
+    unknown_calls: int = 0
     error: ModelError | None = None
 
 
@@ -49,6 +53,8 @@ class _Attempt:
     is_retried: bool = False
     wait_seconds: float | None = None
     is_refused: bool = False
+    was_sent: bool = True
+    is_usage_unknown: bool = False
 
 
 class ServerConnection:
@@ -81,58 +87,78 @@ class ServerConnection:
             timeout=httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=MOST_CALLS),
         )
+        weakref.finalize(self, self._client.close)
 
-    def post(self, path: str, body: bytes) -> Answer:
-        """Send a JSON document; the answer has status 200, or an error says why there is none."""
-        attempt = _Attempt()
+    def post(self, path: str, body: bytes, is_stopped: Callable[[], bool]) -> Answer:
+        """Send a JSON document; the answer has status 200, or an error says why there is none.
+
+        Args:
+            path: Path below the base URL.
+            body: The document.
+            is_stopped: Whether the run is ending; then nothing is sent any more.
+        """
+        attempts: list[_Attempt] = []
         for number in range(self._retries + 1):
-            attempt = self._attempt(path, body)
+            attempt = self._attempt(path, body, is_stopped)
+            attempts.append(attempt)
             if attempt.error is None or not attempt.is_retried or number == self._retries:
-                return Answer(attempt.body, number + 1, attempt.error)
+                break
             wait = attempt.wait_seconds if attempt.wait_seconds is not None else _backoff_seconds(number)
             if wait > _LONGEST_RETRY_AFTER_SECONDS:
-                return Answer(b"", number + 1, attempt.error)
+                break
             if attempt.is_refused:
                 self.concurrency.slow_down(wait)
             else:
                 time.sleep(wait)
-        raise AssertionError("a loop over attempts returns")
+        return _answer(attempts)
 
     def error(self, reason: str, detail: str) -> ModelError:
         """An error that never contains the key, even where the server echoed it."""
         clean = " ".join(detail.split())[:500]
         return ModelError(reason, clean.replace(self._key, "***") if self._key else clean)
 
-    def _attempt(self, path: str, body: bytes) -> _Attempt:
+    def _attempt(self, path: str, body: bytes, is_stopped: Callable[[], bool]) -> _Attempt:
         import httpx2
 
-        deadline = time.monotonic() + self.timeout_seconds
         try:
-            with (
-                self.concurrency.slot(),
-                self._client.stream(
-                    "POST", f"{self.url}{path}", content=body, headers={"Content-Type": "application/json"}
-                ) as response,
-            ):
-                return self._read(response, deadline)
-        except httpx2.TimeoutException:
+            with self.concurrency.slot():
+                if is_stopped():
+                    return _Attempt(error=ModelError("the run was stopped"), was_sent=False)
+                return self._send(path, body)
+        except httpx2.TimeoutException as error:
             return _Attempt(
-                error=self.error("model server did not answer in time", self.url), is_retried=True
+                error=self.error("model server did not answer in time", self.url),
+                is_retried=True,
+                was_sent=_was_sent(error),
+                is_usage_unknown=_was_sent(error),
             )
         except (httpx2.TransportError, OSError) as error:
             detail = f"{self.url}: {error or type(error).__name__}"
-            return _Attempt(error=self.error("model server cannot be reached", detail), is_retried=True)
+            return _Attempt(
+                error=self.error("model server cannot be reached", detail),
+                is_retried=True,
+                was_sent=_was_sent(error),
+                is_usage_unknown=_was_sent(error),
+            )
         except httpx2.HTTPError as error:
             return _Attempt(
-                error=self.error("model server did not answer with a completion", f"{self.url}: {error}")
+                error=self.error("model server did not answer with a completion", f"{self.url}: {error}"),
+                is_usage_unknown=True,
             )
+
+    def _send(self, path: str, body: bytes) -> _Attempt:
+        deadline = time.monotonic() + self.timeout_seconds
+        headers = {"Content-Type": "application/json"}
+        with self._client.stream("POST", f"{self.url}{path}", content=body, headers=headers) as response:
+            return self._read(response, deadline)
 
     def _read(self, response: httpx2.Response, deadline: float) -> _Attempt:
         import httpx2
 
         if response.headers.get("content-encoding", "identity") != "identity":
             return _Attempt(
-                error=self.error("model server sent a compressed reply", f"{self.url}; none was asked for")
+                error=self.error("model server sent a compressed reply", f"{self.url}; none was asked for"),
+                is_usage_unknown=True,
             )
         chunks, size = [], 0
         for chunk in response.iter_raw():
@@ -140,7 +166,8 @@ class ServerConnection:
             size += len(chunk)
             if size > _LARGEST_REPLY_BYTES:
                 limit = f"more than {_LARGEST_REPLY_BYTES} bytes from {self.url}"
-                return _Attempt(error=self.error("model server sent too large a reply", limit))
+                error = self.error("model server sent too large a reply", limit)
+                return _Attempt(error=error, is_usage_unknown=True)
             if time.monotonic() > deadline:
                 raise httpx2.ReadTimeout("the reply came too slowly")
         body = b"".join(chunks)
@@ -157,6 +184,20 @@ class ServerConnection:
             wait_seconds=_retry_after_seconds(response.headers.get("retry-after", "")),
             is_refused=status in _REFUSED,
         )
+
+
+def _answer(attempts: Sequence[_Attempt]) -> Answer:
+    """The last attempt, with the calls of all."""
+    calls = sum(attempt.was_sent for attempt in attempts)
+    unknown_calls = sum(attempt.is_usage_unknown for attempt in attempts)
+    return Answer(attempts[-1].body, calls, unknown_calls, attempts[-1].error)
+
+
+def _was_sent(error: Exception) -> bool:
+    """Whether a server may have read a request that failed: not where no connection was made."""
+    import httpx2
+
+    return not isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout))
 
 
 def _backoff_seconds(number: int) -> float:

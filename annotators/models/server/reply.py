@@ -15,6 +15,8 @@ from annotators.models.server.choice_probabilities import Token, choice_probabil
 
 # No model reads or writes as many tokens in one call: a larger number is a mistake of the server.
 _MOST_TOKENS = 100_000_000
+# A token has some four characters; a word that is one token rarely has more than 30.
+_MOST_CHARACTERS_PER_TOKEN = 32
 _Tokens = Annotated[int, Field(strict=True, ge=0, le=_MOST_TOKENS)]
 
 
@@ -76,8 +78,14 @@ class CompletionReply:
     probabilities: Mapping[str, float]
 
 
-def read_completion(body: bytes, request: VlmRequest) -> CompletionReply:
-    """Read the body of an answer with status 200."""
+def read_completion(body: bytes, request: VlmRequest, max_tokens: int) -> CompletionReply:
+    """Read the body of an answer with status 200.
+
+    Args:
+        body: The body.
+        request: What was asked.
+        max_tokens: Most tokens of one reply; a server that writes far more than these is not read.
+    """
     try:
         document = json.loads(body)
         completion = _Completion.model_validate(document)
@@ -87,7 +95,8 @@ def read_completion(body: bytes, request: VlmRequest) -> CompletionReply:
     tokens = _read_usage(completion.usage)
     if not completion.choices:
         return _problem("model server sent no choice", "", tokens, completion.model)
-    problems = [_choice_problem(choice, request) for choice in completion.choices]
+    longest = max_tokens * _MOST_CHARACTERS_PER_TOKEN
+    problems = [_choice_problem(choice, request, longest) for choice in completion.choices]
     usable = [choice for choice, problem in zip(completion.choices, problems, strict=True) if not problem]
     if not usable:
         message = completion.choices[0].message
@@ -104,7 +113,7 @@ def _problem(problem: str, detail: str, tokens: tuple[int, int] | None, model: s
     return CompletionReply(problem=problem, detail=detail, tokens=tokens, model=model, probabilities={})
 
 
-def _choice_problem(choice: _Choice, request: VlmRequest) -> str:
+def _choice_problem(choice: _Choice, request: VlmRequest, longest: int) -> str:
     message = choice.message
     if message is None:
         return "model server sent no message"
@@ -116,6 +125,8 @@ def _choice_problem(choice: _Choice, request: VlmRequest) -> str:
         return "reply was blocked by a content filter"
     if message.content is None:
         return "model server sent no text"
+    if len(message.content) > longest:
+        return "reply is longer than its length limit"
     if request.choices and _text(choice, request) not in request.choices:
         return "reply is none of the choices"
     return ""

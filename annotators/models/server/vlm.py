@@ -108,7 +108,7 @@ class OpenAiVlm:
         texts: list[str] = []
         cost, reply = Cost(), CompletionReply(probabilities={})
         while len(texts) < request.samples:
-            answer = self._connection.post("/chat/completions", body)
+            answer = self._connection.post("/chat/completions", body, self._spending.is_stopped)
             reply = self._read(answer, request)
             cost = cost + self._cost(answer, reply)
             error = self._error(answer, reply)
@@ -125,7 +125,7 @@ class OpenAiVlm:
     def _read(self, answer: Answer, request: VlmRequest) -> CompletionReply:
         if answer.error:
             return CompletionReply(tokens=(0, 0), probabilities={})
-        return read_completion(answer.body, request)
+        return read_completion(answer.body, request, request.max_tokens or self.max_new_tokens)
 
     def _error(self, answer: Answer, reply: CompletionReply) -> ModelError | None:
         if answer.error:
@@ -142,9 +142,14 @@ class OpenAiVlm:
         return None
 
     def _cost(self, answer: Answer, reply: CompletionReply) -> Cost:
+        if answer.error:
+            return Cost(calls=answer.calls, unknown_calls=answer.unknown_calls)
         if reply.tokens is None:
-            return Cost(calls=answer.calls, usd=None)
-        usd = price_usd(self._price, *reply.tokens)
-        if answer.error and usd is None:
-            usd = 0.0
-        return Cost(calls=answer.calls, tokens_in=reply.tokens[0], tokens_out=reply.tokens[1], usd=usd)
+            return Cost(calls=answer.calls, usd=None, unknown_calls=answer.unknown_calls + 1)
+        return Cost(
+            calls=answer.calls,
+            tokens_in=reply.tokens[0],
+            tokens_out=reply.tokens[1],
+            usd=price_usd(self._price, *reply.tokens),
+            unknown_calls=answer.unknown_calls,
+        )

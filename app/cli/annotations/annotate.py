@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget", type=usd_amount, metavar="USD", help="stop before this much money is spent"
     )
+    _add_retry_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
     parser.add_argument("--strict", action="store_true", help="stop at the first failure")
     parser.add_argument(
@@ -59,6 +60,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option_flags(parser, dest="option_values")
 
 
+def _add_retry_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--retry-failed",
+        action="store_true",
+        help="work only on what has failed before, and was not done since",
+    )
+    parser.add_argument(
+        "--reason",
+        default="",
+        metavar="TEXT",
+        help="with --retry-failed: only failures whose reason has this text",
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the annotators. Returns 1 when a subject failed.
 
@@ -68,7 +83,13 @@ def run(args: argparse.Namespace) -> int:
     workspace = open_workspace(args)
     if args.dry_run:
         estimates = workspace.estimate(
-            *args.name, where=args.where, model=args.model, device=args.device, options=args.option_values
+            *args.name,
+            where=args.where,
+            model=args.model,
+            device=args.device,
+            options=args.option_values,
+            retry_failed=args.retry_failed,
+            reason=args.reason,
         )
         quotes = [estimate.to_json() for estimate in estimates]
         _answer(args, quotes, lambda: _estimate_blocks(quotes))
@@ -82,6 +103,8 @@ def run(args: argparse.Namespace) -> int:
         limit=args.limit,
         budget_usd=args.budget,
         strict=args.strict,
+        retry_failed=args.retry_failed,
+        reason=args.reason,
         engine=args.engine,
     )
     documents = [report.to_json() for report in reports]

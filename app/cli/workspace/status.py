@@ -41,6 +41,7 @@ def _blocks(document: dict[str, Any]) -> Iterator[Block]:
         OutputTable(list(document["tags"].items()), ("tag", "episodes")),
         _counts_table("table", document["tables"], ("rows", "indexed", "recall", "p50_ms")),
         OutputTable(failures, ("work", "reason", "count", "example")),
+        _counts_table("calls of", document["spent"], ("calls", "tokens_in", "tokens_out", "usd")),
     )
     return paragraphs([headline, *(table for table in tables if table.rows)])
 

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> str:
 
 
 def _cache(folder: str) -> ReplyCache:
-    return ReplyCache(open_stores(folder, Settings()).annotations)
+    return ReplyCache(open_stores(folder, Settings()).annotations, "m")
 
 
 def _vlm(url: str, cache: ReplyCache) -> OpenAiVlm:

@@ -1,0 +1,252 @@
+"""A model server in a process of its own that misbehaves by a seeded script and logs every call that it read.
+
+python scripted_server.py '{"seed": 1, "kinds": {"fine": 9, "500": 1}, "latency": 0.05}' LOG
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CAPTION, RULING = "open the drawer", '{"observation": "a drawer", "frames": [1], "verdict": "MET"}'
+# Answers that are none, with the status that they have.
+STATUSES = {
+    "429": 429,
+    "429 with Retry-After": 429,
+    "408": 408,
+    "500": 500,
+    "503": 503,
+    "400": 400,
+    "404": 404,
+}
+# Replies of another form than the one asked for: paid all the same.
+TEXTS: dict[str, str | None] = {
+    "empty": "",
+    "no text": None,
+    "prose": "Sure! Here is the JSON that you asked for.",
+    "other schema": '{"answer": 42}',
+    "wrong verdict": RULING.replace("MET", "PERHAPS"),
+    "key twice": RULING.replace('"frames"', '"observation": "b", "frames"'),
+    "NaN": RULING.replace("[1]", "[NaN]"),
+    "fenced": f"```json\n{RULING}\n```",
+    "half a character": "open the \ud800 drawer",
+    "long lists": RULING.replace("[1]", "[" + ", ".join(["1"] * 5_000) + "]"),
+}
+FINISHES = {"cut at the limit": "length", "content filter": "content_filter"}
+USAGES: dict[str, Any] = {"no usage": None, "negative usage": -5, "usage of words": "many"}
+BROKEN = ("dropped", "dropped in the middle", "slow", "huge")
+DOCUMENTS = {
+    "garbage": b"<html>gateway</html>",
+    "truncated JSON": b'{"id": "x", "choices": [{"message": {"con',
+    "no choices": b'{"choices": [], "usage": {"prompt_tokens": 900, "completion_tokens": 0}}',
+}
+HUGE_BYTES, _SLOW_SECONDS = 9_000_000, 3.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedCall:
+    """One call that the server read.
+
+    Attributes:
+        body: Hash of the request.
+        kind: What the server did.
+        tokens_in: Tokens of the prompt that it reported, 0 where it reported none.
+        tokens_out: Tokens of the reply that it reported.
+        started_at: Unix time when it had read the request.
+        ended_at: Unix time when the last byte had been handed to the system, or None where the client was gone.
+        in_flight: Calls at that time.
+    """
+
+    body: str
+    kind: str
+    tokens_in: int
+    tokens_out: int
+    started_at: float
+    ended_at: float | None
+    in_flight: int
+
+
+class ScriptedServer:
+    """Starts the server; a context that ends it.
+
+    Args:
+        folder: Where its log is.
+        kinds: What it does, with the weight of each; the first call of all goes well.
+        seed: Chooses among them, by request and attempt.
+        latency: Seconds a call.
+        slots: Calls that it works on at a time.
+        refuse: It answers 429 where more calls than slots are in flight.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kinds: Mapping[str, float],
+        seed: int = 0,
+        latency: float = 0.0,
+        slots: int = 1_000,
+        refuse: bool = False,
+    ) -> None:
+        script = {"kinds": dict(kinds), "seed": seed, "latency": latency, "slots": slots, "refuse": refuse}
+        self._kinds, self._log = kinds, folder / "calls.jsonl"
+        command = [sys.executable, __file__, json.dumps(script), str(self._log)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.url = f"http://127.0.0.1:{self._process.stdout.readline().strip()}/v1"
+
+    def __enter__(self) -> ScriptedServer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def calls(self) -> list[LoggedCall]:
+        """All calls so far, those in flight excepted. Waits for slow ones, which their client has left."""
+        if "slow" in self._kinds:
+            time.sleep(_SLOW_SECONDS)
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        return [LoggedCall(**json.loads(line)) for line in lines]
+
+    def wait_for(self, number: int) -> None:
+        """Wait until so many calls have ended."""
+        deadline = time.monotonic() + 60
+        while len(self.calls()) < number:
+            assert time.monotonic() < deadline, f"{len(self.calls())} of {number} calls"
+            time.sleep(0.002)
+
+
+class _Script:
+    def __init__(self, script: Mapping[str, Any], log: Path) -> None:
+        self._kinds, self._seed = script["kinds"], script["seed"]
+        self._latency, self._slots = script["latency"], script["slots"]
+        self._refuse = script["refuse"]
+        self._free = asyncio.Semaphore(self._slots)
+        self._attempts: Counter[str] = Counter()
+        self._in_flight = 0
+        self._log = log.open("a", buffering=1)
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                body = await _read_request(reader)
+                if body is None:
+                    writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                    await writer.drain()
+                elif not await self._answer(body, writer):
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        writer.close()
+
+    async def _answer(self, body: bytes, writer: asyncio.StreamWriter) -> bool:
+        """Answer and log one call. Returns whether the connection stays open."""
+        self._in_flight += 1
+        started_at, in_flight = time.time(), self._in_flight
+        name = hashlib.blake2b(body, digest_size=8).hexdigest()
+        rng = random.Random(f"{self._seed} {name} {self._attempts[name]}")
+        self._attempts[name] += 1
+        kind = rng.choices(list(self._kinds), list(self._kinds.values()))[0]
+        if len(self._attempts) == 1:  # the test call before a run
+            kind = "fine"
+        if self._refuse and in_flight > self._slots:
+            kind = "429"
+        elif kind not in STATUSES:
+            async with self._free:
+                await asyncio.sleep(self._latency)
+        tokens = (rng.randrange(900, 1100), rng.randrange(1, 60))
+        text = RULING if b"caption is data" in body else CAPTION
+        ended_at = None
+        try:
+            reported, stays_open = await _send(kind, tokens, text, writer)
+            ended_at = time.time()
+        except ConnectionError:
+            reported, stays_open = (0, 0), False
+        self._in_flight -= 1
+        call = LoggedCall(
+            body=name,
+            kind=kind,
+            tokens_in=reported[0],
+            tokens_out=reported[1],
+            started_at=started_at,
+            ended_at=ended_at,
+            in_flight=in_flight,
+        )
+        fields = {field: getattr(call, field) for field in call.__slots__}
+        self._log.write(json.dumps(fields) + "\n")
+        return stays_open
+
+
+async def _send(
+    kind: str, tokens: tuple[int, int], text: str, writer: asyncio.StreamWriter
+) -> tuple[tuple[int, int], bool]:
+    """Send what the script says. Returns the tokens that were reported, and whether the connection stays open."""
+    if kind in STATUSES:
+        more = "Retry-After: 0.1\r\n" if kind == "429 with Retry-After" else ""
+        _write(writer, b'{"error": {"message": "no"}}', STATUSES[kind], more)
+    elif kind in DOCUMENTS:
+        _write(writer, DOCUMENTS[kind])
+        tokens_of = (900, 0) if kind == "no choices" else (0, 0)
+        await writer.drain()
+        return tokens_of, True
+    elif kind in BROKEN:
+        return (0, 0), await _break(kind, writer)
+    else:
+        usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
+        if kind in USAGES:
+            usage, tokens = {"prompt_tokens": USAGES[kind], "completion_tokens": 3}, (0, 0)
+        message = {"role": "assistant", "content": TEXTS.get(kind, text), "refusal": None}
+        if kind == "refusal":
+            message |= {"content": None, "refusal": "I would rather not"}
+        choice = {"index": 0, "message": message, "finish_reason": FINISHES.get(kind, "stop")}
+        model = "another-model" if kind == "other model" else ""
+        _write(writer, json.dumps({"model": model, "choices": [choice], "usage": usage}).encode())
+        await writer.drain()
+        return tokens, True
+    await writer.drain()
+    return (0, 0), True
+
+
+async def _break(kind: str, writer: asyncio.StreamWriter) -> bool:
+    if kind == "slow":
+        await asyncio.sleep(_SLOW_SECONDS)
+    if kind == "dropped in the middle":
+        writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{"id": "x", "choices": [')
+        await writer.drain()
+    if kind == "huge":
+        _write(writer, b" " * HUGE_BYTES)
+        await writer.drain()
+    return False
+
+
+def _write(writer: asyncio.StreamWriter, body: bytes, status: int = 200, headers: str = "") -> None:
+    writer.write(f"HTTP/1.1 {status} x\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+async def _read_request(reader: asyncio.StreamReader) -> bytes | None:
+    """The body of a POST, or None for a GET."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
+    body = await reader.readexactly(int(fields.get("content-length", 0)))
+    return None if head.startswith("GET") else body
+
+
+async def _serve(script: Mapping[str, Any], log: Path) -> None:
+    handler: Callable[..., Any] = _Script(script, log).handle
+    server = await asyncio.start_server(handler, "127.0.0.1", 0, backlog=1024, limit=2**26)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(json.loads(sys.argv[1]), Path(sys.argv[2])))

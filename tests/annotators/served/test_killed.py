@@ -1,0 +1,123 @@
+"""Killed with kill -9, or stopped by Ctrl-C, at random moments: what was paid is kept, and not paid again."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotators.base import Options
+from annotators.runner import annotate
+from ares.settings import Settings
+from ares.store.annotations import read_spending
+from ares.workspace import open_workspace
+from tests.annotators.served.conftest import PRICE
+from tests.annotators.served.scripted_server import LoggedCall, ScriptedServer
+
+# A reply that was handed to the system this long before the kill has been read and stored, also on a busy machine.
+SECONDS_TO_STORE = 0.3
+# A request that was sent before the kill may be read this much later.
+SECONDS_TO_READ = 0.5
+CAPTIONER, JUDGE = "Some/Vlm-7B", "Other/Judge-9B"
+
+
+def start(folder: Path, annotator: str, server: ScriptedServer) -> subprocess.Popen[str]:
+    """The command of a user, in a process of its own."""
+    model = f"openai:{CAPTIONER if annotator == 'caption' else JUDGE}@{server.url}"
+    command = [sys.executable, "-m", "ares", "annotate", annotator, "-w", str(folder), "--model", model]
+    environment = {**os.environ, "ARES_PRICE": "1,10"}
+    return subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def is_lost(call: LoggedCall, kills: list[float]) -> bool:
+    """Whether a call was in flight at a kill, or its reply had just come."""
+    stored_at = (call.ended_at or call.started_at) + SECONDS_TO_STORE
+    return any(call.started_at - SECONDS_TO_READ <= kill <= stored_at for kill in kills)
+
+
+def calls_by_request(calls: list[LoggedCall]) -> dict[str, list[LoggedCall]]:
+    """The calls of each request in their order."""
+    groups: dict[str, list[LoggedCall]] = {}
+    for call in sorted(calls, key=lambda call: call.started_at):
+        groups.setdefault(call.body, []).append(call)
+    return groups
+
+
+def prepare(folder: Path, annotator: str, serve: Callable[..., ScriptedServer]) -> int:
+    """Make the captions that grades need. Returns the number of different requests, the test call included."""
+    if annotator == "caption":
+        return 151
+    with open_workspace(str(folder), Settings(price=PRICE)) as workspace:
+        options = Options(settings=Settings(), model=f"openai:{CAPTIONER}@{serve({'fine': 1}).url}")
+        annotate(workspace.stores, ["caption"], options, quiet=True, limit=50)
+    return 201
+
+
+def check_end(
+    folder: Path, annotator: str, server: ScriptedServer, requests: int
+) -> dict[str, list[LoggedCall]]:
+    """Run to the end; every question was asked, and the money of the workspace is that of the replies it kept."""
+    stderr = finish(start(folder, annotator, server))
+    groups = calls_by_request(server.calls())
+    assert len(groups) == requests, stderr
+    with open_workspace(str(folder), Settings(price=PRICE)) as workspace:
+        spent = read_spending(workspace.stores.annotations)[CAPTIONER if annotator == "caption" else JUDGE]
+        assert workspace.status().annotations[annotator].done == (150 if annotator == "caption" else 50)
+    kept = [calls[-1] for calls in groups.values()]
+    assert spent.calls == len(kept)
+    assert spent.tokens_in == sum(call.tokens_in for call in kept)
+    assert spent.tokens_out == sum(call.tokens_out for call in kept)
+    return groups
+
+
+def finish(process: subprocess.Popen[str], status: int = 0) -> str:
+    _, stderr = process.communicate(timeout=100)
+    assert process.returncode == status, stderr
+    return stderr
+
+
+@pytest.mark.parametrize("seed", [random.randrange(10**6)])
+@pytest.mark.parametrize("annotator", ["caption", "grade"])
+def test_a_killed_run_pays_no_reply_twice(
+    folder: Path, serve: Callable[..., ScriptedServer], annotator: str, seed: int
+) -> None:
+    print(f"seed {seed}")
+    rng, requests = random.Random(seed), prepare(folder, annotator, serve)
+    server, kills = serve({"fine": 1}, latency=0.15, slots=12), []
+    for share in sorted(rng.uniform(0.02, 0.9) for _ in range(3)):
+        process = start(folder, annotator, server)
+        server.wait_for(int(share * requests))
+        time.sleep(rng.uniform(0, 0.15))
+        kills.append(time.time())
+        process.kill()
+        process.communicate()
+    groups = check_end(folder, annotator, server, requests)
+    repeated = [call for calls in groups.values() for call in calls[:-1]]
+    assert [call for call in repeated if not is_lost(call, kills)] == []
+
+
+@pytest.mark.parametrize("seed", [random.randrange(10**6)])
+@pytest.mark.parametrize("annotator", ["caption", "grade"])
+def test_a_run_stopped_by_ctrl_c_keeps_every_reply(
+    folder: Path, serve: Callable[..., ScriptedServer], annotator: str, seed: int
+) -> None:
+    print(f"seed {seed}")
+    rng, requests = random.Random(seed), prepare(folder, annotator, serve)
+    server = serve({"fine": 1}, latency=0.15, slots=12)
+    process = start(folder, annotator, server)
+    server.wait_for(int(rng.uniform(0.05, 0.7) * requests))
+    process.send_signal(signal.SIGINT)
+    stopped_at = time.time()
+    assert "stopped by Ctrl-C" in finish(process, 130)
+    assert max(call.started_at for call in server.calls()) < stopped_at + SECONDS_TO_READ
+    groups = check_end(folder, annotator, server, requests)
+    assert {len(calls) for calls in groups.values()} == {1}
