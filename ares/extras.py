@@ -12,7 +12,8 @@ from ares.errors import RequestError
 
 # The modules that ARES imports from the libraries of each extra of pyproject.toml.
 EXTRA_MODULES = {
-    "models": ("torch", "open_clip", "transformers", "huggingface_hub"),
+    "models": ("torch", "open_clip", "transformers", "huggingface_hub", "accelerate", "llguidance"),
+    "smolvlm": ("num2words",),
     "openai": ("httpx2",),
     "app": ("streamlit", "starlette", "uvicorn", "altair", "anyio"),
     "mongo": ("pymongo",),

@@ -98,7 +98,7 @@ def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: 
         vlm: Vlm = load_huggingface(spec.removeprefix("hf:"), options.device, max_new_tokens)
     if stores is None:
         return vlm
-    remember_model(stores, spec, vlm.name, vlm.family)
+    remember_model(stores, spec, vlm.name, vlm.family, vlm.capabilities)
     return CachedVlm(vlm, ReplyCache(stores.annotations, vlm.name), max_new_tokens)
 
 

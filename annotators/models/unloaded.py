@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from annotators.models.base import IMAGE_SETTINGS, Capability
 from annotators.models.known_models import find_family, open_clip_hub_id
@@ -62,37 +62,47 @@ class UnloadedEncoder:
         _refuse(self.name)
 
 
-def remember_model(stores: Stores, spec: str, name: str, family: str = "") -> None:
-    """Store the name of a model that was loaded, with a stamp of its files; the stand-ins read it."""
+def remember_model(
+    stores: Stores, spec: str, name: str, family: str = "", capabilities: Iterable[str] = ()
+) -> None:
+    """Store what is known of a model that was loaded, with a stamp of its files; the stand-ins read it."""
     files = _files_of(spec)
     if files is None:
         return
-    document = {"spec": spec, "name": name, "family": family, "stamp": short_hash(files.stamp)}
+    document: Json = {
+        "spec": spec,
+        "name": name,
+        "family": family,
+        "capabilities": [*sorted(capabilities)],
+        "stamp": short_hash(files.stamp),
+    }
     if stores.annotations.get_document(_COLLECTION, short_hash(spec)) != document:
         stores.annotations.put_documents(_COLLECTION, {short_hash(spec): document})
 
 
 def unloaded_vlm(spec: str, stores: Stores | None) -> UnloadedVlm:
     """The stand-in for the vision-language model of a spec; no file of weights is read."""
-    name, family = _recall(spec, stores)
+    known = _recall(spec, stores)
     source = spec.partition(":")[2]
     return UnloadedVlm(
-        name=name or f"{source} ({UNKNOWN_UNTIL_LOADED})", family=family or find_family(source).name
+        name=known.get("name") or f"{source} ({UNKNOWN_UNTIL_LOADED})",
+        family=known.get("family") or find_family(source).name,
+        capabilities=frozenset(known.get("capabilities", ())),
     )
 
 
 def unloaded_encoder(spec: str, stores: Stores) -> UnloadedEncoder:
     """The stand-in for the encoder of a spec."""
-    return UnloadedEncoder(name=_recall(spec, stores)[0] or f"{spec} ({UNKNOWN_UNTIL_LOADED})")
+    return UnloadedEncoder(name=_recall(spec, stores).get("name") or f"{spec} ({UNKNOWN_UNTIL_LOADED})")
 
 
-def _recall(spec: str, stores: Stores | None) -> tuple[str, str]:
-    """Name and family of a model that was loaded from the same files; two empty texts for another model."""
+def _recall(spec: str, stores: Stores | None) -> dict[str, Any]:
+    """What is known of a model that was loaded from the same files; nothing for another model."""
     files = _files_of(spec)
     document = stores.annotations.get_document(_COLLECTION, short_hash(spec)) if stores and files else None
     if not files or not isinstance(document, dict) or document["stamp"] != short_hash(files.stamp):
-        return "", ""
-    return str(document["name"]), str(document["family"])
+        return {}
+    return document
 
 
 def _files_of(spec: str) -> ModelFiles | None:

@@ -1,0 +1,36 @@
+"""Tiny models of five real architectures, made once, and loaded as any model of a folder is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from annotators.models.huggingface import HuggingfaceVlm, load_huggingface
+from tests.annotators.models.huggingface.tiny_models import FAMILIES
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Models of a few thousand weights are slower on several threads."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a tiny model, by its name."""
+    root = tmp_path_factory.mktemp("tiny")
+    return cache(lambda name: FAMILIES[name].save(root / name))
+
+
+@pytest.fixture(scope="session")
+def tiny_vlm(tiny_folder: Callable[[str], Path]) -> Callable[[str], HuggingfaceVlm]:
+    """A loaded tiny model, by its name."""
+    return cache(lambda name: load_huggingface(str(tiny_folder(name)), "cpu", 300))

@@ -1,0 +1,159 @@
+"""Five real architectures caption, judge, hold schemas and choose; the table of the manual is theirs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from annotators.base import Options
+from annotators.models import VlmReply, VlmRequest
+from annotators.models.huggingface import HuggingfaceVlm
+from annotators.runner import annotate, estimate_cost
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+from tests.annotators.models.huggingface.tiny_models import FAMILIES, SENTENCE
+
+MANUAL = Path(__file__).resolve().parents[4] / "docs" / "models.md"
+# Each judges the captions of the one before it, which is of another family.
+ORDER = ("tiny-Qwen2.5-VL", "tiny-InternVL3", "tiny-Qwen3-VL", "tiny-SmolVLM", "tiny-LLaVA-OneVision")
+OBSERVATION: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "objects": {"type": "array", "items": {"type": "string", "maxLength": 20}, "maxItems": 3},
+        "moved": {"type": "boolean"},
+        "arms": {"type": "integer", "minimum": 1, "maximum": 2},
+    },
+    "required": ["objects", "moved", "arms"],
+    "additionalProperties": False,
+}
+CHOICES = ("MET", "UNMET", "UNSURE")
+Tiny = Callable[[str], HuggingfaceVlm]
+
+
+@pytest.fixture
+def frames() -> list[Any]:
+    """Three RGB frames of noise."""
+    generator = np.random.default_rng(3)
+    return [generator.integers(0, 255, (96, 128, 3), np.uint8) for _ in range(3)]
+
+
+@pytest.fixture
+def one_episode(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+    """A workspace with one episode of two cameras."""
+    workspace = open_workspace(str(tmp_path / "ws"), Settings())
+    ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
+    yield workspace
+    workspace.close()
+
+
+@pytest.mark.parametrize(("captioner", "judge"), list(itertools.pairwise([*ORDER, ORDER[0]])))
+def test_each_architecture_captions_and_judges(
+    captioner: str, judge: str, one_episode: Workspace, tiny_folder: Callable[[str], Path]
+) -> None:
+    settings = Settings(caption_model=f"hf:{tiny_folder(captioner)}", judge_model=f"hf:{tiny_folder(judge)}")
+    options = Options(settings=settings, device="cpu")
+    reports = annotate(one_episode.stores, ["caption", "grade"], options, quiet=True)
+    assert [(report.kept, report.failed) for report in reports] == [(1, 0), (1, 0)]
+    facts = {entry.annotation.name: entry.annotation for entry in one_episode.stores.annotations.read()}
+    assert facts["caption"].value["text"] == SENTENCE
+    value: Any = facts["grade"].value
+    rulings = [ruling for ruling in value["rulings"] if ruling["source"] == "claim"]
+    assert rulings and {ruling["verdict"] for ruling in rulings} <= {"MET", "UNMET", "UNSURE"}
+    # An estimate loads no model, and knows all the same what these have done.
+    estimates = list(estimate_cost(one_episode.stores, ["caption", "grade"], options))
+    assert [estimate.already for estimate in estimates] == [1, 1]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_reply_has_the_form_of_its_schema(name: str, tiny_vlm: Tiny, frames: list[Any]) -> None:
+    request = VlmRequest(images=frames, prompt="What is seen?", schema=OBSERVATION)
+    free = VlmRequest(images=frames[:1], prompt="Describe the task.")
+    structured, sentence = tiny_vlm(name).ask([request, free])
+    assert isinstance(structured, VlmReply) and isinstance(sentence, VlmReply)
+    observation = json.loads(structured.text)
+    assert list(observation) == ["objects", "moved", "arms"]
+    assert observation["arms"] in (1, 2) and len(observation["objects"]) <= 3
+    assert sentence.text == SENTENCE
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_probability_of_a_choice_is_the_product_of_its_tokens(
+    name: str, tiny_vlm: Tiny, frames: list[Any]
+) -> None:
+    vlm = tiny_vlm(name)
+    # Two beginnings, one choice that begins another, and prompts of different lengths in one batch.
+    phrases = ("open the drawer", "open the", "close the drawer", "close")
+    requests = [
+        VlmRequest(images=frames, prompt="Is it met?", choices=CHOICES, probabilities=True),
+        VlmRequest(images=frames[:1], prompt="What does the robot do?", choices=phrases, probabilities=True),
+    ]
+    for request, reply in zip(requests, vlm.ask(requests), strict=True):
+        assert isinstance(reply, VlmReply)
+        plain = {choice: _plain_probability(vlm, request, choice) for choice in request.choices}
+        total = sum(plain.values())
+        assert reply.probabilities == pytest.approx(
+            {key: value / total for key, value in plain.items()}, rel=1e-3
+        )
+        assert reply.text == max(plain, key=lambda choice: plain[choice])
+    other = replace(requests[0], images=[255 - frame for frame in frames])
+    (answer,) = vlm.ask([other])
+    (before,) = vlm.ask(requests[:1])
+    assert isinstance(answer, VlmReply) and isinstance(before, VlmReply)
+    assert answer.probabilities != before.probabilities, "the images have no influence"
+
+
+def _plain_probability(vlm: HuggingfaceVlm, request: VlmRequest, choice: str) -> float:
+    """Token by token, each after a forward pass of the whole text, until no other choice goes on like this."""
+    import torch
+
+    runtime = vlm._runtime
+    tokens = {text: [*runtime.tokenizer.encode(text), runtime.stop_ids[0]] for text in request.choices}
+    logprob = 0.0
+    for position, token in enumerate(tokens[choice]):
+        inputs = runtime.encode([request])
+        before = torch.tensor([tokens[choice][:position]], dtype=torch.long)
+        for key in [key for key, value in inputs.items() if value.shape == inputs["attention_mask"].shape]:
+            more = {"input_ids": before, "attention_mask": torch.ones_like(before)}
+            inputs[key] = torch.cat([inputs[key], more.get(key, torch.zeros_like(before))], dim=1)
+        with torch.inference_mode():
+            logits = runtime.model(**inputs, use_cache=False).logits[0, -1].float()
+        logprob += float(torch.log_softmax(logits, dim=-1)[token])
+        shared = [
+            other for other in tokens.values() if other[: position + 1] == tokens[choice][: position + 1]
+        ]
+        if len(shared) == 1:
+            break
+    return math.exp(logprob)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_table_of_the_manual_says_what_an_architecture_can_do(
+    name: str, tiny_vlm: Tiny, frames: list[Any]
+) -> None:
+    vlm = tiny_vlm(name)
+    row = next(
+        line
+        for line in MANUAL.read_text().splitlines()
+        if line.startswith(f"| {FAMILIES[name].architecture} |")
+    )
+    _, _, *cells, _ = [cell.strip() for cell in row.split("|")]
+    abilities = {
+        "caption": True,
+        "schema": "schema" in vlm.capabilities,
+        "choices": {"choices", "probabilities"} <= vlm.capabilities,
+        "samples": {"samples", "seed"} <= vlm.capabilities,
+        "clip": "clip" in vlm.capabilities,
+    }
+    assert cells[: len(abilities)] == ["yes" if able else "no" for able in abilities.values()]
+    if abilities["clip"]:
+        (reply,) = vlm.ask([VlmRequest(images=frames, prompt="What happens?", clip=True)])
+        assert isinstance(reply, VlmReply) and reply.cost.tokens_in > 0
