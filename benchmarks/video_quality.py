@@ -24,6 +24,9 @@ _WIDTH = 256
 _MOST_FRAMES = 300
 _FEWEST_FRAMES = 40
 _EPISODES = 4
+_MOST_RECORDS = 200
+# Episodes of a real dataset by what they may be used for.
+_PARTS = {"development": slice(0, None, 2), "test": slice(1, None, 2)}
 
 
 def main() -> None:
@@ -31,11 +34,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:60", help="first and one past the last seed")
     parser.add_argument("--real", action="append", default=[], help="dataset of clean episodes to plant into")
+    parser.add_argument(
+        "--part", choices=list(_PARTS), default="development", help="real episodes to plant into"
+    )
     args = parser.parse_args()
     first, stop = map(int, args.seeds.split(":"))
     score = VideoScore()
     for path in args.real:
-        audit_real(path, range(first, stop), score)
+        audit_real(path, args.part, range(first, stop), score)
     if not args.real:
         audit_generated_videos(range(first, stop), score)
     print("| code | strength | recall | unknown | false alarms | shown as |\n|---|---|---|---|---|---|")
@@ -45,11 +51,11 @@ def main() -> None:
     print(f"lag claimed: {score.num_moving_known} of {score.num_moving} episodes that move for five seconds")
 
 
-def audit_real(path: str, seeds: range, score: VideoScore) -> None:
-    """Plant one fault of each code per seed into random episodes of a real dataset."""
+def audit_real(path: str, part: str, seeds: range, score: VideoScore) -> None:
+    """Plant one fault of each code per seed into random episodes of one part of a real dataset."""
     import numpy as np
 
-    records = list(islice(_records(path), 200))
+    records = _records(path)[:_MOST_RECORDS][_PARTS[part]]
     with tempfile.TemporaryDirectory() as folder:
         for seed in seeds:
             rng = np.random.default_rng(seed)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import accumulate, islice, takewhile
 
 from ares.clock import settle_clock
 from ares.episode import Record
@@ -21,6 +21,8 @@ from ares.quality.video import (
 )
 from ares.registry import plugin_fault
 
+# Frames whose features are kept at once, 1.7 KB each.
+_MOST_FRAMES = 60_000
 # Names of the dimensions of the state, and of the cameras: episodes are compared with those that have the same.
 VideoLayout = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -65,17 +67,34 @@ class VideoResult:
 
 def run_video_tasks(tasks: Sequence[VideoTask]) -> list[VideoResult | AresError]:
     """Decode the videos of records; those that lie in one file are decoded in one pass."""
-    records = [_load(task) for task in tasks]
+    results: list[VideoResult | AresError] = []
+    records = [(task, _load(task)) for task in tasks]
+    while records:
+        count = _num_together([record for _, record in records])
+        results += _checked(records[:count])
+        del records[:count]
+    return results
+
+
+def _num_together(records: Sequence[Record | AresError]) -> int:
+    """The first records whose cameras have few enough frames together; at least one."""
+    frames = accumulate(
+        0 if isinstance(record, AresError) else sum(c.media.num_frames for c in record.episode.cameras)
+        for record in records
+    )
+    return max(1, sum(1 for _ in takewhile(lambda total: total <= _MOST_FRAMES, frames)))
+
+
+def _checked(records: Sequence[tuple[VideoTask, Record | AresError]]) -> Iterator[VideoResult | AresError]:
     cameras = [
-        camera for record in records if isinstance(record, Record) for camera in record.episode.cameras
+        camera for _, record in records if isinstance(record, Record) for camera in record.episode.cameras
     ]
     features = iter(camera_features(cameras))
-    return [
-        record
-        if isinstance(record, AresError)
-        else _guarded(task, record, list(islice(features, len(record.episode.cameras))))
-        for task, record in zip(tasks, records, strict=True)
-    ]
+    for task, record in records:
+        if isinstance(record, AresError):
+            yield record
+        else:
+            yield _guarded(task, record, list(islice(features, len(record.episode.cameras))))
 
 
 def _load(task: VideoTask) -> Record | AresError:

@@ -21,6 +21,8 @@ _NEARER = 1.6
 _MEMBER = 2.0
 # Of a darker picture neither colours nor light say anything.
 _DARK_LEVEL = 30.0
+# Looks that lie apart by so many times what episodes of one camera do can be told from each other.
+_APART = 3.0
 # Pictures that differ by less, in grey levels, are one.
 _LEAST_LEVELS = 2.0
 _STOPS = 1.0
@@ -104,6 +106,26 @@ def _distance(appearances: NDArray[np.float32], usual: NDArray[np.float32]) -> N
     brightness = appearances.mean(axis=(-3, -2, -1), keepdims=True) + 1
     scaled = appearances * (float(usual.mean() + 1) / brightness)
     return np.asarray(np.abs(scaled - usual).mean(axis=(-3, -2, -1)))
+
+
+def looks_differ(code: str, camera: str, typical: Mapping[str, TypicalCamera]) -> bool:
+    """Whether the episodes of a camera look alike, and unlike themselves in the other colour order, or other cameras.
+
+    Args:
+        code: A037 for the colour order, A038 for another camera.
+        camera: Name of the camera.
+        typical: What the cameras of the dataset show.
+    """
+    usual = typical.get(camera)
+    if usual is None:
+        return False
+    others = [part for name, part in typical.items() if name != camera]
+    looks = (
+        [usual.appearance[..., ::-1]] if code == COLOUR_ORDER.code else [part.appearance for part in others]
+    )
+    spreads = [usual.spread, *([] if code == COLOUR_ORDER.code else [part.spread for part in others])]
+    nearest = min((float(_distance(other, usual.appearance)) for other in looks), default=0.0)
+    return nearest >= _APART * max(*spreads, _LEAST_LEVELS)
 
 
 def check_appearances(

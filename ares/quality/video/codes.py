@@ -39,6 +39,7 @@ BLACK = CheckCode(
     strength=0.2,
     strength_unit="s",
     remedy="check the camera and its cable; leave the camera or the span out",
+    severity="fault",
 )
 FROZEN = CheckCode(
     code="A034",
@@ -93,6 +94,7 @@ COMPRESSION_DAMAGE = CheckCode(
     strength=0.05,
     strength_unit="of the bytes of 0.5 s replaced, or blocks of 8 pixels with one colour each for 0.5 s",
     remedy="copy the file again from its origin; cut the span out",
+    severity="fault",
 )
 VIDEO_LENGTH = CheckCode(
     code="A040",
@@ -102,6 +104,7 @@ VIDEO_LENGTH = CheckCode(
     strength=0.5,
     strength_unit="s",
     remedy="check when the recorder starts and stops each stream; trim the longer one",
+    severity="fault",
 )
 VIDEO_LAG = CheckCode(
     code="A041",

@@ -166,6 +166,6 @@ def _dataset_findings(
     known = {(finding.code, finding.dimension) for finding in own}
     against = (
         *check_appearances(summary.cameras, typical.cameras),
-        *check_lags(lags, typical.lags, summary.rate_hz, known),
+        *check_lags(lags, typical.lags, summary.rate_hz, len(typical.members)),
     )
     return tuple(finding for finding in against if (finding.code, finding.dimension) not in known)

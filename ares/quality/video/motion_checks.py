@@ -16,14 +16,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FEWEST_FRAMES = 16
-# A frame repeats the one before where its change is below this share of the usual one, or this many grey levels.
-_SAME_SHARE = 0.15
-_SAME_LEVELS = 0.02
-_SETTLING_SHARE = 0.35
+# Frames that are compared at once: an hour has 108,000.
+_CHUNK_FRAMES = 4096
+# Cells of the small picture that change by less, in grey levels, may be noise or the work of the coder.
+_CODED_LEVELS = 1.5
+# A frame repeats the one before where all cells but three change by less than so many grey levels, or than this
+# share of what the fastest twentieth of the frames do.
+_SAME_LEVELS = 2.25
+_SAME_SHARE = 0.35
+_LARGEST = 4
+_FAST_QUANTILE = 0.95
 _USUAL_QUANTILE = 0.8
-# Keyframes that are rarer than this are made up for.
-_MOST_KEYS = 0.25
-_REFRESH_QUANTILE = 0.7
+# Where a keyframe draws a held picture anew, it changes by less than this share of the usual change.
+_KEY_SHARE = 0.1
 # A change is clear from this share of the usual one.
 _CLEAR_SHARE = 0.5
 _LONGEST_NATIVE = 3
@@ -32,24 +37,32 @@ _NATIVE_SHARE = 0.08
 _WINDOW_FRAMES = 12
 _ALTERNATING = 1.6
 _FEWEST_WINDOWS = 3
+_RATE_SHARE = 0.43
+_LEAST_ENERGY = 0.02
 # The robot is driven where it has this share of its median speed, in this share of the steps.
 _DRIVEN_SPEED = 0.3
 _DRIVEN_SHARE = 0.6
-# Frames beside a place that tell what change is usual there.
-_BESIDE = 5
 _FROZEN_SECONDS = 0.5
-_REPEATED_SECONDS = 0.1
+_REPEATED_SECONDS = 0.13
 _FEWEST_REPEATED = 2
 _RUN_FACTOR = 3.0
-_STOP_SHARE = 0.4
-_JUMP_FACTOR = 1.4
-# A picture is repeated where it is nearer to the last one before a jump than this share of the jump.
-_REPEAT_SHARE = 0.35
-_DRIFT_SHARE = 0.6
-_LONGEST_REPEAT = 600
-_DROP_FACTOR = 2.2
+# Where repeats end, the picture jumps by so many times the changes beside them: less where the robot is driven,
+# more where it rests.
+_JUMP_FACTOR = 1.2
+_JUMP_DRIVEN = 0.6
+_JUMP_RESTING = 2.5
+_LEAST_JUMP_SHARE = 0.15
+_LEAST_JUMP = 0.2
+# Frames are missing where one changes by so many times the largest of two on either side,
+_BESIDE = 2
+_DROP_FACTOR = 1.8
+# (more for a camera whose pictures come every second or third frame: now and then one comes a frame later)
+_DROP_FACTOR_SLOW = 2.7
+# which counts as this share of the usual change at least, and by so many times what others of the episode do.
+_DROP_FLOOR = 0.5
+_DROP_OVER_OTHERS = 1.8
+_OTHERS_QUANTILE = 0.95
 _GAP_PERIODS = 2.5
-_RATE_SHARE = 0.43
 _LENGTH_SECONDS = 0.25
 _LENGTH_FRAMES = 2
 
@@ -59,9 +72,9 @@ class FrameChanges:
     """How much the picture changes from frame to frame.
 
     Attributes:
-        energy: (T - 1,) mean change of the grey levels.
+        energy: (T - 1,) mean change of the cells of the small picture beyond noise and coding, in grey levels.
         is_same: (T - 1,) whether the second frame repeats the first.
-        usual: Median change of the frames that repeat nothing.
+        usual: Change of the frames that move more than most.
     """
 
     energy: NDArray[np.float64]
@@ -69,33 +82,29 @@ class FrameChanges:
     usual: float
 
 
-def frame_changes(features: CameraFeatures) -> FrameChanges:
-    """The changes of a camera with at least two frames."""
+def frame_changes(features: CameraFeatures, period: int = 1) -> FrameChanges:
+    """The changes of a camera from each so many of its frames to the next; there are at least two."""
     import numpy as np
 
-    thumbs = features.thumbs.astype(np.float32)
-    energy = np.abs(np.diff(thumbs, axis=0)).mean(axis=(1, 2)).astype(np.float64)
-    energy = _without_refresh(energy, features.keys[1:])
+    thumbs = features.thumbs[::period]
+    parts = [
+        _cell_changes(thumbs[start : start + _CHUNK_FRAMES + 1])
+        for start in range(0, len(thumbs) - 1, _CHUNK_FRAMES)
+    ]
+    energy, largest = (np.concatenate(part) for part in zip(*parts, strict=True))
     usual = float(np.quantile(energy, _USUAL_QUANTILE))
-    is_same = energy <= max(_SAME_LEVELS, _SAME_SHARE * usual)
-    settles = energy <= max(_SAME_LEVELS, _SETTLING_SHARE * usual)
-    for start, stop in runs_where(settles):  # compression refines a picture that stands still
-        is_same[start:stop] |= is_same[start : start + 2].any()
+    is_same = largest <= min(_SAME_LEVELS, _SAME_SHARE * float(np.quantile(largest, _FAST_QUANTILE)))
+    is_same[1:-1] |= is_same[:-2] & is_same[2:] & (energy[1:-1] <= _KEY_SHARE * usual)
     return FrameChanges(energy=energy, is_same=is_same, usual=usual)
 
 
-def _without_refresh(energy: NDArray[np.float64], keys: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Changes less what keyframes add: they draw a picture anew, also where it stands still."""
+def _cell_changes(thumbs: NDArray[np.float16]) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """(T - 1,) mean change of the cells beyond noise and coding, and the fourth largest."""
     import numpy as np
 
-    if not keys.any() or keys.mean() > _MOST_KEYS or len(energy) < 3:
-        return energy
-    padded = np.pad(energy, 1, mode="edge")
-    beside = np.maximum(padded[:-2], padded[2:])
-    added = float(np.quantile((energy - beside)[keys], _REFRESH_QUANTILE))
-    factor = max(float(np.median(energy[keys] / np.maximum(beside[keys], 1e-3))), 1.0)
-    refreshed = np.minimum(np.maximum(energy - max(added, 0.0), 0.0), energy / factor)
-    return np.where(keys, np.where(beside <= _SAME_LEVELS, beside, refreshed), energy)
+    cells = np.abs(np.diff(thumbs.astype(np.float32), axis=0)).reshape(len(thumbs) - 1, -1)
+    energy = np.maximum(cells - _CODED_LEVELS, 0).mean(axis=1).astype(np.float64)
+    return energy, np.partition(cells, -_LARGEST, axis=1)[:, -_LARGEST]
 
 
 def check_motion(features: CameraFeatures, speed: NDArray[np.float64] | None) -> Iterator[QualityFinding]:
@@ -112,9 +121,10 @@ def check_motion(features: CameraFeatures, speed: NDArray[np.float64] | None) ->
     changes = frame_changes(features)
     if changes.usual > 0:
         native = _native_run(changes)
-        yield from _check_rate(features, changes)
+        period, share = _picture_period(changes)
+        yield from _check_rate(features, share)
         yield from _check_repeats(features, changes, native, speed)
-        yield from _check_jumps(features, changes)
+        yield from _check_jumps(features, changes, period)
 
 
 def _short_runs(changes: FrameChanges) -> list[tuple[int, int]]:
@@ -139,9 +149,14 @@ def _native_run(changes: FrameChanges) -> float:
     return float(np.median(lengths)) if len(lengths) >= _NATIVE_SHARE * len(changes.energy) else 0.0
 
 
-def _check_rate(features: CameraFeatures, changes: FrameChanges) -> Iterator[QualityFinding]:
-    """In most seconds with motion every second or third change is far smaller or larger than the others."""
-    share = max(_alternating_share(changes, period) for period in (2, 3))
+def _picture_period(changes: FrameChanges) -> tuple[int, float]:
+    """Every so many frames there is a new picture, and in which share of the seconds with motion."""
+    share, period = max((_alternating_share(changes, period), period) for period in (2, 3))
+    return (period if share >= _RATE_SHARE else 1), share
+
+
+def _check_rate(features: CameraFeatures, share: float) -> Iterator[QualityFinding]:
+    """In most seconds with motion every second or third change is far larger than the others."""
     if share >= _RATE_SHARE:
         confidence = confidence_of(share, _RATE_SHARE)
         yield video_finding(CAMERA_RATE, features.camera, features.seconds[0], share, confidence)
@@ -157,7 +172,7 @@ def _alternating_share(changes: FrameChanges, period: int) -> float:
     phases = np.sort(np.median(windows, axis=1), axis=1)
     moving = phases[:, -1] >= _CLEAR_SHARE * changes.usual
     # One picture and then repeats of it: only the largest phase changes.
-    alternates = phases[:, -1] >= _ALTERNATING * np.maximum(phases[:, -2], _SAME_LEVELS)
+    alternates = phases[:, -1] >= _ALTERNATING * np.maximum(phases[:, -2], _LEAST_ENERGY)
     return float(alternates[moving].mean()) if moving.sum() >= _FEWEST_WINDOWS else 0.0
 
 
@@ -168,8 +183,7 @@ def _check_repeats(
     fewest = max(_FEWEST_REPEATED, _REPEATED_SECONDS * features.rate_hz, _RUN_FACTOR * native)
     worst: dict[str, tuple[float, QualityFinding]] = {}
     black = black_frames(features)
-    runs: set[tuple[int, int]] = {*runs_where(changes.is_same), *_repeat_runs(features, changes)}
-    for start, stop in sorted(runs):
+    for start, stop in runs_where(changes.is_same):
         length = stop - start
         if length + 0.5 < fewest or black[start] or not _is_moving(changes, start, stop, speed):
             continue
@@ -183,52 +197,62 @@ def _check_repeats(
     yield from (finding for _, finding in worst.values())
 
 
-def _repeat_runs(features: CameraFeatures, changes: FrameChanges) -> Iterator[tuple[int, int]]:
-    """Runs [start, stop) of changes that lead nowhere, and then a jump: a coder refines a picture that is held."""
-    import numpy as np
-
-    energy, thumbs = changes.energy, features.thumbs.astype(np.float32)
-    jumps = (energy[1:] >= _CLEAR_SHARE * changes.usual) & (energy[:-1] <= _REPEAT_SHARE * energy[1:])
-    for stop in (np.flatnonzero(jumps) + 1).tolist():
-        first = max(0, stop - _LONGEST_REPEAT)
-        distance = np.abs(thumbs[first:stop] - thumbs[stop]).mean(axis=(1, 2))
-        far = np.flatnonzero(distance > _DRIFT_SHARE * energy[stop])
-        yield (first + int(far[-1]) + 1 if len(far) else first), stop
-
-
 def _is_moving(changes: FrameChanges, start: int, stop: int, speed: NDArray[np.float64] | None) -> bool:
-    """Whether something moved while the frames [start, stop] were equal: motion stops and starts at once."""
+    """Whether something moved while the frames [start, stop] were equal: the picture jumps where they end."""
     if start < 1 or stop >= len(changes.energy):
         return False
-    before = changes.energy[max(0, start - 2) : start].max()
-    after = changes.energy[stop : stop + 3]
-    if min(before, after[1:].max(initial=0.0)) < _STOP_SHARE * changes.usual:
+    jump, goes_on = float(changes.energy[stop]), ~changes.is_same[stop + 1 : stop + 3]
+    if not goes_on.any() or jump < max(_LEAST_JUMP_SHARE * changes.usual, _LEAST_JUMP):
         return False
-    if speed is not None and not (speed[start:stop] >= _DRIVEN_SPEED).mean() >= _DRIVEN_SHARE:
-        return False
-    factor = _JUMP_FACTOR if speed is None else 1.0
-    return bool(after[0] >= factor * max(before, after[1:].max(initial=0.0)))
+    before = float(changes.energy[max(0, start - 2) : start].mean())
+    after = float(changes.energy[stop + 1 : stop + 3].mean())
+    return jump >= _jump_factor(start, stop, speed) * max(before, after)
 
 
-def _check_jumps(features: CameraFeatures, changes: FrameChanges) -> Iterator[QualityFinding]:
-    """One frame changes far more than those before and after it, and the picture does not jump back."""
+def _jump_factor(start: int, stop: int, speed: NDArray[np.float64] | None) -> float:
+    if speed is None:
+        return _JUMP_FACTOR
+    is_driven = (speed[start:stop] >= _DRIVEN_SPEED).mean() >= _DRIVEN_SHARE
+    return _JUMP_DRIVEN if is_driven else _JUMP_RESTING
+
+
+def _check_jumps(features: CameraFeatures, changes: FrameChanges, period: int) -> Iterator[QualityFinding]:
+    """One frame changes far more than those beside it, and than any other does in this episode.
+
+    Args:
+        features: The camera.
+        changes: Its changes.
+        period: Every so many frames there is a new picture: between these it is looked for.
+    """
     import numpy as np
 
-    fresh = np.flatnonzero(~changes.is_same)
-    energy = changes.energy[fresh]
-    if len(energy) < 2 * _BESIDE + 1:
+    energy = frame_changes(features, period).energy if period > 1 else changes.energy
+    if len(energy) < 2 * _BESIDE + 2:
         return
+    ratio = _ratio_beside(energy)
+    at = int(ratio.argmax())
+    others = np.delete(ratio, range(max(at - 1, 0), min(at + 2, len(ratio))))
+    least = _DROP_FACTOR if period == 1 else _DROP_FACTOR_SLOW
+    bar = max(least, _DROP_OVER_OTHERS * float(np.quantile(others, _OTHERS_QUANTILE)))
+    if ratio[at] >= bar:
+        seconds = min((ratio[at] - 1) * period / features.rate_hz, 2.0)
+        confidence = confidence_of(float(ratio[at]), bar)
+        second = features.seconds[(at + 1) * period]
+        yield video_finding(DROPPED_FRAMES, features.camera, second, seconds, confidence)
+
+
+def _ratio_beside(energy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(T - 1,) each change over the largest of two before and two after it; 0 where a rest ends or the video."""
+    import numpy as np
+
+    usual = float(np.quantile(energy, _USUAL_QUANTILE))
     padded = np.pad(energy, _BESIDE, mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * _BESIDE + 1)
-    beside = np.maximum(windows[:, 3:_BESIDE].max(axis=1), windows[:, _BESIDE + 1 : -3].max(axis=1))
-    ratio = energy / np.maximum(beside, 0.5 * changes.usual)
+    beside = np.maximum(windows[:, :_BESIDE].max(axis=1), windows[:, _BESIDE + 1 :].max(axis=1))
+    ratio = energy / np.maximum(np.maximum(beside, _DROP_FLOOR * usual), _LEAST_ENERGY)
     ratio[[0, -1]] = 0
-    at = int(ratio.argmax())
-    if ratio[at] >= _DROP_FACTOR and fresh[at] - fresh[at - 1] <= 2:
-        seconds = min((ratio[at] - 1) / features.rate_hz, 2.0)
-        confidence = confidence_of(float(ratio[at]), _DROP_FACTOR)
-        second = features.seconds[fresh[at] + 1]
-        yield video_finding(DROPPED_FRAMES, features.camera, second, seconds, confidence)
+    ratio[1:][energy[:-1] <= _LEAST_ENERGY] = 0
+    return np.asarray(ratio)
 
 
 def _check_gaps(features: CameraFeatures) -> Iterator[QualityFinding]:

@@ -14,6 +14,8 @@ _GAP_SECONDS = 0.13
 _SMOOTHED_SECONDS = 0.1
 # What changes slower than this says little of the lag.
 _SLOW_SECONDS = 3.0
+# Changes of a cell by less, in grey levels, may be noise or the work of the coder.
+_CODED_LEVELS = 1.5
 _GRID = 4
 _CLIPPED_AT = 4.0
 _RIDGE = 0.3
@@ -31,7 +33,9 @@ _OWN_SHARE = 0.3
 _WIDEST_POOLED_SECONDS = 0.2
 # Rates of the video over the claimed one that are tried.
 _RATE_FACTORS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
-_RATE_GAIN = 0.08
+# Another rate must add so much correlation, also in this share of the draws.
+_RATE_GAIN = 0.04
+_RATE_SHARE = 0.85
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,7 @@ class VideoLag:
         high_steps: Its upper end.
         correlation: Correlation at the lag.
         rate_factor: Rate of the video over the claimed one; 1 where another does not explain clearly more.
+        rate_gain: Correlation that the best other rate adds.
     """
 
     steps: float | None
@@ -51,6 +56,7 @@ class VideoLag:
     high_steps: float = 0.0
     correlation: float = 0.0
     rate_factor: float = 1.0
+    rate_gain: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,7 +104,7 @@ def picture_motion(thumbs: NDArray[np.float16], rate_hz: float) -> NDArray[np.fl
 
     gap = max(1, round(_GAP_SECONDS * rate_hz))
     grey = thumbs.astype(np.float32)
-    change = np.abs(grey[gap:] - grey[:-gap])
+    change = np.maximum(np.abs(grey[gap:] - grey[:-gap]) - _CODED_LEVELS, 0)
     count, height, width = change.shape
     blocks = change.reshape(count, _GRID, height // _GRID, _GRID, width // _GRID).mean(axis=(2, 4))
     motion = _without_slow(np.sqrt(_smoothed(blocks.reshape(count, -1), rate_hz)), rate_hz)
@@ -230,9 +236,10 @@ def measure_lag(
     }
     peaks = {rate_factor: float(part.sum(axis=1).max()) for rate_factor, part in blocks.items()}
     best = max(peaks, key=lambda rate_factor: peaks[rate_factor])
-    if not _has_other_rate(blocks[1.0], blocks[best], peaks[best] - peaks[1.0]):
+    gain = peaks[best] - peaks[1.0]
+    if not _has_other_rate(blocks[1.0], blocks[best], gain):
         best = 1.0
-    return _lag_of(blocks[best], longest, rate_hz, best)
+    return replace(_lag_of(blocks[best], longest, rate_hz, best), rate_gain=gain)
 
 
 def pooled_lag(lag: VideoLag, typical: float, rate_hz: float) -> VideoLag:
@@ -317,7 +324,7 @@ def _has_other_rate(usual: NDArray[np.float64], other: NDArray[np.float64], gain
         return False
     weights = _weights()
     better = (weights @ other.T).max(axis=1) > (weights @ usual.T).max(axis=1)
-    return bool(better.mean() >= 0.95)
+    return bool(better.mean() >= _RATE_SHARE)
 
 
 def _vertex(profile: NDArray[np.float64], peak: int) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # A span shorter than this is not reported: exposure and focus of a camera settle.
 _SHORTEST_SECONDS = 0.3
-_BLURRED_SHARE = 0.6
+_BLURRED_SHARE = 0.78
 _BLUR_DEVIATIONS = 6.0
 _FEWEST_FRAMES = 8
 _STOPS = 1.0

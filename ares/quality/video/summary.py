@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # A robot moves at a step where its speed is this share of its fastest tenth.
 _MOVING_SHARE = 0.15
 _RATE_TOLERANCE = 0.01
+# Lags are measured over so many steps from the start, five minutes at 30 Hz: an hour says no more of them.
+_LAG_STEPS = 9000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +36,7 @@ class CameraSummary:
         appearance: (6, 8, 3) float32 RGB, median over the frames; None without frames.
         detail: Median of the detail of its frames.
         light: Median of the logarithm of its light, in stops.
-        motion: (T, 16) motion of the picture, one row per step; None without frames.
+        motion: (T, 16) motion of the picture, one row per step of the first 9,000; None without frames.
         num_frames: Frames that were decoded.
     """
 
@@ -55,7 +57,7 @@ class VideoSummary:
         episode_id: Id of the episode.
         rate_hz: Steps per second.
         moving_seconds: Seconds in which the robot moves; 0 without signals.
-        state: (T, D) motion of the robot, one row per step; None without signals.
+        state: (T, D) motion of the robot, one row per step of the first 9,000; None without signals.
         cameras: Its cameras.
     """
 
@@ -80,7 +82,7 @@ def summarise_video(
         episode_id=episode.episode_id,
         rate_hz=episode.rate_hz,
         moving_seconds=0.0 if speed is None else float((speed > 0).sum()) / episode.rate_hz,
-        state=None if state is None else state_motion(state, episode.rate_hz),
+        state=None if state is None else state_motion(state[:_LAG_STEPS], episode.rate_hz),
         cameras=tuple(_camera(episode, trajectory.timestamps, camera, speed) for camera in features),
     )
 
@@ -143,9 +145,9 @@ def _motion(episode: Episode, stamps: NDArray[np.float64], features: CameraFeatu
     """Motion of the picture on the clock of the steps; frames that are missing are those before them."""
     import numpy as np
 
-    num_steps = len(stamps)
-    if features.num_frames == num_steps and abs(features.rate_hz / episode.rate_hz - 1) < _RATE_TOLERANCE:
-        return picture_motion(features.thumbs, episode.rate_hz)
+    num_steps = min(len(stamps), _LAG_STEPS)
+    if features.num_frames == len(stamps) and abs(features.rate_hz / episode.rate_hz - 1) < _RATE_TOLERANCE:
+        return picture_motion(features.thumbs[:num_steps], episode.rate_hz)
     steps = _steps_of(episode, stamps, features)
     covered = min(num_steps, int(steps[-1]) + 1)
     numbers = np.searchsorted(steps, np.arange(covered), side="right") - 1

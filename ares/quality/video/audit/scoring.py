@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING
 from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
 from ares.media.video import encode_mp4, open_video_stream
 from ares.quality.audit import share_text
+from ares.quality.video.appearance import looks_differ
 from ares.quality.video.audit.random_scenes import FilmedEpisode, filmed_dataset, random_scene
 from ares.quality.video.audit.video_faults import VideoFault, plant_video_fault
-from ares.quality.video.codes import CAMERA_LAG, VIDEO_CODES, VIDEO_LAG, VIDEO_RATE
-from ares.quality.video.dataset import VideoCheck, check_videos, learn_videos
+from ares.quality.video.codes import (
+    CAMERA_LAG,
+    COLOUR_ORDER,
+    SWAPPED_CAMERAS,
+    VIDEO_CODES,
+    VIDEO_LAG,
+    VIDEO_RATE,
+)
+from ares.quality.video.dataset import TypicalVideo, VideoCheck, check_videos, learn_videos
 from ares.quality.video.decode import camera_features
 from ares.quality.video.summary import VideoSummary, summarise_video
 
@@ -33,7 +41,8 @@ class VideoScore:
 
     Attributes:
         planted: Faults that were planted where the data can say it.
-        unknown: Faults of time in cameras whose lag the clean episode does not say: not counted as planted.
+        unknown: Faults that the data cannot say, as the clean episode has no lag, its dataset no common look of the
+            camera, or it has the fault already: not counted as planted.
         hits: Those that were found, in their camera.
         false_alarms: Clean episodes with a finding.
         num_clean: Clean episodes that were checked.
@@ -62,9 +71,11 @@ class VideoScore:
         if lag_seconds is not None:
             self.lag_errors += [steps - lag_seconds * check.rate_hz for steps in known]
 
-    def add_fault(self, code: str, camera: str, check: VideoCheck, clean: VideoCheck) -> None:
-        """Count a planted fault, by the checks of the episode with and without it."""
-        if not _can_say(code, camera, clean):
+    def add_fault(
+        self, code: str, camera: str, check: VideoCheck, clean: VideoCheck, typical: TypicalVideo
+    ) -> None:
+        """Count a planted fault, by the checks of the episode with and without it, and its dataset without it."""
+        if not _can_say(code, camera, clean, typical):
             self.unknown[code] += 1
             return
         self.planted[code] += 1
@@ -80,8 +91,12 @@ class VideoScore:
             yield f"| {name} | {strength} | {recall} | {unknown} | {alarms} | {check.severity} |"
 
 
-def _can_say(code: str, camera: str, clean: VideoCheck) -> bool:
-    """Whether the clean episode has the lag that the check of a code needs."""
+def _can_say(code: str, camera: str, clean: VideoCheck, typical: TypicalVideo) -> bool:
+    """Whether the clean episode and its dataset have what the check of a code needs, and not the fault itself."""
+    if any(finding.code == code and finding.dimension == camera for finding in clean.findings):
+        return False
+    if code in (COLOUR_ORDER.code, SWAPPED_CAMERAS.code):
+        return looks_differ(code, camera, typical.cameras)
     lags = clean.camera_lags if code == CAMERA_LAG.code else clean.lags
     needs_lag = code in (VIDEO_LAG.code, CAMERA_LAG.code, VIDEO_RATE.code)
     return not needs_lag or (camera in lags and lags[camera].steps is not None)
@@ -110,6 +125,8 @@ def audit_films(
     """Add the clean episodes of one dataset, and one fault of each code in a random episode."""
     clean = [filmed_summary(film, folder) for film in films]
     typical = learn_videos(clean)
+    if typical is None:
+        return
     checks = [check_videos(summary, typical) for summary in clean]
     for passed in checks:
         score.add_clean(passed, lag_seconds)
@@ -121,7 +138,7 @@ def audit_films(
             faulty = faulty_summary(films[number], clean[number], fault, folder)
             others = clean[:number] + clean[number + 1 :]
             after = check_videos(faulty, learn_videos([*others, faulty]))
-            score.add_fault(check.code, fault.camera, after, checks[number])
+            score.add_fault(check.code, fault.camera, after, checks[number], typical)
 
 
 def filmed_summary(film: FilmedEpisode, folder: Path) -> VideoSummary:

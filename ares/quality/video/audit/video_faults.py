@@ -39,6 +39,19 @@ _GAMMA = 2.2
 _VISIBLE_LEVELS = 6.0
 _DAMAGED_SECONDS = 0.5
 _MOVING_SHARE = 0.7
+# Seconds that a fault lasts, by its code; an episode has room for it when it is so many times longer.
+_SPAN_SECONDS = {
+    codes.BLUR.code: 1.0,
+    codes.OVEREXPOSED.code: 1.0,
+    codes.UNDEREXPOSED.code: 1.0,
+    codes.COMPRESSION_DAMAGE.code: 0.5,
+    codes.VIDEO_LENGTH.code: 0.5,
+    codes.CAMERA_RATE.code: 1.0,
+    codes.VIDEO_RATE.code: 1.0,
+    codes.VIDEO_LAG.code: 0.5,
+    codes.CAMERA_LAG.code: 0.5,
+}
+_ROOM = 2.5
 
 
 def plant_video_fault(
@@ -48,7 +61,8 @@ def plant_video_fault(
 
     Raises KeyError where no fault is planted for the code.
     """
-    return VIDEO_PLANTERS[code](episode, camera, strength, rng)
+    planter = VIDEO_PLANTERS[code]
+    return planter(episode, camera, strength, rng) if _has_room(code, episode) else None
 
 
 def _with_frames(
@@ -56,6 +70,12 @@ def _with_frames(
 ) -> VideoFault:
     changed = replace(episode, cameras={**episode.cameras, camera: frames})
     return VideoFault(episode=changed, camera=camera, seconds=seconds)
+
+
+def _has_room(code: str, episode: FilmedEpisode) -> bool:
+    """Whether most of the episode can stay without the fault."""
+    needs = _SPAN_SECONDS.get(code, 0.0)
+    return len(episode.state) / episode.rate_hz >= _ROOM * needs
 
 
 def _span(episode: FilmedEpisode, seconds: float, rng: np.random.Generator) -> tuple[int, int]:
