@@ -11,6 +11,7 @@ from pydantic import Field
 from annotators.base import Annotator, Options, Outcome, PaidFailure, Result, Work, new_annotation
 from annotators.caption.frame_layout import FrameLayout, LayoutName, parse_layout, select_frame_seconds
 from annotators.models import (
+    LocalModelOptions,
     Vlm,
     VlmFailure,
     VlmReply,
@@ -21,7 +22,7 @@ from annotators.models import (
     make_test_call,
     price_usd,
 )
-from annotators.options import AnnotatorOptions, takes_options
+from annotators.options import takes_options
 from annotators.prompts import read_prompt
 from ares.annotation import Column, Cost, Maker, short_hash
 from ares.episode import Json
@@ -47,7 +48,7 @@ _COLUMNS = (
 )
 
 
-class CaptionOptions(AnnotatorOptions):
+class CaptionOptions(LocalModelOptions):
     """Options of the captioner."""
 
     layout: LayoutName = Field(

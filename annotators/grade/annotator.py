@@ -15,8 +15,8 @@ from annotators.base import Annotator, Options, Outcome, Preflight, Result, Work
 from annotators.caption import LayoutName, parse_layout
 from annotators.grade.judge import Case, Judge, Judgement
 from annotators.grade.shipped_rubrics import load_rubric
-from annotators.models import model_family, share_language_model
-from annotators.options import AnnotatorOptions, takes_options
+from annotators.models import LocalModelOptions, model_family, share_language_model
+from annotators.options import takes_options
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -45,7 +45,7 @@ _CLIP_PREFIX = "clip:"
 _GRADED = ("caption",)
 
 
-class GradeOptions(AnnotatorOptions):
+class GradeOptions(LocalModelOptions):
     """Options of grading."""
 
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from annotators.models.calls import Budget, budget_spent
     from annotators.models.clip import ClipEncoder, absolute_spec, load_clip
     from annotators.models.hash_encoder import load_hash_encoder
+    from annotators.models.huggingface import LocalModelOptions
     from annotators.models.inventory import ModelDescription, describe_models, shared_language_model
     from annotators.models.known_models import ModelFamily, find_family, share_language_model
     from annotators.models.load import (
@@ -38,6 +39,7 @@ __all__ = [
     "Budget",
     "Capability",
     "ClipEncoder",
+    "LocalModelOptions",
     "ModelDescription",
     "ModelFamily",
     "ModelProperties",

@@ -13,11 +13,15 @@ def select_device(device: str) -> str:
         device: For example "cpu", "cuda" or "cuda:1"; "" for a GPU when there is one.
 
     Raises:
-        RequestError: There is no such device, on this machine or at all, or torch is not installed.
+        RequestError: There is no such device, on this machine or at all, or it is "all", or torch is not installed.
     """
     with needs_extra("models"):
         import torch
 
+    if device == "all":
+        raise RequestError(
+            "this model runs on one device", f"--device {device}; give cpu, cuda or cuda:NUMBER"
+        )
     if not device:
         return "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, number = device.partition(":")

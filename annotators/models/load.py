@@ -15,6 +15,7 @@ from ares.store.vectors import Encoder
 
 if TYPE_CHECKING:
     from annotators.base import Options
+    from annotators.models.huggingface import LocalModelOptions
     from annotators.models.server import ServedModel
     from ares.store import Stores
 
@@ -90,16 +91,29 @@ def _served_model(
 def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
     from annotators.models.unloaded import remember_model, unloaded_vlm
 
+    own = _local_options(options)
+    # In another number format it has another name.
+    known_to = stores if own.dtype == "auto" else None
     if not options.load_models:
-        return unloaded_vlm(spec, stores)
+        return unloaded_vlm(spec, known_to)
     from annotators.models.huggingface import load_huggingface
 
     with announce_if_slow(f"loading the model {spec}"):
-        vlm: Vlm = load_huggingface(spec.removeprefix("hf:"), options.device, max_new_tokens)
+        vlm: Vlm = load_huggingface(spec.removeprefix("hf:"), options.device, max_new_tokens, own)
     if stores is None:
         return vlm
-    remember_model(stores, spec, vlm.name, vlm.family, vlm.capabilities)
+    if known_to:
+        remember_model(stores, spec, vlm.name, vlm.family, vlm.capabilities)
     return CachedVlm(vlm, ReplyCache(stores.annotations, vlm.name), max_new_tokens)
+
+
+def _local_options(options: Options) -> LocalModelOptions:
+    from annotators.models.huggingface import LocalModelOptions
+
+    fields = {
+        field: options.values[field] for field in LocalModelOptions.model_fields if field in options.values
+    }
+    return LocalModelOptions.model_validate(fields)
 
 
 def load_encoder_for(spec: str, options: Options, stores: Stores) -> NamedEncoder:

@@ -154,9 +154,11 @@ def episode_count(text: str) -> int:
 
 def torch_device(text: str) -> str:
     """Parse the value of --device by its form; whether there is such a device is known when torch is imported."""
-    if text and not re.fullmatch(r"(cpu|cuda|mps|xpu|hpu)(:\d{1,3})?", text):
-        hint = did_you_mean(text, ["cpu", "cuda", "mps"])
-        raise argparse.ArgumentTypeError(f"no device {text!r}: {hint}there are: cpu, cuda, cuda:NUMBER, mps")
+    if text and not re.fullmatch(r"all|(cpu|cuda|mps|xpu|hpu)(:\d{1,3})?", text):
+        hint = did_you_mean(text, ["cpu", "cuda", "mps", "all"])
+        raise argparse.ArgumentTypeError(
+            f"no device {text!r}: {hint}there are: cpu, cuda, cuda:NUMBER, mps, all"
+        )
     return text
 
 

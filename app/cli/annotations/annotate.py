@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=torch_device,
         default="",
         metavar="D",
-        help="torch device (default: a GPU when there is one)",
+        help="torch device, or all: spread a hf: model over every GPU (default: a GPU when there is one)",
     )
     parser.add_argument("--limit", type=episode_count, metavar="N", help="work on at most N episodes")
     parser.add_argument(
