@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 600.0
 RETRIES = 5
 _CONNECT_SECONDS = 10.0
+_POLL_SECONDS = 0.5
 _LARGEST_REPLY_BYTES = 8_000_000
 _FIRST_WAIT_SECONDS = 0.5
 _LONGEST_WAIT_SECONDS = 30.0
@@ -107,9 +108,8 @@ class ServerConnection:
             if wait > _LONGEST_RETRY_AFTER_SECONDS:
                 break
             if attempt.is_refused:
-                self.concurrency.slow_down(wait)
-            else:
-                time.sleep(wait)
+                self.concurrency.slow_down(wait, attempt.wait_seconds is not None)
+            _sleep(wait, is_stopped)
         return _answer(attempts)
 
     def error(self, reason: str, detail: str) -> ModelError:
@@ -121,10 +121,12 @@ class ServerConnection:
         import httpx2
 
         try:
-            with self.concurrency.slot():
+            with self.concurrency.slot(is_stopped) as slot:
                 if is_stopped():
                     return _Attempt(error=ModelError("the run was stopped"), was_sent=False)
-                return self._send(path, body)
+                attempt = self._send(path, body)
+                slot.is_answered = attempt.error is None
+                return attempt
         except httpx2.TimeoutException as error:
             return _Attempt(
                 error=self.error("model server did not answer in time", self.url),
@@ -198,6 +200,13 @@ def _was_sent(error: Exception) -> bool:
     import httpx2
 
     return not isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout))
+
+
+def _sleep(seconds: float, is_stopped: Callable[[], bool]) -> None:
+    """Wait, but not beyond the end of the run."""
+    deadline = time.monotonic() + seconds
+    while not is_stopped() and (left := deadline - time.monotonic()) > 0:
+        time.sleep(min(left, _POLL_SECONDS))
 
 
 def _backoff_seconds(number: int) -> float:

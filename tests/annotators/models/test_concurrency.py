@@ -44,14 +44,58 @@ def test_the_limit_finds_what_a_server_can_do(slots: int) -> None:
     assert slots <= limits[-1] <= max(2 * slots, 12)
 
 
-def test_a_server_that_refuses_calls_gets_fewer_once() -> None:
+def test_a_server_that_refuses_calls_gets_as_many_as_it_takes() -> None:
+    concurrency, server = ServerConcurrency(limit=40), _RefusingServer(24)
+    with ThreadPoolExecutor(60) as threads:
+        answered = list(threads.map(lambda _: server.ask(concurrency), range(600)))
+    assert all(answered)
+    assert 20 <= concurrency.limit <= 24
+
+
+class _RefusingServer:
+    """Takes so many calls at a time, each for 0.05 s, and refuses the others."""
+
+    def __init__(self, slots: int) -> None:
+        self._free = threading.Semaphore(slots)
+
+    def ask(self, concurrency: ServerConcurrency) -> bool:
+        for _ in range(100):
+            with concurrency.slot() as slot:
+                slot.is_answered = self._free.acquire(blocking=False)
+                if slot.is_answered:
+                    time.sleep(0.05)
+                    self._free.release()
+                    return True
+            concurrency.slow_down(0.05, False)
+            time.sleep(0.05)
+        return False
+
+
+def test_no_call_is_sent_while_the_server_has_asked_for_a_pause() -> None:
     concurrency = ServerConcurrency(limit=40)
     for _ in range(10):
-        concurrency.slow_down(0.2)
-    assert concurrency.limit == 28
+        concurrency.slow_down(0.2, True)
     started_at = time.monotonic()
     with concurrency.slot():
         assert time.monotonic() - started_at >= 0.15
+
+
+def test_a_server_that_refuses_everything_is_left_alone_for_a_while() -> None:
+    concurrency = ServerConcurrency(limit=3)
+    for _ in range(5):
+        concurrency.slow_down(0.2, False)
+    assert concurrency.limit == 1
+    started_at = time.monotonic()
+    with concurrency.slot():
+        assert time.monotonic() - started_at >= 0.15
+
+
+def test_a_run_that_ends_does_not_wait_for_a_pause() -> None:
+    concurrency = ServerConcurrency()
+    concurrency.slow_down(100.0, True)
+    started_at = time.monotonic()
+    with concurrency.slot(lambda: True):
+        assert time.monotonic() - started_at < 5
 
 
 def test_with_little_to_do_nothing_is_said_of_the_server() -> None:
