@@ -28,6 +28,7 @@ class ConfigFile(BaseModel):
     embed_model: str = ""
     caption_model: str = ""
     judge_model: str = ""
+    model_families: str = ""
     price: str | tuple[float, float] = ""
     openai_api_key: str = ""
     cache: str = ""

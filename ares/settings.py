@@ -18,6 +18,7 @@ _VARIABLES = {
     "embed_model": "ARES_EMBED_MODEL",
     "caption_model": "ARES_CAPTION_MODEL",
     "judge_model": "ARES_JUDGE_MODEL",
+    "model_families": "ARES_MODEL_FAMILIES",
     "price": "ARES_PRICE",
     "openai_api_key": "OPENAI_API_KEY",
     "cache": "ARES_CACHE",
@@ -53,6 +54,8 @@ class Settings:
         caption_model: Captioner spec, `hf:...` or `openai:...` (ARES_CAPTION_MODEL).
         judge_model: Judge spec, `clip:...`, `hf:...` or `openai:...`; its language model is of another family than
             the captioner's (ARES_JUDGE_MODEL).
+        model_families: YAML file with language models of model families, before those of ARES; "" for none
+            (ARES_MODEL_FAMILIES).
         price: Price of the remote models, or None when unknown (ARES_PRICE, "IN,OUT" in USD per million tokens).
         openai_api_key: Key for an OpenAI-compatible server (OPENAI_API_KEY); servers without keys ignore it.
         cache: Folder for the caches of workspaces on object stores (ARES_CACHE).
@@ -74,6 +77,7 @@ class Settings:
     embed_model: str = "ViT-B-32/laion2b_s34b_b79k"
     caption_model: str = "hf:Qwen/Qwen3-VL-4B-Instruct"
     judge_model: str = "hf:google/gemma-4-E4B-it"
+    model_families: str = ""
     price: Price | None = None
     openai_api_key: str = ""
     cache: str = "~/.cache/ares"

@@ -5,7 +5,7 @@ The judge must be of another model family than the captioner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,13 @@ from pydantic import Field
 from annotators.base import Annotator, Options, Outcome, Preflight, Result, Work, new_annotation
 from annotators.caption import LayoutName, parse_layout
 from annotators.grade.judge import Case, Judge, Judgement
+from annotators.grade.kinship import kinship_error, kinship_warnings
 from annotators.grade.shipped_rubrics import load_rubric
-from annotators.models import LocalModelOptions, model_family, share_language_model
+from annotators.models import LocalModelOptions
 from annotators.options import takes_options
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
-from ares.errors import AresError, RequestError
+from ares.errors import AresError
 from ares.rubric import (
     CHECKS,
     GRADE_COLUMNS,
@@ -61,11 +62,19 @@ class GradeOptions(LocalModelOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """A rubric and a judge, and the maker of their grades."""
+    """A rubric and a judge, and the maker of their grades.
+
+    Attributes:
+        rubric: The rubric.
+        judge: The judge.
+        maker: The maker of their grades.
+        families_file: The user's table of model families, or "".
+    """
 
     rubric: Rubric
     judge: Judge
     maker: Maker
+    families_file: str
 
 
 @takes_options(GradeOptions)
@@ -79,9 +88,11 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
     own = options.parse(GradeOptions)
     rubric = load_rubric(own.rubric)
     judge = _load_judge(options, own, stores, rubric)
+    families_file = options.settings.model_families
     captioners = _captioners(stores)
-    if captioners and all(_is_same_family(judge, maker) for maker in captioners.values()):
-        raise _same_family_error(judge, next(iter(captioners.values())))
+    errors = [kinship_error(judge, maker, families_file) for maker in captioners.values()]
+    if errors and errors[0] and all(errors):
+        raise errors[0]
     maker = Maker(
         annotator="grade",
         version=_VERSION,
@@ -99,7 +110,7 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         subject_kind="annotation",
         after=_GRADED,
     )
-    grader = Grader(rubric=rubric, judge=judge, maker=maker)
+    grader = Grader(rubric=rubric, judge=judge, maker=maker, families_file=families_file)
     return Annotator(
         maker=maker,
         process=lambda works: _process(works, grader, stores),
@@ -108,21 +119,23 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         batch_size=judge.batch_size,
         workers=judge.workers,
         call_limit=judge.call_limit,
-        preflight=lambda makers: _preflight(judge, stores, makers),
+        preflight=lambda makers: _preflight(grader, stores, makers),
         charges_budget=True,
         estimate=lambda subject: judge.estimate(rubric.criteria),
     )
 
 
-def _preflight(judge: Judge, stores: Stores, makers: Sequence[Maker]) -> Preflight:
+def _preflight(grader: Grader, stores: Stores, makers: Sequence[Maker]) -> Preflight:
     """Raises RequestError where a captioner of the run is kin of the judge, before a caption is paid."""
     new = [maker for maker in makers if maker.annotator in _GRADED]
     for maker in new:
-        if _is_same_family(judge, maker):
-            raise _same_family_error(judge, maker)
+        error = kinship_error(grader.judge, maker, grader.families_file)
+        if error:
+            raise error
     captioners = [*_captioners(stores).values(), *new]
-    checked = judge.preflight()
-    return replace(checked, warnings=[*checked.warnings, *_shared_language_models(judge, captioners)])
+    checked = grader.judge.preflight()
+    related = kinship_warnings(grader.judge, captioners, grader.families_file)
+    return replace(checked, warnings=[*checked.warnings, *related])
 
 
 def _load_judge(options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
@@ -179,8 +192,9 @@ def _prepare(work: Work, grader: Grader, captioners: dict[str, Maker]) -> _Prepa
     if caption is None:
         raise ValueError(f"a grade needs a caption, but work {work.subject.id} has none")
     maker = captioners.get(caption.maker_id)
-    if maker is not None and _is_same_family(grader.judge, maker):
-        return _same_family_error(grader.judge, maker)
+    error = kinship_error(grader.judge, maker, grader.families_file) if maker else None
+    if error:
+        return error
     text = str(caption.value["text"])
     slots = parse_caption(text)
     subject = CheckInput(text=text, slots=slots, trajectory=work.trajectory)
@@ -271,26 +285,3 @@ def _observations(work: Work, judgement: Judgement, grader: Grader) -> list[Anno
 
 def _captioners(stores: Stores) -> dict[str, Maker]:
     return {key: maker for key, maker in stores.annotations.makers().items() if maker.annotator == "caption"}
-
-
-def _is_same_family(judge: Judge, captioner: Maker) -> bool:
-    captioner_family = str(captioner.settings.get("family") or model_family(captioner.model))
-    return judge.name == captioner.model or judge.family == captioner_family
-
-
-def _shared_language_models(judge: Judge, captioners: Iterable[Maker]) -> list[str]:
-    """A warning for each captioner of another family whose language model is of the judge's family all the same."""
-    shared = {maker.model: share_language_model(judge.name, maker.model) for maker in captioners}
-    return [
-        f"judge {judge.name!r} and captioner {model!r} have language models of one family ({family}): they share "
-        "errors; a judge of another family finds more of them (ARES_JUDGE_MODEL)"
-        for model, family in sorted(shared.items())
-        if family
-    ]
-
-
-def _same_family_error(judge: Judge, captioner: Maker) -> RequestError:
-    return RequestError(
-        "the judge must not be of the captioner's model family",
-        f"captions by {captioner.model!r}, judge {judge.name!r}; give a judge of another family (ARES_JUDGE_MODEL)",
-    )

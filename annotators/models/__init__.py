@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     )
     from annotators.models.calls import Budget, budget_spent
     from annotators.models.clip import ClipEncoder, absolute_spec, load_clip
+    from annotators.models.families import Kinship, ModelFamily, compare_models, find_family
     from annotators.models.hash_encoder import load_hash_encoder
     from annotators.models.huggingface import LocalModelOptions
     from annotators.models.inventory import ModelDescription, describe_models, shared_language_model
-    from annotators.models.known_models import ModelFamily, find_family, share_language_model
     from annotators.models.load import (
         NamedEncoder,
         encoder_name,
@@ -39,6 +39,7 @@ __all__ = [
     "Budget",
     "Capability",
     "ClipEncoder",
+    "Kinship",
     "LocalModelOptions",
     "ModelDescription",
     "ModelFamily",
@@ -51,6 +52,7 @@ __all__ = [
     "absolute_spec",
     "budget_spent",
     "call_limit",
+    "compare_models",
     "describe_models",
     "encoder_name",
     "find_family",
@@ -64,7 +66,6 @@ __all__ = [
     "model_family",
     "price_usd",
     "require_capabilities",
-    "share_language_model",
     "shared_language_model",
 ]
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from annotators.models.known_models import find_family, known_model, open_clip_hub_id
+from annotators.models.families import find_family, shared_lineage
+from annotators.models.known_models import known_model, open_clip_hub_id
 from annotators.models.remote_check import check_hub, check_server
 from annotators.models.weights import ModelFiles, files_in_cache, files_in_folder
 
@@ -31,7 +32,7 @@ class ModelDescription:
         spec: Its spec, as in the settings.
         state: Where it is.
         family: Its family ("qwen"), or "".
-        language_model: Family of its language model, or "" when not known or without one.
+        language_model: Release of its language model, or "" when not known or without one.
         parameters: Number of weights, or None when not known.
         disk_bytes: Size of its weights on disk, or None when not known.
         memory_bytes: Memory of a GPU that it needs with 16-bit weights, or None when not known.
@@ -69,7 +70,7 @@ def describe_models(settings: Settings, check: bool = False) -> list[ModelDescri
         ("caption", settings.caption_model),
         ("judge", settings.judge_model),
     )
-    models = [describe_model(role, spec) for role, spec in specs]
+    models = [_with_user_table(describe_model(role, spec), settings.model_families) for role, spec in specs]
     if not check:
         return models
     return [replace(model, check=_check(model, settings.openai_api_key)) for model in models]
@@ -104,8 +105,16 @@ def describe_model(role: Role, spec: str) -> ModelDescription:
 def shared_language_model(models: list[ModelDescription]) -> str:
     """The family of language models that the captioner and the judge have in common, or ""."""
     by_role = {model.role: model.language_model for model in models}
-    captioner, judge = by_role.get("caption", ""), by_role.get("judge", "")
-    return captioner if captioner == judge else ""
+    return shared_lineage([by_role.get("caption", ""), by_role.get("judge", "")])
+
+
+def _with_user_table(model: ModelDescription, file: str) -> ModelDescription:
+    """A model with the family and the language model that a file of the user says."""
+    if not file or model.family == "clip":
+        return model
+    name = model.spec.partition(":")[2].rpartition("@")[0] if model.state == "server" else model.location
+    family = find_family(name, file)
+    return replace(model, family=family.name, language_model=family.language_model or model.language_model)
 
 
 def _check(model: ModelDescription, key: str) -> str:

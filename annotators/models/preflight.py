@@ -53,7 +53,16 @@ def make_test_call(
         raise ModelError(
             "the test call cannot be used", f"{vlm.name}: {wrong}; it replied {reply.text[:200]!r}"
         )
-    return Preflight(cost=reply.paid)
+    return Preflight(cost=reply.paid, warnings=_price_warnings(vlm, reply))
+
+
+def _price_warnings(vlm: Vlm, reply: VlmReply) -> list[str]:
+    if reply.was_kept or reply.cost.usd is not None or reply.cost.unknown_calls:
+        return []
+    return [
+        f"the price of {vlm.name} is not known, so usd is not either: set ARES_PRICE=IN,OUT, which is 0,0 for a "
+        "server of your own"
+    ]
 
 
 def call_limit(vlm: Vlm, calls_per_work: float = 1.0) -> Callable[[], int] | None:

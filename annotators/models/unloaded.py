@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from annotators.models.base import IMAGE_SETTINGS, Capability
-from annotators.models.known_models import find_family, open_clip_hub_id
+from annotators.models.families import find_family
+from annotators.models.known_models import open_clip_hub_id
 from annotators.models.weights import ModelFiles, files_in_cache, files_in_folder
 from ares.annotation import short_hash
 from ares.episode import Json

@@ -93,7 +93,7 @@ def annotate(
         tasks, faults = load_tasks(stores, names, options, budget_usd, strict, engine, retried_reason)
         report_line = _print_nothing if quiet else print_message
         makers = [task.annotator.maker for task in tasks]
-        for task in tasks:
+        for task in reversed(tasks):  # a judge refuses a captioner before the test call of that one is paid
             task.preflight(makers, report_line)
         for maker in makers:
             stores.annotations.add_maker(maker)

@@ -7,8 +7,9 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequest, model_family, price_usd
+from annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequest, price_usd
 from annotators.models.calls import Budget, ReplyCache, Spending, budget_spent, request_key
+from annotators.models.families import find_family
 from annotators.models.server.body import ImageEncoder, request_body, server_capabilities
 from annotators.models.server.concurrency import MOST_CALLS
 from annotators.models.server.connection import RETRIES, TIMEOUT_SECONDS, Answer, ServerConnection
@@ -53,7 +54,7 @@ class OpenAiVlm:
         retries: int = RETRIES,
     ) -> None:
         self.served = served or ServedModel()
-        self.name, self.family = model, model_family(model)
+        self.name, self.family = model, find_family(model).name
         self.capabilities = server_capabilities(self.served.software)
         self.settings = {**IMAGE_SETTINGS, **self.served.to_settings()}
         self.max_new_tokens = max_new_tokens

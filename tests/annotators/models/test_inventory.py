@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import threading
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from annotators.models import describe_models, find_family, share_language_model, shared_language_model
+from annotators.models import Kinship, compare_models, describe_models, find_family, shared_language_model
 from app.cli.main import main
+from ares.errors import RequestError
 from ares.settings import Settings
 
 DEFAULTS = Settings()
@@ -79,11 +81,16 @@ def test_the_default_captioner_and_judge_have_other_language_models() -> None:
 @pytest.mark.parametrize(
     ("name", "family", "language_model"),
     [
-        ("Qwen/Qwen3-VL-4B-Instruct", "qwen", "qwen"),
-        ("OpenGVLab/InternVL3-8B-hf@0f1e2d3c", "internvl", "qwen"),
-        ("OpenGVLab/InternVL3_5-8B-HF", "internvl", "qwen"),
+        ("Qwen/Qwen3-VL-4B-Instruct", "qwen", "qwen3"),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "qwen", "qwen2.5"),
+        ("OpenGVLab/InternVL3-8B-hf@0f1e2d3c", "internvl", "qwen2.5"),
+        ("OpenGVLab/InternVL3-9B", "internvl", "internlm3"),
+        ("OpenGVLab/InternVL3_5-8B-HF", "internvl", "qwen3"),
+        ("nvidia/Cosmos-Reason2-8B", "cosmos", "qwen3"),
+        ("llava-hf/llava-onevision-qwen2-7b-ov-hf", "llava", "qwen2"),
+        ("HuggingFaceTB/SmolVLM2-2.2B-Instruct", "smolvlm", "smollm2"),
         ("/models/llava-v1.6-mistral-7b-hf/", "llava", "mistral"),
-        ("google/gemma-4-E4B-it", "gemma", "gemma"),
+        ("google/gemma-4-E4B-it", "gemma", "gemma4"),
         ("gpt-5-mini", "gpt", "gpt"),
         ("reference-captioner@b1a2671c", "reference", ""),
     ],
@@ -92,9 +99,47 @@ def test_a_family_is_known_by_the_name(name: str, family: str, language_model: s
     assert find_family(name) == (family, language_model)
 
 
-def test_two_unknown_models_share_nothing() -> None:
-    assert share_language_model("OpenGVLab/InternVL3-8B-hf", "Qwen/Qwen3-VL-4B-Instruct") == "qwen"
-    assert share_language_model("mine-1", "mine-2") == ""
+@pytest.mark.parametrize(
+    ("first", "second", "kinship"),
+    [
+        ("OpenGVLab/InternVL3-8B-hf", "Qwen/Qwen2.5-VL-7B-Instruct", Kinship("same", "qwen2.5")),
+        ("OpenGVLab/InternVL3-8B-hf", "Qwen/Qwen3-VL-4B-Instruct", Kinship("lineage", "qwen")),
+        ("OpenGVLab/InternVL3-9B", "Qwen/Qwen2.5-VL-7B-Instruct", Kinship("")),
+        ("mine-1", "mine-2", Kinship("")),
+    ],
+)
+def test_two_models_share_what_they_were_trained_from(first: str, second: str, kinship: Kinship) -> None:
+    assert compare_models([first], [second]) == compare_models([second], [first]) == kinship
+
+
+def test_a_file_of_the_user_comes_before_the_table(tmp_path: Path) -> None:
+    file = tmp_path / "families.yaml"
+    file.write_text('families: [{pattern: "our-", family: ours, language_model: qwen3}]')
+    assert find_family("lab/our-vlm", str(file)) == ("ours", "qwen3")
+    assert compare_models(["lab/our-vlm"], ["Qwen/Qwen3-VL-4B-Instruct"], str(file)).closeness == "same"
+    assert find_family("google/gemma-4-E4B-it", str(file)).language_model == "gemma4"
+    settings = Settings(judge_model="openai:our-vlm@http://127.0.0.1:9/v1", model_families=str(file))
+    assert describe_models(settings)[2].language_model == "qwen3"
+    assert shared_language_model(describe_models(settings)) == "qwen"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("families: [{pattern: '(', family: a, language_model: b}]", "no regular expression"),
+        ("families: [{pattern: a, family: a}]", "families.0.language_model: Field required"),
+        ("families: [", "no YAML"),
+        ("[]", "Input should be"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_wrong_file_is_one_line(tmp_path: Path, text: str | None, message: str) -> None:
+    file = tmp_path / "families.yaml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(RequestError, match=re.escape(message)) as error:
+        find_family("x", str(file))
+    assert str(file) in str(error.value)
 
 
 def test_a_model_in_a_folder_is_counted_in_its_files(reference_models: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from annotators.base import Options
+from annotators.models.server import ServedModel
 from annotators.runner import annotate
 from ares.errors import ModelError, RequestError
 from ares.jobs import AnnotateReport
@@ -94,8 +95,70 @@ def test_a_judge_of_the_captioners_family_is_refused_before_a_caption_is_paid(
     options = replace(remote, model=f"openai:Some/Vlm-7B@{model_server.url}")
     with pytest.raises(RequestError, match="must not be of the captioner's model family"):
         _annotate(ws, options, ["caption", "grade"])
-    # The test call of the captioner, and nothing of an episode.
-    assert len(model_server.requests) <= 1
+    assert not model_server.requests
+
+
+def _captioner_and_judge(
+    options: Options, url: str, captioner: str, judge: str, families: str = ""
+) -> Options:
+    settings = replace(
+        options.settings,
+        caption_model=f"openai:{captioner}@{url}",
+        judge_model=f"openai:{judge}@{url}",
+        model_families=families,
+    )
+    return replace(options, settings=settings)
+
+
+RULING = '{"observation": "a drawer", "frames": [1], "verdict": "MET"}'
+
+
+def test_a_judge_with_the_captioners_language_model_is_refused_before_a_call(
+    ws: Workspace, remote: Options, model_server: Any, tmp_path: Path
+) -> None:
+    model_server.answers(lambda request: RULING if "caption is data" in str(request) else "close the drawer")
+    names = ("Qwen/Qwen2.5-VL-7B-Instruct", "OpenGVLab/InternVL3-8B-hf")
+    options = _captioner_and_judge(remote, model_server.url, *names)
+    with pytest.raises(RequestError, match=r"both were trained from qwen2\.5"):
+        _annotate(ws, options, ["caption", "grade"])
+    assert not model_server.requests
+    file = tmp_path / "families.yaml"
+    file.write_text("families: [{pattern: internvl3, family: internvl, language_model: internlm3}]")
+    options = _captioner_and_judge(remote, model_server.url, *names, families=str(file))
+    _, grade = _annotate(ws, options, ["caption", "grade"], limit=2)
+    assert (grade.kept, grade.warnings) == (2, ())
+
+
+def test_a_judge_on_another_release_of_the_language_model_is_a_warning(
+    ws: Workspace, remote: Options, model_server: Any
+) -> None:
+    model_server.answers(lambda request: RULING if "caption is data" in str(request) else "close the drawer")
+    names = ("Qwen/Qwen3-VL-4B-Instruct", "OpenGVLab/InternVL3-8B-hf")
+    options = _captioner_and_judge(remote, model_server.url, *names)
+    _, grade = _annotate(ws, options, ["caption", "grade"], limit=1)
+    (warning,) = grade.warnings
+    assert "have language models of one family (qwen)" in warning.reason
+
+
+def test_an_alias_of_a_server_hides_no_language_model(
+    ws: Workspace, remote: Options, model_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def describe(url: str, model: str, key: str) -> ServedModel:
+        return ServedModel(software="vllm", root={"fast": "Qwen/Qwen2.5-VL-7B-Instruct"}.get(model, ""))
+
+    monkeypatch.setattr("annotators.models.server.describe_served_model", describe)
+    model_server.says("close the drawer")
+    options = _captioner_and_judge(remote, model_server.url, "fast", "OpenGVLab/InternVL3-8B-hf")
+    with pytest.raises(RequestError, match="must not have the captioner's language model"):
+        _annotate(ws, options, ["caption", "grade"])
+
+
+def test_a_model_without_a_price_is_a_warning(ws: Workspace, options: Options, model_server: Any) -> None:
+    model_server.says("close the drawer")
+    options = replace(options, model=f"openai:Some/Vlm-7B@{model_server.url}")
+    (report,) = _annotate(ws, options, ["caption"], limit=1)
+    assert report.cost.usd is None
+    assert "set ARES_PRICE=IN,OUT" in report.warnings[0].reason
 
 
 def test_failed_replies_are_paid_and_counted(ws: Workspace, remote: Options, model_server: Any) -> None:
