@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotators.models.device import select_device
+from annotators.models.clip_pixels import pixels_on_device
+from annotators.models.device import encode_batches, select_device
 from annotators.models.hub import announce_download, use_cache_when_offline
 from annotators.models.known_models import open_clip_hub_id
 from ares.errors import ModelError
@@ -41,6 +42,7 @@ class ClipEncoder:
         self._device = device
         self._pool = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="clip-resize")
         self.name = name
+        self._on_device = None if device == "cpu" else pixels_on_device(preprocess, device)
         self.dim: int = int(self.encode_texts([""]).shape[1])
 
     def encode_images(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
@@ -48,9 +50,12 @@ class ClipEncoder:
         import torch
 
         def encode_batch(batch: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
-            # Resized by open_clip's transform: torchvision's batched resize is two to five times as fast
-            # but moves vectors by more than 1e-3 on large frames. Pillow releases the lock, so threads help.
-            pixels = torch.stack(list(self._pool.map(self._prepare, batch))).to(self._device)
+            # On a CPU by open_clip's transform: torchvision's is two to five times as fast, but moves vectors by more
+            # than 1e-3 on large frames. Pillow releases the lock, so threads help. A GPU must not wait for Pillow.
+            if self._on_device is None:
+                pixels = torch.stack(list(self._pool.map(self._prepare, batch))).to(self._device)
+            else:
+                pixels = self._on_device(batch)
             vectors: torch.Tensor = self._model.encode_image(pixels, normalize=True)
             return vectors
 
@@ -98,19 +103,7 @@ class ClipEncoder:
         return prepared
 
     def _encode(self, items: Sequence[Any], encode_batch: Any) -> NDArray[np.float32]:
-        import numpy as np
-        import torch
-
-        if not len(items):
-            return np.empty((0, self.dim), np.float32)
-        half_precision = torch.autocast("cuda", torch.float16, enabled=self._device.startswith("cuda"))
-        with torch.inference_mode(), half_precision:
-            batches = [
-                encode_batch(items[start : start + _BATCH_SIZE])
-                for start in range(0, len(items), _BATCH_SIZE)
-            ]
-            vectors: NDArray[np.float32] = torch.cat(batches).float().cpu().numpy()
-        return vectors
+        return encode_batches(items, encode_batch, _BATCH_SIZE, self._device, getattr(self, "dim", 0))
 
 
 def load_clip(spec: str, device: str = "") -> ClipEncoder:
@@ -151,11 +144,9 @@ def load_clip(spec: str, device: str = "") -> ClipEncoder:
 
 def absolute_spec(spec: str) -> str:
     """The spec that loads the same model from any working folder."""
-    return (
-        f"{_LOCAL_PREFIX}{Path(spec.removeprefix(_LOCAL_PREFIX)).resolve()}"
-        if spec.startswith(_LOCAL_PREFIX)
-        else spec
-    )
+    prefix, _, rest = spec.partition(":")
+    is_folder = f"{prefix}:" == _LOCAL_PREFIX or (prefix == "hf" and Path(rest).is_dir())
+    return f"{prefix}:{Path(rest).resolve()}" if is_folder else spec
 
 
 def weights_fingerprint(weights: dict[str, torch.Tensor]) -> str:

@@ -1,9 +1,17 @@
-"""The torch device of a model: the user's, checked before the model is loaded, or a GPU when there is one."""
+"""The torch device of a model, checked before the model is loaded, and batches of vectors on it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 from ares.errors import RequestError
 from ares.extras import needs_extra
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
 
 
 def select_device(device: str) -> str:
@@ -37,3 +45,37 @@ def select_device(device: str) -> str:
         cause = str(error).splitlines()[0][:200]
         raise RequestError(f"no device {device!r}", f"{cause}; give cpu, cuda or cuda:NUMBER") from None
     return device
+
+
+def encode_batches(
+    items: Sequence[Any],
+    encode_batch: Callable[[Sequence[Any]], torch.Tensor],
+    batch_size: int,
+    device: str,
+    dim: int,
+) -> NDArray[np.float32]:
+    """(N, D) vectors of N items, in batches; with half precision on a GPU.
+
+    Where half precision has no number for a value, the batch is encoded again with single precision.
+
+    Args:
+        items: Images or texts.
+        encode_batch: Vectors (M, D) of M items.
+        batch_size: Most items of a batch.
+        device: torch device.
+        dim: Length D of the vectors, for no items.
+    """
+    import numpy as np
+    import torch
+
+    if not len(items):
+        return np.empty((0, dim), np.float32)
+    vectors = []
+    with torch.inference_mode():
+        for start in range(0, len(items), batch_size):
+            batch = items[start : start + batch_size]
+            with torch.autocast("cuda", torch.float16, enabled=device.startswith("cuda")):
+                encoded = encode_batch(batch).float()
+            vectors.append(encoded if bool(torch.isfinite(encoded).all()) else encode_batch(batch).float())
+        joined: NDArray[np.float32] = torch.cat(vectors).cpu().numpy()
+    return joined

@@ -92,7 +92,7 @@ def describe_model(role: Role, spec: str) -> ModelDescription:
             language_model=family.language_model,
             location=url,
         )
-    if role == "embed" or kind == "clip":
+    if kind == "clip" or (role == "embed" and kind != "hf"):
         return _describe_clip(role, spec)
     if kind == "hf" and rest:
         folder = Path(rest).expanduser()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _DEFAULT_ENCODER = "clip"
+# Encoders whose names are known when their files have been read.
+_MODEL_ENCODERS = ("clip", "hf")
 
 
 class NamedEncoder(Encoder, Protocol):
@@ -129,7 +131,7 @@ def load_encoder_for(spec: str, options: Options, stores: Stores) -> NamedEncode
     """
     from annotators.models.unloaded import remember_model, unloaded_encoder
 
-    is_model = encoder_name(spec) == _DEFAULT_ENCODER
+    is_model = encoder_name(spec) in _MODEL_ENCODERS
     if is_model and not options.load_models:
         return unloaded_encoder(spec, stores)
     encoder = load_named_encoder(spec, options.device)

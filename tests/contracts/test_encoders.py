@@ -9,18 +9,21 @@ import pytest
 
 from ares.registry import encoders
 from ares.store.vectors import Encoder
+from tests.annotators.models.vision_tower.tiny_towers import save_tower
 
 # A model to load with each of ours; a guest's encoder is entered here by who tries it.
-SPECS = {"clip": "local-dir:{models}/reference-clip", "hash": "hash:64"}
+SPECS = {"clip": "local-dir:{models}/reference-clip", "hash": "hash:64", "hf": "hf:{tower}"}
 
 
 @pytest.fixture(params=encoders.names())
-def encoder(request: pytest.FixtureRequest, reference_models: Path) -> Encoder:
+def encoder(request: pytest.FixtureRequest, reference_models: Path, tmp_path: Path) -> Encoder:
     if request.param not in SPECS:
         pytest.skip(
             f"no model to try encoder {request.param} with: enter one in tests/contracts/test_encoders.py"
         )
-    loaded: Encoder = encoders.get(request.param)(SPECS[request.param].format(models=reference_models), "cpu")
+    tower = save_tower("SigLIP", tmp_path / "tower") if request.param == "hf" else ""
+    spec = SPECS[request.param].format(models=reference_models, tower=tower)
+    loaded: Encoder = encoders.get(request.param)(spec, "cpu")
     return loaded
 
 

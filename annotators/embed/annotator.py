@@ -1,21 +1,19 @@
-"""The annotator `embed`: vectors of frames by CLIP, about one per second and good camera."""
+"""The annotator `embed`: vectors of sampled frames of every good camera, by an encoder of images."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from pydantic import Field
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
+from annotators.embed.frame_sampling import DEFAULT, FrameSampling, SamplingName, parse_sampling
 from annotators.models import NamedEncoder, absolute_spec, encoder_name, load_encoder_for
 from annotators.options import AnnotatorOptions, takes_options
-from annotators.runner import CameraSeconds
 from ares.annotation import Maker
-from ares.clock import shown_rate_hz
-from ares.episode import Camera, Episode, Json
+from ares.episode import Json
 from ares.errors import AresError, MediaError
 
 if TYPE_CHECKING:
@@ -25,15 +23,20 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 _VERSION = "1"
-_RATE_HZ = 1.0
-_MIN_FRAMES, _MAX_FRAMES = 4, 240
 _BATCH_SIZE = 8
 
 
 class EmbedOptions(AnnotatorOptions):
     """Options of embedding."""
 
+    not_in_maker: ClassVar[frozenset[str]] = frozenset({"sample"})  # `FrameSampling` has its settings
+
     camera: str = Field(default="", description="camera to embed (default: every good one)")
+    sample: SamplingName = Field(
+        default=DEFAULT,
+        description="frames that are embedded: auto (one a second, 4 to 240 of a camera), rate:HZ, every:K, or "
+        "change:D (four a second, kept where the cosine distance to the last kept one is at least D)",
+    )
 
 
 @takes_options(EmbedOptions)
@@ -44,33 +47,16 @@ def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
     encoder = load_encoder_for(spec, options, stores)
     if options.load_models:
         _register_space(stores, encoder, spec)
-    settings: dict[str, Json] = {
-        "rate_hz": _RATE_HZ,
-        "fewest": _MIN_FRAMES,
-        "most": _MAX_FRAMES,
-        **own.maker_settings(),
-    }
+    sampling = parse_sampling(own.sample)
+    settings: dict[str, Json] = {**sampling.maker_settings(), **own.maker_settings()}
     maker = Maker(annotator="embed", version=_VERSION, model=encoder.name, settings=settings, kind="model")
     return Annotator(
         maker=maker,
-        process=lambda works: _process(works, encoder, maker, own.camera),
-        select_frames=lambda subject: sample_seconds(subject.episode, own.camera),
+        process=lambda works: _process(works, encoder, maker, sampling, own.camera),
+        select_frames=lambda subject: sampling.seconds(subject.episode, own.camera),
         batch_size=_BATCH_SIZE,
         space=encoder.name,
     )
-
-
-def sample_seconds(episode: Episode, camera: str = "") -> CameraSeconds:
-    """Seconds per good camera: one per second, at least 4 and at most 240, spread over [0, duration)."""
-    cameras = [candidate for candidate in episode.good_cameras if not camera or candidate.name == camera]
-    return {selected.name: _camera_seconds(episode, selected) for selected in cameras}
-
-
-def _camera_seconds(episode: Episode, camera: Camera) -> list[float]:
-    duration = camera.media.num_frames / shown_rate_hz(episode, camera)
-    count = min(max(math.ceil(duration * _RATE_HZ), _MIN_FRAMES), _MAX_FRAMES)
-    # The middles of equal parts: the still scene before and after the action gets no extra vector.
-    return [round(duration * (part + 0.5) / count, 6) for part in range(count)]
 
 
 def _register_space(stores: Stores, encoder: NamedEncoder, spec: str) -> None:
@@ -86,10 +72,10 @@ def _register_space(stores: Stores, encoder: NamedEncoder, spec: str) -> None:
 
 
 def _process(
-    works: Sequence[Work], encoder: NamedEncoder, maker: Maker, camera: str
+    works: Sequence[Work], encoder: NamedEncoder, maker: Maker, sampling: FrameSampling, camera: str
 ) -> list[Result | AresError]:
     """One pass of the model over the frames of all works; a work whose frames fail keeps its own error."""
-    frames_by_work = [_read_frames(work, camera) for work in works]
+    frames_by_work = [_read_frames(work, sampling, camera) for work in works]
     images = [
         image
         for camera_frames in frames_by_work
@@ -105,7 +91,7 @@ def _process(
             results.append(camera_frames)
             continue
         stop = start + sum(len(frames.images) for frames in camera_frames)
-        results.append(_result(work, camera_frames, vectors[start:stop], maker, encoder.name))
+        results.append(_result(work, camera_frames, vectors[start:stop], maker, encoder.name, sampling))
         start = stop
     return results
 
@@ -118,8 +104,8 @@ class _EmbedFrames(NamedTuple):
     images: NDArray[np.uint8]
 
 
-def _read_frames(work: Work, camera: str) -> list[_EmbedFrames] | AresError:
-    seconds = sample_seconds(work.episode, camera)
+def _read_frames(work: Work, sampling: FrameSampling, camera: str) -> list[_EmbedFrames] | AresError:
+    seconds = sampling.seconds(work.episode, camera)
     if not work.episode.cameras:
         return MediaError("episode has no camera", f"{work.episode.key} of {work.episode.dataset}")
     if not seconds:
@@ -139,6 +125,7 @@ def _result(
     vectors: NDArray[np.float32],
     maker: Maker,
     space: str,
+    sampling: FrameSampling,
 ) -> Result:
     import numpy as np
 
@@ -146,15 +133,17 @@ def _result(
     start = 0
     for camera, seconds, _ in camera_frames:
         stop = start + len(seconds)
+        kept = sampling.kept_rows(vectors[start:stop])
         frame_vectors.append(
             FrameVectors(
                 episode_id=work.episode.episode_id,
                 camera=camera,
-                seconds=np.asarray(seconds, np.float64),
-                vectors=vectors[start:stop],
+                seconds=np.asarray(seconds, np.float64)[kept],
+                vectors=vectors[start:stop][kept],
             )
         )
         start = stop
+    count = sum(len(camera.seconds) for camera in frame_vectors)
     return Result(
-        annotations=[new_annotation(work, maker, {"frames": start, "space": space})], vectors=frame_vectors
+        annotations=[new_annotation(work, maker, {"frames": count, "space": space})], vectors=frame_vectors
     )
