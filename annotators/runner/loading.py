@@ -55,14 +55,13 @@ def load_tasks(
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
     budget = Budget(budget_usd)
     own_options = {name: replace(own, budget=budget) for name, own in own_options.items()}
-    gpu_fraction = 1 / max(len(names), 1)
     tasks: list[AnnotatorTask] = []
     for name, factory in factories.items():
         clock = BusyClock()
         try:
             with clock.measured():
                 annotator = annotator_on_engine(
-                    engine, registry.label(name), factory, own_options[name], stores, gpu_fraction
+                    engine, registry.label(name), factory, own_options[name], stores, len(names)
                 )
         except PluginError as error:
             faults[name] = error

@@ -14,7 +14,7 @@ from annotators.base import Annotator, Factory, Options, PaidFailure, Result, Wo
 from annotators.runner.frames import CameraSeconds, Frames
 from annotators.runner.guard import make_guarded
 from ares.errors import AresError, MediaError, ModelError, RequestError
-from ares.jobs import BatchFunction, Engine, InlinePool, WorkerPool
+from ares.jobs import BatchFunction, Engine, InlinePool, WorkerPool, changing_limit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ PutFrames = Callable[[Frames], Callable[[], Frames | None]]
 
 
 def annotator_on_engine(
-    engine: Engine, label: str, factory: Factory, options: Options, stores: Stores, gpu_fraction: float
+    engine: Engine, label: str, factory: Factory, options: Options, stores: Stores, num_annotators: int
 ) -> Annotator:
     """An annotator whose `process` runs on an engine; its frames, costs and maker are determined here.
 
@@ -36,7 +36,7 @@ def annotator_on_engine(
         factory: Makes the annotator, here and again on every worker.
         options: Models, device, and values of the annotator's own options; they travel to the workers.
         stores: Stores of the workspace.
-        gpu_fraction: Share of a GPU that one worker may take.
+        num_annotators: How many share the machines, beside the decoding of frames.
 
     Raises:
         PluginError: The factory raised an exception, or returned something that cannot be run.
@@ -57,11 +57,18 @@ def annotator_on_engine(
             annotator.maker.maker_id,
         ),
         shared_worker=annotator.workers > 1,
-        gpu_fraction=0.0 if options.device == "cpu" else gpu_fraction,
+        gpu_fraction=0.0 if options.device == "cpu" else 1 / num_annotators,
+        cpu_share=1 / (num_annotators + 1),
     )
     # The calls of another process are charged here, work by work: its copy of the budget knows only its own calls.
     charges_budget = annotator.charges_budget and isinstance(pool, InlinePool)
-    return replace(annotator, process=pool.map, workers=pool.max_workers, charges_budget=charges_budget)
+    return replace(
+        annotator,
+        process=pool.map,
+        workers=pool.most_workers,
+        call_limit=annotator.call_limit or changing_limit(pool),
+        charges_budget=charges_budget,
+    )
 
 
 def _build_process(
@@ -89,10 +96,14 @@ def _build_process(
     return annotator.process
 
 
-def decoder_pool(engine: Engine, readers: int) -> WorkerPool[Frames, Frames]:
-    """A pool of workers that decode frames."""
+def decoder_pool(engine: Engine, readers: int, num_annotators: int) -> WorkerPool[Frames, Frames]:
+    """A pool of workers that decode frames for so many annotators."""
     return engine.pool(
-        _decode, max_workers=readers, on_worker_death=MediaError, build=partial(_build_decoder, engine.put)
+        _decode,
+        max_workers=readers,
+        on_worker_death=MediaError,
+        build=partial(_build_decoder, engine.put),
+        cpu_share=1 / (num_annotators + 1),
     )
 
 

@@ -28,6 +28,7 @@ from ares.jobs import (
     PipelineStage,
     Progress,
     WorkerPool,
+    changing_limit,
     engine_or_local,
     record_job,
     run_pipeline,
@@ -97,7 +98,7 @@ def annotate(
             task.preflight(makers, report_line)
         for maker in makers:
             stores.annotations.add_maker(maker)
-        decoders = decoder_pool(engine, readers)
+        decoders = decoder_pool(engine, readers, len(tasks))
         delete_unrecorded_vectors(stores)
         total = stores.tables.episodes.count(where)
         total = total if limit is None else min(limit, total)
@@ -154,7 +155,8 @@ def _run(
         "read",
         lambda batch: _read(stores, tasks, batch, needs_signals, decoders if needs_frames else None),
         batch_size=_READ_BATCH_SIZE if needs_frames else _SIGNAL_BATCH_SIZE,
-        workers=decoders.max_workers,
+        workers=decoders.most_workers,
+        active_limit=changing_limit(decoders),
     )
 
     def sink(batch: list[EpisodeBundle]) -> None:

@@ -8,7 +8,7 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.jobs.batch_sizer import BatchSizer
-    from ares.jobs.engine import BatchFunction, Engine, WorkerLimits, WorkerPool
+    from ares.jobs.engine import BatchFunction, Engine, WorkerLimits, WorkerPool, changing_limit
     from ares.jobs.engines import ENGINE_NAMES, engine_or_local, open_engine
     from ares.jobs.failure_log import FAILURES, FailureLog, record_job, resolved_failures, utc_now
     from ares.jobs.ingest_plan import IngestPlan, LeftFile, PlannedDataset
@@ -50,6 +50,7 @@ __all__ = [
     "WorkerLimits",
     "WorkerPool",
     "available_cores",
+    "changing_limit",
     "engine_or_local",
     "open_engine",
     "record_job",

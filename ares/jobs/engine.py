@@ -37,6 +37,10 @@ class WorkerPool(Protocol[ItemT, ResultT]):
     def max_workers(self) -> int:
         """Calls of `map` that can run at the same time."""
 
+    @property
+    def most_workers(self) -> int:
+        """Calls of `map` that can ever run at the same time: a cluster may grow."""
+
     def map(self, batch: Sequence[ItemT]) -> Sequence[ResultT | AresError]:
         """Run the function on a batch and wait: one result or error per item, in order.
 
@@ -45,6 +49,11 @@ class WorkerPool(Protocol[ItemT, ResultT]):
 
     def start(self) -> None:
         """Start all workers now, without waiting for them: the caller knows that there is much work."""
+
+
+def changing_limit(pool: WorkerPool[ItemT, ResultT]) -> Callable[[], int] | None:
+    """Calls of `map` that can run at the same time now; None where that never changes."""
+    return None if pool.most_workers == pool.max_workers else lambda: pool.max_workers
 
 
 class Engine(Protocol):
@@ -59,6 +68,7 @@ class Engine(Protocol):
         build: Callable[[], BatchFunction[T, R]] | None = None,
         shared_worker: bool = False,
         gpu_fraction: float = 0.0,
+        cpu_share: float = 1.0,
         start_after_seconds: float | None = None,
         limits: WorkerLimits | None = None,
     ) -> WorkerPool[T, R]:
@@ -71,6 +81,8 @@ class Engine(Protocol):
             build: Makes `fn` on the worker, when `fn` holds what cannot be pickled (a model).
             shared_worker: Whether one worker takes all calls: they only wait for a server.
             gpu_fraction: Share of a GPU that one worker takes, where there is any.
+            cpu_share: Share of the CPUs of a cluster that the workers take together: those of all pools that work at
+                the same time must fit.
             start_after_seconds: For functions that keep the interpreter busy: on this machine they run in the calling
                 thread for so long before worker processes start; None for no processes.
             limits: Limits of one batch in a worker process of this machine.

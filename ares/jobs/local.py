@@ -28,6 +28,7 @@ class LocalEngine:
         build: Callable[[], BatchFunction[T, R]] | None = None,
         shared_worker: bool = False,
         gpu_fraction: float = 0.0,
+        cpu_share: float = 1.0,
         start_after_seconds: float | None = None,
         limits: WorkerLimits | None = None,
     ) -> WorkerPool[T, R]:
@@ -61,6 +62,11 @@ class InlinePool(Generic[T, R]):
 
     fn: BatchFunction[T, R]
     max_workers: int
+
+    @property
+    def most_workers(self) -> int:
+        """Calls of `map` that can ever run at the same time."""
+        return self.max_workers
 
     def map(self, batch: Sequence[T]) -> Sequence[R | AresError]:
         """The function's results."""
@@ -102,6 +108,11 @@ class ProcessPool(Generic[T, R]):
             inline_fn,
             start_after_seconds,
         )
+
+    @property
+    def most_workers(self) -> int:
+        """Calls of `map` that can ever run at the same time."""
+        return self.max_workers
 
     def map(self, batch: Sequence[T]) -> Sequence[R | AresError]:
         """Results of a worker process, or of this thread where the function or the items cannot be pickled."""

@@ -1,4 +1,4 @@
-"""The ray engine: workers are actors of a ray cluster; one that dies is replaced and its batch retried."""
+"""The ray engine: workers are actors of a ray cluster; those that die, and lost machines, are replaced."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ from urllib.parse import urlsplit
 from ares.errors import AresError, RequestError
 from ares.extras import needs_extra
 from ares.jobs.engine import BatchFunction, R, T, V, WorkerLimits, WorkerPool
-from ares.jobs.worker_pool import RestartingPool, WorkerDied, WorkerLimitExceeded, identity
+from ares.jobs.growing_pool import GrowingPool
+from ares.jobs.worker_pool import WorkerDied, WorkerLimitExceeded, WorkerLost, identity
 from ares.jobs.worker_process import resident_bytes
+from ares.messages import print_message
 from ares.settings import ray_address
 
 # Each worker is served by a thread of the driver.
@@ -24,7 +26,7 @@ _MAX_WORKERS = 256
 # Longer than an autoscaling cluster takes for a new machine, and no endless wait on a full cluster.
 _START_SECONDS = 600.0
 _CONNECT_TIMEOUT_SECONDS = 5.0
-_GPU_STEPS = 10_000
+_STEPS = 10_000
 _POLL_SECONDS = 0.1
 
 
@@ -41,7 +43,7 @@ class RayEngine:
     def __init__(self, max_workers: int | None = None) -> None:
         ray = _ray()
         self._max_workers = max_workers or _MAX_WORKERS
-        self._pools: list[RestartingPool[Any, Any]] = []
+        self._pools: list[GrowingPool[Any, Any]] = []
         self._owns_connection = not ray.is_initialized()
         if self._owns_connection:
             address = ray_address()
@@ -60,18 +62,28 @@ class RayEngine:
         build: Callable[[], BatchFunction[T, R]] | None = None,
         shared_worker: bool = False,
         gpu_fraction: float = 0.0,
+        cpu_share: float = 1.0,
         start_after_seconds: float | None = None,
         limits: WorkerLimits | None = None,
     ) -> WorkerPool[T, R]:
         """Actors, started when there is work for them; see `ares.jobs.engine.Engine.pool`."""
-        ray = _ray()
-        resources = ray.cluster_resources()
-        gpus = int(resources.get("GPU", 0)) if gpu_fraction else 0
-        actors = 1 if shared_worker else max(1, min(gpus or int(resources.get("CPU", 1)), self._max_workers))
+        has_gpus = bool(gpu_fraction) and _total("GPU") >= 1
+        count_room = partial(_count_room, "GPU" if has_gpus else "CPU", 1.0 if has_gpus else cpu_share)
         threads = max_workers if shared_worker else 1
-        actor_gpus = int(gpu_fraction * _GPU_STEPS) / _GPU_STEPS if gpus else 0.0
-        start_actor = partial(_start_actor, build or partial(identity, fn), threads, actor_gpus, limits)
-        pool: RestartingPool[T, R] = RestartingPool(start_actor, actors, threads, on_worker_death)
+        resources = {
+            "num_cpus": _rounded(min(1.0, cpu_share * _total("CPU") / count_room())),
+            "num_gpus": _rounded(gpu_fraction) if has_gpus else 0.0,
+        }
+        pool: GrowingPool[T, R] = GrowingPool(
+            partial(_start_actor, build or partial(identity, fn), threads, resources, limits),
+            count_room,
+            1 if shared_worker else self._max_workers,
+            threads,
+            on_worker_death,
+            _no_worker_error,
+            _START_SECONDS,
+            print_message,
+        )
         self._pools.append(pool)
         return pool
 
@@ -116,8 +128,9 @@ class _ActorBody:
         if Path(folder).is_dir():
             os.chdir(folder)  # so that relative paths mean the same on the worker
 
-    def is_ready(self) -> bool:
-        return True
+    def node_id(self) -> str:
+        """The machine that it runs on."""
+        return str(_ray().get_runtime_context().get_node_id())
 
     def process(self, batch: Sequence[Any]) -> list[Any]:
         with self._lock:
@@ -147,10 +160,18 @@ class _ActorWorker:
     def __init__(self, actor: Any, seconds: float | None) -> None:
         self._actor = actor
         self._seconds = seconds
+        self._starting = actor.node_id.remote()
+        self._node_id = ""
 
     def is_ready(self) -> bool:
-        """True: `_start_actor` has waited until it was."""
-        return True
+        """Whether it has started. Raises WorkerDied when it could not."""
+        ray = _ray()
+        if not self._node_id and ray.wait([self._starting], timeout=0)[0]:
+            try:
+                self._node_id = ray.get(self._starting)
+            except _worker_death_errors() as error:
+                raise WorkerDied(_first_line(error)) from None
+        return bool(self._node_id)
 
     def process(self, batch: Sequence[Any]) -> Sequence[Any]:
         """One result per item. Raises WorkerDied, WorkerLimitExceeded, or what the function raised."""
@@ -165,7 +186,8 @@ class _ActorWorker:
             reason = "the record took too long to read"
             raise WorkerLimitExceeded(reason, f"more than {self._seconds:g} s") from None
         except _worker_death_errors() as error:
-            raise WorkerDied(_first_line(error)) from None
+            death = WorkerDied if _is_alive(self._node_id) else WorkerLost
+            raise death(_first_line(error)) from None
         except RayTaskError as error:
             raise _original_error(error) from None
 
@@ -175,25 +197,41 @@ class _ActorWorker:
 
 
 def _start_actor(
-    build: Callable[[], BatchFunction[Any, Any]], threads: int, gpus: float, limits: WorkerLimits | None
+    build: Callable[[], BatchFunction[Any, Any]],
+    threads: int,
+    resources: Mapping[str, float],
+    limits: WorkerLimits | None,
 ) -> _ActorWorker:
-    """Start an actor and wait until it is ready. Raises RequestError when the cluster has no room for it."""
-    from ray.exceptions import GetTimeoutError
-
-    ray = _ray()
-    remote = ray.remote(_ActorBody).options(
-        max_concurrency=threads, num_gpus=gpus or None, scheduling_strategy="SPREAD"
-    )
+    """Start an actor, without waiting for it: it runs once the cluster has room."""
+    options = {"max_concurrency": threads, "scheduling_strategy": "SPREAD", **resources}
+    remote = _ray().remote(_ActorBody).options(**options)
     actor = remote.remote(build, str(Path.cwd()), limits.memory_bytes if limits else None)
-    try:
-        ray.get(actor.is_ready.remote(), timeout=_START_SECONDS)
-    except GetTimeoutError:
-        ray.kill(actor)
-        raise RequestError(
-            f"ray gave no worker within {_START_SECONDS:.0f} s",
-            f"the cluster has {ray.available_resources()} free; end other jobs, or add machines",
-        ) from None
     return _ActorWorker(actor, limits.seconds if limits else None)
+
+
+def _no_worker_error() -> RequestError:
+    return RequestError(
+        f"ray gave no worker within {_START_SECONDS:.0f} s",
+        f"the cluster has {_ray().available_resources()} free; end other jobs, or add machines",
+    )
+
+
+def _total(resource: str) -> float:
+    return float(_ray().cluster_resources().get(resource, 0))
+
+
+def _count_room(resource: str, share: float) -> int:
+    """Workers that have room in a share of the machines of the cluster, at least 1."""
+    return max(1, int(_total(resource) * share))
+
+
+def _rounded(share: float) -> float:
+    """A share as ray counts it: in steps of a ten thousandth."""
+    return int(share * _STEPS) / _STEPS
+
+
+def _is_alive(node_id: str) -> bool:
+    return any(node["NodeID"] == node_id and node["Alive"] for node in _ray().nodes())
 
 
 def _worker_death_errors() -> tuple[type[Exception], ...]:

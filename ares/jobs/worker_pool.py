@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, Protocol
 
 from ares.errors import AresError
@@ -36,6 +37,50 @@ class Worker(Protocol):
 
     def close(self) -> None:
         """End it."""
+
+
+class WorkerLost(WorkerDied):
+    """The machine of the worker is gone: the items cannot have killed it."""
+
+
+# An item whose machine is lost so often is tried no more.
+_MOST_LOSSES = 10
+
+
+def map_with_retries(
+    process: BatchFunction[T, R],
+    retry: BatchFunction[T, R],
+    batch: Sequence[T],
+    on_worker_death: type[AresError],
+) -> Sequence[R | AresError]:
+    """One result or error per item, in order; items of a batch whose worker died are tried once more, one by one.
+
+    Args:
+        process: Works on the batch.
+        retry: Works on one item after that, in another worker.
+        batch: The items.
+        on_worker_death: Error of an item whose worker died in both attempts; lost machines do not count.
+    """
+    try:
+        return process(batch)
+    except WorkerDied as error:
+        if isinstance(error, WorkerLimitExceeded) and len(batch) == 1:
+            return [on_worker_death(*error.args)]  # a second attempt would take as long
+        # One by one, so that an item that kills its worker costs no other item.
+        return [_retried(retry, item, on_worker_death) for item in batch]
+
+
+def _retried(retry: BatchFunction[T, R], item: T, on_worker_death: type[AresError]) -> R | AresError:
+    for _ in range(_MOST_LOSSES):
+        try:
+            return retry([item])[0]
+        except WorkerLimitExceeded as error:
+            return on_worker_death(*error.args)
+        except WorkerLost:
+            continue
+        except WorkerDied as error:
+            return on_worker_death("the worker died twice", str(error))
+    return on_worker_death(f"its machine was lost {_MOST_LOSSES} times", "")
 
 
 class RestartingPool(Generic[T, R]):
@@ -71,15 +116,17 @@ class RestartingPool(Generic[T, R]):
         for slot in self._slots * threads_per_worker:
             self._free_slots.put(slot)
 
+    @property
+    def most_workers(self) -> int:
+        """Calls of `map` that can ever run at the same time."""
+        return self.max_workers
+
     def map(self, batch: Sequence[T]) -> Sequence[R | AresError]:
         """One result or error per item, in order; raises what the function raised."""
-        try:
-            return self._process(batch, self._inline_fn)
-        except WorkerDied as error:
-            if isinstance(error, WorkerLimitExceeded) and len(batch) == 1:
-                return [self._on_worker_death(*error.args)]  # a second attempt would take as long
-            # One by one, so that an item that kills its worker costs no other item.
-            return [self._retry(item) for item in batch]
+        retry = partial(self._process, inline_fn=None)
+        return map_with_retries(
+            partial(self._process, inline_fn=self._inline_fn), retry, batch, self._on_worker_death
+        )
 
     def start(self) -> None:
         """Start all workers now, without waiting for them: there is enough work for each."""
@@ -91,14 +138,6 @@ class RestartingPool(Generic[T, R]):
         """End all workers."""
         for slot in self._slots:
             slot.close()
-
-    def _retry(self, item: T) -> R | AresError:
-        try:
-            return self._process([item], None)[0]
-        except WorkerLimitExceeded as error:
-            return self._on_worker_death(*error.args)
-        except WorkerDied as error:
-            return self._on_worker_death("the worker died twice", str(error))
 
     def _process(self, batch: Sequence[T], inline_fn: BatchFunction[T, R] | None) -> Sequence[R | AresError]:
         slot = self._free_slots.get()

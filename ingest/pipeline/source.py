@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Record
 from ares.errors import SourceError
-from ares.jobs import BatchSizer, PipelineStage, Progress, Report, run_pipeline
+from ares.jobs import BatchSizer, PipelineStage, Progress, Report, changing_limit, run_pipeline
 from ares.store.actions import RemovedIds
 from ingest.base import Item, Source
 from ingest.guard import GuardedItems, guarded_item
@@ -60,7 +60,10 @@ def ingest_source(
         outcomes = chain(planner.plan(islice(items, limit)), planner.end(items))
         batches = batch_sizer.batches(outcomes)
         read = PipelineStage(
-            "read", partial(_read_batches, stores, readers, batch_sizer), workers=readers.max_workers
+            "read",
+            partial(_read_batches, stores, readers, batch_sizer),
+            workers=readers.most_workers,
+            active_limit=changing_limit(readers),
         )
         run_pipeline(batches, [read], write, sink_batch_size=_BATCHES_PER_SINK)
     finally:

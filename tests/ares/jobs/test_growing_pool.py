@@ -1,0 +1,185 @@
+"""A pool that follows the size of a cluster: lost machines cost their work in hand, new ones get work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from ares.errors import AresError, RequestError, SourceError
+from ares.jobs.growing_pool import GrowingPool
+from ares.jobs.worker_pool import WorkerDied, WorkerLost
+
+
+class Cluster:
+    """A cluster of so many machines for one worker each; a worker of a lost machine is lost at its next batch."""
+
+    def __init__(self, machines: int) -> None:
+        self.machines = machines
+        self.running: list[Worker] = []
+        self.lines: list[str] = []
+        self.lock = threading.Lock()
+
+    def start(self) -> Worker:
+        return Worker(self)
+
+    def lose(self, count: int) -> None:
+        with self.lock:
+            self.machines -= count
+            for worker in self.running[:count]:
+                worker.is_lost = True
+            del self.running[:count]
+
+
+class Worker:
+    """A worker; it doubles numbers, 13 kills it, 7 raises."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.is_lost = self.is_closed = False
+
+    def is_ready(self) -> bool:
+        with self.cluster.lock:
+            if self not in self.cluster.running and len(self.cluster.running) < self.cluster.machines:
+                self.cluster.running.append(self)
+            return self in self.cluster.running
+
+    def process(self, batch: Sequence[int]) -> list[int]:
+        time.sleep(0.01)
+        if self.is_lost:
+            raise WorkerLost("its machine is gone")
+        if 13 in batch:
+            raise WorkerDied("killed by 13")
+        if 7 in batch:
+            raise ZeroDivisionError
+        return [2 * number for number in batch]
+
+    def close(self) -> None:
+        self.is_closed = True
+        with self.cluster.lock:
+            if self in self.cluster.running:
+                self.cluster.running.remove(self)
+
+
+MakePool = Callable[..., GrowingPool[int, int]]
+
+
+@pytest.fixture
+def make_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePool]:
+    monkeypatch.setattr("ares.jobs.growing_pool._COUNT_SECONDS", 0.05)
+    monkeypatch.setattr("ares.jobs.growing_pool._READY_SECONDS", 0.02)
+    pools: list[GrowingPool[int, int]] = []
+
+    def make(cluster: Cluster, most: int = 8, threads: int = 1, patience: float = 20.0) -> Any:
+        pool: GrowingPool[int, int] = GrowingPool(
+            cluster.start,
+            lambda: max(1, cluster.machines),
+            most,
+            threads,
+            SourceError,
+            lambda: RequestError("no worker", "none"),
+            patience,
+            cluster.lines.append,
+        )
+        pools.append(pool)
+        return pool
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def run_all(pool: GrowingPool[int, int], numbers: Sequence[int], threads: int) -> list[int | AresError]:
+    with ThreadPoolExecutor(threads) as executor:
+        return [result for results in executor.map(lambda n: pool.map([n]), numbers) for result in results]
+
+
+def test_few_workers_are_started_for_little_work(make_pool: MakePool) -> None:
+    cluster = Cluster(6)
+    pool = make_pool(cluster)
+    assert [pool.map([number]) for number in range(5)] == [[0], [2], [4], [6], [8]]
+    assert len(cluster.running) == 1
+
+
+def test_a_lost_machine_costs_no_item_and_is_said_once(make_pool: MakePool) -> None:
+    cluster = Cluster(4)
+    pool = make_pool(cluster)
+    threading.Timer(0.15, cluster.lose, [3]).start()
+    numbers = list(range(100, 400))
+    assert run_all(pool, numbers, 4) == [2 * number for number in numbers]
+    assert cluster.lines == ["the cluster has room for 1 workers now, and had for 4"]
+    assert (pool.max_workers, len(cluster.running)) == (1, 1)
+
+
+def test_machines_that_join_later_get_work(make_pool: MakePool) -> None:
+    cluster = Cluster(1)
+    pool = make_pool(cluster)
+
+    def join() -> None:
+        cluster.machines = 3
+
+    threading.Timer(0.1, join).start()
+    numbers = list(range(100, 300))
+    assert run_all(pool, numbers, 4) == [2 * number for number in numbers]
+    assert (pool.max_workers, len(cluster.running)) == (3, 3)
+
+
+def test_an_item_that_kills_its_workers_fails_and_no_other(make_pool: MakePool) -> None:
+    pool = make_pool(Cluster(2))
+    first, killed, last = pool.map([1, 13, 2])
+    assert (first, last) == (2, 4)
+    assert str(killed) == "the worker died twice: killed by 13"
+
+
+def test_a_cluster_without_any_machine_ends_the_job_after_the_wait(make_pool: MakePool) -> None:
+    cluster = Cluster(2)
+    pool = make_pool(cluster, patience=0.4)
+    assert pool.map([1]) == [2]
+    cluster.lose(2)
+    started = time.monotonic()
+    with pytest.raises(RequestError, match="no worker"):
+        pool.map([1])
+    assert time.monotonic() - started >= 0.4
+
+
+def test_a_machine_that_comes_back_within_the_wait_goes_on(make_pool: MakePool) -> None:
+    cluster = Cluster(1)
+    pool = make_pool(cluster)
+    assert pool.map([1]) == [2]
+    cluster.lose(1)
+
+    def come_back() -> None:
+        cluster.machines = 1
+
+    threading.Timer(0.3, come_back).start()
+    assert pool.map([2]) == [4]
+
+
+def test_what_the_function_raises_is_raised_and_the_worker_stays(make_pool: MakePool) -> None:
+    cluster = Cluster(1)
+    pool = make_pool(cluster)
+    with pytest.raises(ZeroDivisionError):
+        pool.map([7])
+    assert pool.map([1]) == [2]
+    assert len(cluster.running) == 1
+
+
+def test_a_shared_worker_takes_several_batches_at_once(make_pool: MakePool) -> None:
+    cluster = Cluster(1)
+    pool = make_pool(cluster, most=1, threads=4)
+    numbers = list(range(100, 160))
+    assert run_all(pool, numbers, 4) == [2 * number for number in numbers]
+    assert (pool.max_workers, pool.most_workers, len(cluster.running)) == (4, 4, 1)
+
+
+def test_a_closed_pool_ends_its_workers(make_pool: MakePool) -> None:
+    cluster = Cluster(3)
+    pool = make_pool(cluster)
+    pool.start()
+    assert pool.map([1]) == [2]
+    pool.close()
+    assert cluster.running == []
