@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from annotators.base import Annotator, Options, Outcome, PaidFailure, Result, Work, new_annotation
+from annotators.base import Annotator, Options, Outcome, PaidFailure, Result, Subject, Work, new_annotation
 from annotators.caption.frame_layout import FrameLayout, LayoutName, parse_layout, select_frame_seconds
 from annotators.models import (
     LocalModelOptions,
@@ -17,6 +17,7 @@ from annotators.models import (
     VlmReply,
     VlmRequest,
     call_limit,
+    expected_image_tokens,
     grey_frames,
     load_vlm,
     make_test_call,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 _VERSION = "1"
 _MAX_NEW_TOKENS = 64
-# For estimates only: a 640 x 480 frame in common models, the prompt, and a sentence.
-_TOKENS_PER_IMAGE, _PROMPT_TOKENS, _CAPTION_TOKENS = 400, 150, 20
+# For estimates only: the prompt, and a sentence.
+_PROMPT_TOKENS, _CAPTION_TOKENS = 150, 20
 _COLUMNS = (
     Column(name="caption", type="string", meaning="Caption of the whole episode."),
     Column(
@@ -96,7 +97,7 @@ def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
         call_limit=call_limit(vlm),
         preflight=lambda makers: make_test_call(vlm, _test_request(layout)),
         charges_budget=True,
-        estimate=lambda subject: _estimate(layout, spec, options.settings.price),
+        estimate=lambda subject: _estimate(captioner, subject, spec, options.settings.price),
     )
 
 
@@ -180,8 +181,9 @@ def clean_reply(reply: str) -> str:
     return text
 
 
-def _estimate(layout: FrameLayout, spec: str, price: Price | None) -> Cost:
-    images = 1 if layout.name == "collage" else layout.count
-    tokens_in, tokens_out = images * _TOKENS_PER_IMAGE + _PROMPT_TOKENS, _CAPTION_TOKENS
+def _estimate(captioner: Captioner, subject: Subject, spec: str, price: Price | None) -> Cost:
+    sizes = captioner.layout.image_sizes(subject, captioner.camera)
+    name = str(captioner.vlm.settings.get("served_from") or captioner.vlm.name)
+    tokens_in, tokens_out = expected_image_tokens(name, sizes) + _PROMPT_TOKENS, _CAPTION_TOKENS
     usd = price_usd(price, tokens_in, tokens_out) if spec.startswith("openai:") else 0.0
     return Cost(calls=1, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)

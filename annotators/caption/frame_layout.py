@@ -46,6 +46,16 @@ class FrameLayout:
             return list(frames)
         return [np.concatenate(list(frames), axis=1)]
 
+    def image_sizes(self, subject: Subject, camera: str) -> list[tuple[int, int]]:
+        """(height, width) in pixels of the images that `arrange` makes of a subject; none without such a camera."""
+        selected = pick_camera(subject.episode, camera)
+        if selected is None:
+            return []
+        count = len(evenly_spaced_seconds(selected, self.count, subject=subject))
+        if self.name == "collage":
+            return [(selected.height, selected.width * count)]
+        return [(selected.height, selected.width)] * count
+
     def legend(self, seconds: Sequence[float]) -> str:
         """A description of the images, for a prompt."""
         times = ", ".join(f"{second:.2f} s" for second in seconds)

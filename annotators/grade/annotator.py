@@ -121,7 +121,7 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         call_limit=judge.call_limit,
         preflight=lambda makers: _preflight(grader, stores, makers),
         charges_budget=True,
-        estimate=lambda subject: judge.estimate(rubric.criteria),
+        estimate=lambda subject: judge.estimate(subject, rubric.criteria),
     )
 
 

@@ -19,6 +19,7 @@ from annotators.models import (
     VlmReply,
     VlmRequest,
     call_limit,
+    expected_image_tokens,
     grey_frames,
     make_test_call,
     price_usd,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 MAX_NEW_TOKENS = 300
 _PACKAGE = "annotators.grade"
 # For estimates only.
-_TOKENS_PER_IMAGE, _PROMPT_TOKENS, _REPLY_TOKENS = 400, 350, 80
+_PROMPT_TOKENS, _REPLY_TOKENS = 350, 80
 # Questions that most captions leave to the model.
 _CALLS_PER_CASE = 4
 _MOST_CITED_FRAMES, _LONGEST_OBSERVATION = 64, 4_000
@@ -93,11 +94,12 @@ class ClaimJudge:
         """The frames that the layout takes."""
         return select_frame_seconds(subject, self._camera, self._layout.count)
 
-    def estimate(self, criteria: Sequence[Criterion]) -> Cost:
+    def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
         """One call per criterion that a model can check."""
         calls = sum(criterion.claim for criterion in criteria)
-        images = 1 if self._layout.name == "collage" else self._layout.count
-        tokens_in = calls * (images * _TOKENS_PER_IMAGE + _PROMPT_TOKENS)
+        name = str(self._vlm.settings.get("served_from") or self.name)
+        image_tokens = expected_image_tokens(name, self._layout.image_sizes(subject, self._camera))
+        tokens_in = calls * (image_tokens + _PROMPT_TOKENS)
         tokens_out = calls * _REPLY_TOKENS
         usd = price_usd(self._price, tokens_in, tokens_out) if self._remote else 0.0
         return Cost(calls=calls, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)

@@ -73,5 +73,5 @@ class Judge(ModelProperties, Protocol):
     def call_limit(self) -> Callable[[], int] | None:
         """Cases to have in hand at the same time now, or None where that is always `workers`."""
 
-    def estimate(self, criteria: Sequence[Criterion]) -> Cost:
+    def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
         """Expected cost of one case."""

@@ -86,7 +86,7 @@ class ProbeJudge:
         self.family = self.name
         self._outcome_vectors: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
-    def estimate(self, criteria: Sequence[Criterion]) -> Cost:
+    def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
         """A cost of nothing but time."""
         return Cost()
 

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     )
     from annotators.models.calls import Budget, budget_spent
     from annotators.models.clip import ClipEncoder, absolute_spec, load_clip
-    from annotators.models.families import Kinship, ModelFamily, compare_models, find_family
+    from annotators.models.families import (
+        Kinship,
+        ModelFamily,
+        compare_models,
+        expected_image_tokens,
+        find_family,
+    )
     from annotators.models.hash_encoder import load_hash_encoder
     from annotators.models.huggingface import LocalModelOptions
     from annotators.models.inventory import ModelDescription, describe_models, shared_language_model
@@ -55,6 +61,7 @@ __all__ = [
     "compare_models",
     "describe_models",
     "encoder_name",
+    "expected_image_tokens",
     "find_family",
     "grey_frames",
     "load_clip",

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from annotators.base import Options, Subject
-from annotators.models import UNKNOWN_UNTIL_LOADED
+from annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
 from annotators.runner.loading import load_tasks
 from annotators.runner.run import read_annotations
 from annotators.runner.task import AnnotatorTask
@@ -18,9 +18,12 @@ from ares.errors import PluginError
 from ares.jobs import AnnotateEstimate, LocalEngine
 
 if TYPE_CHECKING:
+    from ares.settings import Price
     from ares.store import Stores
 
 _SAMPLE_SIZE = 200
+# Fewer are not representative.
+_FEWEST_MEASURED = 5
 
 
 def estimate_cost(
@@ -51,7 +54,9 @@ def estimate_cost(
         for task in tasks
     ]
     return [
-        _quote(task, *task_counts, task_subjects)
+        _quote(
+            task, *task_counts, task_subjects, _measured_costs(stores, task, sample), options.settings.price
+        )
         for task, task_counts, task_subjects in zip(tasks, counts, subjects, strict=True)
     ]
 
@@ -97,24 +102,42 @@ def _subject_ids(
 
 
 def _quote(
-    task: AnnotatorTask, planned: int, already: int | None, sample: Sequence[Subject]
+    task: AnnotatorTask,
+    planned: int,
+    already: int | None,
+    sample: Sequence[Subject],
+    measured: Sequence[Cost],
+    price: Price | None,
 ) -> AnnotateEstimate:
-    annotator = task.annotator
-    scale = (planned - (already or 0)) / max(len(sample), 1)
-    frames = sum(_count_frames(task, subject) for subject in sample)
-    cost = sum((annotator.estimate(subject) for subject in sample), Cost())
+    rest = planned - (already or 0)
+    frames = sum(_count_frames(task, subject) for subject in sample) * rest / max(len(sample), 1)
+    cost = sum(measured or (task.annotator.estimate(subject) for subject in sample), Cost())
+    scale = rest / max(len(measured or sample), 1)
+    usd = price_usd(price, cost.tokens_in, cost.tokens_out) if cost.usd is None else cost.usd
     return AnnotateEstimate(
         annotator=task.name,
         planned=planned,
         already=already,
-        frames=round(frames * scale),
+        frames=round(frames),
         cost=Cost(
             calls=round(cost.calls * scale),
             tokens_in=round(cost.tokens_in * scale),
             tokens_out=round(cost.tokens_out * scale),
-            usd=None if cost.usd is None else cost.usd * scale,
+            usd=None if usd is None else usd * scale,
         ),
+        measured=len(measured),
     )
+
+
+def _measured_costs(stores: Stores, task: AnnotatorTask, sample: Sequence[Episode]) -> list[Cost]:
+    """What this maker's calls for subjects of the sample have cost; none where it has done too few of them."""
+    ids, maker = [episode.episode_id for episode in sample], task.annotator.maker
+    costs = [
+        annotation.cost
+        for annotation in stores.annotations.find_annotations(ids, [maker.annotator])
+        if annotation.maker_id == maker.maker_id and annotation.cost.calls
+    ]
+    return costs if len(costs) >= _FEWEST_MEASURED else []
 
 
 def _count_frames(task: AnnotatorTask, subject: Subject) -> int:

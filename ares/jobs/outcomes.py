@@ -130,6 +130,7 @@ class AnnotateEstimate:
         already: Those that this maker has done; None where that is unknown until its model is loaded.
         frames: Frames to decode for the rest, or for all where that is unknown.
         cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
+        measured: Subjects whose cost was measured in the workspace and is scaled up; 0 where it is computed.
     """
 
     annotator: str
@@ -137,11 +138,17 @@ class AnnotateEstimate:
     already: int | None
     frames: int
     cost: Cost
+    measured: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares annotate --dry-run --json`."""
         counts: dict[str, Json] = {"planned": self.planned, "already": self.already, "frames": self.frames}
-        return {"annotator": self.annotator, **counts, **_cost_json(self.cost)}
+        return {
+            "annotator": self.annotator,
+            **counts,
+            **_cost_json(self.cost),
+            "measured": self.measured,
+        }
 
 
 def _cost_json(cost: Cost) -> dict[str, Json]:

@@ -129,6 +129,9 @@ def _answer(
 
 def _estimate_blocks(quotes: list[dict[str, Json]]) -> Iterator[Block]:
     yield _table(quotes, _QUOTE_KEYS)
+    for quote in quotes:
+        if quote["measured"]:
+            yield f"{quote['annotator']}: scaled up from what {quote['measured']} have cost in this workspace"
     unknown = [str(quote["annotator"]) for quote in quotes if quote["already"] is None]
     if unknown:
         yield (

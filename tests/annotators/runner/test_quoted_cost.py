@@ -1,0 +1,61 @@
+"""What `--dry-run` quotes: computed from the sizes of the cameras, or measured where the maker has worked before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotators.base import Options
+from annotators.runner import annotate, estimate_cost
+from app.cli.main import main
+from ares.settings import Price, Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+
+PRICE = Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
+
+
+@pytest.fixture
+def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+    """The twelve videos of the demo."""
+    with open_workspace(str(tmp_path / "workspace"), Settings()) as workspace:
+        ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
+        yield workspace
+
+
+def test_images_cost_what_the_family_makes_of_their_size(ws: Workspace) -> None:
+    settings = Settings(price=PRICE)
+    spec = "openai:Qwen/Qwen3-VL-8B-Instruct@http://192.0.2.1:8000/v1"
+    (quote,) = estimate_cost(ws.stores, ["caption"], Options(settings=settings, model=spec))
+    # Cameras of 192 x 192 pixels are enlarged to 256 x 256; three images, and 150 tokens of text.
+    assert quote.cost.tokens_in == quote.planned * (3 * (64 + 2) + 150)
+    assert quote.cost.usd == pytest.approx(quote.planned * (348 + 20 * 10) / 1e6)
+    assert quote.measured == 0
+    large = replace(settings, caption_model="openai:lab/unknown@http://192.0.2.1:8000/v1")
+    (unknown,) = estimate_cost(ws.stores, ["caption"], Options(settings=large))
+    assert unknown.cost.tokens_in == unknown.planned * (3 * 400 + 150)
+
+
+def test_a_measured_sample_is_scaled_up(
+    ws: Workspace, model_server: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model_server.says("push the drawer closed")
+    spec = f"openai:Some/Vlm-7B@{model_server.url}"
+    options = Options(settings=Settings(), model=spec)
+    annotate(ws.stores, ["caption"], options, quiet=True, limit=4)
+    (few,) = estimate_cost(ws.stores, ["caption"], options)
+    assert (few.already, few.measured) == (4, 0)
+    annotate(ws.stores, ["caption"], options, quiet=True, limit=2)
+    priced = replace(options, settings=Settings(price=PRICE))
+    (quote,) = estimate_cost(ws.stores, ["caption"], priced)
+    rest = quote.planned - 6
+    assert (quote.already, quote.measured, quote.cost.calls) == (6, 6, rest)
+    assert (quote.cost.tokens_in, quote.cost.tokens_out) == (1000 * rest, 10 * rest)
+    # The sample was made without a price: the tokens are known, and so is the money now.
+    assert quote.cost.usd == pytest.approx(rest * 0.0011)
+    assert main(["annotate", "caption", "--model", spec, "--dry-run", "-w", ws.path]) == 0
+    assert "caption: scaled up from what 6 have cost in this workspace" in capsys.readouterr().out
