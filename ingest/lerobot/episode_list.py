@@ -241,4 +241,6 @@ def _overlapping(
     last_stop = np.maximum.accumulate(stop + shift)
     owner = np.maximum.accumulate(np.where(stop + shift == last_stop, np.arange(len(order)), 0))
     clash = np.flatnonzero(same_file & ((start + shift)[1:] < last_stop[:-1] - 0.5 / fps))
-    return frozenset(episodes[order][np.union1d(owner[clash], clash + 1)].astype(np.int64).tolist())
+    has_clash = np.zeros(len(order), bool)
+    has_clash[owner[clash]] = has_clash[clash + 1] = True
+    return frozenset(episodes[order][has_clash].astype(np.int64).tolist())

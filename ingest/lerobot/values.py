@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX_CLAIMED_WIDTH = 65_536
+_FEW_TEXTS = 1000
 
 
 class ColumnValues(NamedTuple):
@@ -89,23 +90,45 @@ def decode_table(table: pa.Table) -> dict[str, ColumnValues]:
     return columns
 
 
+def _encoded_texts(array: Any) -> ColumnValues:
+    """The distinct texts of an Arrow array, and which each row has; a missing one is empty."""
+    import numpy as np
+
+    if len(array) <= _FEW_TEXTS:  # pyarrow.compute takes 0.1 s to import
+        numbers: dict[str, int] = {}
+        indices = [numbers.setdefault(text or "", len(numbers)) for text in array.to_pylist()]
+        return ColumnValues(np.array(indices, np.int32), 1, None, tuple(numbers))
+    encoded = array.fill_null("").dictionary_encode()
+    texts = tuple(str(text) for text in encoded.dictionary.to_pylist())
+    return ColumnValues(arrow_numbers(encoded.indices), 1, None, texts)
+
+
+def _list_lengths(array: Any) -> NDArray[Any]:
+    """Values of each list of an Arrow list array; 0 for a missing one."""
+    import numpy as np
+
+    if not array.null_count and hasattr(array, "offsets"):
+        return np.diff(arrow_numbers(array.offsets).astype(np.int64))  # pyarrow.compute takes 0.1 s to import
+    import pyarrow.compute as pc
+
+    return np.nan_to_num(arrow_numbers(pc.list_value_length(array)), nan=0)
+
+
 def _decode_column(array: Any) -> ColumnValues:
     """Decode a column: lists of equal length are flattened, missing numbers become NaN, texts become indices."""
     import numpy as np
-    import pyarrow.compute as pc
     import pyarrow.types as types
 
     array = getattr(array, "storage", array)
     if is_text(array.type):
-        encoded = array.fill_null("").dictionary_encode()
-        texts = tuple(str(text) for text in encoded.dictionary.to_pylist())
-        return ColumnValues(arrow_numbers(encoded.indices), 1, None, texts)
+        return _encoded_texts(array)
     width, offsets = 1, None
     while is_list(array.type):
         if types.is_fixed_size_list(array.type) and not array.null_count:
-            size, array = array.type.list_size, array.flatten()
+            size = array.type.list_size
+            array = array.values.slice(array.offset * size, len(array) * size)
         else:
-            lengths = np.nan_to_num(arrow_numbers(pc.list_value_length(array)), nan=0)
+            lengths = _list_lengths(array)
             array = array.flatten()
             size = int(lengths[0]) if len(lengths) else 0
             if (lengths != size).any() or size == 0:
