@@ -111,7 +111,8 @@ def _list_lengths(array: Any) -> NDArray[Any]:
         return np.diff(arrow_numbers(array.offsets).astype(np.int64))  # pyarrow.compute takes 0.1 s to import
     import pyarrow.compute as pc
 
-    return np.nan_to_num(arrow_numbers(pc.list_value_length(array)), nan=0)
+    lengths: NDArray[Any] = np.nan_to_num(arrow_numbers(pc.list_value_length(array)), nan=0)
+    return lengths
 
 
 def _decode_column(array: Any) -> ColumnValues:
