@@ -54,6 +54,7 @@ def test_only_the_dashboard_starts_without_a_profile(services: dict[str, Any]) -
         "app": None,
         "jobs": ["jobs"],
         "gpu": ["gpu"],
+        "vllm": ["vllm"],
         "mongodb": ["mongo"],
     }
 
@@ -84,6 +85,19 @@ def test_every_setting_and_credential_is_passed_on(services: dict[str, Any]) -> 
     assert len(names) > 10
     for name in ("app", "jobs", "gpu"):
         assert names - services[name]["environment"].keys() == on_volumes
+
+
+def test_the_estimates_of_the_gpu_page_are_what_its_lines_compute(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (DOCKER.parent / "docs" / "gpu-box.md").read_text()
+    (lines,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    values: dict[str, Any] = {}
+    exec(lines, values)
+    rows = [row.strip("|").split("|") for row in page.splitlines() if re.match(r"\| `\w+/", row)]
+    shown = {row[0].strip(" `"): [cell.strip().replace(",", "") for cell in row[3:]] for row in rows}
+    assert shown.keys() == values["MODELS"].keys()
+    for model, cells in shown.items():
+        (tokens, fast, cheap), (_, slow, dear) = (values["estimates"][model, gpu] for gpu in ("H100", "L4"))
+        assert cells == [str(tokens), str(fast), f"{cheap:.2f}", str(slow), f"{dear:.2f}"]
 
 
 def test_the_image_copies_what_is_there_and_drops_its_rights() -> None:
