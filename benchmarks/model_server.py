@@ -104,7 +104,7 @@ def _time_server(
     with tempfile.TemporaryDirectory() as folder:
         videos = write_videos(Path(folder) / "videos", episodes, side)
         for name in annotators:
-            with _served(profile) as port:
+            with ServedProfile(profile) as port:
                 limit = grades if name == "grade" else None
                 report, seconds, cpu = _annotate(Path(folder), videos, port, name, limit)
                 with urlopen(f"http://127.0.0.1:{port}/report") as response:
@@ -161,7 +161,7 @@ def _processor_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-class _served:
+class ServedProfile:
     """A model server in a process of its own, while the block runs; its value is the port."""
 
     def __init__(self, profile: Profile) -> None:

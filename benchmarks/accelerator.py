@@ -1,0 +1,239 @@
+"""Benchmarks 10 and 12 on a GPU or a CPU: embedding from 1080p H.264, and captions by a model behind a server.
+
+.venv/bin/python -m benchmarks.accelerator embed --models ViT-B-32 ViT-L-14 SigLIP2 --episodes 200 --seconds 30
+.venv/bin/python -m benchmarks.accelerator caption --server MODEL@http://127.0.0.1:8000/v1 --episodes 500
+.venv/bin/python -m benchmarks.accelerator caption --episodes 160        # at a loopback server of known latency
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from benchmarks.model_server import Profile, ServedProfile, write_videos
+
+if TYPE_CHECKING:
+    import torch
+
+    from ares.workspace import Workspace
+
+_RATE_HZ = 30.0
+_BATCH_SIZE = 64
+_LOOPBACK = Profile(slots=16, latency=0.5)
+
+
+def main() -> None:
+    """Print one line per measurement."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    embed = kinds.add_parser("embed")
+    embed.add_argument("--models", nargs="+", default=["ViT-B-32", "ViT-L-14", "SigLIP2"])
+    embed.add_argument("--episodes", type=int, default=200)
+    embed.add_argument(
+        "--seconds", type=int, default=30, help="length of an episode, one embedded frame a second"
+    )
+    embed.add_argument("--height", type=int, default=1080, help="frames are 16:9")
+    embed.add_argument("--rounds", type=int, default=3)
+    caption = kinds.add_parser("caption")
+    caption.add_argument("--server", default="", help="MODEL@URL (default: a loopback server)")
+    caption.add_argument("--episodes", type=int, default=500)
+    caption.add_argument(
+        "--concurrency", nargs="+", type=int, default=[16, 64, 256], help="of the plain client"
+    )
+    arguments = parser.parse_args()
+    (_time_embedding if arguments.kind == "embed" else _time_captions)(arguments)
+
+
+def _time_embedding(arguments: argparse.Namespace) -> None:
+    """The whole command, decoding and storing included, against the model alone on pixels in its memory."""
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with tempfile.TemporaryDirectory() as folder:
+        videos = _write_episodes(Path(folder) / "videos", arguments)
+        for name in arguments.models:
+            encoder = _random_encoder(name, device)
+            rounds = [
+                (_embed_all(Path(folder) / f"{name}-{number}", videos, encoder), _model_rate(encoder, device))
+                for number in range(arguments.rounds)
+            ]
+            ours, alone = (statistics.median(rates) for rates in zip(*rounds, strict=True))
+            print(
+                f"{name} of random weights, {device}: {ours:.1f} frames/s from {arguments.height}p H.264, "
+                f"the model alone {alone:.1f}, ratio {ours / alone:.2f}",
+                flush=True,
+            )
+
+
+def _write_episodes(folder: Path, arguments: argparse.Namespace) -> Path:
+    """Videos of a moving texture; each is a turn of the first, so that they are written quickly."""
+    import cv2
+    import numpy as np
+
+    from ares.media.video import encode_mp4
+
+    folder.mkdir()
+    height, width = arguments.height, arguments.height * 16 // 9
+    for number in range(arguments.episodes):
+        coarse = np.random.default_rng(number).integers(0, 255, (36, 64, 3), np.uint8)
+        image = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+        count = int(arguments.seconds * _RATE_HZ)
+        frames = (np.asarray(np.roll(image, 4 * step, axis=1), np.uint8) for step in range(count))
+        encode_mp4(frames, folder / f"{number:05d}.mp4", _RATE_HZ)
+    return folder
+
+
+def _random_encoder(name: str, device: str) -> Any:
+    """An encoder of random weights, which is as fast as a trained one."""
+    import open_clip
+    import transformers
+
+    from annotators.models import ClipEncoder
+    from annotators.models.vision_tower import VisionTower
+
+    if name != "SigLIP2":
+        model, _, preprocess = open_clip.create_model_and_transforms(name)
+        return ClipEncoder(
+            model.eval().to(device), preprocess, open_clip.get_tokenizer(name), "random", device
+        )
+    # SigLIP2 base, patch 16, 224 pixels.
+    config = transformers.SiglipVisionConfig(image_size=224, patch_size=16)
+    tower: Any = transformers.SiglipVisionModel(config)
+    processor: Any = transformers.SiglipImageProcessor(size={"height": 224, "width": 224})
+    return VisionTower(tower.eval().to(device), processor, None, "random", device)
+
+
+def _embed_all(folder: Path, videos: Path, encoder: Any) -> float:
+    """Frames per second of `annotate embed`, without the loading of the model."""
+    from annotators.base import Options
+    from annotators.runner import annotate
+    from ares.settings import Settings
+
+    with _workspace(folder, videos) as workspace, _loaded(encoder):
+        started_at = time.perf_counter()
+        (report,) = annotate(workspace.stores, ["embed"], Options(settings=Settings()), quiet=True)
+        seconds = time.perf_counter() - started_at
+        facts = [entry.annotation for entry in workspace.stores.annotations.read()]
+        if report.failed:
+            raise RuntimeError(f"{report.failed} episodes failed: {report.failures}")
+        return sum(int(str(fact.value["frames"])) for fact in facts if fact.name == "embed") / seconds
+
+
+@contextmanager
+def _workspace(folder: Path, videos: Path) -> Iterator[Workspace]:
+    from ares.settings import Settings
+    from ares.workspace import open_workspace
+    from ingest.pipeline import ingest_paths
+
+    with open_workspace(str(folder), Settings()) as workspace:
+        ingest_paths(workspace.stores, [str(videos)], quiet=True)
+        yield workspace
+
+
+def _loaded(encoder: Any) -> Any:
+    return mock.patch("annotators.embed.annotator.load_encoder_for", lambda *arguments: encoder)
+
+
+def _model_rate(encoder: Any, device: str) -> float:
+    """Frames per second of the model alone, in the batches and the precision of the encoder."""
+    import torch
+
+    pixels = torch.rand(_BATCH_SIZE, 3, 224, 224, device=device)
+    count = 40 if device == "cuda" else 1
+    with torch.inference_mode(), torch.autocast("cuda", torch.float16, enabled=device == "cuda"):
+        _forward(encoder, pixels)
+        _wait(device)
+        started_at = time.perf_counter()
+        for _ in range(count):
+            _forward(encoder, pixels)
+        _wait(device)
+    return count * _BATCH_SIZE / (time.perf_counter() - started_at)
+
+
+def _forward(encoder: Any, pixels: torch.Tensor) -> None:
+    model = encoder._model
+    model.encode_image(pixels) if hasattr(model, "encode_image") else model(pixel_values=pixels)
+
+
+def _wait(device: str) -> None:
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def _time_captions(arguments: argparse.Namespace) -> None:
+    """The whole command against a plain client that sends the same requests with the best fixed concurrency."""
+    with tempfile.TemporaryDirectory() as folder:
+        videos = write_videos(Path(folder) / "videos", arguments.episodes)
+        if arguments.server:
+            _compare_captions(Path(folder), videos, arguments.server, arguments.concurrency)
+            return
+        with ServedProfile(_LOOPBACK) as port:
+            _compare_captions(
+                Path(folder), videos, f"Some/Vlm-7B@http://127.0.0.1:{port}/v1", arguments.concurrency
+            )
+
+
+def _compare_captions(folder: Path, videos: Path, server: str, concurrency: Sequence[int]) -> None:
+    from annotators.base import Options
+    from annotators.models.server.connection import ServerConnection
+    from annotators.runner import annotate
+    from ares.settings import settings_from_environment
+
+    bodies: list[bytes] = []
+    post = ServerConnection.post
+
+    def record(connection: ServerConnection, path: str, body: bytes, is_stopped: Any) -> Any:
+        bodies.append(body)
+        return post(connection, path, body, is_stopped)
+
+    settings = settings_from_environment({})
+    with (
+        _workspace(folder / "workspace", videos) as workspace,
+        mock.patch.object(ServerConnection, "post", record),
+    ):
+        started_at = time.perf_counter()
+        (report,) = annotate(
+            workspace.stores, ["caption"], Options(settings=settings, model=f"openai:{server}"), quiet=True
+        )
+        ours = report.cost.calls / (time.perf_counter() - started_at)
+    url = server.rpartition("@")[2]
+    rates = {calls: asyncio.run(_send_all(url, bodies, calls)) for calls in concurrency}
+    best = max(rates, key=lambda calls: rates[calls])
+    print(
+        f"caption, {report.kept} kept: {ours:.2f} calls/s; a plain client {rates[best]:.2f} with {best} in flight, "
+        f"ratio {ours / rates[best]:.2f}",
+        flush=True,
+    )
+
+
+async def _send_all(url: str, bodies: Sequence[bytes], concurrency: int) -> float:
+    """Calls per second of a client that does nothing but send."""
+    import httpx2
+
+    free = asyncio.Semaphore(concurrency)
+    limits = httpx2.Limits(max_connections=concurrency)
+    async with httpx2.AsyncClient(limits=limits, timeout=600.0) as client:
+
+        async def send(body: bytes) -> None:
+            async with free:
+                headers = {"Content-Type": "application/json"}
+                answer = await client.post(f"{url}/chat/completions", content=body, headers=headers)
+                answer.raise_for_status()
+
+        started_at = time.perf_counter()
+        await asyncio.gather(*(send(body) for body in bodies))
+        return len(bodies) / (time.perf_counter() - started_at)
+
+
+if __name__ == "__main__":
+    main()
