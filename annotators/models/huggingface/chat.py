@@ -62,7 +62,7 @@ class ChatEncoder:
         )
 
     def count_image_tokens(self, height: int, width: int) -> int:
-        """Tokens of one image, after it was made smaller to MAX_IMAGE_SIDE."""
+        """Tokens that one image adds to a request; larger ones are made smaller first."""
         import numpy as np
 
         image = np.zeros((height, width, 3), np.uint8)
