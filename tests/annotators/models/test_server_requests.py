@@ -182,6 +182,16 @@ def test_a_reply_without_end_is_cut_off(model_server: Any, monkeypatch: pytest.M
     )
 
 
+def test_a_text_far_longer_than_its_limit_is_no_reply(model_server: Any) -> None:
+    model_server.says("word " * 400)
+    model_server.says("word " * 500)
+    vlm = _vlm(model_server.url)
+    assert len(_reply(vlm.ask([CHOICE_FREE])[0]).text) == 2000
+    (failure,) = vlm.ask([CHOICE_FREE])
+    assert _error(failure).reason == "reply is longer than its length limit"
+    assert isinstance(failure, VlmFailure) and failure.cost.tokens_in == 1000
+
+
 def test_a_compressed_reply_is_refused(model_server: Any) -> None:
     import gzip
 

@@ -40,6 +40,13 @@ def test_images_cost_what_the_family_makes_of_their_size(ws: Workspace) -> None:
     assert unknown.cost.tokens_in == unknown.planned * (3 * 400 + 150)
 
 
+def test_a_reason_without_a_retry_is_refused(ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["annotate", "motion", "--dry-run", "--reason", "time", "-w", ws.path]) == 2
+    assert "give --retry-failed too" in capsys.readouterr().err
+    assert main(["annotate", "motion", "--dry-run", "--retry-failed", "-w", ws.path, "--json"]) == 0
+    assert '"planned": 0' in capsys.readouterr().out
+
+
 def test_a_measured_sample_is_scaled_up(
     ws: Workspace, model_server: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from annotators.base import Options
 from annotators.models.server import OpenAiVlm
-from annotators.runner import annotate
+from annotators.runner import annotate, estimate_cost
 from ares.annotation import Cost
 from ares.jobs import AnnotateReport
 from ares.settings import Settings
@@ -143,6 +143,8 @@ def test_retried_are_only_the_failures_of_a_reason(ws: Workspace, serve: Serve, 
     failed = {failure.reason: failure.count for failure in report.failures}
     healthy = serve({"fine": 1})
     options = _options(healthy.url, CAPTIONER)
+    (quote,) = estimate_cost(ws.stores, ["caption"], options, retried_reason="refused")
+    assert quote.planned == failed["model refused"]
     (retried,) = annotate(ws.stores, ["caption"], options, quiet=True, retried_reason="REFUSED")
     assert (retried.planned, retried.kept, retried.failed) == (failed["model refused"],) * 2 + (0,)
     # The test call has been paid before.
