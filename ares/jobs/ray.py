@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -263,6 +265,42 @@ def _check_reachable(address: str) -> None:
             socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_SECONDS).close()
     except (OSError, ValueError) as error:
         raise _unreachable_error(address, error) from None
+    if host and port and "://" not in address:
+        _check_token(address)
+
+
+def _check_token(address: str) -> None:
+    """Raises RequestError when the cluster refuses the token; ray itself would try for 20 s and name no reason."""
+    from ray import _raylet, exceptions
+
+    client: Any = _raylet  # compiled, without types
+    refused = getattr(exceptions, "AuthenticationError", None)  # older versions have no tokens
+    if refused is None:
+        return
+    try:
+        with _muted_stderr():
+            client.GcsClient(address=address)
+    except refused:
+        raise RequestError(
+            "the ray cluster wants a token, which is missing or another one",
+            f"RAY_ADDRESS {address!r}; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH as there",
+        ) from None
+    except exceptions.RayError as error:
+        raise _unreachable_error(address, error) from None
+
+
+@contextmanager
+def _muted_stderr() -> Iterator[None]:
+    """Drop what C++ writes on standard error: ray repeats the error there in words of its own."""
+    sys.stderr.flush()
+    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(null)
 
 
 def _unreachable_error(address: str, error: Exception) -> RequestError:

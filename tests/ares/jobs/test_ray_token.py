@@ -1,0 +1,46 @@
+"""A ray cluster that wants a token is told in one line, and at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ares.errors import RequestError
+from ares.jobs import open_engine
+
+ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.ares.jobs.cluster_with_token"],
+        cwd=Path(__file__).parents[3],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout and process.stdin
+        yield next(line.split()[1] for line in process.stdout if line.startswith("address "))
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+
+
+def test_a_cluster_that_wants_a_token_is_told_in_one_line(
+    address: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with (
+        pytest.raises(RequestError, match="the ray cluster wants a token") as caught,
+        open_engine("ray"),
+    ):
+        pass
+    assert address in str(caught.value) and "RAY_AUTH_TOKEN_PATH" in str(caught.value)
+    assert "\n" not in str(caught.value) and capfd.readouterr().err == ""
