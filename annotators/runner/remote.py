@@ -60,14 +60,15 @@ def annotator_on_engine(
         gpu_fraction=0.0 if options.device == "cpu" else 1 / num_annotators,
         cpu_share=1 / (num_annotators + 1),
     )
-    # The calls of another process are charged here, work by work: its copy of the budget knows only its own calls.
-    charges_budget = annotator.charges_budget and isinstance(pool, InlinePool)
+    # Another process has copies of the budget and of the model: its calls are charged here, work by work, and what its
+    # server can do is known only there.
+    is_inline = isinstance(pool, InlinePool)
     return replace(
         annotator,
         process=pool.map,
         workers=pool.most_workers,
-        call_limit=annotator.call_limit or changing_limit(pool),
-        charges_budget=charges_budget,
+        call_limit=annotator.call_limit if is_inline else changing_limit(pool),
+        charges_budget=annotator.charges_budget and is_inline,
     )
 
 

@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -248,6 +250,36 @@ def test_a_worker_gets_the_options_of_its_annotator(
     answers = [annotation.value for annotation in annotations]
     assert {answer["word"] for answer in answers} == {"high"}
     assert os.getpid() not in {answer["pid"] for answer in answers}
+
+
+class CallCounter:
+    """Counts the calls that run at the same time."""
+
+    def __init__(self) -> None:
+        self.lock, self.running = threading.Lock(), 0
+
+    def process(self, works: Sequence[Work]) -> list[Result]:
+        with self.lock:
+            self.running += 1
+        time.sleep(0.3)
+        with self.lock:
+            running, self.running = self.running, self.running - 1
+        return [Result(annotations=[new_annotation(work, MAKER, {"running": running})]) for work in works]
+
+
+def test_a_limit_that_a_model_learns_from_its_calls_holds_where_the_calls_are_made(
+    workspaces: tuple[Workspace, Workspace], engine: Engine, enter: Callable[[Factory], None]
+) -> None:
+    def factory(options: Options, stores: Stores) -> Annotator:
+        return Annotator(maker=MAKER, process=CallCounter().process, workers=6, call_limit=lambda: 1)
+
+    enter(factory)
+    for ws, either, most in ((workspaces[0], None, 1), (workspaces[1], engine, 6)):
+        run(ws, either, "fragile")
+        annotations = ws.stores.annotations.find_annotations(
+            sorted(ws.stores.tables.episodes.ids()), ["fragile"]
+        )
+        assert max(int(str(annotation.value["running"])) for annotation in annotations) == most
 
 
 def test_the_command_prints_one_document_and_nothing_else(
