@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -30,6 +31,7 @@ _START_SECONDS = 600.0
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _STEPS = 10_000
 _POLL_SECONDS = 0.1
+_NODE_DEATH_SECONDS = 1.0
 
 
 class RayEngine:
@@ -188,7 +190,7 @@ class _ActorWorker:
             reason = "the record took too long to read"
             raise WorkerLimitExceeded(reason, f"more than {self._seconds:g} s") from None
         except _worker_death_errors() as error:
-            death = WorkerDied if _is_alive(self._node_id) else WorkerLost
+            death = WorkerDied if _stays_alive(self._node_id) else WorkerLost
             raise death(_first_line(error)) from None
         except RayTaskError as error:
             raise _original_error(error) from None
@@ -232,8 +234,14 @@ def _rounded(share: float) -> float:
     return int(share * _STEPS) / _STEPS
 
 
-def _is_alive(node_id: str) -> bool:
-    return any(node["NodeID"] == node_id and node["Alive"] for node in _ray().nodes())
+def _stays_alive(node_id: str) -> bool:
+    """Whether a machine is still there a second later: ray may learn of a worker's end before that of its machine."""
+    deadline = time.monotonic() + _NODE_DEATH_SECONDS
+    while any(node["NodeID"] == node_id and node["Alive"] for node in _ray().nodes()):
+        if time.monotonic() >= deadline:
+            return True
+        time.sleep(_POLL_SECONDS)
+    return False
 
 
 def _worker_death_errors() -> tuple[type[Exception], ...]:
