@@ -81,7 +81,7 @@ def test_every_setting_and_credential_is_passed_on(services: dict[str, Any]) -> 
     settings = (DOCKER.parent / "ares" / "settings.py").read_text()
     names = set(re.findall(r'"((?:ARES|OPENAI|RAY)_[A-Z_]+)"', settings))
     names |= set(re.findall(r"`((?:AWS|FSSPEC|HF)_[A-Z0-9_]+)(?:=\w+)?`", manual))
-    on_volumes = {"ARES_WORKSPACE", "ARES_CACHE"}
+    on_volumes = {"ARES_WORKSPACE", "ARES_CACHE", "HF_HOME"}
     assert len(names) > 10
     for name in ("app", "jobs", "gpu"):
         assert names - services[name]["environment"].keys() == on_volumes

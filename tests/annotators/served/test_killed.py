@@ -29,13 +29,17 @@ CAPTIONER, JUDGE = "Some/Vlm-7B", "Other/Judge-9B"
 
 
 def start(folder: Path, annotator: str, server: ScriptedServer) -> subprocess.Popen[str]:
-    """The command of a user, in a process of its own."""
+    """The command of a user, in a process of its own, which Ctrl-C reaches also where this one ignores it."""
     model = f"openai:{CAPTIONER if annotator == 'caption' else JUDGE}@{server.url}"
     command = [sys.executable, "-m", "ares", "annotate", annotator, "-w", str(folder), "--model", model]
     environment = {**os.environ, "ARES_PRICE": "1,10"}
-    return subprocess.Popen(
-        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def is_lost(call: LoggedCall, kills: list[float]) -> bool:
