@@ -35,6 +35,7 @@ class Options:
             one of them. A factory gets those of its annotator, by field.
         load_models: False for an estimate: no model is loaded, no server asked, and nothing stored.
         budget: Pays for the calls of models behind servers; None for no limit.
+        planned_episodes: Most episodes of the run, for an annotator that samples them; None outside a run.
     """
 
     settings: Settings
@@ -43,6 +44,7 @@ class Options:
     values: Mapping[str, Json] = field(default_factory=dict)
     load_models: bool = True
     budget: Budget | None = None
+    planned_episodes: int | None = None
 
     def parse(self, model: type[OwnOptions]) -> OwnOptions:
         """The own options of the annotator that a factory makes. Raises RequestError for a wrong value."""
@@ -220,6 +222,7 @@ class Annotator:
         preflight: Called once before the first call of a run, with the makers of all its annotators: raises an
             AresError where the run cannot go well.
         charges_budget: Whether its model charges `Options.budget` itself, call by call.
+        side_names: Names of annotations that some of its results hold beside its own; what they cost is quoted with it.
     """
 
     maker: Maker
@@ -234,6 +237,7 @@ class Annotator:
     warnings: Sequence[str] = ()
     preflight: Callable[[Sequence[Maker]], Preflight] = no_preflight
     charges_budget: bool = False
+    side_names: Sequence[str] = ()
 
 
 Factory = Callable[[Options, "Stores"], Annotator]

@@ -161,6 +161,7 @@ class WorkspaceStatus:
         clocks: Datasets whose stamps have another rate than they claim.
         empty_columns: By annotator, why columns are empty: episodes by reason, most frequent first.
         spent: By model, what its calls have cost so far, failed ones included.
+        judge_trust: By dataset, what the controls of the current judge say, see `ares.rubric.JudgeTrust.to_json`.
     """
 
     workspace: str
@@ -177,6 +178,7 @@ class WorkspaceStatus:
     clocks: Mapping[str, ClockStatus] = field(default_factory=dict)
     empty_columns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     spent: Mapping[str, Cost] = field(default_factory=dict)
+    judge_trust: Mapping[str, Json] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares status --json`."""
@@ -195,6 +197,7 @@ class WorkspaceStatus:
             "tables": {name: table.to_json() for name, table in self.tables.items()},
             "failures": [failure.to_json() for failure in self.failures],
             "spent": {model: asdict(cost) for model, cost in self.spent.items()},
+            "judge_trust": dict(self.judge_trust),
         }
 
 

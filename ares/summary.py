@@ -11,6 +11,7 @@ from ares.annotation import Annotation, Maker
 from ares.curation import Sets, list_tags, maker_catalog, tags_of
 from ares.episode import Camera, Json
 from ares.jobs import FAILURES
+from ares.rubric import CONTROL
 from ares.search import SPACE_PREFIX
 from ares.status import AnnotationCounts, ClockStatus, FailureCount, MakerStatus, TableStatus, WorkspaceStatus
 from ares.store.annotations import read_spending
@@ -155,7 +156,18 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
         tables=_tables(stores),
         failures=failures_by_reason(stores),
         spent=read_spending(stores.annotations),
+        judge_trust=_judge_trust(stores),
     )
+
+
+def _judge_trust(stores: Stores) -> dict[str, Json]:
+    """What the controls of the current judges say, by dataset."""
+    from ares.store.sync import read_judge_trust
+
+    catalog, trust = maker_catalog(stores), read_judge_trust(stores.annotations)
+    current = [catalog.current(name) for name in {maker.annotator for maker in catalog.makers.values()}]
+    documents = [document for maker_id in current for document in trust.get(maker_id, {}).items()]
+    return {dataset: dict(document) for dataset, document in sorted(documents)}
 
 
 def _datasets(stores: Stores) -> dict[str, int]:
@@ -217,7 +229,8 @@ def _annotations(stores: Stores, total: int, failures: Mapping[str, int]) -> dic
     for start in range(0, len(removed), _ID_BATCH):
         ids = removed.slice(start, _ID_BATCH).to_pylist()
         counts.subtract(stores.annotations.count_episodes(ids))
-    names = sorted({*counts, *failures} - {"ingest"})
+    # Only some captions have controls: the others lack nothing.
+    names = sorted({*counts, *failures} - {"ingest", CONTROL})
     return {
         name: AnnotationCounts(
             done=counts.get(name, 0), missing=total - counts.get(name, 0), failed=failures.get(name, 0)

@@ -11,9 +11,21 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from annotators.base import Annotator, Options, Outcome, Preflight, Result, Work, new_annotation
+from annotators.base import (
+    Annotator,
+    Options,
+    Outcome,
+    PaidFailure,
+    Preflight,
+    Result,
+    Subject,
+    Work,
+    new_annotation,
+)
 from annotators.caption import LayoutName, parse_layout
-from annotators.grade.judge import Case, Judge, Judgement
+from annotators.grade.controls import Control, ControlPlan, control_value, plan_controls
+from annotators.grade.grading import GradedText, GradeOutcome, Grader, Text, grade_texts
+from annotators.grade.judge import Judge, Judgement
 from annotators.grade.kinship import kinship_error, kinship_warnings
 from annotators.grade.shipped_rubrics import load_rubric
 from annotators.models import LocalModelOptions
@@ -21,20 +33,7 @@ from annotators.options import takes_options
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError
-from ares.rubric import (
-    CHECKS,
-    GRADE_COLUMNS,
-    CaptionSlots,
-    CheckInput,
-    Criterion,
-    Rubric,
-    Ruling,
-    Verdict,
-    grade_values,
-    is_stated,
-    parse_caption,
-    parser_hash,
-)
+from ares.rubric import CONTROL, GRADE_COLUMNS, Rubric, parser_hash
 from ares.store.sync import segment_id
 
 if TYPE_CHECKING:
@@ -58,23 +57,6 @@ class GradeOptions(LocalModelOptions):
         default="",
         description="camera that the judge gets (default: the best view; a clip judge gets every good one)",
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grader:
-    """A rubric and a judge, and the maker of their grades.
-
-    Attributes:
-        rubric: The rubric.
-        judge: The judge.
-        maker: The maker of their grades.
-        families_file: The user's table of model families, or "".
-    """
-
-    rubric: Rubric
-    judge: Judge
-    maker: Maker
-    families_file: str
 
 
 @takes_options(GradeOptions)
@@ -111,9 +93,10 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         after=_GRADED,
     )
     grader = Grader(rubric=rubric, judge=judge, maker=maker, families_file=families_file)
+    plan = plan_controls(stores, options.planned_episodes, is_free=judge.is_free)
     return Annotator(
         maker=maker,
-        process=lambda works: _process(works, grader, stores),
+        process=lambda works: _process(works, grader, plan, stores),
         select_frames=judge.select_frames,
         needs_signals=True,
         batch_size=judge.batch_size,
@@ -121,7 +104,8 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         call_limit=judge.call_limit,
         preflight=lambda makers: _preflight(grader, stores, makers),
         charges_budget=True,
-        estimate=lambda subject: judge.estimate(subject, rubric.criteria),
+        estimate=lambda subject: _estimate(subject, grader, plan),
+        side_names=(CONTROL,),
     )
 
 
@@ -156,38 +140,60 @@ def _load_judge(options: Options, own: GradeOptions, stores: Stores, rubric: Rub
     return ClaimJudge(vlm, layout, own.camera, options.settings, spec.startswith("openai:"))
 
 
-def _process(works: Sequence[Work], grader: Grader, stores: Stores) -> list[Outcome]:
+def _estimate(subject: Subject, grader: Grader, plan: ControlPlan) -> Cost:
+    """The expected cost of a caption, with its share of the controls."""
+    cost, gradings = grader.judge.estimate(subject, grader.rubric.criteria), 1 + plan.expected(subject)
+    return Cost(
+        calls=round(cost.calls * gradings),
+        tokens_in=round(cost.tokens_in * gradings),
+        tokens_out=round(cost.tokens_out * gradings),
+        usd=None if cost.usd is None else cost.usd * gradings,
+    )
+
+
+def _process(works: Sequence[Work], grader: Grader, plan: ControlPlan, stores: Stores) -> list[Outcome]:
     captioners = _captioners(stores)
-    captions = [_prepare(work, grader, captioners) for work in works]
-    cases = [
-        caption.case for caption in captions if isinstance(caption, _PreparedCaption) and caption.is_open
-    ]
-    judgements = iter(grader.judge.judge(cases))
+    captions = [_controlled_caption(work, grader, plan, captioners) for work in works]
+    texts = [text for caption in captions if isinstance(caption, _Caption) for text in caption.texts]
+    graded = iter(grade_texts(grader, texts))
     results: list[Outcome] = []
     for caption in captions:
         if isinstance(caption, AresError):
             results.append(caption)
             continue
-        judgement = next(judgements) if caption.is_open else Judgement(rulings=(), cost=Cost(), paid=Cost())
-        results.append(_result(caption, judgement, grader) if isinstance(judgement, Judgement) else judgement)
+        own, *controls = [next(graded) for _ in caption.texts]
+        results.append(
+            _result(caption, own, controls, grader)
+            if isinstance(own, GradedText)
+            else _failure(own, controls)
+        )
     return results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PreparedCaption:
-    """A caption with the rulings of code, and the case of the criteria that the judge has to rule on."""
+class _Caption:
+    """A caption to grade, with its controls.
 
-    caption: Annotation
-    case: Case
-    code_rulings: Sequence[Ruling]
+    Attributes:
+        annotation: The caption.
+        work: The work about it.
+        controls: Its controls; most captions have none.
+    """
+
+    annotation: Annotation
+    work: Work
+    controls: Sequence[Control]
 
     @property
-    def is_open(self) -> bool:
-        """Whether there is a criterion for the judge."""
-        return bool(self.case.criteria)
+    def texts(self) -> list[Text]:
+        """The caption, then its controls."""
+        own = Text(work=self.work, text=str(self.annotation.value["text"]))
+        return [own, *(Text(work=control.work, text=control.text) for control in self.controls)]
 
 
-def _prepare(work: Work, grader: Grader, captioners: dict[str, Maker]) -> _PreparedCaption | AresError:
+def _controlled_caption(
+    work: Work, grader: Grader, plan: ControlPlan, captioners: dict[str, Maker]
+) -> _Caption | AresError:
     caption = work.subject.annotation
     if caption is None:
         raise ValueError(f"a grade needs a caption, but work {work.subject.id} has none")
@@ -195,82 +201,68 @@ def _prepare(work: Work, grader: Grader, captioners: dict[str, Maker]) -> _Prepa
     error = kinship_error(grader.judge, maker, grader.families_file) if maker else None
     if error:
         return error
-    text = str(caption.value["text"])
-    slots = parse_caption(text)
-    subject = CheckInput(text=text, slots=slots, trajectory=work.trajectory)
-    rulings = {criterion.id: _rule_by_code(criterion, subject) for criterion in grader.rubric.criteria}
-    pitfall = _failed_pitfall(grader.rubric, rulings)
-    if pitfall:
-        # A caption that addresses the judge is not shown to it.
-        rulings = {name: ruling or _unsure_after_pitfall(name, pitfall) for name, ruling in rulings.items()}
-    open_criteria = [criterion for criterion in grader.rubric.criteria if rulings[criterion.id] is None]
-    case = Case(work=work, text=text, slots=slots, criteria=open_criteria)
-    code_rulings = [ruling for ruling in rulings.values() if ruling]
-    return _PreparedCaption(caption=caption, case=case, code_rulings=code_rulings)
+    return _Caption(annotation=caption, work=work, controls=plan.draw(work, str(caption.value["text"])))
 
 
-def _rule_by_code(criterion: Criterion, subject: CheckInput) -> Ruling | None:
-    """The ruling of code on a criterion, or None where the judge has to rule."""
-    if criterion.applies_when == "stated" and not _stated(criterion, subject.slots):
-        return Ruling(
-            criterion=criterion.id, verdict=Verdict.NA, source="hard", reason="caption does not say"
-        )
-    outcomes = [CHECKS[name](subject) for name in criterion.hard]
-    failed = next((outcome for outcome in outcomes if outcome.verdict is Verdict.UNMET), None)
-    if failed:
-        return Ruling(
-            criterion=criterion.id,
-            verdict=Verdict.UNMET,
-            source="hard",
-            reason=failed.reason,
-            observed=failed.observed,
-        )
-    if criterion.slot or criterion.claim:
-        return None
-    met = any(outcome.verdict is Verdict.MET for outcome in outcomes)
-    verdict, reason = (Verdict.MET, "checked by code") if met else (Verdict.NA, "no check applies")
-    return Ruling(criterion=criterion.id, verdict=verdict, source="hard", reason=reason)
-
-
-def _stated(criterion: Criterion, slots: CaptionSlots) -> bool:
-    return criterion.slot is not None and is_stated(criterion.slot, slots)
-
-
-def _failed_pitfall(rubric: Rubric, rulings: dict[str, Ruling | None]) -> str:
-    """Id of a pitfall criterion that the caption does not meet, or ""."""
-    for name, category in rubric.categories:
-        ruling = rulings[name]
-        if category == "pitfall" and ruling and ruling.verdict is Verdict.UNMET:
-            return name
-    return ""
-
-
-def _unsure_after_pitfall(name: str, pitfall: str) -> Ruling:
-    return Ruling(
-        criterion=name, verdict=Verdict.UNSURE, source="hard", reason=f"not asked, {pitfall} is not met"
-    )
-
-
-def _result(prepared: _PreparedCaption, judgement: Judgement, grader: Grader) -> Result:
-    rubric = grader.rubric
-    by_id = {ruling.criterion: ruling for ruling in (*prepared.code_rulings, *judgement.rulings)}
-    rulings = [by_id[name] for name, _ in rubric.categories]
+def _result(
+    caption: _Caption,
+    own: GradedText,
+    controls: Sequence[GradeOutcome],
+    grader: Grader,
+) -> Result:
+    rubric, work = grader.rubric, caption.work
     value: dict[str, Json] = {
-        **grade_values(
-            [{**by_id[name].to_json(), "category": category} for name, category in rubric.categories]
-        ),
+        **own.value,
         "rubric": rubric.id,
         "rubric_version": rubric.version,
         "rubric_hash": rubric.hash,
-        "caption_id": prepared.caption.annotation_id,
+        "caption_id": caption.annotation.annotation_id,
     }
-    work = prepared.case.work
-    seconds = sorted({second for ruling in rulings for second in ruling.evidence})
+    seconds = sorted({second for ruling in own.rulings for second in ruling.evidence})
     cameras = list(grader.judge.select_frames(work.subject))
     camera = cameras[0] if len(cameras) == 1 else ""
-    annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=judgement.cost)
-    observations = _observations(work, judgement, grader)
-    return Result(annotations=[annotation, *observations], paid=judgement.paid)
+    cost = own.judgement.cost
+    annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=cost)
+    observations = _observations(work, own.judgement, grader)
+    side = _control_annotations(caption, own, controls, grader)
+    paid = own.judgement.paid + _paid(controls)
+    return Result(annotations=[annotation, *observations, *side], paid=paid)
+
+
+def _failure(own: PaidFailure | AresError, controls: Sequence[GradeOutcome]) -> PaidFailure | AresError:
+    """The failure of a caption, with what its controls have cost: they are graded again with it."""
+    paid = _paid(controls)
+    if isinstance(own, PaidFailure):
+        return PaidFailure(own.error, own.cost + paid)
+    return PaidFailure(own, paid) if paid.calls else own
+
+
+def _control_annotations(
+    caption: _Caption,
+    own: GradedText,
+    controls: Sequence[GradeOutcome],
+    grader: Grader,
+) -> list[Annotation]:
+    """The controls of a caption: a fact about the judge, kept with the episode."""
+    if not caption.controls:
+        return []
+    value = control_value(own, caption.controls, controls)
+    cost = sum((graded.judgement.cost for graded in controls if isinstance(graded, GradedText)), Cost())
+    annotation = new_annotation(
+        caption.work, grader.maker, value, cost=cost, part=caption.annotation.annotation_id
+    )
+    episode_id = caption.work.episode.episode_id
+    return [replace(annotation, name=CONTROL, subject=episode_id, subject_kind="episode")]
+
+
+def _paid(graded: Sequence[GradeOutcome]) -> Cost:
+    """What was paid now for controls, failed ones included."""
+    costs = [
+        item.judgement.paid if isinstance(item, GradedText) else item.cost
+        for item in graded
+        if not isinstance(item, AresError)
+    ]
+    return sum(costs, Cost())
 
 
 def _observations(work: Work, judgement: Judgement, grader: Grader) -> list[Annotation]:

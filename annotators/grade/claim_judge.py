@@ -81,6 +81,8 @@ class ClaimJudge:
         remote: Whether its calls cost money.
     """
 
+    is_free = False
+
     def __init__(self, vlm: Vlm, layout: FrameLayout, camera: str, settings: Settings, remote: bool) -> None:
         self._vlm, self._layout, self._camera = vlm, layout, camera
         self._price = settings.price

@@ -53,6 +53,10 @@ class Judge(ModelProperties, Protocol):
     """A model that rules on captions, but not on those by its own model family."""
 
     @property
+    def is_free(self) -> bool:
+        """Whether a ruling costs no money and little time, so that more of its controls can be graded."""
+
+    @property
     def prompt_hash(self) -> str:
         """Hash of its prompts, or "" where the rubric holds them all."""
 

@@ -75,6 +75,7 @@ class ProbeJudge:
 
     batch_size = _BATCH_SIZE
     workers = 1
+    is_free = True
     call_limit = None
     prompt_hash = ""
 
@@ -99,18 +100,16 @@ class ProbeJudge:
         return Preflight()
 
     def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | PaidFailure | AresError]:
-        """Rulings by one pass of the model over the frames of all cases."""
-        return [
-            frames
-            if isinstance(frames, AresError)
-            else Judgement(
-                rulings=self._rule(case, frames),
-                cost=Cost(),
-                paid=Cost(),
-                observation=self._observe(frames),
-            )
-            for case, frames in zip(cases, self._encode_cases(cases), strict=True)
-        ]
+        """Rulings by one pass of the model over the frames of all cases, each frame once."""
+        first_cases = {_frames_key(case): case for case in reversed(cases)}
+        encoded = dict(zip(first_cases, self._encode_cases(list(first_cases.values())), strict=True))
+        return [self._judge_case(case, encoded[_frames_key(case)]) for case in cases]
+
+    def _judge_case(self, case: Case, frames: _CaseFrames | AresError) -> Judgement | AresError:
+        if isinstance(frames, AresError):
+            return frames
+        rulings, observation = self._rule(case, frames), self._observe(frames)
+        return Judgement(rulings=rulings, cost=Cost(), paid=Cost(), observation=observation)
 
     @cached_property
     def _vocabulary(self) -> tuple[list[str], NDArray[np.float32]]:
@@ -283,6 +282,11 @@ class ProbeJudge:
             reason=reason,
             confidence=None if confidence is None else round(confidence, 4),
         )
+
+
+def _frames_key(case: Case) -> tuple[int, str]:
+    """The same for cases about the same frames: several texts about one subject."""
+    return id(case.work.frames), case.work.subject.id
 
 
 def _next_vectors(vectors: Iterator[NDArray[np.float32]], count: int) -> NDArray[np.float32]:

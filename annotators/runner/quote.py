@@ -39,7 +39,8 @@ def estimate_cost(
     model is not: then the estimate is for all subjects.
     """
     stores.sync()
-    options = replace(options, load_models=False)
+    planned = stores.tables.episodes.count(where)
+    options = replace(options, load_models=False, planned_episodes=planned)
     tasks = load_tasks(stores, names, options, None, True, LocalEngine(), retried_reason).tasks
     described = sorted({name for task in tasks for name in task.after})
     counts = _count_subjects(stores, tasks, where, described)
@@ -130,14 +131,20 @@ def _quote(
 
 
 def _measured_costs(stores: Stores, task: AnnotatorTask, sample: Sequence[Episode]) -> list[Cost]:
-    """What this maker's calls for subjects of the sample have cost; none where it has done too few of them."""
+    """What this maker's calls for subjects of the sample have cost; none where it has done too few of them.
+
+    What it has made beside (controls, for some subjects) is a cost of its own, spread over all.
+    """
     ids, maker = [episode.episode_id for episode in sample], task.annotator.maker
-    costs = [
-        annotation.cost
-        for annotation in stores.annotations.find_annotations(ids, [maker.annotator])
-        if annotation.maker_id == maker.maker_id and annotation.cost.calls
-    ]
-    return costs if len(costs) >= _FEWEST_MEASURED else []
+    names = [maker.annotator, *task.annotator.side_names]
+    costs: dict[str, list[Cost]] = {name: [] for name in names}
+    for annotation in stores.annotations.find_annotations(ids, names):
+        if annotation.maker_id == maker.maker_id and annotation.cost.calls:
+            costs[annotation.name].append(annotation.cost)
+    own = costs.pop(maker.annotator)
+    if len(own) < _FEWEST_MEASURED:
+        return []
+    return [sum((cost for side in costs.values() for cost in side), own[0]), *own[1:]]
 
 
 def _count_frames(task: AnnotatorTask, subject: Subject) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ from ares.jobs import (
 )
 from ares.messages import print_message
 from ares.search import embed_texts, list_spaces
+from ares.store.sync import read_judge_trust
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,6 +93,9 @@ def annotate(
     started_at = time.monotonic()
     with stores.write_lock(f"ares annotate {' '.join(names)}"), engine_or_local(engine) as engine:
         stores.sync()
+        total = stores.tables.episodes.count(where)
+        total = total if limit is None else min(limit, total)
+        options = replace(options, planned_episodes=total)
         tasks, faults = load_tasks(stores, names, options, budget_usd, strict, engine, retried_reason)
         report_line = _print_nothing if quiet else print_message
         makers = [task.annotator.maker for task in tasks]
@@ -100,8 +105,6 @@ def annotate(
             stores.annotations.add_maker(maker)
         decoders = decoder_pool(engine, readers, len(tasks))
         delete_unrecorded_vectors(stores)
-        total = stores.tables.episodes.count(where)
-        total = total if limit is None else min(limit, total)
         progress = Progress(f"annotate {' '.join(names)}", total, None if quiet else sys.stderr)
         bundles = islice(_incomplete_bundles(stores, tasks, where, progress), limit)
         _run(stores, tasks, bundles, decoders, progress)
@@ -109,9 +112,16 @@ def annotate(
             stores.tables.optimize()
             _report_unindexed(stores, report_line)
         reports = run_reports(tasks, faults, names, total, time.monotonic() - started_at)
-        for report in reports:
-            record_job(stores.annotations, f"annotate {report.annotator}", report.to_json())
-    return reports
+        return _record(stores, reports)
+
+
+def _record(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:
+    """The reports with what the controls of judges say, kept as the newest of their annotators."""
+    trust = read_judge_trust(stores.annotations)
+    complete = tuple(replace(report, judge_trust=trust.get(report.maker, {})) for report in reports)
+    for report in complete:
+        record_job(stores.annotations, f"annotate {report.annotator}", report.to_json())
+    return complete
 
 
 def _embed_new_texts(stores: Stores, tasks: Sequence[AnnotatorTask], report: Callable[[str], None]) -> int:

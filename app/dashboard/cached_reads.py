@@ -10,6 +10,7 @@ import streamlit as st
 from app.dashboard.cards import STALE
 from app.dashboard.limits import PageLimits, forget_slow_filters, run_limited, search_image
 from ares.errors import RequestError
+from ares.rubric import TRUST_COLUMN
 from ares.search import Hit, Query, search
 from ares.search.facets import Facet
 from ares.store.sync import CONFLICT, DISAGREEMENT
@@ -31,7 +32,7 @@ _WITHOUT_FACET = frozenset(
     ("episode_id", "key", "source", "content_hash", "duplicate_of", "instruction", "instructions", "caption")
 )
 # Columns that a card shows, beside those that end in "_stale".
-_CARD_COLUMNS = ("caption", "grade", CONFLICT, DISAGREEMENT)
+_CARD_COLUMNS = ("caption", "grade", TRUST_COLUMN, CONFLICT, DISAGREEMENT)
 # The workspace of the process; empty until `use_workspace`.
 _current: list[tuple[Workspace, PageLimits]] = []
 

@@ -8,11 +8,17 @@ from urllib.parse import urlencode
 
 from app.server import poster_url, video_url
 from ares.episode import Camera, Episode, Json
+from ares.rubric import TRUST_COLUMN
 from ares.search import Hit
 from ares.store.sync import CONFLICT, DISAGREEMENT
 
 # Ending of the columns that say that a value is by an older maker.
 STALE = "_stale"
+# What the controls of a judge say of it in the dataset; nothing is said of a judge that is trusted.
+_TRUST_NOTICES = {
+    "unproven": {"tone": "open", "text": "judge unproven"},
+    "untrusted": {"tone": "bad", "text": "judge untrusted"},
+}
 
 
 def build_cards(
@@ -54,17 +60,18 @@ def notices(values: Mapping[str, Any]) -> list[dict[str, str]]:
     """What a reader must know of the columns of an episode: contradictions, values of older makers, disagreement.
 
     Args:
-        values: The columns `conflict`, `disagreement` and those that end in `_stale`.
+        values: The columns `conflict`, `disagreement`, `grade_trust` and those that end in `_stale`.
 
     Returns:
         Texts with their tone: "bad" or "open".
     """
     stale = [name.removesuffix(STALE) for name, value in values.items() if name.endswith(STALE) and value]
-    differing = ", ".join(values.get(DISAGREEMENT) or ())
+    differing, trust = ", ".join(values.get(DISAGREEMENT) or ()), str(values.get(TRUST_COLUMN))
     return [
         *([{"tone": "bad", "text": str(values[CONFLICT])}] if values.get(CONFLICT) else []),
         *({"tone": "open", "text": f"{name} by an older maker"} for name in stale),
         *([{"tone": "open", "text": f"makers differ: {differing}"}] if differing else []),
+        *([_TRUST_NOTICES[trust]] if trust in _TRUST_NOTICES else []),
     ]
 
 

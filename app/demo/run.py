@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -50,6 +50,7 @@ class DemoReport:
         caption_truth_agreement: Share of captions that equal the simulator's truth (task and outcome).
         grade_truth_agreement: Share of decided grades that agree with whether the caption is true.
         grade_decided: Share of captions that were decided either way; the others are unsure or errors.
+        judge_trust: By dataset, what the controls of the judge say, see `ares.rubric.JudgeTrust.to_json`.
         failed: Items that failed anywhere.
         seconds: Wall time.
         label: Says that these are numbers of a simulation.
@@ -73,6 +74,7 @@ class DemoReport:
     caption_truth_agreement: float | None
     grade_truth_agreement: float | None
     grade_decided: float | None
+    judge_trust: Mapping[str, Json]
     failed: int
     seconds: float
     label: str = LABEL
@@ -141,6 +143,7 @@ def run_demo(workspace: Workspace, report_step: Callable[[str], None]) -> DemoRe
         caption_truth_agreement=_fraction([_is_true(row) for row in captioned]),
         grade_truth_agreement=_fraction([row["acceptable"] == _is_true(row) for row in decided]),
         grade_decided=_fraction([row["acceptable"] is not None for row in captioned]),
+        judge_trust=workspace.status().judge_trust,
         failed=failed,
         seconds=round(time.monotonic() - started, 1),
     )

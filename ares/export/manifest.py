@@ -15,6 +15,7 @@ from ares.annotation import Annotation, Maker, canonical_json
 from ares.curation import CurationSet
 from ares.episode import Episode, Json
 from ares.export.left_out import FAILURES_FILE
+from ares.store.sync import read_judge_trust
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -82,6 +83,7 @@ class ExportManifest:
         self._lines.close()
         makers = self._stores.annotations.makers()
         left_out: dict[str, Json] = {"failed": {"file": FAILURES_FILE, "count": counts["failed"]}}
+        trust = read_judge_trust(self._stores.annotations)
         used_makers = {id: makers[id] for id in sorted(self._maker_ids & makers.keys())}
         document: dict[str, Json] = {
             "ares": version("ares-curation"),
@@ -92,6 +94,8 @@ class ExportManifest:
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
             **(left_out if counts["failed"] else {}),
             "makers": {id: _maker_document(maker) for id, maker in used_makers.items()},
+            # What the controls of the judges of captions say, by dataset.
+            "judge_trust": {id: dict(trust[id]) for id in used_makers if id in trust},
             # A judge by a rubric names it in its settings.
             "rubrics": {
                 id: maker.prompt_hash for id, maker in used_makers.items() if "rubric" in maker.settings

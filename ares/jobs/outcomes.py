@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ares.annotation import Cost
@@ -100,6 +101,7 @@ class AnnotateReport(JobCounts):
         model: Model that it used, or "".
         run_seconds: Duration of the whole run; `seconds` is the time of this annotator's own loading and calls.
         cost: Calls, tokens and money.
+        judge_trust: For a judge what its controls say so far, by dataset, see `ares.rubric.JudgeTrust.to_json`.
     """
 
     annotator: str
@@ -107,6 +109,7 @@ class AnnotateReport(JobCounts):
     model: str
     run_seconds: float = 0.0
     cost: Cost = field(default_factory=Cost)
+    judge_trust: Mapping[str, Json] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares annotate --json` for this annotator."""
@@ -117,6 +120,7 @@ class AnnotateReport(JobCounts):
             **JobCounts.to_json(self),
             "run_seconds": round(self.run_seconds, 3),
             **_cost_json(self.cost),
+            "judge_trust": dict(self.judge_trust),
         }
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 from ares.annotation import Column
+from ares.rubric.trust import TRUST_COLUMN, TRUST_STATES
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -20,7 +21,7 @@ GRADE_COLUMNS = (
     Column(
         name="acceptable",
         type="bool",
-        meaning="Whether the caption is true; empty if undecided, or graded by an older judge or rubric.",
+        meaning="Whether the caption is true; empty if undecided, by an older judge or rubric, or an untrusted judge.",
         needs_current_maker=True,
     ),
     Column(
@@ -33,6 +34,12 @@ GRADE_COLUMNS = (
         name="grade_score",
         type="float64",
         meaning="Weighted share of criteria met, 0 to 1; for ranking only.",
+    ),
+    Column(
+        name=TRUST_COLUMN,
+        type="string",
+        meaning="What the controls of the judge say of it in this dataset; empty where a person decided.",
+        choices=TRUST_STATES,
     ),
 )
 # Weights of Rubrics as Rewards (arXiv 2507.17746); pitfalls are phrased so that MET is good.

@@ -26,6 +26,9 @@ NAMED = {
     "ares/workspace/results.py": {"caption"},
     # A key of the document that a verdict becomes.
     "ares/rubric/verdict.py": {"grade"},
+    # The same key in the gradings of controls, and the column that it fills.
+    "ares/rubric/trust.py": {"grade"},
+    "ares/store/sync/trust.py": {"grade"},
     # Workspaces of layout 1 do not say what their makers describe.
     "ares/store/migrations.py": {"caption", "grade"},
 }

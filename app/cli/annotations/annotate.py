@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import cast
 
 from app.cli.annotations.option_flags import add_option_flags
 from app.cli.common import add_workspace_arguments, episode_count, open_workspace, torch_device, usd_amount
 from app.cli.output import Block, OutputTable, answer, tallies
 from ares.episode import Json
+from ares.rubric import describe_trust
 
 _QUOTE_KEYS = ("annotator", "planned", "already", "frames", "calls", "tokens_in", "tokens_out", "usd")
 _REPORT_KEYS = (
@@ -147,6 +149,10 @@ def _report_blocks(reports: list[dict[str, Json]]) -> Iterator[Block]:
             yield f"{report['annotator']} failed:{tallies(report, 'failures')}"
         if report["warnings"]:
             yield f"{report['annotator']} warnings:{tallies(report, 'warnings')}"
+        trust = cast("Mapping[str, Mapping[str, Json]]", report["judge_trust"])
+        if trust:
+            lines = [f"\n  {dataset}: {describe_trust(document)}" for dataset, document in trust.items()]
+            yield f"{report['annotator']}, the judge by its controls:{''.join(lines)}"
 
 
 def _table(reports: list[dict[str, Json]], keys: tuple[str, ...]) -> OutputTable:

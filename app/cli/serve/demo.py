@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from app.cli.common import add_workspace_arguments, port_number
 from app.cli.output import Block, OutputTable, answer
+from ares.episode import Json
 from ares.messages import print_message
+from ares.rubric import describe_trust
 
 if TYPE_CHECKING:
     from app.demo import DemoReport
@@ -64,6 +66,9 @@ def _blocks(report: DemoReport) -> Iterator[Block]:
         ("grades that agree with that", f"{_percent(report.grade_truth_agreement)} of the {decided} decided"),
     ]
     yield from (OutputTable(rows), "", f"{report.label}:", OutputTable(shares))
+    trust = cast("Mapping[str, Mapping[str, Json]]", report.judge_trust)
+    words = [(dataset, describe_trust(document)) for dataset, document in trust.items()]
+    yield from ("", "the judge by its controls, SIMULATION:", OutputTable(words))
 
 
 def _outcomes(report: DemoReport) -> str:

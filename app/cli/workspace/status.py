@@ -9,6 +9,7 @@ from typing import Any
 from app.cli.common import add_workspace_arguments, open_workspace
 from app.cli.makers_table import makers_table
 from app.cli.output import Block, OutputTable, answer, paragraphs
+from ares.rubric import describe_trust
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +42,10 @@ def _blocks(document: dict[str, Any]) -> Iterator[Block]:
         OutputTable(list(document["tags"].items()), ("tag", "episodes")),
         _counts_table("table", document["tables"], ("rows", "indexed", "recall", "p50_ms")),
         OutputTable(failures, ("work", "reason", "count", "example")),
+        OutputTable(
+            [(name, describe_trust(trust)) for name, trust in document["judge_trust"].items()],
+            ("dataset", "the judge of captions by its controls"),
+        ),
         _counts_table("calls of", document["spent"], ("calls", "tokens_in", "tokens_out", "usd")),
     )
     return paragraphs([headline, *(table for table in tables if table.rows)])

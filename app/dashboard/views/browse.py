@@ -26,6 +26,7 @@ _OPEN_FACETS = ("dataset", "success", "grade", "duration_seconds")
 _FIRST_FACETS = (
     "dataset",
     "grade",
+    "grade_trust",
     "success",
     "robot",
     "duration_seconds",

@@ -56,6 +56,22 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
     st.subheader("Annotations")
     annotations = [{"annotation": name, **counts} for name, counts in document["annotations"].items()]
     _draw_table(annotations, "none yet")
+    st.subheader("Judges of captions by dataset")
+    trust = [
+        {
+            "dataset": name,
+            "state": document["state"],
+            "false captions accepted": _share(
+                document, "false_accepts", "false_captions", "false_accept_bounds"
+            ),
+            "true captions refused in other words": _share(
+                document, "false_refusals", "paraphrases", "false_refusal_bounds"
+            ),
+            "why": "; ".join(document["reasons"]),
+        }
+        for name, document in document["judge_trust"].items()
+    ]
+    _draw_table(trust, "no captions were graded yet")
     st.subheader("Makers")
     makers = [
         {"makers of": name, "settings": json.dumps(maker.pop("settings")), **maker}
@@ -76,6 +92,12 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
     _draw_table(makers, "none yet", order)
     st.subheader("Failures by reason")
     _draw_table(document["failures"], "nothing has failed")
+
+
+def _share(document: Mapping[str, Any], part: str, whole: str, bounds: str) -> str:
+    """A share of gradings with the bounds of its interval."""
+    low, high = document[bounds]
+    return f"{document[part]} of {document[whole]} ({low:.3f} to {high:.3f})"
 
 
 def _draw_table(rows: list[dict[str, Any]], placeholder: str, order: Sequence[str] | None = None) -> None:

@@ -75,6 +75,9 @@ class AnnotationStore(Protocol):
             maker_ids: Only annotations by these makers; empty for all.
         """
 
+    def find_episodes(self, name: str) -> list[str]:
+        """Return the episodes that have an annotation of that name, sorted."""
+
     def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
         """Return the number of different episodes per annotation name; with ids, of these; pass some thousands."""
 

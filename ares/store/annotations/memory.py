@@ -100,6 +100,11 @@ class MemoryAnnotationStore:
             rows = [self._rows[position] for position in sorted(positions)]
         return [row for row in rows if row is not None]
 
+    def find_episodes(self, name: str) -> list[str]:
+        """Return the episodes that have an annotation of that name, sorted."""
+        with self._lock:
+            return sorted({row.episode_id for row in self._rows if row is not None and row.name == name})
+
     def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
         """Return the number of different episodes per annotation name; with ids, of these."""
         ids_by_name: dict[str, set[str]] = {}

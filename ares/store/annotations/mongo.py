@@ -123,6 +123,16 @@ class MongoAnnotationStore:
             for document in sorted(documents, key=lambda document: int(document["sequence"]))
         ]
 
+    def find_episodes(self, name: str) -> list[str]:
+        """Return the episodes that have an annotation of that name, sorted."""
+        pipeline: list[Document] = [
+            {"$match": {"name": name}},
+            {"$sort": {"name": 1, "episode_id": 1}},
+            {"$group": {"_id": "$episode_id"}},
+        ]
+        groups = self._run(lambda: list(self._annotations.aggregate(pipeline, allowDiskUse=True)))
+        return sorted(group["_id"] for group in groups)
+
     def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
         """Return the number of different episodes per annotation name; with ids, of these."""
         of_episodes: Document = {"$match": {"episode_id": {"$in": list(episode_ids or ())}}}

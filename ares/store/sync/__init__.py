@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from ares.store.sync.removals import absent_restored, present_removed
     from ares.store.sync.shown import newest_by_address, segment_id, select_shown
     from ares.store.sync.tags import TAGS, find_wrong_tags
+    from ares.store.sync.trust import JUDGE_TRUST, read_judge_trust
     from ares.store.sync.views import conflict_changes, refresh_conflicts
 
 __all__ = [
     "CONFLICT",
     "DISAGREEMENT",
+    "JUDGE_TRUST",
     "PINS",
     "TAGS",
     "LogChanges",
@@ -43,6 +45,7 @@ __all__ = [
     "pin_makers",
     "present_removed",
     "read_changes",
+    "read_judge_trust",
     "read_pins",
     "refresh_conflicts",
     "reset_applied_actions",

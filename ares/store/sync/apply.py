@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.errors import StoreError
 from ares.process_tuning import tuned_garbage_collector
+from ares.rubric import CONTROL
 from ares.store.actions import TAG_KINDS, read_history, removed_id_array
 from ares.store.annotations import AnnotationStore, LogEntry
 from ares.store.filters import batched, ids_filter
@@ -27,6 +28,7 @@ from ares.store.sync.removals import (
     present_removed,
 )
 from ares.store.sync.tags import refresh_tags
+from ares.store.sync.trust import count_judge_trust, refresh_trust
 from ares.store.sync.views import (
     annotators_with_stale_values,
     episodes_to_refresh,
@@ -137,6 +139,8 @@ class _ApplyJob:
 
     def _note_makers(self, batch: Sequence[LogEntry]) -> None:
         """Take note of who annotated last, and of what makes the columns of a group depend on several annotations."""
+        controls = [sequence for sequence, annotation in batch if annotation.name == CONTROL]
+        self.state.controls = max(controls, default=self.state.controls)
         scan = scan_batch(batch, self.catalog, self.state.mixed)
         sequences = self.state.maker_sequences
         for maker_id, sequence in scan.maker_sequences.items():
@@ -215,9 +219,17 @@ class _ApplyJob:
                 wrong = episodes_to_refresh(self._tables, self.catalog, name)
                 self._resolve(wrong, self.catalog.groups[name])
             refresh_conflicts(self._tables, self.catalog)
+            self._follow_controls()
         if self.state.views_sequence < end or self.state.sequence < end:
             self.state.views_sequence = self.state.sequence = end
             save_applied_state(self._tables, self.state)
+
+    def _follow_controls(self) -> None:
+        """Let grades carry what the controls of their judges say."""
+        if self.state.trust < self.state.controls:
+            count_judge_trust(self._tables, self._annotations)
+            self.state.trust = self.state.controls
+        refresh_trust(self._tables, self._annotations, self.catalog)
 
 
 def write_changes(tables: Tables, changes: LogChanges) -> None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ares.store.database import Tables
 
 _LOG, _VIEWS, _ACTIONS = "log", "views", "actions"
+_CONTROLS, _TRUST = "controls", "trust"
 _MAKER, _MIXED, _PIN = "maker/", "mixed/", "pin/"
 
 
@@ -25,6 +26,8 @@ class AppliedState:
         mixed: Annotators whose columns depend on several annotations of an episode; see `MakerCatalog`.
         pins: The pinned maker_id by annotator.
         actions: Number of the newest applied action; see `ares.store.actions`.
+        controls: Sequence number of the newest controls of a judge.
+        trust: The same up to which they have been counted.
     """
 
     sequence: int = 0
@@ -33,6 +36,8 @@ class AppliedState:
     mixed: set[str] = field(default_factory=set)
     pins: dict[str, str] = field(default_factory=dict)
     actions: int = 0
+    controls: int = 0
+    trust: int = 0
 
     def to_rows(self) -> dict[str, int]:
         """The state as a number by key."""
@@ -40,6 +45,8 @@ class AppliedState:
             _LOG: self.sequence,
             _VIEWS: self.views_sequence,
             _ACTIONS: self.actions,
+            _CONTROLS: self.controls,
+            _TRUST: self.trust,
             **{f"{_MAKER}{maker_id}": sequence for maker_id, sequence in self.maker_sequences.items()},
             **{f"{_MIXED}{name}": 1 for name in self.mixed},
             **{f"{_PIN}{name}/{maker_id}": 1 for name, maker_id in self.pins.items()},
@@ -54,6 +61,8 @@ def load_applied_state(tables: Tables) -> AppliedState:
         sequence=rows.get(_LOG, 0),
         views_sequence=rows.get(_VIEWS, 0),
         actions=rows.get(_ACTIONS, 0),
+        controls=rows.get(_CONTROLS, 0),
+        trust=rows.get(_TRUST, 0),
         maker_sequences={
             key.removeprefix(_MAKER): sequence for key, sequence in rows.items() if key.startswith(_MAKER)
         },

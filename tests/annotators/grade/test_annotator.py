@@ -204,6 +204,6 @@ def test_the_maker_follows_rubric_and_judge(options: Options, ws: Workspace, tmp
         replace(options, values={"rubric": str(tmp_path / "strict.yaml")}), ws.stores
     ).maker
     assert strict.maker_id != usual.maker_id
-    assert {column.name for column in usual.columns} == {"acceptable", "grade", "grade_score"}
+    assert {column.name for column in usual.columns} == {"acceptable", "grade", "grade_score", "grade_trust"}
     with pytest.raises(RequestError, match="no rubric 'nonesuch'"):
         make_grade_annotator(replace(options, values={"rubric": "nonesuch"}), ws.stores)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from tests.annotators.served.conftest import PRICE
 from tests.annotators.served.scripted_server import LoggedCall, ScriptedServer
 
 # A reply that was handed to the system this long before the kill has been read and stored, also on a busy machine.
-SECONDS_TO_STORE = 0.3
+SECONDS_TO_STORE = 0.5
 # A request that was sent before the kill may be read this much later.
 SECONDS_TO_READ = 0.5
 CAPTIONER, JUDGE = "Some/Vlm-7B", "Other/Judge-9B"
@@ -63,7 +64,15 @@ def prepare(folder: Path, annotator: str, serve: Callable[..., ScriptedServer]) 
     with open_workspace(str(folder), Settings(price=PRICE)) as workspace:
         options = Options(settings=Settings(), model=f"openai:{CAPTIONER}@{serve({'fine': 1}).url}")
         annotate(workspace.stores, ["caption"], options, quiet=True, limit=50)
-    return 201
+    # The controls of a grading run ask more than the captions do: an undisturbed run says how much.
+    undisturbed = serve({"fine": 1})
+    copy = shutil.copytree(folder, folder.with_name("undisturbed"))
+    with open_workspace(str(copy), Settings(price=PRICE)) as workspace:
+        options = Options(settings=Settings(), model=f"openai:{JUDGE}@{undisturbed.url}")
+        annotate(workspace.stores, ["grade"], options, quiet=True)
+    requests = len(undisturbed.calls())
+    assert requests > 201
+    return requests
 
 
 def check_end(

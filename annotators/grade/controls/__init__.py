@@ -1,0 +1,15 @@
+"""Controls of a judge: texts and frames whose truth is known, graded beside the captions of every run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from annotators.grade.controls.plan import Control, ControlPlan, plan_controls
+    from annotators.grade.controls.report import control_value
+
+__all__ = ["Control", "ControlPlan", "control_value", "plan_controls"]
+
+__getattr__ = lazy_exports(__name__)

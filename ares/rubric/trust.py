@@ -1,0 +1,208 @@
+"""Whether a judge may be trusted on a dataset, by what it made of texts and frames whose truth is known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from ares.rubric.intervals import difference_bounds, lower_bound, upper_bound, wilson_bounds
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+
+TrustState = Literal["trusted", "unproven", "untrusted"]
+TRUST_STATES: tuple[TrustState, ...] = ("trusted", "unproven", "untrusted")
+# Name of the annotations that hold controls, and of the column that the tables fill from them.
+CONTROL, TRUST_COLUMN = "control", "grade_trust"
+# Of 59 false captions none may be accepted for an upper bound of 0.05: 0.95 ** 59 < 0.05.
+MIN_FALSE_CAPTIONS = 59
+MAX_FALSE_ACCEPTS = 0.05
+# From so many controls on, no difference between true and false is a finding, and not a lack of data.
+MIN_CONTROLS_WITHOUT_DIFFERENCE = 200
+# False whatever the frames show.
+_FALSE_KINDS = ("foreign", "flipped")
+# So many instructions stand for the true texts of a dataset; with fewer the captions do, true or not.
+_MIN_INSTRUCTIONS = 10
+# What must be accepted less often than other texts, and how it is called in messages.
+_LOWERED: Mapping[str, str] = {
+    "foreign": "captions of other tasks",
+    "blank": "captions of blank frames",
+    "scrambled": "captions of scrambled frames",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlCounts:
+    """Gradings of controls by one judge on one dataset.
+
+    Attributes:
+        gradings: Number of gradings by kind of control: "own" (the caption itself), "foreign" (of another task),
+            "flipped" (its outcome turned round), "blank" and "scrambled" (itself, on such frames), "paraphrase",
+            "instruction" (the episode's, with the outcome that the source states).
+        accepted: Number of them by kind that were accepted; for "paraphrase" those of which the caption itself was.
+        errors: Gradings that failed; they are counted in nothing else.
+        paraphrased: Paraphrases of captions that were accepted themselves.
+    """
+
+    gradings: Mapping[str, int] = field(default_factory=dict)
+    accepted: Mapping[str, int] = field(default_factory=dict)
+    errors: int = 0
+    paraphrased: int = 0
+
+    def of(self, *kinds: str) -> tuple[int, int]:
+        """Accepted gradings and all gradings of some kinds."""
+        return sum(self.accepted.get(kind, 0) for kind in kinds), sum(
+            self.gradings.get(kind, 0) for kind in kinds
+        )
+
+    @property
+    def false_captions(self) -> tuple[int, int]:
+        """Accepted false captions, and all of them."""
+        return self.of(*_FALSE_KINDS)
+
+    @property
+    def total(self) -> int:
+        """Number of gradings that were made for control alone."""
+        return sum(count for kind, count in self.gradings.items() if kind != "own")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeTrust:
+    """What the controls of a judge say on one dataset.
+
+    Attributes:
+        state: "trusted", "unproven" or "untrusted".
+        reasons: Why it is not trusted, or [].
+        counts: The gradings.
+    """
+
+    state: TrustState
+    reasons: tuple[str, ...]
+    counts: ControlCounts
+
+    def to_json(self) -> dict[str, Json]:
+        """The state, and the rates with their intervals: false accepts by Clopper and Pearson (90 % in all)."""
+        accepted, false_captions = self.counts.false_captions
+        refused = self.counts.paraphrased - self.counts.accepted.get("paraphrase", 0)
+        instructions_accepted, instructions = self.counts.of("instruction")
+        return {
+            "state": self.state,
+            "reasons": list(self.reasons),
+            "false_accepts": accepted,
+            "false_captions": false_captions,
+            "false_accept_bounds": [
+                round(lower_bound(accepted, false_captions), 4),
+                round(upper_bound(accepted, false_captions), 4),
+            ],
+            "false_refusals": refused,
+            "paraphrases": self.counts.paraphrased,
+            "false_refusal_bounds": [
+                round(bound, 4) for bound in wilson_bounds(refused, self.counts.paraphrased)
+            ],
+            "instructions_refused": instructions - instructions_accepted,
+            "instructions": instructions,
+            "instruction_refusal_bounds": [
+                round(bound, 4) for bound in wilson_bounds(instructions - instructions_accepted, instructions)
+            ],
+            "gradings": dict(self.counts.gradings),
+            "accepted": dict(self.counts.accepted),
+            "errors": self.counts.errors,
+        }
+
+
+def count_controls(values: Iterable[Mapping[str, Json]]) -> ControlCounts:
+    """Count the values of control annotations, each of which has the gradings of one caption in "gradings".
+
+    Where the source does not state the outcome, the caption may be wrong itself: its flipped text is then accepted
+    falsely only where both are accepted.
+    """
+    gradings: Counter[str] = Counter()
+    accepted: Counter[str] = Counter()
+    errors = paraphrased = 0
+    for value in values:
+        members = value.get("gradings")
+        rows = [row for row in members if isinstance(row, dict)] if isinstance(members, list) else []
+        own_is_accepted = any(row["kind"] == "own" and row["grade"] == "acceptable" for row in rows)
+        for row in rows:
+            kind, is_accepted = str(row["kind"]), row["grade"] == "acceptable"
+            if row["grade"] == "error":
+                errors += 1
+                continue
+            gradings[kind] += 1
+            if kind == "paraphrase":
+                paraphrased += own_is_accepted
+            needs_own = kind == "paraphrase" or (kind == "flipped" and not row.get("known_false"))
+            accepted[kind] += is_accepted and (own_is_accepted or not needs_own)
+    return ControlCounts(gradings=gradings, accepted=accepted, errors=errors, paraphrased=paraphrased)
+
+
+def describe_trust(document: Mapping[str, Any]) -> str:
+    """One line for people about `JudgeTrust.to_json`."""
+    low, high = document["false_accept_bounds"]
+    parts = [
+        f"accepts {document['false_accepts']} of {document['false_captions']} false captions"
+        f" ({low:.3f} to {high:.3f})"
+    ]
+    for part, whole, bounds, label in (
+        ("instructions_refused", "instructions", "instruction_refusal_bounds", "true instructions"),
+        ("false_refusals", "paraphrases", "false_refusal_bounds", "accepted captions in other words"),
+    ):
+        if document[whole]:
+            low, high = document[bounds]
+            parts.append(f"refuses {document[part]} of {document[whole]} {label} ({low:.3f} to {high:.3f})")
+    return f"{document['state'].upper()}: {'; '.join([*parts, *document['reasons']])}"
+
+
+def decide_trust(counts: ControlCounts) -> JudgeTrust:
+    """The state that follows from the gradings of controls.
+
+    Untrusted where an interval shows that a judge accepts more than 5 % of false captions, or that it accepts no more
+    true than false ones, or where 200 controls show no difference. Trusted where at least 59 false captions bound its
+    false accepts by 5 %, and every difference is shown by its interval. Unproven otherwise.
+    """
+    against = _against(counts)
+    if against:
+        return JudgeTrust(state="untrusted", reasons=tuple(against), counts=counts)
+    missing = _missing(counts)
+    return JudgeTrust(state="unproven" if missing else "trusted", reasons=tuple(missing), counts=counts)
+
+
+def _against(counts: ControlCounts) -> list[str]:
+    """What the intervals show against a judge."""
+    reasons = []
+    if lower_bound(*counts.false_captions) > MAX_FALSE_ACCEPTS:
+        reasons.append(f"more than {MAX_FALSE_ACCEPTS:.0%} of false captions are accepted")
+    enough = counts.total >= MIN_CONTROLS_WITHOUT_DIFFERENCE
+    for kind, label in _LOWERED.items():
+        low, high = _difference(counts, kind)
+        if high < 0 or (enough and low <= 0):
+            reasons.append(f"{label} are accepted as often as {_true_texts(counts, kind)[1]}")
+    return reasons
+
+
+def _missing(counts: ControlCounts) -> list[str]:
+    """What is not shown yet."""
+    accepted, false_captions = counts.false_captions
+    reasons = []
+    if false_captions < MIN_FALSE_CAPTIONS:
+        reasons.append(f"{false_captions} of {MIN_FALSE_CAPTIONS} false captions graded")
+    elif upper_bound(accepted, false_captions) > MAX_FALSE_ACCEPTS:
+        reasons.append(f"false accepts may be more than {MAX_FALSE_ACCEPTS:.0%}")
+    not_lower = [label for kind, label in _LOWERED.items() if _difference(counts, kind)[0] <= 0]
+    if not_lower:
+        reasons.append(f"not shown to be accepted less often than true ones: {', '.join(not_lower)}")
+    return reasons
+
+
+def _difference(counts: ControlCounts, kind: str) -> tuple[float, float]:
+    true_kind, _ = _true_texts(counts, kind)
+    return difference_bounds(*counts.of(true_kind), *counts.of(kind))
+
+
+def _true_texts(counts: ControlCounts, kind: str) -> tuple[str, str]:
+    """What others are compared with, and how it is called; changed frames with the caption itself."""
+    if kind == "foreign" and counts.of("instruction")[1] >= _MIN_INSTRUCTIONS:
+        return "instruction", "the instructions of the episodes"
+    return "own", "the captions themselves"

@@ -1,0 +1,159 @@
+"""What the controls of judges say of them: counted by dataset, kept as documents, shown as a column of grades."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ares.episode import Json
+from ares.rubric import CONTROL, TRUST_COLUMN, count_controls, decide_trust
+from ares.store.filters import batched, ids_filter
+from ares.store.sync.makers import MakerCatalog, maker_column, stale_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ares.annotation import Annotation
+    from ares.store.annotations import AnnotationStore
+    from ares.store.database import Tables
+
+# Documents by "maker_id/dataset": `ares.rubric.JudgeTrust` as JSON.
+JUDGE_TRUST = "judge_trust"
+# Episodes whose controls are read together, and rows written at once.
+_EPISODES_PER_READ, _WRITE_ROWS = 5_000, 100_000
+_ACCEPTABLE, _GRADE, _DATASET = "acceptable", "grade", "dataset"
+
+
+def read_judge_trust(annotations: AnnotationStore) -> dict[str, dict[str, Mapping[str, Json]]]:
+    """What the controls of each judge say, as documents by dataset by maker_id."""
+    trust: dict[str, dict[str, Mapping[str, Json]]] = {}
+    for key, document in annotations.find_documents(JUDGE_TRUST):
+        maker_id, _, dataset = key.partition("/")
+        if isinstance(document, dict):
+            trust.setdefault(maker_id, {})[dataset] = document
+    return trust
+
+
+def count_judge_trust(tables: Tables, annotations: AnnotationStore) -> None:
+    """Count the controls of all judges anew, and keep what they say."""
+    values: dict[str, list[Mapping[str, Json]]] = {}
+    for dataset, annotation in _controls(tables, annotations):
+        values.setdefault(f"{annotation.maker_id}/{dataset}", []).append(annotation.value)
+    documents: dict[str, Json] = {
+        key: decide_trust(count_controls(members)).to_json() for key, members in values.items()
+    }
+    old = {key for key, _ in annotations.find_documents(JUDGE_TRUST)}
+    annotations.drop_documents(JUDGE_TRUST, old - documents.keys())
+    annotations.put_documents(JUDGE_TRUST, documents)
+
+
+def _controls(tables: Tables, annotations: AnnotationStore) -> Iterator[tuple[str, Annotation]]:
+    """The control annotations of the episodes that are shown, each with its dataset."""
+    for ids in batched(annotations.find_episodes(CONTROL), _EPISODES_PER_READ):
+        rows = tables.episodes.read_columns(["episode_id", _DATASET], ids_filter(ids)).to_pylist()
+        datasets = {row["episode_id"]: row[_DATASET] for row in rows}
+        for annotation in annotations.find_annotations(list(datasets), [CONTROL]):
+            yield datasets[annotation.episode_id], annotation
+
+
+def refresh_trust(tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog) -> None:
+    """Let each grade carry the word of its judge's controls; what an untrusted judge says is no decision."""
+    trust = read_judge_trust(annotations)
+    for name in _judges(catalog):
+        makers = [maker.maker_id for maker in catalog.makers_of([name]) if maker.kind == "model"]
+        states = {
+            f"{maker_id}/{dataset}": str(document["state"])
+            for maker_id in makers
+            for dataset, document in trust.get(maker_id, {}).items()
+        }
+        columns = [_GRADE, _ACCEPTABLE, TRUST_COLUMN, maker_column(name), stale_column(name)]
+        for batch in _episode_rows(tables, columns):
+            _write(tables.episodes.set_values, wrong_rows(batch, "episode_id", name, makers, states))
+        for batch in _segment_rows(tables, columns):
+            _write(tables.segments.set_values, wrong_rows(batch, "annotation_id", name, makers, states))
+
+
+def _judges(catalog: MakerCatalog) -> list[str]:
+    """Annotators whose makers are judges with controls."""
+    return sorted(
+        {
+            maker.annotator
+            for maker in catalog.makers.values()
+            if maker.kind == "model" and any(column.name == TRUST_COLUMN for column in maker.columns)
+        }
+    )
+
+
+def _episode_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    if set(columns) <= tables.episodes.columns().keys():
+        yield from tables.episodes.scan(["episode_id", _DATASET, *columns])
+
+
+def _segment_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Graded segments, with the datasets of their episodes; their table gets the column with its first value."""
+    import pyarrow as pa
+
+    existing = [name for name in columns if name in tables.segments.columns()]
+    if {*existing, TRUST_COLUMN} < set(columns):
+        return
+    rows = tables.segments.scan(["annotation_id", "episode_id", *existing], f"{_GRADE} IS NOT NULL")
+    if TRUST_COLUMN not in existing:
+        rows = rows.append_column(TRUST_COLUMN, pa.nulls(len(rows), pa.string()))
+    for batch in rows.to_batches(_EPISODES_PER_READ):
+        ids = batch["episode_id"].to_pylist()
+        known = tables.episodes.read_columns(["episode_id", _DATASET], ids_filter(set(ids))).to_pylist()
+        datasets = {row["episode_id"]: row[_DATASET] for row in known}
+        column = pa.array([datasets.get(episode_id) for episode_id in ids], pa.string())
+        yield batch.append_column(_DATASET, column)
+
+
+def wrong_rows(
+    batch: pa.RecordBatch, key: str, name: str, makers: Sequence[str], states: Mapping[str, str]
+) -> pa.Table:
+    """The rows of graded subjects that do not show what the controls of their judge say, as they should be.
+
+    Args:
+        batch: Graded subjects with their dataset.
+        key: Column of their ids.
+        name: The annotator that grades.
+        makers: Its makers that are models.
+        states: `TrustState` by "maker_id/dataset"; unproven where there is none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    maker, nothing = batch[maker_column(name)], pa.scalar(None, pa.string())
+    is_model = pc.is_in(maker, value_set=pa.array(makers, pa.string()))
+    joined = pc.binary_join_element_wise(maker, batch[_DATASET], "/")
+    positions = pc.index_in(joined, value_set=pa.array(list(states), pa.string()))
+    known = pa.array(list(states.values()), pa.string()).take(positions)
+    trust = pc.if_else(is_model, pc.fill_null(known, "unproven"), nothing)
+    ignored = pc.or_(batch[stale_column(name)].fill_null(False), pc.equal(trust, "untrusted"))
+    acceptable = pc.if_else(ignored, pa.scalar(None, pa.bool_()), _decision(batch[_GRADE]))
+    is_wrong = pc.or_(
+        pc.not_equal(pc.fill_null(batch[TRUST_COLUMN], ""), pc.fill_null(trust, "")),
+        pc.not_equal(_number(batch[_ACCEPTABLE]), _number(acceptable)),
+    )
+    rows = pa.table({key: batch[key], TRUST_COLUMN: trust, _ACCEPTABLE: acceptable})
+    return rows.filter(pc.and_(pc.fill_null(is_model, False), is_wrong))
+
+
+def _decision(grades: pa.Array) -> pa.Array:
+    """What grades decide: true, false, or null where they do not."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    accepted, refused = pc.equal(grades, "acceptable"), pc.equal(grades, "not_acceptable")
+    return pc.if_else(pc.or_(accepted, refused), accepted, pa.scalar(None, pa.bool_()))
+
+
+def _number(decisions: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.fill_null(decisions.cast(pa.int8()), 2)
+
+
+def _write(set_values: Callable[[pa.Table], None], rows: pa.Table) -> None:
+    for start in range(0, len(rows), _WRITE_ROWS):
+        set_values(rows.slice(start, _WRITE_ROWS))

@@ -1,0 +1,70 @@
+"""A judge that says yes to everything is told by its controls, for money that was quoted before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from annotators.base import Options
+from annotators.runner import annotate, estimate_cost
+from ares.jobs import AnnotateReport
+from ares.settings import Settings
+from ares.workspace import Workspace
+from tests.annotators.served.conftest import NUM_EPISODES, PRICE
+from tests.annotators.served.scripted_server import ScriptedServer
+
+Serve = Callable[..., ScriptedServer]
+
+
+def _options(server: ScriptedServer, model: str) -> Options:
+    return Options(settings=Settings(price=PRICE), model=f"openai:{model}@{server.url}")
+
+
+@pytest.fixture
+def yes_man(ws: Workspace, serve: Serve) -> tuple[AnnotateReport, ScriptedServer]:
+    """Captions of a server that always says the same, and grades of one that always says MET."""
+    annotate(ws.stores, ["caption"], _options(serve({"fine": 1}), "Some/Vlm-7B"), quiet=True)
+    server = serve({"fine": 1})
+    (report,) = annotate(ws.stores, ["grade"], _options(server, "Other/Judge-9B"), quiet=True)
+    return report, server
+
+
+def test_a_server_that_always_says_yes_makes_nothing_acceptable(
+    ws: Workspace, yes_man: tuple[AnnotateReport, ScriptedServer]
+) -> None:
+    report, server = yes_man
+    assert report.kept == NUM_EPISODES
+    (trust,) = report.judge_trust.values()
+    assert isinstance(trust, dict)
+    assert trust["state"] == "untrusted"
+    assert trust["false_accepts"] == trust["false_captions"] >= 59
+    assert "more than 5% of false captions are accepted" in trust["reasons"]
+    episodes = ws.stores.tables.episodes
+    assert episodes.count("acceptable") == 0
+    assert episodes.count("grade = 'acceptable'") == NUM_EPISODES, "its word is kept, and asked for by name"
+    assert ws.status().judge_trust == report.judge_trust
+    assert report.cost.calls == len(server.calls())
+
+
+def test_the_price_of_controls_is_quoted(ws: Workspace, serve: Serve) -> None:
+    annotate(ws.stores, ["caption"], _options(serve({"fine": 1}), "Some/Vlm-7B"), quiet=True)
+    server = serve({"fine": 1})
+    options = _options(server, "Other/Judge-9B")
+    (quote,) = estimate_cost(ws.stores, ["grade"], options)
+    (report,) = annotate(ws.stores, ["grade"], options, quiet=True)
+    # The rubric asks up to nine claims of a caption; this one makes four of them.
+    claims = report.cost.calls / quote.cost.calls
+    assert quote.cost.calls > 9 * NUM_EPISODES * 1.5
+    assert 0.3 < claims < 0.7
+
+
+def test_controls_that_fail_are_errors_and_the_grade_is_kept(ws: Workspace, serve: Serve) -> None:
+    annotate(ws.stores, ["caption"], _options(serve({"fine": 1}), "Some/Vlm-7B"), quiet=True)
+    server = serve({"fine": 20, "400": 1}, seed=5)
+    (report,) = annotate(ws.stores, ["grade"], _options(server, "Other/Judge-9B"), quiet=True)
+    (trust,) = report.judge_trust.values()
+    assert isinstance(trust, dict)
+    assert trust["errors"] > 0
+    assert report.kept + report.failed == NUM_EPISODES
+    assert report.cost.calls == len(server.calls())

@@ -1,0 +1,63 @@
+"""Intervals of shares, held to SciPy and to what they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ares.rubric import difference_bounds, lower_bound, upper_bound, wilson_bounds
+
+SAMPLES = 2_000
+
+
+@st.composite
+def shares(draw: st.DrawFn) -> tuple[int, int]:
+    total = draw(st.integers(1, 5_000))
+    return draw(st.integers(0, total)), total
+
+
+@given(share=shares(), confidence=st.sampled_from([0.9, 0.95, 0.99]))
+def test_exact_bounds_are_those_of_scipy(share: tuple[int, int], confidence: float) -> None:
+    hits, total = share
+    beta = pytest.importorskip("scipy.stats").beta
+    above = 1.0 if hits == total else beta.ppf(confidence, hits + 1, total - hits)
+    below = 0.0 if hits == 0 else beta.ppf(1 - confidence, hits, total - hits + 1)
+    assert upper_bound(hits, total, confidence) == pytest.approx(above, abs=1e-6)
+    assert lower_bound(hits, total, confidence) == pytest.approx(below, abs=1e-6)
+
+
+def test_bounds_without_trials_say_nothing() -> None:
+    assert (lower_bound(0, 0), upper_bound(0, 0)) == (0.0, 1.0)
+    assert wilson_bounds(0, 0) == (0.0, 1.0)
+    assert difference_bounds(3, 4, 0, 0) == (-1.0, 1.0)
+
+
+def test_59_false_captions_without_an_accepted_one_bound_the_share_by_5_percent() -> None:
+    assert upper_bound(0, 59) < 0.05 < upper_bound(0, 58)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.95])
+def test_exact_bounds_hold_in_95_of_100_samples(share: float) -> None:
+    hits = np.random.default_rng(7).binomial(80, share, SAMPLES)
+    bounds = {number: (lower_bound(number, 80), upper_bound(number, 80)) for number in set(hits.tolist())}
+    assert np.mean([bounds[number][1] >= share for number in hits.tolist()]) >= 0.94
+    assert np.mean([bounds[number][0] <= share for number in hits.tolist()]) >= 0.94
+
+
+@pytest.mark.parametrize(("share", "other"), [(0.6, 0.6), (0.9, 0.05), (0.3, 0.2)])
+def test_the_interval_of_a_difference_holds_the_difference_in_95_of_100_samples(
+    share: float, other: float
+) -> None:
+    random = np.random.default_rng(11)
+    pairs = zip(
+        random.binomial(40, share, SAMPLES).tolist(),
+        random.binomial(25, other, SAMPLES).tolist(),
+        strict=True,
+    )
+    intervals = [difference_bounds(hits, 40, other_hits, 25) for hits, other_hits in pairs]
+    covered = np.mean([low <= share - other <= high for low, high in intervals])
+    assert 0.93 <= covered <= 0.985
+    # Published: Newcombe 1998, example 1 of table II, 56/70 against 48/80.
+    assert difference_bounds(56, 70, 48, 80) == pytest.approx((0.0524, 0.3339), abs=5e-5)

@@ -1,0 +1,132 @@
+"""What controls say of judges of known errors (stubs, no model): trusted, unproven or untrusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ares.episode import Json
+from ares.rubric import JudgeTrust, count_controls, decide_trust, describe_trust
+
+# The controls of one caption, as a run makes them.
+KINDS = ("foreign", "foreign", "foreign", "flipped", "instruction", "paraphrase", "blank", "scrambled")
+HONEST = {"own": 0.8, "instruction": 0.9, "paraphrase": 0.7}
+
+
+def _values(accepts: Mapping[str, float], captions: int, seed: int = 0) -> list[dict[str, Any]]:
+    """The controls of a judge that accepts each kind with a probability; 0 where none is given."""
+    random = np.random.default_rng(seed)
+
+    def grade(kind: str) -> dict[str, Any]:
+        is_accepted = random.random() < accepts.get(kind, 0.0)
+        return {
+            "kind": kind,
+            "grade": "acceptable" if is_accepted else "not_acceptable",
+            "known_false": kind != "own",
+        }
+
+    return [{"gradings": [grade("own"), *map(grade, KINDS)]} for _ in range(captions)]
+
+
+def _trust(accepts: Mapping[str, float], captions: int, seed: int = 0) -> JudgeTrust:
+    return decide_trust(count_controls(_values(accepts, captions, seed)))
+
+
+def test_a_judge_that_accepts_true_texts_alone_is_trusted() -> None:
+    trust = _trust(HONEST, 30)
+    assert (trust.state, trust.reasons) == ("trusted", ())
+    assert trust.counts.false_captions == (0, 120)
+
+
+def test_a_judge_that_says_yes_is_untrusted() -> None:
+    trust = _trust(dict.fromkeys({"own", *KINDS}, 1.0), 15)
+    assert trust.state == "untrusted"
+    assert "more than 5% of false captions are accepted" in trust.reasons
+
+
+def test_a_judge_that_refuses_everything_is_not_trusted_and_with_200_controls_untrusted() -> None:
+    assert _trust({}, 20).state == "unproven"
+    assert _trust({}, 25).state == "untrusted"
+
+
+def test_a_judge_that_does_not_need_the_frames_is_untrusted() -> None:
+    """It knows which texts are true, from the texts: blank and scrambled frames change nothing."""
+    trust = _trust({**HONEST, "blank": 0.8, "scrambled": 0.8}, 60)
+    assert trust.state == "untrusted"
+    assert trust.reasons == (
+        "captions of blank frames are accepted as often as the captions themselves",
+        "captions of scrambled frames are accepted as often as the captions themselves",
+    )
+
+
+def test_too_few_controls_prove_nothing() -> None:
+    trust = _trust(HONEST, 14)
+    assert (trust.state, trust.reasons[0]) == ("unproven", "56 of 59 false captions graded")
+
+
+def test_a_judge_whose_errors_are_not_bounded_is_unproven() -> None:
+    values = _values(HONEST, 40)
+    for value in values[:6]:
+        value["gradings"][1]["grade"] = "acceptable"
+    counts = count_controls(values)
+    assert counts.false_captions == (6, 160)
+    trust = decide_trust(counts)
+    assert (trust.state, trust.reasons) == ("unproven", ("false accepts may be more than 5%",))
+
+
+@pytest.mark.parametrize(("rate", "state"), [(0.05, "trusted"), (0.05, "untrusted")])
+def test_a_judge_on_the_bound_is_seldom_called_either(rate: float, state: str) -> None:
+    """At exactly 5 % false accepts both words are wrong in at most 5 of 100 samples."""
+    accepts = {**HONEST, "foreign": rate, "flipped": rate}
+    states = [_trust(accepts, 40, seed).state for seed in range(400)]
+    assert states.count(state) <= 0.08 * len(states)  # type: ignore[arg-type]
+
+
+def test_a_failed_grading_is_an_error_and_in_no_rate() -> None:
+    values = _values(HONEST, 30)
+    before = count_controls(values)
+    values[0]["gradings"] += [{"kind": "foreign", "grade": "error", "reason": "no answer"}] * 5
+    after = count_controls(values)
+    assert after.errors == 5
+    assert (after.false_captions, after.total) == (before.false_captions, before.total)
+
+
+def test_unsure_is_no_accept() -> None:
+    rows: list[Json] = [
+        {"kind": "own", "grade": "unsure"},
+        {"kind": "foreign", "grade": "unsure", "known_false": True},
+    ]
+    counts = count_controls([{"gradings": rows}])
+    assert counts.of("own") == (0, 1) and counts.false_captions == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("own", "known_false", "accepted"),
+    [("acceptable", False, 1), ("not_acceptable", False, 0), ("not_acceptable", True, 1)],
+)
+def test_a_flipped_caption_may_be_the_true_one_where_nobody_knows(
+    own: str, known_false: bool, accepted: int
+) -> None:
+    rows: list[Json] = [
+        {"kind": "own", "grade": own},
+        {"kind": "flipped", "grade": "acceptable", "known_false": known_false},
+    ]
+    assert count_controls([{"gradings": rows}]).false_captions == (accepted, 1)
+
+
+def test_a_refused_paraphrase_counts_where_the_caption_itself_was_accepted() -> None:
+    refused: dict[str, Json] = {"kind": "paraphrase", "grade": "not_acceptable", "known_false": False}
+    values: list[dict[str, Json]] = [
+        {"gradings": [{"kind": "own", "grade": own}, refused]} for own in ("acceptable", "unsure")
+    ]
+    document = decide_trust(count_controls(values)).to_json()
+    assert (document["false_refusals"], document["paraphrases"]) == (1, 1)
+
+
+def test_one_line_says_the_state_the_rates_and_the_reasons() -> None:
+    line = describe_trust(_trust({**HONEST, "blank": 0.8}, 60).to_json())
+    assert line.startswith("UNTRUSTED: accepts 0 of 240 false captions (0.000 to 0.012); refuses ")
+    assert line.endswith("captions of blank frames are accepted as often as the captions themselves")

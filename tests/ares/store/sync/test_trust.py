@@ -1,0 +1,204 @@
+"""Grades carry what the controls of their judge say in their dataset: an untrusted judge decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from ares.annotation import Annotation, Column, Maker
+from ares.episode import Json, Record
+from ares.rubric import CONTROL, GRADE_COLUMNS
+from ares.store import reset_applied_sequence
+from ares.store.annotations import SqliteAnnotationStore
+from ares.store.database import Tables
+from ares.store.sync import apply_log, read_judge_trust
+
+MakeAnnotation = Callable[..., Annotation]
+Write = Callable[..., None]
+
+_CAPTION = Maker(
+    annotator="caption",
+    version="1",
+    kind="model",
+    columns=(Column(name="caption", type="string", meaning="Caption."),),
+    fills_segments=True,
+)
+_JUDGE = Maker(
+    annotator="grade",
+    version="1",
+    kind="model",
+    columns=GRADE_COLUMNS,
+    subject_kind="annotation",
+    after=("caption",),
+)
+_OTHER_JUDGE = Maker(**{**{name: getattr(_JUDGE, name) for name in _JUDGE.__slots__}, "version": "2"})
+_PERSON = Maker(
+    **{**{name: getattr(_JUDGE, name) for name in _JUDGE.__slots__}, "kind": "person", "version": "p"}
+)
+_COLUMNS = ["episode_id", "dataset", "grade", "acceptable", "grade_trust"]
+_HONEST = {"own": "acceptable", "instruction": "acceptable", "paraphrase": "acceptable"}
+_KINDS = ("foreign", "foreign", "foreign", "flipped", "instruction", "paraphrase", "blank", "scrambled")
+
+
+@pytest.fixture
+def ids(tables: Tables, sqlite: SqliteAnnotationStore, make_record: Callable[..., Record]) -> list[str]:
+    """Episodes of datasets set0 and set1, 30 of each, all with a caption that the judge accepts or refuses by turns."""
+    records = [make_record(number, dataset=f"set{number % 2}") for number in range(60)]
+    tables.episodes.add(records)
+    for maker in (_CAPTION, _JUDGE, _OTHER_JUDGE, _PERSON):
+        sqlite.add_maker(maker)
+    return [record.episode.episode_id for record in records]
+
+
+@pytest.fixture
+def write(sqlite: SqliteAnnotationStore, make_annotation: MakeAnnotation) -> Write:
+    """Captions episodes and grades them, with controls that the judge rules on in a given way."""
+
+    def run(episodes: Sequence[str], controls: Mapping[str, str] | None, judge: Maker = _JUDGE) -> None:
+        for number, episode in enumerate(episodes):
+            value = {"caption": "open the drawer", "text": "open the drawer"}
+            caption = make_annotation(episode, maker_id=_CAPTION.maker_id, value=value)
+            grade = make_annotation(
+                episode,
+                name="grade",
+                maker_id=judge.maker_id,
+                subject=caption.annotation_id,
+                value=_grade("acceptable" if number % 3 else "not_acceptable"),
+            )
+            sqlite.append([caption, grade])
+            if controls is not None:
+                own = {"kind": "own", "grade": controls.get("own", "not_acceptable")}
+                rows: list[Json] = [own, *(_row(kind, controls) for kind in _KINDS)]
+                control = make_annotation(
+                    episode,
+                    name=CONTROL,
+                    maker_id=judge.maker_id,
+                    value={"gradings": rows},
+                    part=caption.annotation_id,
+                )
+                sqlite.append([control])
+
+    return run
+
+
+def _row(kind: str, controls: Mapping[str, str]) -> dict[str, Json]:
+    return {"kind": kind, "grade": controls.get(kind, "not_acceptable"), "known_false": True}
+
+
+def _grade(grade: str) -> dict[str, Json]:
+    decision = {"acceptable": True, "not_acceptable": False}.get(grade)
+    return {"grade": grade, "acceptable": decision, "grade_score": 0.5}
+
+
+def _rows(tables: Tables) -> dict[str, dict[str, Any]]:
+    rows = tables.episodes.read_columns(_COLUMNS).to_pylist()
+    return {row["episode_id"]: row for row in rows}
+
+
+def _states(tables: Tables) -> dict[str, set[tuple[Any, Any]]]:
+    """The words for judges and the decisions that stand beside accepted captions, by dataset."""
+    states: dict[str, set[tuple[Any, Any]]] = {}
+    for row in _rows(tables).values():
+        if row["grade"] == "acceptable":
+            states.setdefault(row["dataset"], set()).add((row["grade_trust"], row["acceptable"]))
+    return states
+
+
+def test_each_dataset_has_a_word_of_its_own(
+    ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
+) -> None:
+    write(ids[::2], _HONEST)
+    write(ids[1::2], dict.fromkeys(("own", *_KINDS), "acceptable"))
+    apply_log(tables, sqlite)
+    assert _states(tables) == {"set0": {("trusted", True)}, "set1": {("untrusted", None)}}
+    assert tables.episodes.count("acceptable AND dataset = 'set1'") == 0
+    assert tables.episodes.count("grade = 'acceptable' AND grade_trust = 'untrusted'") == 20, "by name"
+    segments = tables.segments.read().to_pylist()
+    shown = {(row["grade_trust"], row["acceptable"]) for row in segments if row["grade"] == "acceptable"}
+    assert shown == {("trusted", True), ("untrusted", None)}
+
+
+def test_a_judge_without_controls_is_unproven_and_decides(
+    ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
+) -> None:
+    write(ids, None)
+    apply_log(tables, sqlite)
+    assert _states(tables) == {key: {("unproven", True)} for key in ("set0", "set1")}
+    assert not read_judge_trust(sqlite)
+
+
+def test_a_refusal_by_an_untrusted_judge_is_no_decision_either(
+    ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
+) -> None:
+    write(ids, dict.fromkeys(("own", *_KINDS), "acceptable"))
+    apply_log(tables, sqlite)
+    assert {row["acceptable"] for row in _rows(tables).values()} == {None}
+
+
+def test_the_word_changes_with_later_controls_for_all_grades_of_the_dataset(
+    ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
+) -> None:
+    write(ids[:20:2], _HONEST)
+    apply_log(tables, sqlite)
+    assert _states(tables) == {"set0": {("unproven", True)}}
+    write(ids[20::2], _HONEST)
+    apply_log(tables, sqlite)
+    assert _states(tables) == {"set0": {("trusted", True)}}
+    before = _rows(tables)
+    reset_applied_sequence(tables)
+    apply_log(tables, sqlite)
+    assert _rows(tables) == before
+
+
+def test_the_word_of_a_person_stands_beside_no_word_for_a_judge(
+    ids: list[str],
+    write: Write,
+    tables: Tables,
+    sqlite: SqliteAnnotationStore,
+    make_annotation: MakeAnnotation,
+) -> None:
+    write(ids, dict.fromkeys(("own", *_KINDS), "acceptable"))
+    apply_log(tables, sqlite)
+    caption = make_annotation(
+        ids[0],
+        maker_id=_CAPTION.maker_id,
+        value={"caption": "open the drawer", "text": "open the drawer"},
+    )
+    label = make_annotation(
+        ids[0],
+        name="grade",
+        maker_id=_PERSON.maker_id,
+        subject=caption.annotation_id,
+        value=_grade("acceptable"),
+    )
+    sqlite.append([label])
+    apply_log(tables, sqlite)
+    row = _rows(tables)[ids[0]]
+    assert (row["grade"], row["acceptable"], row["grade_trust"]) == ("acceptable", True, None)
+
+
+def test_a_new_judge_starts_unproven(
+    ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
+) -> None:
+    write(ids[::2], dict.fromkeys(("own", *_KINDS), "acceptable"))
+    apply_log(tables, sqlite)
+    write(ids[::2], None, judge=_OTHER_JUDGE)
+    apply_log(tables, sqlite)
+    assert _states(tables) == {"set0": {("unproven", True)}}
+    trust = read_judge_trust(sqlite)
+    assert trust[_JUDGE.maker_id]["set0"]["state"] == "untrusted"
+    assert _OTHER_JUDGE.maker_id not in trust
+
+
+def test_controls_of_removed_episodes_count_no_more(
+    ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
+) -> None:
+    write(ids[::2], _HONEST)
+    apply_log(tables, sqlite)
+    sqlite.delete_episodes(ids[:40:2])
+    write(ids[40:42:2], _HONEST)
+    reset_applied_sequence(tables)
+    apply_log(tables, sqlite)
+    assert read_judge_trust(sqlite)[_JUDGE.maker_id]["set0"]["state"] == "unproven"
