@@ -31,6 +31,8 @@ class ModelServer:
         self.headers: list[dict[str, str]] = []
         self._script: list[Behaviour] = []
         self._lock = threading.Lock()
+        # Requests that come at the same time have a thread each.
+        self._thread_local = threading.local()
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -59,8 +61,9 @@ class ModelServer:
 
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
+        self._thread_local.request = json.loads(body)
         with self._lock:
-            self.requests.append(json.loads(body))
+            self.requests.append(self._thread_local.request)
             self.headers.append({name.lower(): value for name, value in handler.headers.items()})
             answer = self._script.pop(0) if len(self._script) > 1 else self._script[0]
         answer(handler)
@@ -101,6 +104,14 @@ class ModelServer:
 
     def sends_choices(self, choices: list[dict[str, Any]]) -> None:
         self._script.append(lambda handler: self.send(handler, 200, self.completion(choices, True)))
+
+    def replies(self, choices: Callable[[dict[str, Any]], list[dict[str, Any]]]) -> None:
+        """Answers with the choices made for each request, also of several at the same time."""
+        self._script.append(
+            lambda handler: self.send(
+                handler, 200, self.completion(choices(self._thread_local.request), True)
+            )
+        )
 
     def fails(self, status: int, body: str = '{"error": {"message": "no"}}', **headers: str) -> None:
         self._script.append(lambda handler: self.send(handler, status, body.encode(), headers))

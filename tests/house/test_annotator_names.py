@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
+from ares.episode import Episode
 from ares.registry import annotators
 from tests.house.imports import ROOT, SOURCES, file_name
 
@@ -62,7 +64,8 @@ def parse(path: Path) -> ast.Module:
 
 
 def test_no_string_is_the_name_of_an_annotator() -> None:
-    names = set(annotators.names())
+    # A field of every episode is no annotator, though one may have its name: "success".
+    names = set(annotators.names()) - {field.name for field in fields(Episode)}
     named = {file_name(path): names.intersection(texts(parse(path))) for path in READ}
     assert {path: strings for path, strings in named.items() if strings} == NAMED
 

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from typing import cast
+from itertools import chain
+from typing import TYPE_CHECKING, cast
 
 from app.cli.annotations.option_flags import add_option_flags
+from app.cli.annotations.success_labels import (
+    add_label_arguments,
+    check_label_arguments,
+    evaluate,
+    evaluation_blocks,
+    labelled_filter,
+)
 from app.cli.common import add_workspace_arguments, episode_count, open_workspace, torch_device, usd_amount
 from app.cli.output import Block, OutputTable, answer, tallies
 from ares.episode import Json
 from ares.rubric import describe_trust
+
+if TYPE_CHECKING:
+    from annotators.success import Labels
+    from ares.workspace import Workspace
 
 _QUOTE_KEYS = ("annotator", "planned", "already", "frames", "calls", "tokens_in", "tokens_out", "usd")
 _REPORT_KEYS = (
@@ -50,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--budget", type=usd_amount, metavar="USD", help="stop before this much money is spent"
     )
     _add_retry_arguments(parser)
+    add_label_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
     parser.add_argument("--strict", action="store_true", help="stop at the first failure")
     parser.add_argument(
@@ -82,11 +95,14 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         RequestError: --model is given for several annotators, or an option that none of them has.
     """
+    check_label_arguments(args)
     workspace = open_workspace(args)
+    labels = _read_labels(args, workspace)
+    where = args.where if labels is None else labelled_filter(labels, args.where)
     if args.dry_run:
         estimates = workspace.estimate(
             *args.name,
-            where=args.where,
+            where=where,
             model=args.model,
             device=args.device,
             options=args.option_values,
@@ -98,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     reports = workspace.annotate(
         *args.name,
-        where=args.where,
+        where=where,
         model=args.model,
         device=args.device,
         options=args.option_values,
@@ -110,8 +126,21 @@ def run(args: argparse.Namespace) -> int:
         engine=args.engine,
     )
     documents = [report.to_json() for report in reports]
-    _answer(args, documents, lambda: _report_blocks(documents))
+    if labels is None:
+        _answer(args, documents, lambda: _report_blocks(documents))
+    else:
+        evaluation = evaluate(args, workspace, labels, reports[0].maker)
+        document = {**documents[0], "evaluation": evaluation.to_json()}
+        _answer(args, [document], lambda: chain(_report_blocks(documents), evaluation_blocks(evaluation)))
     return 1 if any(report.failed for report in reports) else 0
+
+
+def _read_labels(args: argparse.Namespace, workspace: Workspace) -> Labels | None:
+    if not args.evaluate:
+        return None
+    from annotators.success import read_labels
+
+    return read_labels(args.evaluate, workspace.stores)
 
 
 def describe_stop(args: argparse.Namespace) -> str:

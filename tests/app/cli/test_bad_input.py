@@ -122,7 +122,7 @@ def test_an_instruction_with_html_in_it_stays_text(
     [
         (
             ("annotate", "captoin"),
-            "no annotator 'captoin': did you mean 'caption'? there are: caption, embed, grade, map, motion, valuation",
+            "no annotator 'captoin': did you mean 'caption'? there are: caption, embed, grade, map, motion, success",
         ),
         (
             ("ingest", ".", "--format", "rdls"),

@@ -1,0 +1,276 @@
+"""The annotator `success`: whether the task of an episode was done at its end, with what that rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from annotators.base import (
+    Annotator,
+    Options,
+    Outcome,
+    PaidFailure,
+    Preflight,
+    Result,
+    Work,
+    new_annotation,
+)
+from annotators.models import LocalModelOptions
+from annotators.options import takes_options
+from annotators.success.combination import Combination, load_combination
+from annotators.success.judge import Attempt, OutcomeJudge, OutcomeParts
+from annotators.success.signal_parts import measure_signals
+from ares.annotation import Annotation, Column, Maker, short_hash
+from ares.errors import AresError, RequestError
+from ares.rubric import parse_caption, split_outcome
+from ares.store.sync import MakerCatalog, read_pins, select_shown
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.store import Stores
+
+_VERSION = "1"
+_CLIP_PREFIX = "clip:"
+_CAPTIONER = "caption"
+_NO_TASK = "the episode has no instruction and no caption"
+COLUMNS = (
+    Column(
+        name="success_probability",
+        type="float64",
+        meaning="Probability that the task was done at the end of the episode.",
+    ),
+    Column(
+        name="success_verdict",
+        type="string",
+        meaning="Whether the task was done at the end; unsure between the two thresholds.",
+        choices=("success", "failure", "unsure"),
+    ),
+    Column(
+        name="success_gaps",
+        type="list<string>",
+        meaning="Why success was not judged.",
+        is_gap_reason=True,
+    ),
+)
+
+
+class SuccessOptions(LocalModelOptions):
+    """Options of success."""
+
+    combination: str = Field(
+        default="",
+        description="how parts become a probability: clip, model, or a YAML file of --fit (default: that of the judge)",
+    )
+    votes: int = Field(default=1, ge=1, le=15, description="answers of a vision-language model per episode")
+    camera: str = Field(default="", description="camera that the judge gets (default: every good one)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuccessJudge:
+    """A judge with a combination, and the maker of what they say.
+
+    Attributes:
+        judge: The judge.
+        combination: How its parts become a probability.
+        maker: The maker.
+        captioners: Makers of captions by id.
+        pins: Pinned maker by annotator.
+    """
+
+    judge: OutcomeJudge
+    combination: Combination
+    maker: Maker
+    captioners: Mapping[str, Maker]
+    pins: Mapping[str, str]
+
+
+@takes_options(SuccessOptions)
+def make_success_annotator(options: Options, stores: Stores) -> Annotator:
+    """An annotator that judges success by the frames, the signals and the caption that is shown.
+
+    Raises:
+        RequestError: The combination or the judge's spec cannot be read, or the model cannot do what is asked of it.
+        ModelError: The judge cannot be loaded.
+    """
+    own = options.parse(SuccessOptions)
+    is_clip = _judge_spec(options).startswith(_CLIP_PREFIX)
+    combination = load_combination(own.combination or ("clip" if is_clip else "model"))
+    judge = _load_judge(options, own, stores)
+    success = _with_maker(judge, combination, own, stores)
+    return Annotator(
+        maker=success.maker,
+        process=lambda works: _process(works, success, stores),
+        select_frames=judge.select_frames,
+        needs_signals=True,
+        batch_size=judge.batch_size,
+        workers=judge.workers,
+        call_limit=judge.call_limit,
+        warnings=_warnings(success),
+        preflight=lambda makers: _preflight(success, makers),
+        charges_budget=True,
+        estimate=judge.estimate,
+    )
+
+
+def _with_maker(
+    judge: OutcomeJudge, combination: Combination, own: SuccessOptions, stores: Stores
+) -> SuccessJudge:
+    captioners = {
+        key: maker for key, maker in stores.annotations.makers().items() if maker.annotator == _CAPTIONER
+    }
+    pins = {name: pinned for name, pinned in read_pins(stores.annotations).items() if name == _CAPTIONER}
+    settings: dict[str, Json] = {
+        **own.maker_settings(),
+        **judge.settings,
+        # A combination is known by its content, not by its path.
+        "combination": f"{combination.id} {combination.version}",
+        "combination_hash": combination.hash,
+        "success_from": combination.success_from,
+        "failure_below": combination.failure_below,
+        "family": judge.family,
+        # Another captioner gives other values.
+        "captions": short_hash([*sorted(captioners), dict(pins)]) if captioners else "",
+    }
+    maker = Maker(
+        annotator="success",
+        version=_VERSION,
+        model=judge.name,
+        prompt_hash=judge.prompt_hash,
+        settings=settings,
+        columns=COLUMNS,
+        kind="model",
+    )
+    return SuccessJudge(judge=judge, combination=combination, maker=maker, captioners=captioners, pins=pins)
+
+
+def _judge_spec(options: Options) -> str:
+    return options.model or options.settings.judge_model
+
+
+def _load_judge(options: Options, own: SuccessOptions, stores: Stores) -> OutcomeJudge:
+    spec = _judge_spec(options)
+    if spec.startswith(_CLIP_PREFIX):
+        from annotators.models import load_encoder_for
+        from annotators.success.clip_judge import ClipOutcomeJudge
+
+        if own.votes > 1:
+            raise RequestError("a clip judge has one vote", f"votes {own.votes}; leave out --votes")
+        return ClipOutcomeJudge(
+            load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores), own.camera
+        )
+    from annotators.models import load_vlm
+    from annotators.success.model_judge import MAX_NEW_TOKENS, ModelOutcomeJudge
+
+    vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
+    is_remote = spec.startswith("openai:")
+    return ModelOutcomeJudge(vlm, stores, own.camera, own.votes, options.settings, is_remote)
+
+
+def _warnings(success: SuccessJudge) -> list[str]:
+    combination, judge = success.combination, success.judge
+    warnings = [*judge.warnings]
+    if not combination.fitted_for:
+        warnings.append(
+            f"the combination {combination.id} was fitted to no labels: its probabilities are not calibrated; "
+            "see --evaluate and --fit"
+        )
+    elif not judge.name.startswith(combination.fitted_for):
+        warnings.append(
+            f"the combination {combination.id} was fitted for {combination.fitted_for}, not for {judge.name}: its "
+            "probabilities are not calibrated; see --evaluate and --fit"
+        )
+    if not success.captioners:
+        warnings.append("the workspace has no captions: success rests on frames and signals")
+    return warnings
+
+
+def _preflight(success: SuccessJudge, makers: Sequence[Maker]) -> Preflight:
+    """Raises RequestError where the run makes captions: which of them are stored in time would be chance."""
+    if any(maker.annotator == _CAPTIONER for maker in makers):
+        raise RequestError(
+            "success reads captions that are stored",
+            "caption and success in one command; run ares annotate caption first",
+        )
+    return success.judge.preflight()
+
+
+def _process(works: Sequence[Work], success: SuccessJudge, stores: Stores) -> list[Outcome]:
+    captions = _shown_captions(works, success, stores)
+    tasks = [_task(work, captions.get(work.episode.episode_id)) for work in works]
+    attempts = [Attempt(work=work, task=task) for work, task in zip(works, tasks, strict=True) if task]
+    judged = iter(success.judge.judge(attempts))
+    return [
+        _result(work, task, captions.get(work.episode.episode_id), next(judged), success)
+        if task
+        else Result(annotations=[new_annotation(work, success.maker, {"success_gaps": [_NO_TASK]})])
+        for work, task in zip(works, tasks, strict=True)
+    ]
+
+
+def _shown_captions(works: Sequence[Work], success: SuccessJudge, stores: Stores) -> dict[str, Annotation]:
+    """The caption of each episode that is shown, and not one that a later captioner writes meanwhile."""
+    if not success.captioners:
+        return {}
+    ids = [work.episode.episode_id for work in works]
+    annotations = stores.annotations.find_annotations(ids, [_CAPTIONER], maker_ids=list(success.captioners))
+    by_episode: dict[str, list[Annotation]] = {}
+    for annotation in annotations:
+        by_episode.setdefault(annotation.episode_id, []).append(annotation)
+    catalog = MakerCatalog(success.captioners, success.pins)
+    shown = {
+        episode_id: select_shown(candidates, catalog, [_CAPTIONER])[_CAPTIONER]
+        for episode_id, candidates in by_episode.items()
+    }
+    return {episode_id: captions[0] for episode_id, captions in shown.items() if captions}
+
+
+def _task(work: Work, caption: Annotation | None) -> str:
+    """The instruction, else the action of the caption, else ""."""
+    if work.episode.instruction.strip():
+        return work.episode.instruction.strip()
+    return split_outcome(str(caption.value["text"]))[1] if caption else ""
+
+
+def _caption_parts(caption: Annotation | None) -> dict[str, float]:
+    outcome = parse_caption(str(caption.value["text"])).outcome if caption else ""
+    values = {"success": 1.0, "failure": -1.0}
+    return {"caption_outcome": values[outcome]} if outcome in values else {}
+
+
+def _result(
+    work: Work,
+    task: str,
+    caption: Annotation | None,
+    judged: OutcomeParts | PaidFailure | AresError,
+    success: SuccessJudge,
+) -> Outcome:
+    if not isinstance(judged, OutcomeParts):
+        return judged
+    combination = success.combination
+    parts = combination.add_distance(
+        {**judged.parts, **_caption_parts(caption), **measure_signals(work.trajectory)}
+    )
+    value: dict[str, Json] = {
+        "success_probability": round(combination.probability(parts), 4),
+        "success_verdict": combination.verdict(parts),
+        "task": task,
+        "parts": {name: round(part, 5) for name, part in parts.items()},
+        "contributions": {name: round(odds, 4) for name, odds in combination.contributions(parts).items()},
+        "evidence": [{"camera": camera, "second": second} for camera, second in judged.evidence],
+        **judged.details,
+    }
+    if caption is not None:
+        value["caption_id"] = caption.annotation_id
+    cameras = {camera for camera, _ in judged.evidence}
+    annotation = new_annotation(
+        work,
+        success.maker,
+        value,
+        camera=cameras.pop() if len(cameras) == 1 else "",
+        frames=sorted({second for _, second in judged.evidence}),
+        cost=judged.cost,
+    )
+    return Result(annotations=[annotation], paid=judged.paid)

@@ -1,0 +1,170 @@
+"""How parts become one probability of success: weights, their scales and thresholds, read from YAML and hashed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ares.annotation import short_hash
+from ares.errors import RequestError
+
+# A part that lies further from its centre, in scales, counts as this far: no single part decides alone.
+_MOST_SCALES = 4.0
+_LEAST_PROBABILITY = 0.01
+SIGNAL_DISTANCE = "signal_distance"
+# A part with one of these beginnings says how the episode ended; without any the verdict is unsure.
+_OUTCOME_PREFIXES = ("outcome_", "caption_")
+
+SuccessVerdict = Literal["success", "failure", "unsure"]
+
+
+class _CombinationModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class PartWeight(_CombinationModel):
+    """The weight of one part.
+
+    Attributes:
+        centre: Value that says nothing.
+        scale: Unit of the part.
+        weight: Log-odds of success per scale above the centre.
+        form: "linear", or "log_odds" for a part that is a probability.
+    """
+
+    centre: float = 0.0
+    scale: float = Field(default=1.0, gt=0)
+    weight: float
+    form: Literal["linear", "log_odds"] = "linear"
+
+    def log_odds(self, value: float) -> float:
+        """What a value adds to the log-odds of success."""
+        if self.form == "log_odds":
+            bounded = min(max(value, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
+            return self.weight * math.log(bounded / (1 - bounded))
+        return self.weight * max(-_MOST_SCALES, min(_MOST_SCALES, (value - self.centre) / self.scale))
+
+
+class TypicalValue(_CombinationModel):
+    """The value of a signal that is typical of successes.
+
+    Attributes:
+        centre: Its median.
+        scale: Its standard deviation.
+    """
+
+    centre: float
+    scale: float = Field(gt=0)
+
+
+class Combination(_CombinationModel):
+    """A combination of parts.
+
+    Attributes:
+        id: Its name.
+        version: Its version.
+        notes: Where the numbers come from; not part of the hash.
+        fitted_for: Start of the name of the model whose parts it was fitted to, or "" where it was fitted to no labels.
+        intercept: Log-odds of success where every part says nothing.
+        typical: Values of signals that are typical of successes. How far an episode is from them, in scales (root mean
+            square), is the part "signal_distance": failures of every kind are unusual, each in another way.
+        parts: Weights by the name of the part; a part without weight is stored, and counts nothing.
+        failure_below: A probability below this is a failure.
+        success_from: A probability from this on is a success; between the two nothing is decided.
+    """
+
+    id: str
+    version: str
+    notes: str = ""
+    fitted_for: str = ""
+    intercept: float = 0.0
+    typical: dict[str, TypicalValue] = {}
+    parts: dict[str, PartWeight] = Field(min_length=1)
+    failure_below: float = Field(ge=0, le=1)
+    success_from: float = Field(ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Combination:
+        if self.failure_below > self.success_from:
+            raise ValueError(f"failure_below {self.failure_below} is above success_from {self.success_from}")
+        return self
+
+    @property
+    def hash(self) -> str:
+        """16 hex digits over everything but the notes."""
+        return short_hash(self.model_dump(mode="json", exclude={"notes"}))
+
+    def add_distance(self, parts: Mapping[str, float]) -> dict[str, float]:
+        """The parts with "signal_distance", where there is a signal of which a typical value is known."""
+        squares = [
+            min(_MOST_SCALES, abs(parts[name] - usual.centre) / usual.scale) ** 2
+            for name, usual in self.typical.items()
+            if name in parts
+        ]
+        return {
+            **parts,
+            **({SIGNAL_DISTANCE: math.sqrt(sum(squares) / len(squares))} if squares else {}),
+        }
+
+    def contributions(self, parts: Mapping[str, float]) -> dict[str, float]:
+        """What each part adds to the log-odds of success; a part that is missing adds nothing."""
+        values = self.add_distance(parts)
+        return {name: weight.log_odds(values[name]) for name, weight in self.parts.items() if name in values}
+
+    def probability(self, parts: Mapping[str, float]) -> float:
+        """Probability of success."""
+        return 1.0 / (1.0 + math.exp(-self.intercept - sum(self.contributions(parts).values())))
+
+    def verdict(self, parts: Mapping[str, float]) -> SuccessVerdict:
+        """The verdict; "unsure" too where no part says how the episode ended."""
+        if not any(name.startswith(_OUTCOME_PREFIXES) for name in self.contributions(parts)):
+            return "unsure"
+        probability = self.probability(parts)
+        if probability >= self.success_from:
+            return "success"
+        return "failure" if probability < self.failure_below else "unsure"
+
+
+def load_combination(name: str) -> Combination:
+    """A shipped combination ("clip", "model"), or one in a YAML file. Raises RequestError for anything else."""
+    folder = files("annotators.success").joinpath("combinations")
+    names = sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
+    if name in names:
+        return _parse(folder.joinpath(f"{name}.yaml").read_text(encoding="utf-8"), name)
+    if not name.endswith((".yaml", ".yml")):
+        raise RequestError(
+            f"no combination {name!r}", f"there are: {', '.join(names)}; or give a YAML file of --fit"
+        )
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError("combination cannot be read", f"{name}: {error}") from None
+    return _parse(text, name)
+
+
+def write_combination(combination: Combination, path: str) -> None:
+    """Write a combination as YAML. Raises RequestError where the file cannot be written."""
+    import yaml
+
+    try:
+        Path(path).write_text(yaml.safe_dump(combination.model_dump(mode="json"), sort_keys=False), "utf-8")
+    except OSError as error:
+        raise RequestError("combination cannot be written", f"{path}: {error}") from None
+
+
+def _parse(text: str, name: str) -> Combination:
+    import yaml
+
+    try:
+        return Combination.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise RequestError("combination is no YAML", f"{name}: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the file"
+        raise RequestError("combination is wrong", f"{name}: {field}: {first['msg']}") from None

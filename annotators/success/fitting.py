@@ -1,0 +1,224 @@
+"""Fits a combination to labelled episodes: logistic regression with a penalty, and thresholds from other episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from annotators.success.combination import SIGNAL_DISTANCE, Combination, PartWeight, TypicalValue
+from annotators.success.signal_parts import SIGNAL_PARTS
+from ares.errors import RequestError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Penalty on the squared weights, in units of one episode: a part must earn its weight.
+_PENALTY = 3.0
+_STEPS = 50
+_FOLDS = 5
+_LEAST_SCALE = 1e-6
+_FEWEST_EXAMPLES = 8
+# Of the verdicts "success" at least this share must be right on the labelled episodes, and of "failure" the same.
+_PRECISION = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A labelled episode.
+
+    Attributes:
+        parts: Values by the name of the part.
+        success: Its label.
+        group: Episodes of one group, such as a task, are never divided between fitting and judging.
+    """
+
+    parts: Mapping[str, float]
+    success: bool
+    group: str
+
+
+def fit_combination(examples: Sequence[Example], *, fitted_for: str = "") -> Combination:
+    """Weights by logistic regression in which successes and failures count the same.
+
+    Signals enter by their distance from successes alone, so that a failure of a kind that is not among the examples
+    counts as one too.
+
+    Args:
+        examples: Labelled episodes.
+        fitted_for: Name of the model.
+
+    Raises:
+        RequestError: There are fewer than eight successes or eight failures.
+    """
+    successes = sum(example.success for example in examples)
+    failures = len(examples) - successes
+    if min(successes, failures) < _FEWEST_EXAMPLES:
+        raise RequestError(
+            "too few labelled episodes to fit a combination",
+            f"{successes} successes and {failures} failures, where one part of the tasks is set aside; at least "
+            f"{_FEWEST_EXAMPLES} of each are needed",
+        )
+    names = sorted(
+        {name for example in examples for name in example.parts} - {*SIGNAL_PARTS, SIGNAL_DISTANCE}
+    )
+    combination = Combination(
+        id="fitted",
+        version="1.0.0",
+        fitted_for=fitted_for,
+        typical=_typical_values(examples),
+        parts={name: PartWeight(weight=1.0) for name in [*names, SIGNAL_DISTANCE]},
+        failure_below=0.5,
+        success_from=0.5,
+    )
+    rows = [combination.add_distance(example.parts) for example in examples]
+    scales = {name: scale for name in combination.parts if (scale := _scale(rows, name)) is not None}
+    weights = _solve(_design(rows, scales), [example.success for example in examples])
+    parts = {
+        name: scale.model_copy(update={"weight": round(float(weight), 4)})
+        for (name, scale), weight in zip(scales.items(), weights[1:], strict=True)
+    }
+    return combination.model_copy(update={"intercept": round(float(weights[0]), 4), "parts": parts})
+
+
+def fit_thresholds(combination: Combination, examples: Sequence[Example]) -> Combination:
+    """The combination with the widest verdicts that are right for 95 % of some labelled episodes.
+
+    These should be other episodes than those of the fit. Where no threshold is that good, nothing is decided.
+
+    Args:
+        combination: The combination.
+        examples: Labelled episodes.
+    """
+    scored = [(combination.probability(example.parts), example.success) for example in examples]
+    return set_thresholds(combination, scored)
+
+
+def set_thresholds(combination: Combination, scored: Sequence[tuple[float, bool]]) -> Combination:
+    """As `fit_thresholds`, from probabilities with labels."""
+    success_from = _threshold(scored)
+    failure_from = _threshold([(1 - probability, not success) for probability, success in scored])
+    failure_below = min(1 - failure_from, success_from)
+    return combination.model_copy(
+        update={"success_from": round(success_from, 4), "failure_below": round(failure_below, 4)}
+    )
+
+
+def fit_apart(examples: Sequence[Example], fitted_for: str = "") -> tuple[Combination, list[Combination]]:
+    """A combination of all examples, and for each example one that saw no episode of its group.
+
+    The groups are divided in five parts; thresholds come from a fifth that the weights did not see.
+
+    Args:
+        examples: Labelled episodes of at least two groups.
+        fitted_for: Name of the model.
+
+    Raises:
+        RequestError: There are too few examples of either outcome.
+    """
+    groups = sorted({example.group for example in examples})
+    folds = min(_FOLDS, len(groups))
+    fold_of = {group: index % folds for index, group in enumerate(groups)}
+
+    def fit_without(fold: int) -> Combination:
+        rest = [example for example in examples if fold_of[example.group] != fold]
+        return _fit_with_thresholds(rest, fitted_for)
+
+    by_fold = [fit_without(fold) for fold in range(folds)]
+    return _fit_with_thresholds(examples, fitted_for), [by_fold[fold_of[e.group]] for e in examples]
+
+
+def _fit_with_thresholds(examples: Sequence[Example], fitted_for: str) -> Combination:
+    """Weights of all examples, and thresholds of probabilities by weights that did not see the example's group."""
+    groups = sorted({example.group for example in examples})
+    folds = min(_FOLDS, max(len(groups), 1))
+    fold_of = {group: index % folds for index, group in enumerate(groups)}
+    combination = fit_combination(examples, fitted_for=fitted_for)
+    scored: list[tuple[float, bool]] = []
+    for fold in range(folds):
+        rest = [example for example in examples if fold_of[example.group] != fold or folds == 1]
+        apart = fit_combination(rest, fitted_for=fitted_for)
+        scored += [
+            (apart.probability(example.parts), example.success)
+            for example in examples
+            if fold_of[example.group] == fold
+        ]
+    return set_thresholds(combination, scored)
+
+
+def _threshold(scored: Sequence[tuple[float, bool]]) -> float:
+    """The lowest score from which on enough of all that score as high, weighted to equal classes, are right."""
+    right_total = max(sum(is_right for _, is_right in scored), 1)
+    wrong_total = max(len(scored) - right_total, 1)
+    right = wrong = 0.0
+    best = 1.0
+    ordered = sorted(scored, reverse=True)
+    for (score, is_right), (next_score, _) in zip(ordered, [*ordered[1:], (-1.0, False)], strict=True):
+        right += is_right / right_total
+        wrong += (not is_right) / wrong_total
+        # Equal scores have one verdict.
+        if score > next_score and right >= _PRECISION * (right + wrong):
+            best = score
+    return best
+
+
+def _typical_values(examples: Sequence[Example]) -> dict[str, TypicalValue]:
+    """Median and standard deviation of each signal over the successes."""
+    import numpy as np
+
+    typical = {}
+    for name in SIGNAL_PARTS:
+        values = [example.parts[name] for example in examples if example.success and name in example.parts]
+        if values:
+            typical[name] = TypicalValue(
+                centre=round(float(np.median(values)), 5),
+                scale=max(round(float(np.std(values)), 5), _LEAST_SCALE),
+            )
+    return typical
+
+
+def _scale(rows: Sequence[Mapping[str, float]], name: str) -> PartWeight | None:
+    """Centre and scale of a part with a weight of 1, or None where no episode has the part."""
+    import numpy as np
+
+    values = [row[name] for row in rows if name in row]
+    if not values:
+        return None
+    return PartWeight(
+        centre=round(float(np.median(values)), 5),
+        scale=max(round(float(np.std(values)), 5), _LEAST_SCALE),
+        weight=1.0,
+    )
+
+
+def _design(rows: Sequence[Mapping[str, float]], scales: Mapping[str, PartWeight]) -> NDArray[np.float64]:
+    """(N, 1 + P) a one, then P parts of N episodes in scales from their centres; 0 for a missing one."""
+    import numpy as np
+
+    return np.asarray(
+        [
+            [1.0, *(scale.log_odds(row[name]) if name in row else 0.0 for name, scale in scales.items())]
+            for row in rows
+        ],
+        np.float64,
+    )
+
+
+def _solve(design: NDArray[np.float64], labels: Sequence[bool]) -> NDArray[np.float64]:
+    """(1 + P,) intercept and weights that minimise the penalised log loss, by Newton's method."""
+    import numpy as np
+
+    truth = np.asarray(labels, np.float64)
+    balance = np.where(truth > 0, 0.5 / truth.mean(), 0.5 / (1 - truth.mean()))
+    penalty = np.diag([1e-6] + [_PENALTY] * (design.shape[1] - 1))
+    weights = np.zeros(design.shape[1])
+    for _ in range(_STEPS):
+        probability = 1 / (1 + np.exp(-np.clip(design @ weights, -30, 30)))
+        gradient = design.T @ (balance * (probability - truth)) + penalty @ weights
+        curvature = (design * (balance * probability * (1 - probability))[:, None]).T @ design + penalty
+        step = np.linalg.solve(curvature, gradient)
+        weights = weights - step
+        if float(np.abs(step).max()) < 1e-8:
+            break
+    return weights

@@ -1,0 +1,272 @@
+"""A vision-language model as a judge of success: criteria of the task first, then votes, a scored answer, progress."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from annotators.base import PaidFailure, Preflight, Subject
+from annotators.caption import evenly_spaced_seconds
+from annotators.models import (
+    Capability,
+    Vlm,
+    VlmFailure,
+    VlmReply,
+    VlmRequest,
+    call_limit,
+    expected_image_tokens,
+    grey_frames,
+    make_test_call,
+    price_usd,
+    require_capabilities,
+)
+from annotators.runner import CameraSeconds
+from annotators.success.judge import Attempt, OutcomeParts, judged_cameras
+from annotators.success.progress import value_order_correlation
+from annotators.success.questions import (
+    VOTES,
+    YES,
+    OutcomeReply,
+    ProgressReply,
+    choice_request,
+    outcome_request,
+    parse_reply,
+    parse_vote,
+    progress_request,
+    prompts_hash,
+)
+from annotators.success.task_criteria import TaskCriteria
+from ares.annotation import Cost
+from ares.errors import AresError, MediaError, ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Json
+    from ares.settings import Settings
+    from ares.store import Stores
+
+MAX_NEW_TOKENS = 400
+# The start of an episode, and frames of its last part, of each camera; shuffled frames of the best one.
+_LAST_FRAMES, _PROGRESS_FRAMES = 3, 8
+_LAST_SHARE = 0.1
+# A server gets at most this many cameras: the first are the best views.
+_MOST_CAMERAS = 4
+# For estimates only.
+_PROMPT_TOKENS, _REPLY_TOKENS, _CHOICE_TOKENS, _PROGRESS_TOKENS = 350, 120, 2, 40
+_TEST_TASK, _TEST_CRITERIA = "open the drawer", ("the drawer is open",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Views:
+    """The images of an attempt.
+
+    Attributes:
+        images: Start and last images of every camera, in the order of the question.
+        sources: Camera and second of each.
+        legend: What each is, for the prompt.
+        shuffled: Frames of the best camera in random order.
+        order: Position in time of each shuffled frame.
+    """
+
+    images: Sequence[NDArray[np.uint8]]
+    sources: Sequence[tuple[str, float]]
+    legend: str
+    shuffled: Sequence[NDArray[np.uint8]]
+    order: Sequence[int]
+
+
+class ModelOutcomeJudge:
+    """Fills the protocol `annotators.success.judge.OutcomeJudge` with a vision-language model.
+
+    Args:
+        vlm: The model.
+        stores: Stores of the workspace, which keep the criteria of tasks.
+        camera: Camera name, or "" for every good one.
+        votes: Answers that are asked for.
+        settings: Price, for estimates.
+        remote: Whether its calls cost money.
+
+    Raises:
+        RequestError: The model cannot give JSON of a schema, or several replies where several votes are asked for.
+    """
+
+    def __init__(
+        self, vlm: Vlm, stores: Stores, camera: str, votes: int, settings: Settings, remote: bool
+    ) -> None:
+        self._vlm, self._camera, self._votes = vlm, camera, votes
+        self._price, self._remote = settings.price, remote
+        self._criteria = TaskCriteria(vlm, stores)
+        self.name, self.family = vlm.name, vlm.family
+        self.batch_size, self.workers = vlm.batch_size, vlm.workers
+        self.prompt_hash = prompts_hash()
+        self._has_probabilities = {"choices", "probabilities"} <= vlm.capabilities
+        self.settings: dict[str, Json] = {
+            **vlm.settings,
+            "votes": votes,
+            "has_probabilities": self._has_probabilities,
+        }
+
+    def require_capabilities(self) -> None:
+        """Raises RequestError where the model cannot do what it will be asked: before anything is paid."""
+        needed: dict[Capability, bool] = {"schema": True, "samples": self._votes > 1}
+        capabilities = frozenset(name for name, is_needed in needed.items() if is_needed)
+        require_capabilities(self._vlm, capabilities, "success")
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """That a model gives no probabilities."""
+        if self._has_probabilities:
+            return ()
+        return (f"{self.name} gives no probabilities of its answers: success rests on its votes alone",)
+
+    @property
+    def call_limit(self) -> Callable[[], int] | None:
+        """Enough attempts that their questions keep the server busy."""
+        return call_limit(self._vlm, 3.0 if self._has_probabilities else 2.0)
+
+    def select_frames(self, subject: Subject) -> CameraSeconds:
+        """Start and last frames of every camera, and frames over the episode of the best one."""
+        seconds = self._outcome_seconds(subject)
+        for camera in judged_cameras(subject, self._camera)[:1]:
+            course = evenly_spaced_seconds(camera, _PROGRESS_FRAMES, subject=subject)
+            seconds[camera.name] = sorted({*seconds[camera.name], *course})
+        return seconds
+
+    def _outcome_seconds(self, subject: Subject) -> dict[str, list[float]]:
+        seconds = {}
+        for camera in judged_cameras(subject, self._camera)[:_MOST_CAMERAS]:
+            (first,) = evenly_spaced_seconds(camera, 1, subject=subject)
+            span = max(_LAST_FRAMES, round(_LAST_SHARE * camera.media.num_frames))
+            last = evenly_spaced_seconds(camera, _LAST_FRAMES, last_frames=span, subject=subject)
+            seconds[camera.name] = sorted({first, *last})
+        return seconds
+
+    def preflight(self) -> Preflight:
+        """One vote on frames without content, whose reply has to be of the form asked for."""
+        self.require_capabilities()
+        images = list(grey_frames(1 + _LAST_FRAMES))
+        request = outcome_request(
+            _TEST_TASK, _TEST_CRITERIA, images, _legend([("front", 0.0)] * len(images)), 1
+        )
+        return make_test_call(
+            self._vlm,
+            request,
+            lambda reply: "" if parse_reply(OutcomeReply, reply.text) else "reply has another form",
+        )
+
+    def estimate(self, subject: Subject) -> Cost:
+        """Votes, the scored answer and progress; criteria are paid once per task and not counted."""
+        cameras = judged_cameras(subject, self._camera)[:_MOST_CAMERAS]
+        name = str(self._vlm.settings.get("served_from") or self.name)
+        sizes = [(camera.height, camera.width) for camera in cameras for _ in range(1 + _LAST_FRAMES)]
+        shuffled = [(camera.height, camera.width) for camera in cameras[:1] for _ in range(_PROGRESS_FRAMES)]
+        questions = 2 if self._has_probabilities else 1
+        tokens_in = questions * (expected_image_tokens(name, sizes) + _PROMPT_TOKENS)
+        tokens_in += expected_image_tokens(name, shuffled) + _PROMPT_TOKENS
+        tokens_out = self._votes * _REPLY_TOKENS + _PROGRESS_TOKENS + (questions - 1) * _CHOICE_TOKENS
+        usd = price_usd(self._price, tokens_in, tokens_out) if self._remote else 0.0
+        return Cost(calls=questions + 1, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+
+    def judge(self, attempts: Sequence[Attempt]) -> Sequence[OutcomeParts | PaidFailure | AresError]:
+        """Parts of every attempt; the questions of one attempt are asked at once."""
+        return [self._judge(attempt) for attempt in attempts]
+
+    def _judge(self, attempt: Attempt) -> OutcomeParts | PaidFailure | AresError:
+        views = self._views(attempt)
+        if isinstance(views, AresError):
+            return views
+        criteria, paid = self._criteria.read(attempt.task, views.images[0])
+        if isinstance(criteria, ModelError):
+            return PaidFailure(criteria, paid)
+        replies = self._vlm.ask(self._requests(attempt.task, criteria, views))
+        paid = sum((reply.cost if isinstance(reply, VlmFailure) else reply.paid for reply in replies), paid)
+        failures = [reply.error for reply in replies if isinstance(reply, VlmFailure)]
+        if failures:
+            return PaidFailure(failures[0], paid)
+        return self._parts(criteria, views, [reply for reply in replies if isinstance(reply, VlmReply)], paid)
+
+    def _requests(self, task: str, criteria: Sequence[str], views: _Views) -> list[VlmRequest]:
+        requests = [
+            outcome_request(task, criteria, views.images, views.legend, self._votes),
+            progress_request(task, views.shuffled),
+        ]
+        if self._has_probabilities:
+            requests.append(choice_request(task, criteria, views.images, views.legend))
+        return requests
+
+    def _views(self, attempt: Attempt) -> _Views | AresError:
+        subject, frames = attempt.work.subject, attempt.work.frames
+        cameras = self._outcome_seconds(subject)
+        if not cameras:
+            return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
+        best, *_ = judged_cameras(subject, self._camera)
+        course = evenly_spaced_seconds(best, _PROGRESS_FRAMES, subject=subject)
+        order = list(range(len(course)))
+        random.Random(f"success:{subject.id}").shuffle(order)
+        try:
+            images = [image for name, seconds in cameras.items() for image in frames.at(name, seconds)]
+            shuffled = list(frames.at(best.name, [course[position] for position in order]))
+        except MediaError as error:
+            return error
+        sources = [(name, second) for name, seconds in cameras.items() for second in seconds]
+        return _Views(images=images, sources=sources, legend=_legend(sources), shuffled=shuffled, order=order)
+
+    def _parts(
+        self, criteria: Sequence[str], views: _Views, replies: Sequence[VlmReply], paid: Cost
+    ) -> OutcomeParts | PaidFailure:
+        """The votes must be readable; progress and the scored answer may be missing."""
+        texts = replies[0].samples or (replies[0].text,)
+        votes = [parse_vote(text, len(views.images), len(criteria)) for text in texts]
+        readable = [vote for vote in votes if vote is not None]
+        if not readable:
+            detail = f"{self.name} replied {texts[0][:200]!r}"
+            return PaidFailure(ModelError("no vote on success can be read", detail), paid)
+        # An unreadable vote is half a vote for each side, as is the half that keeps a single vote from certainty.
+        total = sum(VOTES[vote.outcome] for vote in readable) + 0.5 * (len(votes) - len(readable))
+        parts = {"outcome_vote": (total + 0.5) / (len(votes) + 1)}
+        if len(replies) > 2 and replies[2].probabilities:
+            parts["outcome_token"] = replies[2].probabilities[YES]
+        order = _value_order(replies[1].text, views.order)
+        if order is not None:
+            parts["progress_order"] = order
+        cited = sorted({number for vote in readable for number in vote.frames})
+        details: dict[str, Json] = {
+            "criteria": [*criteria],
+            "observation": readable[0].observation,
+            "conditions": [*readable[0].conditions],
+            "votes": [vote.outcome if vote else "unreadable" for vote in votes],
+            "replies": [*texts],
+        }
+        return OutcomeParts(
+            parts=parts,
+            evidence=[views.sources[number - 1] for number in cited],
+            details=details,
+            cost=sum((reply.cost for reply in replies), Cost()),
+            paid=paid,
+        )
+
+
+def _value_order(text: str, order: Sequence[int]) -> float | None:
+    """Value-order correlation of the reply about shuffled frames; None where it cannot be read."""
+    reply = parse_reply(ProgressReply, text)
+    if reply is None or len(reply.progress) != len(order):
+        return None
+    by_time = sorted(zip(order, reply.progress, strict=True))
+    return value_order_correlation([float(value) for _, value in by_time])
+
+
+def _legend(sources: Sequence[tuple[str, float]]) -> str:
+    names = list(dict.fromkeys(name for name, _ in sources))
+    images = "; ".join(
+        f"{number} {json_name(name)} at {second:.2f} s" for number, (name, second) in enumerate(sources, 1)
+    )
+    return f"{len(sources)} images of {len(names)} cameras, the first of each camera is the start: {images}."
+
+
+def json_name(name: str) -> str:
+    """The name of a camera, which is a text of the dataset, with nothing in it that is markup."""
+    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name)
