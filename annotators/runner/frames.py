@@ -57,6 +57,10 @@ class Frames:
         }
         return {camera: seconds for camera, seconds in missing.items() if seconds}
 
+    def undecoded(self) -> Frames:
+        """The same frames, not decoded."""
+        return Frames(self._episode, [self._seconds], self._stamps)
+
     def decode(self) -> None:
         """Decode the requested frames; the error of a camera that cannot be decoded is raised later, by `at`."""
         from ares.media import frames_at
@@ -84,6 +88,8 @@ class Frames:
         """
         import numpy as np
 
+        if not self._decoded:
+            self.decode()
         decoded = self._decoded[camera]
         if isinstance(decoded, MediaError):
             raise decoded
@@ -106,6 +112,10 @@ class LayeredFrames(Frames):
         """The seconds that can be read, by camera."""
         first, later = self._first.requested, self._later.requested
         return {camera: [*first.get(camera, ()), *later.get(camera, ())] for camera in {*first, *later}}
+
+    def undecoded(self) -> Frames:
+        """The same frames, not decoded."""
+        return LayeredFrames(self._first.undecoded(), self._later.undecoded())
 
     def decode(self) -> None:
         """Decode what was requested later; the rest has been decoded."""

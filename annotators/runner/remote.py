@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from annotators.base import Annotator, Factory, Options, PaidFailure, Result, Work
+from annotators.base import Annotator, Factory, Options
 from annotators.runner.frames import CameraSeconds, Frames
 from annotators.runner.guard import make_guarded
+from annotators.runner.remote_vectors import AnnotatorWorkers, PutVectors, process_on_worker
 from ares.errors import AresError, MediaError, ModelError, RequestError
 from ares.jobs import BatchFunction, Engine, InlinePool, WorkerPool, changing_limit
 
@@ -43,7 +44,7 @@ def annotator_on_engine(
         AresError: What the factory raised to be read.
     """
     annotator = make_guarded(label, factory, options, stores)
-    pool: WorkerPool[Work, Result | PaidFailure] = engine.pool(
+    pool: WorkerPool[Any, Any] = engine.pool(
         annotator.process,
         max_workers=annotator.workers,
         on_worker_death=ModelError,
@@ -55,6 +56,7 @@ def annotator_on_engine(
             stores.location,
             socket.gethostname(),
             annotator.maker.maker_id,
+            engine.put,
         ),
         shared_worker=annotator.workers > 1,
         gpu_fraction=0.0 if options.device == "cpu" else 1 / num_annotators,
@@ -63,9 +65,11 @@ def annotator_on_engine(
     # Another process has copies of the budget and of the model: its calls are charged here, work by work, and what its
     # server can do is known only there.
     is_inline = isinstance(pool, InlinePool)
+    workers = AnnotatorWorkers(pool, annotator.batch_size)
     return replace(
         annotator,
-        process=pool.map,
+        process=pool.map if is_inline else workers.process,
+        needs_signals=annotator.needs_signals and is_inline,
         workers=pool.most_workers,
         call_limit=annotator.call_limit if is_inline else changing_limit(pool),
         charges_budget=annotator.charges_budget and is_inline,
@@ -73,8 +77,8 @@ def annotator_on_engine(
 
 
 def _build_process(
-    label: str, factory: Factory, options: Options, folder: str, host: str, maker_id: str
-) -> BatchFunction[Work, Result | PaidFailure]:
+    label: str, factory: Factory, options: Options, folder: str, host: str, maker_id: str, put: PutVectors
+) -> BatchFunction[Any, Any]:
     from ares.store import open_stores, workspace_exists
 
     worker_host = socket.gethostname()
@@ -88,13 +92,14 @@ def _build_process(
             "a cluster of several machines needs annotations in MongoDB",
             f"{folder} keeps them in SQLite, and {worker_host} is not {host}; make a workspace with ARES_MONGO_URI",
         )
-    annotator = make_guarded(label, factory, options, open_stores(folder, options.settings))
+    stores = open_stores(folder, options.settings)
+    annotator = make_guarded(label, factory, options, stores)
     if annotator.maker.maker_id != maker_id:
         raise RequestError(
             "a worker loads another model than this machine",
             f"{annotator.maker.model!r} on {worker_host}; the same device and files must be on both (--device)",
         )
-    return annotator.process
+    return partial(process_on_worker, annotator, stores, put)
 
 
 def decoder_pool(engine: Engine, readers: int, num_annotators: int) -> WorkerPool[Frames, Frames]:
@@ -153,6 +158,10 @@ class RemoteFrames(Frames):
     def requested(self) -> CameraSeconds:
         """The seconds that can be read, by camera."""
         return self._frames.requested
+
+    def undecoded(self) -> Frames:
+        """The same frames, not decoded."""
+        return self._frames.undecoded()
 
     def decode(self) -> None:
         """Fetch the pixels. Raises MediaError."""

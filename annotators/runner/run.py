@@ -15,13 +15,13 @@ from annotators.runner.frames import CameraSeconds, Frames, LayeredFrames, unite
 from annotators.runner.loading import load_tasks
 from annotators.runner.remote import decoder_pool, failed_frames
 from annotators.runner.run_report import run_reports
+from annotators.runner.signals import read_signals, read_stamps
 from annotators.runner.subjects import EpisodeBundle
 from annotators.runner.task import AnnotatorTask
 from annotators.runner.writer import AnnotationWriter
 from ares.annotation import Annotation
-from ares.clock import needs_stamps
 from ares.doctor import delete_unrecorded_vectors
-from ares.episode import Episode, Trajectory
+from ares.episode import Episode
 from ares.errors import AresError, ModelError
 from ares.jobs import (
     AnnotateReport,
@@ -39,9 +39,6 @@ from ares.search import embed_texts, list_spaces
 from ares.store.sync import read_judge_trust
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ares.store import Stores
 
 _READ_BATCH_SIZE = 8
@@ -195,32 +192,13 @@ def _read(
     decoders: WorkerPool[Frames, Frames] | None,
 ) -> None:
     if needs_signals:
-        trajectories = dict(stores.tables.trajectories.read([bundle.episode.episode_id for bundle in batch]))
+        trajectories = read_signals(stores, [bundle.episode.episode_id for bundle in batch])
         for bundle in batch:
             bundle.trajectory = trajectories.get(bundle.episode.episode_id)
-            _make_read_only(bundle.trajectory)
     if decoders and any(task.is_working for task in tasks):
         decoded = decoders.map([bundle.frames for bundle in batch])
         for bundle, frames in zip(batch, decoded, strict=True):
             bundle.frames = failed_frames(bundle.frames, frames) if isinstance(frames, AresError) else frames
-
-
-def _make_read_only(trajectory: Trajectory | None) -> None:
-    """The annotators of a run share the signals: one that writes into them fails, and the others are right."""
-    if trajectory is None:
-        return
-    signals = (trajectory.state, trajectory.action, *trajectory.extra.values())
-    arrays = (trajectory.timestamps, trajectory.reward, *(signal.values for signal in signals if signal))
-    for array in arrays:
-        if array is not None:
-            array.setflags(write=False)
-
-
-def _read_stamps(stores: Stores, episodes: Sequence[Episode]) -> dict[str, NDArray[np.float64]]:
-    """The stamps of the episodes whose frames can only be selected by them."""
-    ids = [episode.episode_id for episode in episodes if needs_stamps(episode)]
-    read = stores.tables.trajectories.read(ids) if ids else ()
-    return {id: trajectory.timestamps for id, trajectory in read}
 
 
 def _incomplete_bundles(
@@ -237,7 +215,7 @@ def _incomplete_bundles(
         ]
         for task in tasks:
             task.load_done_subjects(bundles)
-        stamps = _read_stamps(stores, batch)
+        stamps = read_stamps(stores, batch)
         for bundle in bundles:
             bundle.stamps = stamps.get(bundle.episode.episode_id)
             bundle.frames = Frames(bundle.episode, _early_requests(bundle, tasks), bundle.stamps)

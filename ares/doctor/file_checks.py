@@ -23,6 +23,23 @@ def check_files(stores: Stores, repair: bool) -> Iterator[Finding]:
     yield from _useless_files(files, repair, check="no incomplete files of killed jobs", remedy=REPAIR)
 
 
+def check_vector_files(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find files of vectors that a killed worker was writing; the caller holds the write lock."""
+    if not stores.is_writable:
+        return  # without the lock these may be files that somebody is writing
+    unused = stores.tables.unused_vector_files()
+    if unused:
+        if repair:
+            stores.tables.delete_unused_files(list(unused))
+        yield Finding(
+            check="each file of vectors belongs to its table",
+            count=sum(unused.values()),
+            example=f"{stores.tables.uri}/{next(iter(unused))}.lance",
+            repaired=repair,
+            remedy=REPAIR,
+        )
+
+
 def check_indexes(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find missing indexes of the annotation log."""
     missing = stores.annotations.missing_indexes()

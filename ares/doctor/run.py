@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ares.doctor.action_checks import check_actions, check_purges
 from ares.doctor.copy_checks import check_copies
 from ares.doctor.document_checks import check_failure_log, check_sets
-from ares.doctor.file_checks import check_files, check_indexes, check_text_encoders
+from ares.doctor.file_checks import check_files, check_indexes, check_text_encoders, check_vector_files
 from ares.doctor.finding import Finding
 from ares.doctor.interrupted_runs import check_interrupted_runs
 from ares.doctor.log_checks import check_columns, check_index_position, check_segments, load_log
@@ -44,6 +44,7 @@ def _check_stores(stores: Stores, repair: bool) -> Iterator[Finding]:
     position_findings = list(check_index_position(stores, repair))
     yield from position_findings
     yield from check_interrupted_runs(stores, repair)
+    yield from check_vector_files(stores, repair)
     with TempDatabase() as database:
         yield from check_actions(stores, database, repair)
         yield from check_rows(stores, database, repair)

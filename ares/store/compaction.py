@@ -23,6 +23,8 @@ _FRAGMENT_ROWS_RANGE = (1_000, 2**20)
 _DELETED_SHARE = 0.1
 # Rows newer than an index are searched one by one; fewer than this share take no noticeable time.
 _UNINDEXED_SHARE = 0.02
+# No version is so old: what is cleaned up then are files that belong to none.
+_EVERY_VERSION = timedelta(days=36_500)
 
 
 def compact(dataset: lance.LanceDataset) -> None:
@@ -69,6 +71,17 @@ def erase_deleted(table: TableWriter, text_column: str) -> None:
 def drop_old_versions(dataset: lance.LanceDataset) -> None:
     """Delete all versions but the newest, and every file that belongs to none."""
     dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+
+
+def count_unused_files(dataset: lance.LanceDataset) -> int:
+    """Data files of a table that belong to no version of it."""
+    unused = dataset.explain_cleanup_old_versions(older_than=_EVERY_VERSION, delete_unverified=True)
+    return int(unused.stats.data_files_removed)
+
+
+def delete_unused_files(dataset: lance.LanceDataset) -> None:
+    """Delete the files that belong to no version; nobody may be writing the table."""
+    dataset.cleanup_old_versions(older_than=_EVERY_VERSION, delete_unverified=True)
 
 
 def _drop_versions(dataset: lance.LanceDataset) -> None:

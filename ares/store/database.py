@@ -8,7 +8,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ares.errors import RequestError, StoreError
-from ares.store.compaction import compact, drop_old_versions, erase_deleted
+from ares.store.compaction import (
+    compact,
+    count_unused_files,
+    delete_unused_files,
+    drop_old_versions,
+    erase_deleted,
+)
 from ares.store.connection import LanceConnection
 from ares.store.lance import (
     EpisodeTable,
@@ -164,6 +170,23 @@ class Tables:
         for name in names:
             with lance_errors(name):
                 drop_old_versions(self.connection.newest_version(name))
+
+    def unused_vector_files(self) -> dict[str, int]:
+        """Files of vector tables that belong to no version, where there are any: by table. Raises StoreError.
+
+        A worker that is killed leaves what it was writing, and a run what its workers had written.
+        """
+        counts = {}
+        for name in (f"{_VECTORS}{space}" for space in self.spaces()):
+            with lance_errors(name):
+                counts[name] = count_unused_files(self.connection.newest_version(name))
+        return {name: count for name, count in counts.items() if count}
+
+    def delete_unused_files(self, names: Sequence[str]) -> None:
+        """Delete the files of tables that belong to no version; nobody may be writing them. Raises StoreError."""
+        for name in names:
+            with lance_errors(name):
+                delete_unused_files(self.connection.newest_version(name))
 
     def refresh_indexes(self, report: Callable[[str], None], flat_rows: int | None = None) -> None:
         """Refresh the index of every vector table; one that fails is reported and searched as before.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         StorableTextEncoder,
         TextEncoder,
     )
-    from ares.store.vectors.frame_table import Moment, VectorTable
+    from ares.store.vectors.frame_table import Moment, VectorFragments, VectorTable
     from ares.store.vectors.maintenance import FLAT_ROWS, unindexed_rows
     from ares.store.vectors.query_vectors import QueryVectors
     from ares.store.vectors.snapshots import VectorTableState
@@ -31,6 +31,7 @@ __all__ = [
     "TextEncoder",
     "TextIds",
     "TextTable",
+    "VectorFragments",
     "VectorTable",
     "VectorTableState",
     "unindexed_rows",

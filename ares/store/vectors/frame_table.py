@@ -75,6 +75,19 @@ class EpisodeVectors(NamedTuple):
     vectors: NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorFragments:
+    """Vectors in files that belong to no version of their table yet.
+
+    Attributes:
+        fragments: Their descriptions, see `ares.store.lance.TableWriter.write_fragments`.
+        replaced: Filters of the rows that they replace, which were there already.
+    """
+
+    fragments: Sequence[str]
+    replaced: Sequence[str]
+
+
 class VectorTable:
     """Frame vectors of one embedding space; one row per frame.
 
@@ -95,14 +108,47 @@ class VectorTable:
         nonempty = [row for row in rows if len(row.vectors)]
         if not nonempty:
             return
-        table = self._table.create(_schema(nonempty[0].vectors.shape[1]))
-        vector_type = table.schema.field("vector").type
-        for row in nonempty:
-            if row.vectors.shape[1] != vector_type.list_size:
-                raise dimension_error(self._table.name, vector_type.list_size, row.vectors.shape[1])
+        table, vector_type = self._open_for(nonempty)
         with lance_errors(self._table.name):
             _delete_existing(table, nonempty)
             table.add(_to_arrow(nonempty, vector_type))
+
+    def write_fragments(self, rows: Sequence[CameraVectors]) -> VectorFragments:
+        """Write vectors of frames into files that only `append` makes part of the table.
+
+        Other processes may do the same at the same time, with frames of other episodes and cameras.
+
+        Raises:
+            StoreError: As `add`.
+        """
+        nonempty = [row for row in rows if len(row.vectors)]
+        if not nonempty:
+            return VectorFragments(fragments=(), replaced=())
+        table, vector_type = self._open_for(nonempty)
+        with lance_errors(self._table.name):
+            replaced = list(_existing_filters(table, nonempty))
+            fragments = table.write_fragments(_to_arrow(nonempty, vector_type))
+        return VectorFragments(fragments=fragments, replaced=replaced)
+
+    def append(self, written: Sequence[VectorFragments]) -> None:
+        """Add what `write_fragments` has written, all at once. Raises StoreError when the table cannot be written."""
+        table = self._table.writer()
+        fragments = [fragment for part in written for fragment in part.fragments]
+        if table is None or not fragments:
+            return
+        with lance_errors(self._table.name):
+            for where in (where for part in written for where in part.replaced):
+                table.delete(where)
+            table.append_fragments(fragments)
+
+    def _open_for(self, rows: Sequence[CameraVectors]) -> tuple[TableWriter, pa.FixedSizeListType]:
+        """The table, created where it does not exist, and the type of its vectors. Raises StoreError as `add`."""
+        table = self._table.create(_schema(rows[0].vectors.shape[1]))
+        vector_type = table.schema.field("vector").type
+        for row in rows:
+            if row.vectors.shape[1] != vector_type.list_size:
+                raise dimension_error(self._table.name, vector_type.list_size, row.vectors.shape[1])
+        return table, vector_type
 
     def count(self) -> int:
         """Number of frames with a vector."""
@@ -279,10 +325,16 @@ def _repeat(values: Iterable[tuple[str, int]]) -> list[str]:
 
 
 def _delete_existing(table: TableWriter, rows: Sequence[CameraVectors]) -> None:
+    for where in _existing_filters(table, rows):
+        table.delete(where)
+
+
+def _existing_filters(table: TableWriter, rows: Sequence[CameraVectors]) -> Iterator[str]:
+    """Filters of the vectors that the table has of the same episodes and cameras."""
     cameras: dict[str, list[str]] = {}
     for row in rows:
         cameras.setdefault(row.camera, []).append(row.episode_id)
     for camera, ids in cameras.items():
         where = f"camera = {quote_literal(camera)} AND {in_list('episode_id', ids)}"
         if table.newest().count_rows(where):
-            table.delete(where)
+            yield where
