@@ -102,8 +102,12 @@ COMMANDS = {
     ),
     "rubric": CommandEntry(
         "app.cli.annotations.rubric",
-        "show and check rubrics",
-        ("ares rubric show caption", "ares rubric check my-rubric.yaml"),
+        "show and check rubrics, and attack their judge",
+        (
+            "ares rubric show caption",
+            "ares rubric check my-rubric.yaml",
+            "ares rubric attack --dry-run -w ~/curation",
+        ),
     ),
     "models": CommandEntry(
         "app.cli.workspace.models",

@@ -33,6 +33,7 @@ FLOORS = (
     {"lazy_exports", "errors", "extras", "shadowing", "messages", "process_tuning", "deadline"},
     {"settings", "config_file", "registry", "arguments"},
     {"episode", "annotation"},
+    {"statistics"},
     {"io", "input", "formats", "rubric", "clock"},
     {"media"},
     {"store"},

@@ -1,11 +1,12 @@
-"""`ares rubric`: show and check rubrics."""
+"""`ares rubric`: show and check rubrics, and attack the judge that grades by them."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from app.cli.common import add_workspace_arguments
+from app.cli.annotations.attack_report import attack_blocks, quote_blocks
+from app.cli.common import add_workspace_arguments, episode_count, open_workspace, torch_device, usd_amount
 from app.cli.output import OutputTable, answer, paragraphs
 
 
@@ -14,15 +15,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="the criteria of a rubric")
     check = actions.add_parser("check", help="read a rubric and print the hash that its grades will carry")
-    for action in (show, check):
+    attack = actions.add_parser("attack", help="grade false and reworded captions, and say what passes")
+    for action in (show, check, attack):
         action.add_argument(
             "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
         )
         add_workspace_arguments(action)
+    _add_attack_arguments(attack)
+
+
+def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model", default="", metavar="SPEC", help="the judge (default: the configured judge)"
+    )
+    parser.add_argument("--device", type=torch_device, default="", metavar="D", help="torch device")
+    parser.add_argument(
+        "--truth",
+        default="",
+        metavar="COLUMN",
+        help="text column with true captions (default: the instruction, with the outcome in `success`)",
+    )
+    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
+    parser.add_argument(
+        "--episodes", type=episode_count, default=60, metavar="N", help="most episodes (default 60)"
+    )
+    parser.add_argument(
+        "--per-family",
+        type=episode_count,
+        default=2,
+        metavar="N",
+        help="most texts of a family in one episode (default 2)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the sample and of the texts (default 0)"
+    )
+    parser.add_argument(
+        "--paraphrases", default="", metavar="FILE", help="YAML file: true paraphrases by caption"
+    )
+    parser.add_argument(
+        "--budget", type=usd_amount, metavar="USD", help="stop before this much money is spent"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show or check a rubric. Raises RequestError naming the first field that is wrong."""
+    """Show, check or attack a rubric. Returns 1 when the attack breaks a bound.
+
+    Raises RequestError naming the first field of a rubric that is wrong.
+    """
+    if args.action == "attack":
+        return _attack(args)
+    return _describe(args)
+
+
+def _describe(args: argparse.Namespace) -> int:
     from annotators.grade import load_rubric
 
     rubric = load_rubric(args.rubric)
@@ -39,3 +85,31 @@ def run(args: argparse.Namespace) -> int:
     table = OutputTable(rows, ("criterion", "category", "applies", "met when"))
     answer(args, document, lambda: paragraphs([headline, table]))
     return 0
+
+
+def _attack(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from annotators.attack import AttackRequest, quote_attack, run_attack
+    from annotators.base import Options
+
+    stores = open_workspace(args).stores
+    options = Options(
+        settings=stores.settings, model=args.model, device=args.device, values={"rubric": args.rubric}
+    )
+    request = AttackRequest(
+        truth=args.truth,
+        where=args.where,
+        episodes=args.episodes,
+        per_family=args.per_family,
+        seed=args.seed,
+        paraphrases=Path(args.paraphrases) if args.paraphrases else None,
+        budget_usd=args.budget,
+    )
+    if args.dry_run:
+        quote = quote_attack(stores, options, request)
+        answer(args, quote.to_json(), lambda: quote_blocks(quote))
+        return 0
+    attack = run_attack(stores, options, request, lambda done, total: None)
+    answer(args, attack.to_json(), lambda: attack_blocks(attack))
+    return 1 if attack.report.broken else 0

@@ -1,0 +1,145 @@
+"""Grades texts on the frames of an episode as the annotator `grade` does, and stores nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from annotators.attack.reversed_frames import ReversedFrames
+from annotators.base import Annotator, Outcome, PaidFailure, Result, Subject, Work, outcome_cost
+from annotators.grade.controls import ChangedFrames, blank, scrambled
+from annotators.runner import Frames
+from ares.annotation import Annotation, Cost
+from ares.clock import needs_stamps
+from ares.errors import AresError
+from ares.store.filters import batched
+
+if TYPE_CHECKING:
+    from ares.episode import Episode, Json, Trajectory
+    from ares.rubric.attacks import FrameChange
+    from ares.store import Stores
+
+# No annotation has this maker: the texts are nobody's captions.
+_NO_MAKER = "attack"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextGrade:
+    """The grade of a text.
+
+    Attributes:
+        grade: As in `ares.rubric`, or "failed" where none could be had.
+        score: Weighted share of criteria met, or None.
+        verdicts: Verdict by criterion.
+        cost: What was paid for it.
+    """
+
+    grade: str
+    score: float | None
+    verdicts: Mapping[str, str]
+    cost: Cost
+
+
+def text_subject(episode: Episode, text: str) -> Subject:
+    """A text as a caption of a whole episode; nothing of it is stored."""
+    annotation = Annotation(
+        episode_id=episode.episode_id,
+        name="caption",
+        value={"text": text, "caption": text},
+        maker_id=_NO_MAKER,
+        subject=episode.episode_id,
+        start_seconds=0.0,
+        stop_seconds=episode.duration_seconds,
+        created="1970-01-01T00:00:00+00:00",
+    )
+    return Subject(
+        kind="annotation",
+        id=annotation.annotation_id,
+        episode=episode,
+        start_seconds=0.0,
+        stop_seconds=episode.duration_seconds,
+        annotation=annotation,
+    )
+
+
+def read_episode_work(stores: Stores, episode: Episode, annotator: Annotator) -> Work:
+    """An episode with the frames and signals that a grader needs of it, for texts about all of it."""
+    signals = dict(stores.tables.trajectories.read([episode.episode_id]))
+    trajectory: Trajectory | None = signals.get(episode.episode_id)
+    stamps = trajectory.timestamps if trajectory and needs_stamps(episode) else None
+    subject = text_subject(episode, "")
+    frames = Frames(episode, [annotator.select_frames(subject)], stamps)
+    frames.decode()
+    return Work(subject=subject, frames=frames, trajectory=trajectory)
+
+
+def grade_texts(
+    annotator: Annotator, work: Work, texts: Sequence[tuple[str, FrameChange]]
+) -> list[TextGrade]:
+    """Grade texts on one episode.
+
+    Args:
+        annotator: The annotator `grade`.
+        work: The episode; see `read_episode_work`.
+        texts: Texts, and what is done to the frames before each is judged.
+
+    Raises:
+        AresError: No text could be graded; the first error.
+    """
+    frames = {change: _changed(work.frames, change) for _, change in texts}
+    works = [
+        replace(work, subject=text_subject(work.episode, text), frames=frames[change])
+        for text, change in texts
+    ]
+    outcomes = list(_process(annotator, works))
+    errors = [error for outcome in outcomes if (error := _error(outcome))]
+    if errors and len(errors) == len(outcomes):
+        raise errors[0]
+    return [_text_grade(outcome) for outcome in outcomes]
+
+
+def _changed(frames: Frames, change: FrameChange) -> Frames:
+    if change == "none":
+        return frames
+    if change == "reversed":
+        return ReversedFrames(frames)
+    return ChangedFrames(frames, blank if change == "blank" else scrambled)
+
+
+def _process(annotator: Annotator, works: Sequence[Work]) -> Iterator[Outcome]:
+    """Outcomes in order, as many batches at the same time as the annotator has workers."""
+    parts = list(batched(works, annotator.batch_size))
+    if annotator.workers == 1:
+        for part in parts:
+            yield from annotator.process(part)
+        return
+    with ThreadPoolExecutor(annotator.workers) as pool:
+        for outcomes in pool.map(annotator.process, parts):
+            yield from outcomes
+
+
+def _error(outcome: Outcome) -> AresError | None:
+    error = outcome.error if isinstance(outcome, PaidFailure) else outcome
+    return error if isinstance(error, AresError) else None
+
+
+def _text_grade(outcome: Outcome) -> TextGrade:
+    if not isinstance(outcome, Result):
+        return TextGrade(grade="failed", score=None, verdicts={}, cost=outcome_cost(outcome))
+    value = next(annotation.value for annotation in outcome.annotations if "rulings" in annotation.value)
+    score = value["score"]
+    return TextGrade(
+        grade=str(value["grade"]),
+        score=float(score) if isinstance(score, int | float) else None,
+        verdicts=dict(_verdicts(value["rulings"])),
+        cost=outcome_cost(outcome),
+    )
+
+
+def _verdicts(rulings: Json) -> Iterator[tuple[str, str]]:
+    assert isinstance(rulings, list)
+    for ruling in rulings:
+        if isinstance(ruling, dict):
+            yield str(ruling["criterion"]), str(ruling["verdict"])

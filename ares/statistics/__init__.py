@@ -1,0 +1,21 @@
+"""Intervals of shares and paired tests, for counts in which several items may belong to one cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ares.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.statistics.intervals import Interval, clustered_interval
+    from ares.statistics.paired import PairedDifference, compare_paired, mcnemar_p_value
+
+__all__ = [
+    "Interval",
+    "PairedDifference",
+    "clustered_interval",
+    "compare_paired",
+    "mcnemar_p_value",
+]
+
+__getattr__ = lazy_exports(__name__)
