@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from ares.rubric import difference_bounds, lower_bound, upper_bound, wilson_bounds
 
+# Not inside a test: the first import takes longer than a test may.
+scipy_stats = pytest.importorskip("scipy.stats")
+
 SAMPLES = 2_000
 
 
@@ -21,9 +24,8 @@ def shares(draw: st.DrawFn) -> tuple[int, int]:
 @given(share=shares(), confidence=st.sampled_from([0.9, 0.95, 0.99]))
 def test_exact_bounds_are_those_of_scipy(share: tuple[int, int], confidence: float) -> None:
     hits, total = share
-    beta = pytest.importorskip("scipy.stats").beta
-    above = 1.0 if hits == total else beta.ppf(confidence, hits + 1, total - hits)
-    below = 0.0 if hits == 0 else beta.ppf(1 - confidence, hits, total - hits + 1)
+    above = 1.0 if hits == total else scipy_stats.beta.ppf(confidence, hits + 1, total - hits)
+    below = 0.0 if hits == 0 else scipy_stats.beta.ppf(1 - confidence, hits, total - hits + 1)
     assert upper_bound(hits, total, confidence) == pytest.approx(above, abs=1e-6)
     assert lower_bound(hits, total, confidence) == pytest.approx(below, abs=1e-6)
 
