@@ -11,6 +11,7 @@ from annotators.options import OwnOptions, parse_options
 from ares.annotation import Annotation, Cost, Maker, SubjectKind
 from ares.episode import Episode, Trajectory
 from ares.errors import AresError
+from ares.jobs import RequestedWorkers, WorkerNeeds
 from ares.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Options:
         load_models: False for an estimate: no model is loaded, no server asked, and nothing stored.
         budget: Pays for the calls of models behind servers; None for no limit.
         planned_episodes: Most episodes of the run, for an annotator that samples them; None outside a run.
+        workers: What a person wants of the workers of the run.
     """
 
     settings: Settings
@@ -45,6 +47,7 @@ class Options:
     load_models: bool = True
     budget: Budget | None = None
     planned_episodes: int | None = None
+    workers: RequestedWorkers = field(default_factory=RequestedWorkers)
 
     def parse(self, model: type[OwnOptions]) -> OwnOptions:
         """The own options of the annotator that a factory makes. Raises RequestError for a wrong value."""
@@ -223,6 +226,7 @@ class Annotator:
             AresError where the run cannot go well.
         charges_budget: Whether its model charges `Options.budget` itself, call by call.
         side_names: Names of annotations that some of its results hold beside its own; what they cost is quoted with it.
+        needs: What one worker takes of a machine, where `process` runs in several.
     """
 
     maker: Maker
@@ -238,6 +242,7 @@ class Annotator:
     preflight: Callable[[Sequence[Maker]], Preflight] = no_preflight
     charges_budget: bool = False
     side_names: Sequence[str] = ()
+    needs: WorkerNeeds = field(default_factory=WorkerNeeds)
 
 
 Factory = Callable[[Options, "Stores"], Annotator]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from annotators.base import Options
 from annotators.runner import annotate as run_annotators
 from annotators.runner import estimate_cost
 from ares.errors import RequestError
-from ares.jobs import AnnotateEstimate, AnnotateReport, open_engine
+from ares.jobs import AnnotateEstimate, AnnotateReport, RequestedWorkers, open_engine
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
+
+
+_PER_WORKER = ("cpus", "memory_gb", "gpus")
 
 
 def annotate(
@@ -30,10 +35,13 @@ def annotate(
     retry_failed: bool,
     reason: str,
     engine: str,
+    workers: int | None,
+    per_worker: Mapping[str, float],
     quiet: bool,
 ) -> tuple[AnnotateReport, ...]:
     """Run annotators; see `Workspace.annotate` for the arguments and errors."""
-    run_options = _run_options(stores, names, model, device, options)
+    requested = _requested_workers(workers, per_worker)
+    run_options = replace(_run_options(stores, names, model, device, options), workers=requested)
     with open_engine(engine) as executor:
         return run_annotators(
             stores,
@@ -63,6 +71,23 @@ def estimate(
     """Say what a run would do and cost; see `Workspace.estimate` for the arguments and errors."""
     run_options = _run_options(stores, names, model, device, options)
     return estimate_cost(stores, names, run_options, where, _retried_reason(retry_failed, reason))
+
+
+def _requested_workers(count: int | None, per_worker: Mapping[str, float]) -> RequestedWorkers:
+    """The workers of a run. Raises RequestError where a number cannot be right."""
+    unknown = sorted(set(per_worker) - set(_PER_WORKER))
+    if unknown:
+        raise RequestError(f"no resource {unknown[0]!r}", f"a worker has {', '.join(_PER_WORKER)}")
+    for name, number in (("workers", 1 if count is None else count), *per_worker.items()):
+        if not 0 < number < math.inf and not (name == "gpus" and number == 0):
+            raise RequestError(f"wrong number of {name}", f"{number!r}; give a number above 0")
+    memory_gb = per_worker.get("memory_gb")
+    return RequestedWorkers(
+        count=count,
+        cpus=per_worker.get("cpus"),
+        memory_bytes=None if memory_gb is None else round(memory_gb * 1e9),
+        gpus=per_worker.get("gpus"),
+    )
 
 
 def _retried_reason(retry_failed: bool, reason: str) -> str | None:

@@ -22,6 +22,7 @@ from annotators.models import (
     load_vlm,
     make_test_call,
     price_usd,
+    worker_needs,
 )
 from annotators.options import takes_options
 from annotators.prompts import read_prompt
@@ -97,6 +98,7 @@ def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
         call_limit=call_limit(vlm),
         preflight=lambda makers: make_test_call(vlm, _test_request(layout)),
         charges_budget=True,
+        needs=worker_needs("caption", spec),
         estimate=lambda subject: _estimate(captioner, subject, spec, options.settings.price),
     )
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
 from annotators.embed.frame_sampling import DEFAULT, FrameSampling, SamplingName, parse_sampling
-from annotators.models import NamedEncoder, absolute_spec, encoder_name, load_encoder_for
+from annotators.models import NamedEncoder, absolute_spec, encoder_name, load_encoder_for, worker_needs
 from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Maker
 from ares.episode import Json
@@ -56,6 +56,7 @@ def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
         select_frames=lambda subject: sampling.seconds(subject.episode, own.camera),
         batch_size=_BATCH_SIZE,
         space=encoder.name,
+        needs=worker_needs("embed", spec),
     )
 
 

@@ -28,7 +28,7 @@ from annotators.grade.grading import GradedText, GradeOutcome, Grader, Text, gra
 from annotators.grade.judge import Judge, Judgement
 from annotators.grade.kinship import kinship_error, kinship_warnings
 from annotators.grade.shipped_rubrics import load_rubric
-from annotators.models import LocalModelOptions
+from annotators.models import LocalModelOptions, worker_needs
 from annotators.options import takes_options
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
@@ -106,6 +106,7 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         charges_budget=True,
         estimate=lambda subject: _estimate(subject, grader, plan),
         side_names=(CONTROL,),
+        needs=worker_needs("judge", options.model or options.settings.judge_model),
     )
 
 

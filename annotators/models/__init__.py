@@ -29,7 +29,12 @@ if TYPE_CHECKING:
     )
     from annotators.models.hash_encoder import load_hash_encoder
     from annotators.models.huggingface import LocalModelOptions
-    from annotators.models.inventory import ModelDescription, describe_models, shared_language_model
+    from annotators.models.inventory import (
+        ModelDescription,
+        describe_models,
+        shared_language_model,
+        worker_needs,
+    )
     from annotators.models.load import (
         NamedEncoder,
         encoder_name,
@@ -74,6 +79,7 @@ __all__ = [
     "price_usd",
     "require_capabilities",
     "shared_language_model",
+    "worker_needs",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -10,6 +10,7 @@ from annotators.models.families import find_family, shared_lineage
 from annotators.models.known_models import known_model, open_clip_hub_id
 from annotators.models.remote_check import check_hub, check_server
 from annotators.models.weights import ModelFiles, files_in_cache, files_in_folder
+from ares.jobs import WorkerNeeds
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -21,6 +22,8 @@ ModelState = Literal["here", "to be fetched", "server", "built in", "missing", "
 # Activations and the cache of attention need about this much more memory than the weights.
 _MEMORY_FACTOR = 1.2
 _BYTES_PER_WEIGHT = 2
+# A process with torch and transformers, without weights.
+_PROCESS_BYTES = 700_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,15 @@ def describe_model(role: Role, spec: str) -> ModelDescription:
             return _describe_folder(role, spec, folder)
         return _describe_hub_model(role, spec, rest)
     return ModelDescription(role=role, spec=spec, state="unknown")
+
+
+def worker_needs(role: Role, spec: str) -> WorkerNeeds:
+    """What a worker with a model takes: memory for its weights with 32 bits, as a CPU has them, and a GPU."""
+    model = describe_model(role, spec)
+    if model.state in ("server", "built in"):
+        return WorkerNeeds()
+    weight_bytes = 4 * model.parameters if model.parameters else model.disk_bytes or 0
+    return WorkerNeeds(memory_bytes=_PROCESS_BYTES + round(weight_bytes * _MEMORY_FACTOR), gpus=1.0)
 
 
 def shared_language_model(models: list[ModelDescription]) -> str:

@@ -14,8 +14,9 @@ from annotators.base import Annotator, Factory, Options
 from annotators.runner.frames import CameraSeconds, Frames
 from annotators.runner.guard import make_guarded
 from annotators.runner.remote_vectors import AnnotatorWorkers, PutVectors, process_on_worker
+from annotators.runner.replicas import replica_options, share_threads
 from ares.errors import AresError, MediaError, ModelError, RequestError
-from ares.jobs import BatchFunction, Engine, InlinePool, WorkerPool, changing_limit
+from ares.jobs import BatchFunction, Engine, InlinePool, ReplicaPool, WorkerNeeds, WorkerPool, changing_limit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from ares.store import Stores
 
+BuildAnnotator = Callable[[Options], "tuple[Annotator, Stores]"]
 PutFrames = Callable[[Frames], Callable[[], Frames | None]]
 
 
@@ -44,41 +46,65 @@ def annotator_on_engine(
         AresError: What the factory raised to be read.
     """
     annotator = make_guarded(label, factory, options, stores)
+    is_shared = annotator.workers > 1
+    needs = options.workers.overrule(annotator.needs)
+    build = partial(
+        _build_annotator, label, factory, stores.location, socket.gethostname(), annotator.maker.maker_id
+    )
+    replicas = partial(_replica_builds, build, annotator.maker.annotator, options, needs)
     pool: WorkerPool[Any, Any] = engine.pool(
         annotator.process,
         max_workers=annotator.workers,
         on_worker_death=ModelError,
-        build=partial(
-            _build_process,
-            label,
-            factory,
-            options,
-            stores.location,
-            socket.gethostname(),
-            annotator.maker.maker_id,
-            engine.put,
-        ),
-        shared_worker=annotator.workers > 1,
-        gpu_fraction=0.0 if options.device == "cpu" else 1 / num_annotators,
-        cpu_share=1 / (num_annotators + 1),
+        build=partial(_build_process, build, engine.put, options),
+        shared_worker=is_shared,
+        needs=replace(needs, gpus=0.0) if options.device == "cpu" else needs,
+        share=1 / (num_annotators + 1),
+        gpu_share=1 / num_annotators,
+        most_workers=options.workers.count,
+        replicas=None if is_shared else replicas,
     )
     # Another process has copies of the budget and of the model: its calls are charged here, work by work, and what its
     # server can do is known only there.
     is_inline = isinstance(pool, InlinePool)
+    is_here = isinstance(pool, InlinePool | ReplicaPool)
     workers = AnnotatorWorkers(pool, annotator.batch_size)
     return replace(
         annotator,
-        process=pool.map if is_inline else workers.process,
-        needs_signals=annotator.needs_signals and is_inline,
+        process=pool.map if is_here else workers.process,
+        needs_signals=annotator.needs_signals and is_here,
         workers=pool.most_workers,
         call_limit=annotator.call_limit if is_inline else changing_limit(pool),
         charges_budget=annotator.charges_budget and is_inline,
     )
 
 
-def _build_process(
-    label: str, factory: Factory, options: Options, folder: str, host: str, maker_id: str, put: PutVectors
-) -> BatchFunction[Any, Any]:
+def _replica_builds(
+    build: BuildAnnotator, name: str, options: Options, needs: WorkerNeeds
+) -> list[Callable[[], BatchFunction[Any, Any]]]:
+    """Builders of an annotator for further processes of this machine, with which this one shares its cores."""
+    others = replica_options(name, options, needs)
+    if others:
+        share_threads(len(others) + 1)
+    return [partial(_build_replica, build, other, len(others) + 1) for other in others]
+
+
+def _build_process(build: BuildAnnotator, put: PutVectors, options: Options) -> BatchFunction[Any, Any]:
+    """What a worker of a cluster does; see `process_on_worker`."""
+    annotator, stores = build(options)
+    return partial(process_on_worker, annotator, stores, put)
+
+
+def _build_replica(build: BuildAnnotator, options: Options, workers: int) -> BatchFunction[Any, Any]:
+    """The `process` of an annotator in a process of this machine, of which so many share the cores."""
+    annotator, _ = build(options)
+    share_threads(workers)
+    return annotator.process
+
+
+def _build_annotator(
+    label: str, factory: Factory, folder: str, host: str, maker_id: str, options: Options
+) -> tuple[Annotator, Stores]:
     from ares.store import open_stores, workspace_exists
 
     worker_host = socket.gethostname()
@@ -99,7 +125,7 @@ def _build_process(
             "a worker loads another model than this machine",
             f"{annotator.maker.model!r} on {worker_host}; the same device and files must be on both (--device)",
         )
-    return partial(process_on_worker, annotator, stores, put)
+    return annotator, stores
 
 
 def decoder_pool(engine: Engine, readers: int, num_annotators: int) -> WorkerPool[Frames, Frames]:
@@ -109,7 +135,7 @@ def decoder_pool(engine: Engine, readers: int, num_annotators: int) -> WorkerPoo
         max_workers=readers,
         on_worker_death=MediaError,
         build=partial(_build_decoder, engine.put),
-        cpu_share=1 / (num_annotators + 1),
+        share=1 / (num_annotators + 1),
     )
 
 

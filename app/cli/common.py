@@ -162,6 +162,22 @@ def torch_device(text: str) -> str:
     return text
 
 
+def worker_count(text: str) -> int:
+    """Parse the value of --workers: an integer from 1 on."""
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:12]) < 100_000:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of workers; give a whole number from 1 on"
+        )
+    return int(text)
+
+
+def worker_resources(text: str) -> dict[str, float]:
+    """Parse the value of --per-worker: numbers by name."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    meaning = "a number; give for example cpus=2,memory_gb=8,gpus=0.5"
+    return {name.strip(): _number(number, 0.0, 1e6, meaning) for name, _, number in pairs}
+
+
 def usd_amount(text: str) -> float:
     """Parse the value of --budget: US dollars from 0 on."""
     return _number(text, 0.0, 1e12, "an amount of US dollars; give a number from 0 on, such as 2.50")

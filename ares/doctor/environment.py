@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ares.doctor.network import describe_network
 from ares.errors import RequestError
 from ares.extras import EXTRA_MODULES
-from ares.jobs import available_cores
+from ares.jobs import available_cores, machine_memory
 from ares.settings import Settings, config_path, environment_variables, settings_from_environment
 
 if TYPE_CHECKING:
@@ -92,20 +92,10 @@ def _extras() -> EnvironmentFact:
 
 
 def _machine() -> EnvironmentFact:
-    total, free = _memory_bytes()
+    total, free = machine_memory()
     memory = f"{total / 1e9:.0f} GB memory, {free / 1e9:.0f} GB free" if total else "memory unknown"
     system = f"{platform.system()} {platform.machine()}"
     return EnvironmentFact(name="machine", value=f"{available_cores()} cores, {memory}; {system}")
-
-
-def _memory_bytes() -> tuple[int, int]:
-    """Total and available memory in bytes, or zeros where the system does not say."""
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-    except OSError:
-        return 0, 0
-    sizes = {name: int(size) * 1024 for name, size in re.findall(r"(\w+):\s+(\d+) kB", text)}
-    return sizes.get("MemTotal", 0), sizes.get("MemAvailable", 0)
 
 
 def _gpu() -> EnvironmentFact:

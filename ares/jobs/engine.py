@@ -15,6 +15,7 @@ ItemT = TypeVar("ItemT", contravariant=True)
 ResultT = TypeVar("ResultT", covariant=True)
 
 BatchFunction = Callable[[Sequence[T]], Sequence[R | AresError]]
+Build = Callable[[], BatchFunction[T, R]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,46 @@ class WorkerLimits:
 
     seconds: float
     memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerNeeds:
+    """What one worker takes of a machine or a cluster.
+
+    Attributes:
+        cpus: Cores.
+        memory_bytes: Memory; 0 where that is not known.
+        gpus: GPUs, or the share of one, where there are any.
+    """
+
+    cpus: float = 1.0
+    memory_bytes: int = 0
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedWorkers:
+    """What a person wants of the workers of a run; None where each annotator states it itself.
+
+    Attributes:
+        count: Most workers of one annotator.
+        cpus: Cores of one worker.
+        memory_bytes: Memory of one worker.
+        gpus: GPUs of one worker, or the share of one.
+    """
+
+    count: int | None = None
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    gpus: float | None = None
+
+    def overrule(self, stated: WorkerNeeds) -> WorkerNeeds:
+        """What a worker takes that states its own needs."""
+        return WorkerNeeds(
+            cpus=stated.cpus if self.cpus is None else self.cpus,
+            memory_bytes=stated.memory_bytes if self.memory_bytes is None else self.memory_bytes,
+            gpus=stated.gpus if self.gpus is None else self.gpus,
+        )
 
 
 class WorkerPool(Protocol[ItemT, ResultT]):
@@ -56,6 +97,9 @@ def changing_limit(pool: WorkerPool[ItemT, ResultT]) -> Callable[[], int] | None
     return None if pool.most_workers == pool.max_workers else lambda: pool.max_workers
 
 
+DEFAULT_NEEDS = WorkerNeeds()
+
+
 class Engine(Protocol):
     """Makes worker pools. Planning, counting, budgets and writes stay with the caller, on every engine."""
 
@@ -67,8 +111,11 @@ class Engine(Protocol):
         on_worker_death: type[AresError],
         build: Callable[[], BatchFunction[T, R]] | None = None,
         shared_worker: bool = False,
-        gpu_fraction: float = 0.0,
-        cpu_share: float = 1.0,
+        needs: WorkerNeeds = DEFAULT_NEEDS,
+        share: float = 1.0,
+        gpu_share: float = 1.0,
+        most_workers: int | None = None,
+        replicas: Callable[[], Sequence[Build[T, R]]] | None = None,
         start_after_seconds: float | None = None,
         limits: WorkerLimits | None = None,
     ) -> WorkerPool[T, R]:
@@ -80,9 +127,12 @@ class Engine(Protocol):
             on_worker_death: Error of an item whose worker died in two attempts; other items of its batch get results.
             build: Makes `fn` on the worker, when `fn` holds what cannot be pickled (a model).
             shared_worker: Whether one worker takes all calls: they only wait for a server.
-            gpu_fraction: Share of a GPU that one worker takes, where there is any.
-            cpu_share: Share of the CPUs of a cluster that the workers take together: those of all pools that work at
-                the same time must fit.
+            needs: What one worker takes.
+            share: Share of the CPUs and the memory of a cluster that the workers take together: those of all pools
+                that work at the same time must fit.
+            gpu_share: The same for its GPUs.
+            most_workers: Most workers on a cluster; None for as many as have room.
+            replicas: On this machine, returns builders of `fn` for further processes beside the calling one.
             start_after_seconds: For functions that keep the interpreter busy: on this machine they run in the calling
                 thread for so long before worker processes start; None for no processes.
             limits: Limits of one batch in a worker process of this machine.

@@ -8,16 +8,29 @@ from functools import partial
 from typing import Any, Generic
 
 from ares.errors import AresError
-from ares.jobs.engine import BatchFunction, R, T, V, WorkerLimits, WorkerPool
-from ares.jobs.worker_pool import RestartingPool, identity
+from ares.jobs.engine import (
+    DEFAULT_NEEDS,
+    BatchFunction,
+    Build,
+    R,
+    T,
+    V,
+    WorkerLimits,
+    WorkerNeeds,
+    WorkerPool,
+)
+from ares.jobs.worker_pool import RestartingPool, identity, serialized
 from ares.jobs.worker_process import WorkerProcess, is_picklable
+
+# A process that loads a model takes seconds: a short job is done before.
+_REPLICA_START_SECONDS = 3.0
 
 
 class LocalEngine:
     """Fills `ares.jobs.engine.Engine` with threads and processes of this machine."""
 
     def __init__(self) -> None:
-        self._pools: list[ProcessPool[Any, Any]] = []
+        self._pools: list[ProcessPool[Any, Any] | ReplicaPool[Any, Any]] = []
 
     def pool(
         self,
@@ -27,12 +40,20 @@ class LocalEngine:
         on_worker_death: type[AresError],
         build: Callable[[], BatchFunction[T, R]] | None = None,
         shared_worker: bool = False,
-        gpu_fraction: float = 0.0,
-        cpu_share: float = 1.0,
+        needs: WorkerNeeds = DEFAULT_NEEDS,
+        share: float = 1.0,
+        gpu_share: float = 1.0,
+        most_workers: int | None = None,
+        replicas: Callable[[], Sequence[Build[T, R]]] | None = None,
         start_after_seconds: float | None = None,
         limits: WorkerLimits | None = None,
     ) -> WorkerPool[T, R]:
         """A pool that runs `fn` in the calling thread, or in processes; see `Engine.pool`."""
+        builds = replicas() if replicas else ()
+        if builds and is_picklable(builds[0], ()):
+            replica_pool = ReplicaPool(fn, builds, on_worker_death)
+            self._pools.append(replica_pool)
+            return replica_pool
         if start_after_seconds is None:
             return InlinePool(fn, max_workers)
         build = build or partial(identity, fn)
@@ -101,8 +122,7 @@ class ProcessPool(Generic[T, R]):
         self.max_workers = max_workers
         inline_fn = fn if start_after_seconds else None
         self._pool: RestartingPool[T, R] = RestartingPool(
-            partial(WorkerProcess, build, limits),
-            max_workers,
+            [partial(WorkerProcess, build, limits)] * max_workers,
             1,
             on_worker_death,
             inline_fn,
@@ -125,3 +145,64 @@ class ProcessPool(Generic[T, R]):
     def close(self) -> None:
         """End all processes."""
         self._pool.close()
+
+
+class ReplicaPool(Generic[T, R]):
+    """Runs a function in this process and copies of it in further processes, each on a device or cores of its own.
+
+    Args:
+        fn: The function.
+        replicas: Each makes it in one further process.
+        on_worker_death: Error of an item whose worker died in two attempts.
+    """
+
+    def __init__(
+        self,
+        fn: BatchFunction[T, R],
+        replicas: Sequence[Build[T, R]],
+        on_worker_death: type[AresError],
+    ) -> None:
+        inline_fn = serialized(fn)
+        # The last one is the first to get work.
+        processes = [partial(WorkerProcess, build) for build in reversed(replicas)]
+        self._pool: RestartingPool[T, R] = RestartingPool(
+            [*processes, partial(_InlineWorker, inline_fn)],
+            1,
+            on_worker_death,
+            inline_fn,
+            _REPLICA_START_SECONDS,
+        )
+        self.max_workers = self._pool.max_workers
+
+    @property
+    def most_workers(self) -> int:
+        """Calls of `map` that can ever run at the same time."""
+        return self.max_workers
+
+    def map(self, batch: Sequence[T]) -> Sequence[R | AresError]:
+        """Results of this process, or of a further one."""
+        return self._pool.map(batch)
+
+    def start(self) -> None:
+        """Start all processes now, without waiting for them."""
+        self._pool.start()
+
+    def close(self) -> None:
+        """End the further processes."""
+        self._pool.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _InlineWorker:
+    """The calling process as a worker of a pool."""
+
+    fn: BatchFunction[Any, Any]
+
+    def is_ready(self) -> bool:
+        return True
+
+    def process(self, batch: Sequence[Any]) -> Sequence[Any]:
+        return self.fn(batch)
+
+    def close(self) -> None:
+        pass

@@ -17,7 +17,17 @@ from urllib.parse import urlsplit
 
 from ares.errors import AresError, RequestError
 from ares.extras import needs_extra
-from ares.jobs.engine import BatchFunction, R, T, V, WorkerLimits, WorkerPool
+from ares.jobs.engine import (
+    DEFAULT_NEEDS,
+    BatchFunction,
+    Build,
+    R,
+    T,
+    V,
+    WorkerLimits,
+    WorkerNeeds,
+    WorkerPool,
+)
 from ares.jobs.growing_pool import GrowingPool
 from ares.jobs.worker_pool import WorkerDied, WorkerLimitExceeded, WorkerLost, identity
 from ares.jobs.worker_process import resident_bytes
@@ -30,6 +40,7 @@ _MAX_WORKERS = 256
 _START_SECONDS = 600.0
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _STEPS = 10_000
+_ROUNDING = 1e-6
 _POLL_SECONDS = 0.1
 _NODE_DEATH_SECONDS = 1.0
 
@@ -65,23 +76,27 @@ class RayEngine:
         on_worker_death: type[AresError],
         build: Callable[[], BatchFunction[T, R]] | None = None,
         shared_worker: bool = False,
-        gpu_fraction: float = 0.0,
-        cpu_share: float = 1.0,
+        needs: WorkerNeeds = DEFAULT_NEEDS,
+        share: float = 1.0,
+        gpu_share: float = 1.0,
+        most_workers: int | None = None,
+        replicas: Callable[[], Sequence[Build[T, R]]] | None = None,
         start_after_seconds: float | None = None,
         limits: WorkerLimits | None = None,
     ) -> WorkerPool[T, R]:
         """Actors, started when there is work for them; see `ares.jobs.engine.Engine.pool`."""
-        has_gpus = bool(gpu_fraction) and _total("GPU") >= 1
-        count_room = partial(_count_room, "GPU" if has_gpus else "CPU", 1.0 if has_gpus else cpu_share)
+        needs = _fitted_needs(needs, share, gpu_share)
+        count_room = partial(_count_room, needs, share, gpu_share)
         threads = max_workers if shared_worker else 1
         resources = {
-            "num_cpus": _rounded(min(1.0, cpu_share * _total("CPU") / count_room())),
-            "num_gpus": _rounded(gpu_fraction) if has_gpus else 0.0,
+            "num_cpus": _rounded(needs.cpus),
+            "num_gpus": _rounded(needs.gpus),
+            "memory": needs.memory_bytes,
         }
         pool: GrowingPool[T, R] = GrowingPool(
             partial(_start_actor, build or partial(identity, fn), threads, resources, limits),
             count_room,
-            1 if shared_worker else self._max_workers,
+            1 if shared_worker else min(most_workers or _MAX_WORKERS, self._max_workers),
             threads,
             on_worker_death,
             _no_worker_error,
@@ -224,9 +239,31 @@ def _total(resource: str) -> float:
     return float(_ray().cluster_resources().get(resource, 0))
 
 
-def _count_room(resource: str, share: float) -> int:
+def _fitted_needs(needs: WorkerNeeds, share: float, gpu_share: float) -> WorkerNeeds:
+    """What a worker takes, at most the share of its pool: else even the first one would never be placed."""
+    has_gpus = bool(needs.gpus) and _total("GPU") >= 1
+    gpus = needs.gpus if needs.gpus > 1 else min(needs.gpus, gpu_share)
+    return WorkerNeeds(
+        cpus=min(needs.cpus, share * _total("CPU")),
+        memory_bytes=int(min(needs.memory_bytes, share * _largest_memory())),
+        gpus=gpus if has_gpus else 0.0,
+    )
+
+
+def _largest_memory() -> float:
+    """Bytes of memory that the largest machine of the cluster gives to workers; 0 where none says so."""
+    nodes = [node["Resources"] for node in _ray().nodes() if node["Alive"]]
+    return float(max((node.get("memory", 0) for node in nodes), default=0))
+
+
+def _count_room(needs: WorkerNeeds, share: float, gpu_share: float) -> int:
     """Workers that have room in a share of the machines of the cluster, at least 1."""
-    return max(1, int(_total(resource) * share))
+    totals = (
+        (needs.cpus, share * _total("CPU")),
+        (needs.memory_bytes, share * _total("memory")),
+        (needs.gpus, gpu_share * _total("GPU")),
+    )
+    return max(1, min((int(total / need + _ROUNDING) for need, total in totals if need), default=1))
 
 
 def _rounded(share: float) -> float:

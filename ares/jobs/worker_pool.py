@@ -87,8 +87,7 @@ class RestartingPool(Generic[T, R]):
     """A fixed number of slots for workers, which take batches from as many threads as they have room for.
 
     Args:
-        start_worker: Makes a worker, which need not be ready at once.
-        slots: How many workers at the same time.
+        start_workers: Each makes the worker of one slot, which need not be ready at once.
         threads_per_worker: Batches that one worker takes at the same time.
         on_worker_death: Error of an item whose worker died in two attempts.
         inline_fn: The function itself, called in the calling thread before workers are started or ready; None for
@@ -98,17 +97,16 @@ class RestartingPool(Generic[T, R]):
 
     def __init__(
         self,
-        start_worker: Callable[[], Worker],
-        slots: int,
+        start_workers: Sequence[Callable[[], Worker]],
         threads_per_worker: int,
         on_worker_death: type[AresError],
         inline_fn: BatchFunction[T, R] | None = None,
         start_after_seconds: float = 0.0,
     ) -> None:
-        self.max_workers = slots * threads_per_worker
-        self._slots = [_WorkerSlot(start_worker) for _ in range(slots)]
+        self.max_workers = len(start_workers) * threads_per_worker
+        self._slots = [_WorkerSlot(start_worker) for start_worker in start_workers]
         self._on_worker_death = on_worker_death
-        self._inline_fn = None if inline_fn is None else _serialized(inline_fn)
+        self._inline_fn = None if inline_fn is None else serialized(inline_fn)
         self._start_after_seconds = start_after_seconds
         self._started_at: float | None = None
         # Last in, first out: with little work, few workers are started.
@@ -163,7 +161,7 @@ class RestartingPool(Generic[T, R]):
         return now - self._started_at >= self._start_after_seconds
 
 
-def _serialized(fn: BatchFunction[T, R]) -> BatchFunction[T, R]:
+def serialized(fn: BatchFunction[T, R]) -> BatchFunction[T, R]:
     """The function under a lock: CPU-bound threads that run together take three times as long as one by one."""
     lock = threading.Lock()
 

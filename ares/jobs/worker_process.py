@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ares.errors import RequestError
 from ares.jobs.engine import WorkerLimits
@@ -38,6 +39,23 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+class MachineMemory(NamedTuple):
+    """Memory of this machine, in bytes; zeros where the system does not say."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+def machine_memory() -> MachineMemory:
+    """The memory of this machine, and how much of it new processes can take."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return MachineMemory(0, 0)
+    sizes = {name: int(size) * 1024 for name, size in re.findall(r"(\w+):\s+(\d+) kB", text)}
+    return MachineMemory(sizes.get("MemTotal", 0), sizes.get("MemAvailable", 0))
 
 
 def is_picklable(fn: Callable[..., Any], sample: Sequence[Any]) -> bool:

@@ -96,6 +96,8 @@ class AnnotateOperation(Protocol):
         retry_failed: bool,
         reason: str,
         engine: str,
+        workers: int | None,
+        per_worker: Mapping[str, float],
         quiet: bool,
     ) -> tuple[AnnotateReport, ...]:
         """Run annotators over the episodes that lack their annotation."""

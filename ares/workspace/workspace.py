@@ -163,6 +163,8 @@ class Workspace(WorkspaceCurator):
         retry_failed: bool = False,
         reason: str = "",
         engine: str = "local",
+        workers: int | None = None,
+        per_worker: Mapping[str, float] | None = None,
         quiet: bool = False,
     ) -> AnnotateReports:
         """Run annotators over the episodes that lack their annotation, as `ares annotate` does.
@@ -181,6 +183,8 @@ class Workspace(WorkspaceCurator):
             retry_failed: Work only on what these annotators have failed before and not done since.
             reason: With `retry_failed`: only failures whose reason has this text, whatever its case.
             engine: "local", or "ray" for a cluster.
+            workers: Most workers of an annotator that computes itself; by default one per GPU.
+            per_worker: What one worker takes: "cpus", "memory_gb" and "gpus"; the rest is what its annotator states.
             quiet: Show no progress.
 
         Raises:
@@ -202,6 +206,8 @@ class Workspace(WorkspaceCurator):
             retry_failed=retry_failed,
             reason=reason,
             engine=engine,
+            workers=workers,
+            per_worker=per_worker or {},
             quiet=quiet,
         )
         return AnnotateReports(reports)
@@ -221,9 +227,7 @@ class Workspace(WorkspaceCurator):
 
             >>> ws.estimate("caption", where="success")
 
-        Raises:
-            RequestError: As `annotate`.
-            ModelError: As `annotate`.
+        Raises as `annotate`.
         """
         from ares.workspace.results import EstimateList
 
@@ -345,8 +349,8 @@ class Workspace(WorkspaceCurator):
         from ares.torch import build_step_dataset
 
         frozen_set = self.sets[selection] if isinstance(selection, str) else selection
-        conversion = set_conversion(self.stores, frozen_set, convert)
-        options = ExportOptions(strict, task, ExportClock(fps, retime), conversion)
+        clock, conversion = ExportClock(fps, retime), set_conversion(self.stores, frozen_set, convert)
+        options = ExportOptions(strict, task, clock, conversion)
         return build_step_dataset(self.stores, frozen_set, options, cameras, delta_seconds)
 
     @checks_arguments
@@ -368,7 +372,7 @@ class Workspace(WorkspaceCurator):
         from ares.summary import vector_tables
 
         with self.stores.write_lock("ares index"):
-            self.stores.tables.refresh_indexes(_say_nothing if quiet else print_message)
+            self.stores.tables.refresh_indexes((lambda message: None) if quiet else print_message)
         return vector_tables(self.stores)
 
     @checks_arguments
@@ -394,7 +398,3 @@ class Workspace(WorkspaceCurator):
         moves = list(relocate.items() if isinstance(relocate, Mapping) else relocate)
         findings = relocate_sources(self.stores, moves) if moves else []
         return FindingList(findings + run_checks(self.stores, repair))
-
-
-def _say_nothing(message: str) -> None:
-    pass

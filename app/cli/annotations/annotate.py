@@ -15,7 +15,15 @@ from app.cli.annotations.success_labels import (
     evaluation_blocks,
     labelled_filter,
 )
-from app.cli.common import add_workspace_arguments, episode_count, open_workspace, torch_device, usd_amount
+from app.cli.common import (
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+    torch_device,
+    usd_amount,
+    worker_count,
+    worker_resources,
+)
 from app.cli.output import Block, OutputTable, answer, tallies
 from ares.episode import Json
 from ares.rubric import describe_trust
@@ -71,8 +79,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="E",
         help="local (default), or ray: work on the cluster of $RAY_ADDRESS, or on this machine's own",
     )
+    _add_worker_arguments(parser)
     add_workspace_arguments(parser)
     add_option_flags(parser, dest="option_values")
+
+
+def _add_worker_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers",
+        type=worker_count,
+        metavar="N",
+        help="at most N workers of each annotator that computes itself (default: one per GPU)",
+    )
+    parser.add_argument(
+        "--per-worker",
+        type=worker_resources,
+        default={},
+        metavar="NAME=NUMBER,...",
+        help="what one worker takes, such as cpus=2,memory_gb=8,gpus=0.5 (default: as each annotator states)",
+    )
 
 
 def _add_retry_arguments(parser: argparse.ArgumentParser) -> None:
@@ -124,6 +149,8 @@ def run(args: argparse.Namespace) -> int:
         retry_failed=args.retry_failed,
         reason=args.reason,
         engine=args.engine,
+        workers=args.workers,
+        per_worker=args.per_worker,
     )
     documents = [report.to_json() for report in reports]
     if labels is None:

@@ -14,7 +14,15 @@ from typing import Any
 import pytest
 
 from ares.errors import MediaError, RequestError, SourceError
-from ares.jobs import Engine, LocalEngine, WorkerLimits, WorkerPool, engine_or_local, open_engine
+from ares.jobs import (
+    Engine,
+    LocalEngine,
+    WorkerLimits,
+    WorkerNeeds,
+    WorkerPool,
+    engine_or_local,
+    open_engine,
+)
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 
@@ -148,7 +156,7 @@ def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: 
     monkeypatch.setattr("ares.jobs.ray._START_SECONDS", 0.5)
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 4.0, "GPU": 1.0})
     with pytest.raises(RequestError, match="gave no worker within 0 s"):
-        engine.pool(double, max_workers=1, on_worker_death=SourceError, gpu_fraction=1.0).map([1])
+        engine.pool(double, max_workers=1, on_worker_death=SourceError, needs=WorkerNeeds(gpus=1.0)).map([1])
 
 
 def greedy(batch: Sequence[int]) -> list[int]:
@@ -167,3 +175,24 @@ def test_an_item_beyond_the_limits_fails_and_the_others_do_not(engine: Engine) -
     pool = engine.pool(greedy, max_workers=1, on_worker_death=SourceError, limits=limits)
     late, large, last = pool.map([1, 2, 4])
     assert "the record took too long to read" in str(late) and isinstance(large, SourceError) and last == 8
+
+
+def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ares.jobs.ray import _count_room, _fitted_needs
+
+    machine = {"CPU": 8.0, "GPU": 2.0, "memory": 32e9}
+    monkeypatch.setattr(
+        ray, "cluster_resources", lambda: {name: 2 * total for name, total in machine.items()}
+    )
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": machine}] * 2)
+    large = WorkerNeeds(cpus=1.0, memory_bytes=int(7.4e9))
+    assert _count_room(large, 0.5, 1.0) == 4  # of 16 cores and 64 GB
+    assert _count_room(WorkerNeeds(cpus=4.0), 0.5, 1.0) == 2
+    assert _count_room(WorkerNeeds(gpus=0.5), 0.5, 0.5) == 4
+    assert _count_room(WorkerNeeds(gpus=0.25), 0.5, 1.0) == 8  # bounded by the cores
+    # Even a worker that is larger than its share, or than a machine, is placed, alone.
+    assert _fitted_needs(WorkerNeeds(cpus=99.0, memory_bytes=int(90e9)), 0.5, 0.5) == WorkerNeeds(
+        8.0, int(16e9)
+    )
+    assert _fitted_needs(WorkerNeeds(gpus=1.0), 0.5, 0.5).gpus == 0.5
+    assert _count_room(_fitted_needs(WorkerNeeds(cpus=99.0), 0.5, 0.5), 0.5, 0.5) == 1
