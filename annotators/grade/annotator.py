@@ -81,12 +81,7 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         model=judge.name,
         prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
         # A rubric file is known by its content, not by its path: its hash is part of `prompt_hash`.
-        settings={
-            **own.maker_settings(),
-            "rubric": rubric.id,
-            "family": judge.family,
-            **judge.settings,
-        },
+        settings={**own.maker_settings(), "rubric": rubric.id, "family": judge.family, **judge.settings},
         columns=GRADE_COLUMNS,
         kind="model",
         subject_kind="annotation",

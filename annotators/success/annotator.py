@@ -18,7 +18,7 @@ from annotators.base import (
     Work,
     new_annotation,
 )
-from annotators.models import LocalModelOptions
+from annotators.models import LocalModelOptions, worker_needs
 from annotators.options import takes_options
 from annotators.success.combination import Combination, load_combination
 from annotators.success.judge import Attempt, OutcomeJudge, OutcomeParts
@@ -112,6 +112,7 @@ def make_success_annotator(options: Options, stores: Stores) -> Annotator:
         preflight=lambda makers: _preflight(success, makers),
         charges_budget=True,
         estimate=judge.estimate,
+        needs=worker_needs("judge", _judge_spec(options)),
     )
 
 

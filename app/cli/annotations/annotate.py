@@ -125,17 +125,7 @@ def run(args: argparse.Namespace) -> int:
     labels = _read_labels(args, workspace)
     where = args.where if labels is None else labelled_filter(labels, args.where)
     if args.dry_run:
-        estimates = workspace.estimate(
-            *args.name,
-            where=where,
-            model=args.model,
-            device=args.device,
-            options=args.option_values,
-            retry_failed=args.retry_failed,
-            reason=args.reason,
-        )
-        quotes = [estimate.to_json() for estimate in estimates]
-        _answer(args, quotes, lambda: _estimate_blocks(quotes))
+        _answer_quotes(args, workspace, where)
         return 0
     reports = workspace.annotate(
         *args.name,
@@ -160,6 +150,21 @@ def run(args: argparse.Namespace) -> int:
         document = {**documents[0], "evaluation": evaluation.to_json()}
         _answer(args, [document], lambda: chain(_report_blocks(documents), evaluation_blocks(evaluation)))
     return 1 if any(report.failed for report in reports) else 0
+
+
+def _answer_quotes(args: argparse.Namespace, workspace: Workspace, where: str) -> None:
+    """Print what a run would do and cost."""
+    estimates = workspace.estimate(
+        *args.name,
+        where=where,
+        model=args.model,
+        device=args.device,
+        options=args.option_values,
+        retry_failed=args.retry_failed,
+        reason=args.reason,
+    )
+    quotes = [estimate.to_json() for estimate in estimates]
+    _answer(args, quotes, lambda: _estimate_blocks(quotes))
 
 
 def _read_labels(args: argparse.Namespace, workspace: Workspace) -> Labels | None:
