@@ -15,6 +15,7 @@ from annotators.models.base import MAX_IMAGE_SIDE
 
 # Of a model that the table does not have.
 UNKNOWN_IMAGE_TOKENS = 400
+_ROUNDING = 1e-6
 
 
 class _ImageRule(BaseModel):
@@ -23,12 +24,13 @@ class _ImageRule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     pattern: str
-    kind: Literal["grid", "rows", "tiles", "fixed"]
+    kind: Literal["grid", "rows", "tiles", "enlarged", "fixed"]
     pixels: int = 1
     tokens: int = 0
     most_tiles: int = 1
     least_area: int = 0
     most_area: int = 1_000_000_000
+    long_side: int = 0
     extra: int = 0
     source: str
 
@@ -38,6 +40,8 @@ class _ImageRule(BaseModel):
             return self._count_grid(height, width) + self.extra
         if self.kind == "rows":
             return math.ceil(height / self.pixels) * (math.ceil(width / self.pixels) + 1) + self.extra
+        if self.kind == "enlarged":
+            return self._count_enlarged(height, width) + self.extra
         if self.kind == "fixed":
             return self.tokens + self.extra
         tiles = _count_tiles(height, width, self.pixels, self.most_tiles)
@@ -52,6 +56,14 @@ class _ImageRule(BaseModel):
         scale = math.sqrt((self.least_area if is_small else self.most_area) / (height * width))
         to_integer = math.ceil if is_small else math.floor
         return to_integer(height * scale / self.pixels) * to_integer(width * scale / self.pixels)
+
+    def _count_enlarged(self, height: int, width: int) -> int:
+        scale = self.long_side / max(height, width)
+        # Short sides are rounded down, then up to an even number.
+        sides = [int(side * scale + _ROUNDING) for side in (height, width)]
+        rows, columns = (max(1, math.ceil((side + side % 2) / self.pixels)) for side in sides)
+        # Each tile has two tokens more, and each row of tiles one.
+        return rows * columns * (self.tokens + 2) + rows + self.tokens
 
 
 def count_image_tokens(name: str, height: int, width: int) -> int | None:

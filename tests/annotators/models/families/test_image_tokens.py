@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -31,10 +32,28 @@ def _internvl(height: int, width: int) -> int:
     return int(processor.get_number_of_image_patches(height, width, options)) * 256 + 2
 
 
+def _smolvlm(tile: int, tokens: int) -> Callable[[int, int], int]:
+    from transformers.models.smolvlm.processing_smolvlm import get_image_prompt_string
+
+    sizes: dict[str, Any] = {"size": {"longest_edge": 4 * tile}, "max_image_size": {"longest_edge": tile}}
+    processor = transformers.SmolVLMImageProcessor(**sizes)
+
+    def count(height: int, width: int) -> int:
+        _, rows, columns = processor.get_number_of_image_patches(height, width)
+        # Marks are tokens of their own, and so are line breaks.
+        marks = ("<fake>", "<image>", "<global>")
+        text = get_image_prompt_string(rows, columns, tokens, *marks)  # type: ignore[no-untyped-call]
+        return len(re.findall(r"<[^>]*>|\n+", text))
+
+    return count
+
+
 PROCESSORS = {
     "Qwen/Qwen2.5-VL-7B-Instruct": _qwen(14, 3136, 12845056),
     "Qwen/Qwen3-VL-4B-Instruct@0f1e2d3c": _qwen(16, 65536, 16777216),
     "OpenGVLab/InternVL3-8B-hf": _internvl,
+    "HuggingFaceTB/SmolVLM2-2.2B-Instruct": _smolvlm(384, 81),
+    "HuggingFaceTB/SmolVLM-256M-Instruct": _smolvlm(512, 64),
 }
 
 
