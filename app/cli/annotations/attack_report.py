@@ -1,4 +1,4 @@
-"""The tables of `ares rubric attack`: price, families, and the criteria that refuse them."""
+"""The tables of `ares rubric attack` and `ares rubric compare`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from app.cli.output import Block, OutputTable, paragraphs
 
 if TYPE_CHECKING:
     from annotators.attack import AttackQuote, AttackRun
+    from ares.review import MakerComparison
     from ares.rubric.attacks import BatteryReport, FamilyResult
+    from ares.statistics import PairedDifference
 
 _STATES = {
     "kept": "kept",
@@ -111,3 +113,42 @@ def _verdict(report: BatteryReport) -> str:
     unproven = [result.family for result in report.families if result.state == "open"]
     more = f"; more episodes are needed to show it for: {', '.join(unproven)}" if unproven else ""
     return f"no bound is broken by its estimate{more}"
+
+
+def comparison_blocks(comparison: MakerComparison) -> Iterator[Block]:
+    """How two makers differ on the same segments."""
+    change = comparison.change
+    rows = [
+        ("first", comparison.first, f"{comparison.first_rate:.3f} accepted"),
+        ("second", comparison.second, f"{comparison.second_rate:.3f} accepted"),
+    ]
+    judge = [f"by the grades of {comparison.judge}"] if comparison.judge else []
+    noise = [] if comparison.noise is None else [_difference("noise: repetition - first", comparison.noise)]
+    unpaired = f"{comparison.unpaired} segments have a grade on one side alone, and are left out"
+    yield from paragraphs(
+        [
+            OutputTable(rows),
+            *judge,
+            f"{change.num_items} segments of {change.num_clusters} episodes; {unpaired}",
+            _difference("second - first", change),
+            *noise,
+            _conclusion(comparison),
+        ]
+    )
+
+
+def _difference(name: str, difference: PairedDifference) -> str:
+    return (
+        f"{name}: {difference.difference:+.3f}, "
+        f"95 % interval {difference.low:+.3f} to {difference.high:+.3f} by episode; "
+        f"only first {difference.only_first}, only second {difference.only_second}, "
+        f"p {difference.p_value:.3g} (McNemar, exact)"
+    )
+
+
+def _conclusion(comparison: MakerComparison) -> str:
+    if comparison.is_noise:
+        return "no difference: the first side differs from its own repetition by as much"
+    if comparison.change.low <= 0 <= comparison.change.high:
+        return "no difference is shown: the interval holds 0"
+    return f"the {'second' if comparison.change.difference > 0 else 'first'} side is accepted more often"

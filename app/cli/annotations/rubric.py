@@ -1,11 +1,11 @@
-"""`ares rubric`: show and check rubrics, and attack the judge that grades by them."""
+"""`ares rubric`: show and check rubrics, attack the judge that grades by them, and compare makers by their grades."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from app.cli.annotations.attack_report import attack_blocks, quote_blocks
+from app.cli.annotations.attack_report import attack_blocks, comparison_blocks, quote_blocks
 from app.cli.common import add_workspace_arguments, episode_count, open_workspace, torch_device, usd_amount
 from app.cli.output import OutputTable, answer, paragraphs
 
@@ -22,6 +22,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         add_workspace_arguments(action)
     _add_attack_arguments(attack)
+    _add_compare_arguments(
+        actions.add_parser("compare", help="two captioners, or two judges or rubrics, on the same segments")
+    )
+
+
+def _add_compare_arguments(parser: argparse.ArgumentParser) -> None:
+    for name in ("first", "second"):
+        parser.add_argument(
+            name, metavar="MAKER", help="id of a maker of captions or of grades, or the start of it"
+        )
+    parser.add_argument(
+        "--repetition",
+        default="",
+        metavar="MAKER",
+        help="a maker that repeats the first, with another seed: the floor of noise",
+    )
+    parser.add_argument(
+        "--judge", default="", metavar="MAKER", help="maker of the grades by which captioners are compared"
+    )
+    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the bootstrap (default 0)")
+    add_workspace_arguments(parser)
 
 
 def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,13 +81,12 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show, check or attack a rubric. Returns 1 when the attack breaks a bound.
+    """Show, check or attack a rubric, or compare makers. Returns 1 when the attack breaks a bound.
 
     Raises RequestError naming the first field of a rubric that is wrong.
     """
-    if args.action == "attack":
-        return _attack(args)
-    return _describe(args)
+    actions = {"attack": _attack, "compare": _compare}
+    return actions.get(args.action, _describe)(args)
 
 
 def _describe(args: argparse.Namespace) -> int:
@@ -113,3 +134,19 @@ def _attack(args: argparse.Namespace) -> int:
     attack = run_attack(stores, options, request, lambda done, total: None)
     answer(args, attack.to_json(), lambda: attack_blocks(attack))
     return 1 if attack.report.broken else 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from ares.review import compare_makers
+
+    comparison = compare_makers(
+        open_workspace(args).stores,
+        args.first,
+        args.second,
+        repetition=args.repetition,
+        judge=args.judge,
+        where=args.where,
+        seed=args.seed,
+    )
+    answer(args, comparison.to_json(), lambda: comparison_blocks(comparison))
+    return 0
