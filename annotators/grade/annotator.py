@@ -39,7 +39,7 @@ from ares.store.sync import segment_id
 if TYPE_CHECKING:
     from ares.store import Stores
 
-_VERSION = "1"
+_VERSION = "2"
 _CLIP_PREFIX = "clip:"
 # Annotators whose annotations are graded.
 _GRADED = ("caption",)
@@ -49,6 +49,10 @@ class GradeOptions(LocalModelOptions):
     """Options of grading."""
 
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
+    menu: str = Field(
+        default="tabletop",
+        description="phrases that a clip judge chooses from: a shipped name or a YAML file",
+    )
     layout: LayoutName = Field(
         default="tiles",
         description="frames that a judge gets, other than a clip judge: tiles, collage or frames:N",
@@ -81,7 +85,13 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         model=judge.name,
         prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
         # A rubric file is known by its content, not by its path: its hash is part of `prompt_hash`.
-        settings={**own.maker_settings(), "rubric": rubric.id, "family": judge.family, **judge.settings},
+        settings={
+            **own.maker_settings(),
+            "menu": "",
+            "rubric": rubric.id,
+            "family": judge.family,
+            **judge.settings,
+        },
         columns=GRADE_COLUMNS,
         kind="model",
         subject_kind="annotation",
@@ -121,13 +131,12 @@ def _preflight(grader: Grader, stores: Stores, makers: Sequence[Maker]) -> Prefl
 def _load_judge(options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
     spec = options.model or options.settings.judge_model
     if spec.startswith(_CLIP_PREFIX):
+        from annotators.grade.menu import load_menu
         from annotators.grade.probe_judge import ProbeJudge
-        from annotators.grade.vocabulary import read_menu
         from annotators.models import load_encoder_for
 
         encoder = load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores)
-        menu = read_menu(stores, store=options.load_models)
-        return ProbeJudge(encoder, rubric.probe, menu, own.camera)
+        return ProbeJudge(encoder, rubric.probe, load_menu(own.menu), own.camera)
     from annotators.grade.claim_judge import MAX_NEW_TOKENS, ClaimJudge
     from annotators.models import load_vlm
 

@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING, Any
 from annotators.base import PaidFailure, Preflight, Subject
 from annotators.caption import evenly_spaced_seconds
 from annotators.grade.judge import Case, Judgement
-from annotators.grade.vocabulary import MIN_PHRASES
+from annotators.grade.menu import Menu
 from annotators.runner import CameraSeconds
-from ares.annotation import Cost, short_hash
+from ares.annotation import Cost
 from ares.episode import Camera, Json
 from ares.errors import AresError, MediaError
-from ares.rubric import CaptionSlots, Criterion, Probe, Ruling, Verdict, parse_caption, slot_matches
+from ares.rubric import (
+    CaptionSlots,
+    Criterion,
+    Probe,
+    Ruling,
+    Verdict,
+    parse_caption,
+    slot_matches,
+    unsupported_claims,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,12 +73,12 @@ class _PhraseMenu:
 class ProbeJudge:
     """Blind forced choice with CLIP; fills the protocol `annotators.grade.judge.Judge`.
 
-    The caption under judgement is one phrase of the menu; the model cannot know which.
+    What it observes is chosen before any caption is read, and the same for all captions of a segment.
 
     Args:
         encoder: The model.
         probe: Templates and thresholds.
-        phrases: The phrases of the menu.
+        menu: The phrases to choose from.
         camera: Camera name, or "" for every good one.
     """
 
@@ -79,10 +88,11 @@ class ProbeJudge:
     call_limit = None
     prompt_hash = ""
 
-    def __init__(self, encoder: NamedEncoder, probe: Probe, phrases: Sequence[str], camera: str) -> None:
-        self._encoder, self._probe, self._phrases, self._camera = encoder, probe, list(phrases), camera
+    def __init__(self, encoder: NamedEncoder, probe: Probe, menu: Menu, camera: str) -> None:
+        self._encoder, self._probe, self._camera = encoder, probe, camera
+        self._phrases = menu.all_phrases()
         # A phrase that was not on offer could not be chosen.
-        self.settings = {"menu": short_hash(list[Json](phrases))}
+        self.settings = {"menu": f"{menu.id}@{menu.version}", "menu_hash": menu.hash}
         self.name = f"clip:{encoder.name}"
         self.family = self.name
         self._outcome_vectors: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
@@ -168,7 +178,7 @@ class ProbeJudge:
         ]
 
     def _rule(self, case: Case, frames: _CaseFrames) -> list[Ruling]:
-        menu = self._menu_with(case.slots.phrase, frames)
+        menu = self._rank_phrases(*self._vocabulary, frames)
         return [
             self._rule_outcome(criterion, case.slots, menu, frames)
             if criterion.slot == "outcome"
@@ -176,10 +186,8 @@ class ProbeJudge:
             for criterion in case.criteria
         ]
 
-    def _observe(self, frames: _CaseFrames) -> dict[str, Json] | None:
+    def _observe(self, frames: _CaseFrames) -> dict[str, Json]:
         """The action and the outcome that the frames show, chosen from the menu without the caption."""
-        if not self._phrases:
-            return None
         menu = self._rank_phrases(*self._vocabulary, frames)
         return {
             "action": menu.top,
@@ -187,15 +195,6 @@ class ProbeJudge:
             "success_belief": round(self._success_belief(menu.top, frames), 4),
             "phrases": len(menu.phrases),
         }
-
-    def _menu_with(self, phrase: str, frames: _CaseFrames) -> _PhraseMenu:
-        import numpy as np
-
-        phrases, texts = self._vocabulary
-        if phrase not in phrases:
-            phrases = [*phrases, phrase]
-            texts = np.concatenate([texts, self._encode_phrases(self._probe.task, [phrase])])
-        return self._rank_phrases(phrases, texts, frames)
 
     def _rank_phrases(
         self, phrases: Sequence[str], texts: NDArray[np.float32], frames: _CaseFrames
@@ -214,13 +213,15 @@ class ProbeJudge:
     ) -> Ruling:
         if criterion.slot is None:
             return self._ruling(criterion, Verdict.UNSURE, menu.top, (), "no probe for this criterion", None)
-        if len(menu.phrases) < MIN_PHRASES:
-            reason = "too few phrases to choose from"
-            return self._ruling(criterion, Verdict.UNSURE, menu.top, frames.task_seconds, reason, None)
         fitting = [slot_matches(criterion.slot, slots, _cached_parse(phrase)) for phrase in menu.phrases]
         belief = float(menu.beliefs[fitting].sum())
         verdict = _verdict(belief, self._probe.met, self._probe.unmet)
-        return self._ruling(criterion, verdict, menu.top, frames.task_seconds, _reason(verdict), belief)
+        reason = _reason(verdict)
+        if criterion.slot == "additions" and verdict is Verdict.MET:
+            unsupported = unsupported_claims(slots, _cached_parse(menu.top))
+            if unsupported:
+                verdict, reason = Verdict.UNSURE, f"no phrase to choose from says: {', '.join(unsupported)}"
+        return self._ruling(criterion, verdict, menu.top, frames.task_seconds, reason, belief)
 
     def _rule_outcome(
         self, criterion: Criterion, slots: CaptionSlots, menu: _PhraseMenu, frames: _CaseFrames

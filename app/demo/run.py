@@ -159,7 +159,8 @@ def _ingest(workspace: Workspace, report_step: Callable[[str], None]) -> int:
 
 def _annotate(workspace: Workspace, report_step: Callable[[str], None]) -> int:
     report_step(f"annotate: {', '.join(ANNOTATORS)}")
-    return sum(report.failed for report in workspace.annotate(*ANNOTATORS, quiet=True))
+    reports = workspace.annotate(*ANNOTATORS, options={"grade": {"menu": "metaworld"}}, quiet=True)
+    return sum(report.failed for report in reports)
 
 
 def _export(workspace: Workspace, report_step: Callable[[str], None]) -> ExportReport:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ares.rubric.hard_checks import CHECKS, CheckInput
     from ares.rubric.intervals import difference_bounds, lower_bound, upper_bound, wilson_bounds
     from ares.rubric.rubric import Criterion, Probe, Rubric, read_rubric
-    from ares.rubric.slot_match import is_stated, slot_matches
+    from ares.rubric.slot_match import is_stated, slot_matches, unsupported_claims
     from ares.rubric.trust import (
         CONTROL,
         TRUST_COLUMN,
@@ -53,6 +53,7 @@ __all__ = [
     "read_rubric",
     "slot_matches",
     "split_outcome",
+    "unsupported_claims",
     "upper_bound",
     "wilson_bounds",
 ]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
 
 from ares.annotation import short_hash
 from ares.rubric import lexicon
+from ares.rubric.caption_form import Outcome, base_form, read_form
 
-_PARSER_VERSION = 1
-Outcome = Literal["success", "failure", "attempt"]
+_PARSER_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,7 @@ class CaptionEvent:
     Attributes:
         verb: Key of its synonym group, or of the state that it ends in.
         object: The object of the action, or None.
+        more_objects: Further objects of the same action: "the fork and the knife".
         destinations: Places where the action ends.
         paths: Places that are passed on the way.
         sources: Objects or places where the action starts.
@@ -46,6 +46,7 @@ class CaptionEvent:
 
     verb: str
     object: NounPhrase | None = None
+    more_objects: frozenset[NounPhrase] = frozenset()
     destinations: frozenset[Relation] = frozenset()
     paths: frozenset[Relation] = frozenset()
     sources: frozenset[NounPhrase] = frozenset()
@@ -61,11 +62,15 @@ class CaptionSlots:
         phrase: The action without its outcome, in lower case ("push the green drawer closed").
         outcome: "failure" for "fail to ...", "attempt" for "try to ...", else "success".
         events: Actions in stated order.
+        is_negated: It says what is not done.
+        actor: Who acts, where it is not just the robot: "person", "left" or "right" for one arm; else "".
     """
 
     phrase: str
     outcome: Outcome
     events: tuple[CaptionEvent, ...]
+    is_negated: bool = False
+    actor: str = ""
 
     @property
     def verbs(self) -> tuple[str, ...]:
@@ -75,7 +80,8 @@ class CaptionSlots:
     @property
     def objects(self) -> frozenset[NounPhrase]:
         """The objects of all actions."""
-        return frozenset(event.object for event in self.events if event.object)
+        first = {event.object for event in self.events if event.object}
+        return frozenset(first).union(*(event.more_objects for event in self.events))
 
     @property
     def destinations(self) -> frozenset[Relation]:
@@ -111,6 +117,7 @@ class _EventDraft:
 
     verb: str
     object: NounPhrase | None = None
+    more_objects: set[NounPhrase] = field(default_factory=set)
     destinations: set[Relation] = field(default_factory=set)
     paths: set[Relation] = field(default_factory=set)
     sources: set[NounPhrase] = field(default_factory=set)
@@ -121,6 +128,7 @@ class _EventDraft:
         return CaptionEvent(
             verb=self.verb,
             object=self.object,
+            more_objects=frozenset(self.more_objects),
             destinations=frozenset(self.destinations),
             paths=frozenset(self.paths),
             sources=frozenset(self.sources),
@@ -134,7 +142,7 @@ def parser_hash() -> str:
     tables = {
         name: repr(sorted(value) if isinstance(value, frozenset) else value)
         for name, value in vars(lexicon).items()
-        if name.isupper() and name != "VERB_KEY"
+        if name.isupper() and name not in ("VERB_KEY", "VERBS")
     }
     # Sets within mappings have no fixed order in repr().
     silent_particles = {verb: sorted(parts) for verb, parts in lexicon.SILENT_PARTICLES.items()}
@@ -143,21 +151,23 @@ def parser_hash() -> str:
 
 def parse_caption(text: str) -> CaptionSlots:
     """Parse a caption; every text has slots, and an empty text has no events."""
-    outcome, phrase = split_outcome(text)
+    form = read_form(text)
     events: list[CaptionEvent] = []
-    for clause in _clauses(_tokens(phrase)):
+    for clause in (clause for sentence in form.sentences for clause in _clauses(_tokens(sentence))):
         events.append(_parse_event(clause, events[-1].object if events else None))
-    return CaptionSlots(phrase=phrase, outcome=outcome, events=tuple(events))
+    return CaptionSlots(
+        phrase=". ".join(form.sentences),
+        outcome=form.outcome,
+        events=tuple(events),
+        is_negated=form.is_negated,
+        actor=form.actor,
+    )
 
 
 def split_outcome(text: str) -> tuple[Outcome, str]:
-    """The stated outcome, and the action phrase in lower case without final punctuation."""
-    phrase = re.sub(r"\s+", " ", text).strip().strip("\"'.!").strip().lower()
-    for prefixes, outcome in ((lexicon.FAILURE_STARTS, "failure"), (lexicon.ATTEMPT_STARTS, "attempt")):
-        for prefix in prefixes:
-            if phrase.startswith(prefix):
-                return outcome, phrase.removeprefix(prefix)  # type: ignore[return-value]
-    return "success", phrase
+    """The stated outcome, and the action phrase in the imperative, in lower case without final punctuation."""
+    form = read_form(text)
+    return form.outcome, ". ".join(form.sentences)
 
 
 def _tokens(phrase: str) -> list[str]:
@@ -170,21 +180,38 @@ def _clauses(tokens: list[str]) -> list[list[str]]:
     """Split at conjunctions and commas before a verb; "red and blue cube" stays in one clause."""
     clauses: list[list[str]] = [[]]
     for index, token in enumerate(tokens):
-        next_token = tokens[index + 1] if index + 1 < len(tokens) else ""
-        is_joint = token in lexicon.CONJUNCTIONS or token == ","
-        if is_joint and (next_token in lexicon.VERB_KEY or next_token in lexicon.CONJUNCTIONS):
+        rest = tokens[index + 1 :]
+        if _is_joint(token) and (_starts_action(rest) or (rest and _is_joint(rest[0]))):
             clauses.append([])
-        elif token != ",":
+        else:
             clauses[-1].append(token)
-    return [clause for clause in clauses if any(token not in lexicon.CONJUNCTIONS for token in clause)]
+    stripped = [_strip_joints(clause) for clause in clauses]
+    return [clause for clause in stripped if clause]
+
+
+def _is_joint(token: str) -> bool:
+    return token in lexicon.CONJUNCTIONS or token == ","
+
+
+def _starts_action(tokens: list[str]) -> bool:
+    """Whether words begin with a verb in any form, and not with a noun that is spelt alike ("the lock and key")."""
+    return bool(tokens) and base_form(tokens[0]) in lexicon.VERBS
+
+
+def _strip_joints(clause: list[str]) -> list[str]:
+    """A clause without joints at its ends."""
+    content = [index for index, token in enumerate(clause) if not _is_joint(token)]
+    return clause[content[0] : content[-1] + 1] if content else []
 
 
 def _parse_event(tokens: list[str], previous: NounPhrase | None) -> CaptionEvent:
     """Parse a clause; pronouns refer to `previous`, the object of the clause before."""
-    content = [token for token in tokens if token not in lexicon.CONJUNCTIONS]
-    verb = content[0]
+    verb = base_form(tokens[0])
     draft = _EventDraft(lexicon.VERB_KEY.get(verb, verb))
-    for opener, phrase in _split_phrases(content[1:], lexicon.SILENT_PARTICLES.get(draft.verb, frozenset())):
+    adverbs = [token for token in tokens[1:] if _is_adverb(token)]
+    draft.manner.update(adverbs)
+    content = [token for token in tokens[1:] if not _is_adverb(token)]
+    for opener, phrase in _split_phrases(content, lexicon.SILENT_PARTICLES.get(draft.verb, frozenset())):
         _add_phrase(draft, opener, phrase, previous)
     return draft.event()
 
@@ -233,9 +260,12 @@ def _add_phrase(draft: _EventDraft, opener: str, phrase: list[str], previous: No
     if opener in lexicon.MANNER_WORDS or (opener == "from" and lexicon.APPROACHES.issuperset(content)):
         draft.manner.add(" ".join((opener, *content)))
         return
-    noun_phrase = _parse_noun_phrase(phrase, draft.object or previous)
+    first, *more = _split_list(phrase)
+    noun_phrase = _parse_noun_phrase(first, draft.object or previous)
     if noun_phrase is None:
         return
+    listed = [_parse_noun_phrase(item, None) for item in more]
+    draft.more_objects.update(item for item in listed if item)
     if opener in lexicon.FROM_RELATIONS:
         draft.sources.add(noun_phrase)
     elif opener in lexicon.PATH_RELATIONS:
@@ -244,6 +274,22 @@ def _add_phrase(draft: _EventDraft, opener: str, phrase: list[str], previous: No
         draft.destinations.add(Relation(lexicon.TO_RELATIONS[opener], noun_phrase))
     elif draft.object is None:
         draft.object = noun_phrase
+
+
+def _is_adverb(token: str) -> bool:
+    return token.endswith("ly") and len(token) > 4 and token not in lexicon.NO_ADVERBS
+
+
+def _split_list(phrase: list[str]) -> list[list[str]]:
+    """The items of a list: at each comma, and at a conjunction before an article ("red and blue cube" is one)."""
+    items: list[list[str]] = [[]]
+    for index, token in enumerate(phrase):
+        next_token = phrase[index + 1] if index + 1 < len(phrase) else ""
+        if token == "," or (token in lexicon.CONJUNCTIONS and next_token in lexicon.DETERMINERS):
+            items.append([])
+        elif token not in lexicon.CONJUNCTIONS:
+            items[-1].append(token)
+    return [item for item in items if item] or [[]]
 
 
 def _without_determiners(phrase: list[str]) -> list[str]:

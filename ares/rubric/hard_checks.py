@@ -41,12 +41,17 @@ class CheckInput:
 
 INAPPLICABLE = CheckResult(None)
 
+# What no description of a video holds.
 _PITFALLS: tuple[tuple[str, str], ...] = (
     ("markup or a delimiter", r"[<>{}\[\]`|\\]|\"\"\"|'''|&[a-z#0-9]+;|https?:|^\s*#|\*\*|---|:\s*[\"']"),
     (
         "control or invisible character",
         "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]",
     ),
+    ("no words", r"^[\W_]*$"),
+)
+# Words that often make a bad caption, and stand in good ones too ("pick up the instruction manual"): no veto.
+_WORDINGS: tuple[tuple[str, str], ...] = (
     (
         "text addressed to the judge",
         r"\b(judges?|graders?|rubrics?|criteri(?:on|a)|verdicts?|evaluat\w+|instructions?|prompts?|ignore|disregard|"
@@ -66,17 +71,30 @@ _PITFALLS: tuple[tuple[str, str], ...] = (
         r"|\b(?:depict(?:s|ed)|(?:as|is) shown)\b",
     ),
     ("invisible intent", r"\b(in order to|so that|wants?|intend\w*|because|hop(?:es|ing))\b"),
-    ("no words", r"^[\W_]*$"),
 )
 
 
 def check_pitfalls(caption: CheckInput) -> CheckResult:
-    """No markup, no hedging, no mention of frames, no text addressed to the judge."""
-    for reason, pattern in _PITFALLS:
-        match = re.search(pattern, caption.text, re.IGNORECASE)
+    """Words, without markup, delimiters and invisible characters."""
+    return _check_patterns(_PITFALLS, caption.text)
+
+
+def check_wording(caption: CheckInput) -> CheckResult:
+    """No hedging, no mention of frames, no text addressed to the judge, as far as words show it."""
+    return _check_patterns(_WORDINGS, caption.text)
+
+
+def _check_patterns(patterns: tuple[tuple[str, str], ...], text: str) -> CheckResult:
+    for reason, pattern in patterns:
+        match = re.search(pattern, text, re.IGNORECASE)
         if match:
             return CheckResult(Verdict.UNMET, reason, repr(match.group(0)))
     return CheckResult(Verdict.MET)
+
+
+def check_negated(caption: CheckInput) -> CheckResult:
+    """A caption says what happens, and not what does not."""
+    return CheckResult(Verdict.UNMET, "says what is not done") if caption.slots.is_negated else INAPPLICABLE
 
 
 def check_form(caption: CheckInput) -> CheckResult:
@@ -148,6 +166,8 @@ def _is_still(values: NDArray[np.float32]) -> bool:
 CHECKS: Mapping[str, Callable[[CheckInput], CheckResult]] = {
     "form": check_form,
     "pitfalls": check_pitfalls,
+    "wording": check_wording,
+    "negated": check_negated,
     "no_action": check_no_action,
     "grasp_without_close": check_grasp_without_close,
     "still_arm": check_still_arm,

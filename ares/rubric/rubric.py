@@ -17,7 +17,16 @@ _HASH_DOMAIN = "ares-rubric-1"
 
 Phrase = Annotated[str, StringConstraints(pattern=r"^[^{}]*\{\}[^{}]*$")]
 Slot = Literal[
-    "verb", "object", "destination", "source", "attributes", "direction", "manner", "additions", "outcome"
+    "verb",
+    "object",
+    "destination",
+    "source",
+    "attributes",
+    "direction",
+    "manner",
+    "additions",
+    "complete",
+    "outcome",
 ]
 AppliesWhen = Literal["always", "stated"]
 

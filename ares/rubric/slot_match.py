@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
+from ares.rubric import lexicon
 from ares.rubric.caption_parser import CaptionSlots, NounPhrase, Relation
 
 
 def slot_matches(slot: str, claimed: CaptionSlots, observed: CaptionSlots) -> bool:
     """Whether the observed action supports the claims in one slot; the same phrase always does."""
-    return claimed.phrase == observed.phrase or _MATCHERS[slot](claimed, observed)
+    return (claimed.phrase == observed.phrase and not claimed.is_negated) or _MATCHERS[slot](
+        claimed, observed
+    )
 
 
 def is_stated(slot: str, claimed: CaptionSlots) -> bool:
@@ -59,13 +63,39 @@ def _with_attributes(claimed: CaptionSlots) -> list[NounPhrase]:
 
 
 def _no_additions(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
-    """Whether every claimed action and object was observed."""
-    same_verbs = set(claimed.verbs) <= set(observed.verbs)
-    return same_verbs and _all_observed(claimed.noun_phrases, observed.noun_phrases)
+    """Whether every claimed action and object was observed; an action that is said twice happens twice."""
+    no_more_actions = Counter(claimed.verbs) <= Counter(observed.verbs)
+    return no_more_actions and _all_observed(claimed.noun_phrases, observed.noun_phrases)
+
+
+def _is_complete(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+    """Whether every observed action is claimed with its objects, and where something is placed with its place."""
+    places = observed.destinations if "place" in observed.verbs else ()
+    return (
+        Counter(observed.verbs) <= Counter(claimed.verbs)
+        and _all_observed(observed.objects, claimed.objects)
+        and _all_observed(
+            [place.noun_phrase for place in places], [place.noun_phrase for place in claimed.destinations]
+        )
+    )
+
+
+def unsupported_claims(claimed: CaptionSlots, observed: CaptionSlots) -> list[str]:
+    """What a caption says of the manner and of who acts that the words of an observation do not say."""
+    words = {word for manner in observed.manner for word in manner.split()}
+    words |= set(observed.phrase.replace(",", " ").split()) | {noun.head for noun in observed.noun_phrases}
+    manners = [
+        manner
+        for event in claimed.events
+        for manner in sorted(event.manner)
+        if not set(manner.split()) - lexicon.MANNER_WORDS <= words
+    ]
+    actors = [claimed.actor] if claimed.actor not in ("", observed.actor) else []
+    return [*actors, *manners]
 
 
 _MATCHERS: Mapping[str, Callable[[CaptionSlots, CaptionSlots], bool]] = {
-    "verb": lambda claimed, observed: claimed.verbs == observed.verbs,
+    "verb": lambda claimed, observed: claimed.verbs == observed.verbs and not claimed.is_negated,
     "object": _objects_match,
     "destination": _destinations_match,
     "source": lambda claimed, observed: _all_observed(claimed.sources, observed.sources),
@@ -73,6 +103,7 @@ _MATCHERS: Mapping[str, Callable[[CaptionSlots, CaptionSlots], bool]] = {
     "direction": lambda claimed, observed: claimed.directions <= observed.directions,
     "manner": lambda claimed, observed: claimed.manner <= observed.manner,
     "additions": _no_additions,
+    "complete": _is_complete,
 }
 _CLAIMS: Mapping[str, Callable[[CaptionSlots], object]] = {
     "verb": lambda claimed: claimed.events,
@@ -83,5 +114,6 @@ _CLAIMS: Mapping[str, Callable[[CaptionSlots], object]] = {
     "direction": lambda claimed: claimed.directions,
     "manner": lambda claimed: claimed.manner,
     "additions": lambda claimed: claimed.phrase,
+    "complete": lambda claimed: claimed.phrase,
     "outcome": lambda claimed: claimed.phrase,
 }

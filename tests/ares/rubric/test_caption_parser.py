@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ares.rubric import is_stated, parse_caption, parser_hash, slot_matches
+from ares.rubric import is_stated, parse_caption, parser_hash, slot_matches, unsupported_claims
 from ares.rubric.caption_parser import NounPhrase
 
 
@@ -93,3 +93,112 @@ def test_any_text_has_slots_and_fits_itself(text: str) -> None:
     assert parse_caption(text) == slots
     for slot in ("verb", "object", "destination", "source", "attributes", "direction", "manner", "additions"):
         assert slot_matches(slot, slots, slots)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The robot closes the drawer.",
+        "a robotic arm is closing the drawer",
+        "the robot arm closed the drawer",
+        "Closing the drawer",
+        "have the robot close the drawer",
+        "use the robot arm to close the drawer",
+        "manage to close the drawer",
+        "the gripper succeeds in closing the drawer",
+        "successfully close the drawer",
+        "please close the drawer",
+        "In this video, the robot is able to close the drawer.",
+        "it should close the drawer",
+    ],
+)
+def test_wordings_of_one_claim_have_the_same_slots(text: str) -> None:
+    assert parse_caption(text) == parse_caption("close the drawer")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The robot fails to close the drawer",
+        "do not manage to close the drawer",
+        "the robot doesn't manage to close the drawer",
+        "try to close the drawer, but fail",
+        "the arm tries to close the drawer but it fails",
+        "attempt to close the drawer without success",
+        "the robot cannot close the drawer",
+        "the robot is unable to close the drawer",
+        "failing to close the drawer",
+    ],
+)
+def test_wordings_of_a_failure(text: str) -> None:
+    assert parse_caption(text) == parse_caption("fail to close the drawer")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "do not close the drawer",
+        "the robot does not close the drawer",
+        "the robot doesn\u2019t close the drawer",
+        "never close the drawer",
+        "avoid closing the drawer",
+    ],
+)
+def test_what_is_not_done_is_no_claim_that_it_is(text: str) -> None:
+    slots = parse_caption(text)
+    assert slots.is_negated and slots.verbs == ("close",)
+    assert not slot_matches("verb", slots, parse_caption("close the drawer"))
+
+
+@pytest.mark.parametrize(
+    ("text", "actor"),
+    [("the person closes the drawer", "person"), ("the left arm closes the drawer", "left")],
+)
+def test_who_acts_is_a_claim(text: str, actor: str) -> None:
+    slots, observed = parse_caption(text), parse_caption("close the drawer")
+    assert (slots.actor, slots.phrase) == (actor, "close the drawer")
+    assert unsupported_claims(slots, observed) == [actor]
+
+
+def test_manners_that_no_word_of_the_observation_says_are_not_supported() -> None:
+    observed = parse_caption("pull the green drawer open by its handle")
+    assert unsupported_claims(parse_caption("open the drawer with its handle"), observed) == []
+    told = unsupported_claims(
+        parse_caption("open the drawer slowly with the left hand while somebody watches"), observed
+    )
+    assert told == ["slowly", "while somebody watches", "with left hand"]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "observed"),
+    [
+        ("push", "push the puck"),
+        ("pick up the puck", "pick up the puck and place it at the goal"),
+        ("pick up the puck and place it", "pick up the puck and place it at the goal"),
+        ("pick up the spoon and the fork", "pick up the spoon, the fork and the knife"),
+    ],
+)
+def test_what_is_left_out_makes_a_caption_incomplete(claimed: str, observed: str) -> None:
+    assert not slot_matches("complete", parse_caption(claimed), parse_caption(observed))
+    assert slot_matches("complete", parse_caption(observed), parse_caption(claimed))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["close the drawer. close the drawer", "close the drawer and close it", "close the drawer, but drop it"],
+)
+def test_what_is_said_besides_is_an_addition(text: str) -> None:
+    assert not slot_matches("additions", parse_caption(text), parse_caption("close the drawer"))
+
+
+def test_a_list_names_several_objects() -> None:
+    slots = parse_caption("pick up the spoon, the fork and the knife")
+    assert {noun_phrase.head for noun_phrase in slots.objects} == {"spoon", "fork", "knife"}
+    assert slots.verbs == ("pick",)
+    (cube,) = parse_caption("pick up the red and blue cube").objects
+    assert cube == NounPhrase("cube", frozenset({"red", "blue"}))
+
+
+def test_verbs_of_later_clauses_are_read_in_any_form() -> None:
+    slots = parse_caption("The robot picks up the mug and places it on the shelf, then closes the door")
+    assert slots.verbs == ("pick", "place", "close")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ares.rubric import difference_bounds, lower_bound, upper_bound, wilson_bounds
@@ -21,6 +21,7 @@ def shares(draw: st.DrawFn) -> tuple[int, int]:
     return draw(st.integers(0, total)), total
 
 
+@settings(deadline=None)
 @given(share=shares(), confidence=st.sampled_from([0.9, 0.95, 0.99]))
 def test_exact_bounds_are_those_of_scipy(share: tuple[int, int], confidence: float) -> None:
     hits, total = share
