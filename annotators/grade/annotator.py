@@ -79,24 +79,7 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
     errors = [kinship_error(judge, maker, families_file) for maker in captioners.values()]
     if errors and errors[0] and all(errors):
         raise errors[0]
-    maker = Maker(
-        annotator="grade",
-        version=_VERSION,
-        model=judge.name,
-        prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
-        # A rubric file is known by its content, not by its path: its hash is part of `prompt_hash`.
-        settings={
-            **own.maker_settings(),
-            "menu": "",
-            "rubric": rubric.id,
-            "family": judge.family,
-            **judge.settings,
-        },
-        columns=GRADE_COLUMNS,
-        kind="model",
-        subject_kind="annotation",
-        after=_GRADED,
-    )
+    maker = _maker(own, rubric, judge)
     grader = Grader(rubric=rubric, judge=judge, maker=maker, families_file=families_file)
     plan = plan_controls(stores, options.planned_episodes, is_free=judge.is_free)
     return Annotator(
@@ -112,6 +95,28 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         estimate=lambda subject: _estimate(subject, grader, plan),
         side_names=(CONTROL,),
         needs=worker_needs("judge", options.model or options.settings.judge_model),
+    )
+
+
+def _maker(own: GradeOptions, rubric: Rubric, judge: Judge) -> Maker:
+    return Maker(
+        annotator="grade",
+        version=_VERSION,
+        model=judge.name,
+        prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
+        # Rubric and menu are known by their content, not by a path: the hash of the rubric is part of `prompt_hash`,
+        # that of the menu of the settings of a judge that has one.
+        settings={
+            **own.maker_settings(),
+            "menu": "",
+            "rubric": rubric.id,
+            "family": judge.family,
+            **judge.settings,
+        },
+        columns=GRADE_COLUMNS,
+        kind="model",
+        subject_kind="annotation",
+        after=_GRADED,
     )
 
 

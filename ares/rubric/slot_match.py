@@ -70,14 +70,10 @@ def _no_additions(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
 
 def _is_complete(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
     """Whether every observed action is claimed with its objects, and where something is placed with its place."""
-    places = observed.destinations if "place" in observed.verbs else ()
-    return (
-        Counter(observed.verbs) <= Counter(claimed.verbs)
-        and _all_observed(observed.objects, claimed.objects)
-        and _all_observed(
-            [place.noun_phrase for place in places], [place.noun_phrase for place in claimed.destinations]
-        )
-    )
+    destinations = observed.destinations if "place" in observed.verbs else ()
+    needed = [*observed.objects, *(destination.noun_phrase for destination in destinations)]
+    no_action_is_missing = Counter(observed.verbs) <= Counter(claimed.verbs)
+    return no_action_is_missing and _all_observed(needed, claimed.noun_phrases)
 
 
 def unsupported_claims(claimed: CaptionSlots, observed: CaptionSlots) -> list[str]:
