@@ -52,6 +52,12 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", type=torch_device, default="", metavar="D", help="torch device")
     parser.add_argument(
+        "--menu",
+        default="tabletop",
+        metavar="NAME",
+        help="phrases of a clip judge: a shipped name or a YAML file",
+    )
+    parser.add_argument(
         "--truth",
         default="",
         metavar="COLUMN",
@@ -115,9 +121,8 @@ def _attack(args: argparse.Namespace) -> int:
     from annotators.base import Options
 
     stores = open_workspace(args).stores
-    options = Options(
-        settings=stores.settings, model=args.model, device=args.device, values={"rubric": args.rubric}
-    )
+    values = {"rubric": args.rubric, "menu": args.menu}
+    options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
     request = AttackRequest(
         truth=args.truth,
         where=args.where,

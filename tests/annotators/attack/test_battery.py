@@ -37,6 +37,7 @@ def served(options: Options, model_server: ModelServer) -> Options:
 
 
 def test_the_reference_judge_refuses_nonsense_and_blank_frames(demo_ws: Workspace, options: Options) -> None:
+    options = replace(options, values={"menu": "metaworld"})
     attack = _attack(demo_ws, options, replace(REQUEST, where="success and instruction like '%drawer%'"))
     rates = {result.family: result.rate for result in attack.report.families}
     assert rates["exact_truth"] == 1.0
