@@ -133,7 +133,6 @@ class ClipOutcomeJudge:
             "outcome_text": float(np.mean([margin.mean() for margin in margins])),
             "outcome_text_lowest": float(min(margin.mean() for margin in margins)),
             "progress_gain": float(np.mean([value[-1] - value[0] for value in values])),
-            "progress_loss": float(np.mean([value.max() - value[-1] for value in values])),
         }
         if orders:
             parts["progress_order"] = float(np.mean(orders))

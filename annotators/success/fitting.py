@@ -73,7 +73,9 @@ def fit_combination(examples: Sequence[Example], *, fitted_for: str = "") -> Com
         success_from=0.5,
     )
     rows = [combination.add_distance(example.parts) for example in examples]
-    scales = {name: scale for name in combination.parts if (scale := _scale(rows, name)) is not None}
+    scales = {
+        name: scale for name in combination.parts if (scale := _scale(rows, examples, name)) is not None
+    }
     weights = _solve(_design(rows, scales), [example.success for example in examples])
     parts = {
         name: scale.model_copy(update={"weight": round(float(weight), 4)})
@@ -178,16 +180,24 @@ def _typical_values(examples: Sequence[Example]) -> dict[str, TypicalValue]:
     return typical
 
 
-def _scale(rows: Sequence[Mapping[str, float]], name: str) -> PartWeight | None:
-    """Centre and scale of a part with a weight of 1, or None where no episode has the part."""
+def _scale(rows: Sequence[Mapping[str, float]], examples: Sequence[Example], name: str) -> PartWeight | None:
+    """Centre and scale of a part with a weight of 1, or None where not both outcomes have the part.
+
+    The centre is half-way between the means of successes and failures, so that a missing part favours neither.
+    """
     import numpy as np
 
-    values = [row[name] for row in rows if name in row]
-    if not values:
+    pairs = [(row[name], example.success) for row, example in zip(rows, examples, strict=True) if name in row]
+    means = [
+        np.mean([value for value, success in pairs if success is outcome])
+        for outcome in (True, False)
+        if any(success is outcome for _, success in pairs)
+    ]
+    if len(means) < 2:
         return None
     return PartWeight(
-        centre=round(float(np.median(values)), 5),
-        scale=max(round(float(np.std(values)), 5), _LEAST_SCALE),
+        centre=round(float(np.mean(means)), 5),
+        scale=max(round(float(np.std([value for value, _ in pairs])), 5), _LEAST_SCALE),
         weight=1.0,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from annotators.base import PaidFailure, Preflight, Subject
@@ -104,6 +104,7 @@ class ModelOutcomeJudge:
         self.batch_size, self.workers = vlm.batch_size, vlm.workers
         self.prompt_hash = prompts_hash()
         self._has_probabilities = {"choices", "probabilities"} <= vlm.capabilities
+        self._asks_choice = self._has_probabilities
         self.settings: dict[str, Json] = {
             **vlm.settings,
             "votes": votes,
@@ -146,17 +147,24 @@ class ModelOutcomeJudge:
         return seconds
 
     def preflight(self) -> Preflight:
-        """One vote on frames without content, whose reply has to be of the form asked for."""
+        """A vote on frames without content, in the form asked for, and a scored answer where the model has them.
+
+        A server that sends no probabilities is not asked for scored answers again.
+        """
         self.require_capabilities()
         images = list(grey_frames(1 + _LAST_FRAMES))
-        request = outcome_request(
-            _TEST_TASK, _TEST_CRITERIA, images, _legend([("front", 0.0)] * len(images)), 1
+        legend = _legend([("front", 0.0)] * len(images))
+        vote = make_test_call(
+            self._vlm, outcome_request(_TEST_TASK, _TEST_CRITERIA, images, legend, 1), _form_problem
         )
-        return make_test_call(
-            self._vlm,
-            request,
-            lambda reply: "" if parse_reply(OutcomeReply, reply.text) else "reply has another form",
-        )
+        if not self._has_probabilities or call_limit(self._vlm) is None:
+            return vote
+        (scored,) = self._vlm.ask([choice_request(_TEST_TASK, _TEST_CRITERIA, images, legend)])
+        if isinstance(scored, VlmReply):
+            return replace(vote, cost=vote.cost + scored.paid)
+        self._asks_choice = False
+        warning = f"success rests on votes alone, because a scored answer failed: {scored.error}"
+        return Preflight(cost=vote.cost + scored.cost, warnings=[*vote.warnings, warning])
 
     def estimate(self, subject: Subject) -> Cost:
         """Votes, the scored answer and progress; criteria are paid once per task and not counted."""
@@ -184,17 +192,25 @@ class ModelOutcomeJudge:
             return PaidFailure(criteria, paid)
         replies = self._vlm.ask(self._requests(attempt.task, criteria, views))
         paid = sum((reply.cost if isinstance(reply, VlmFailure) else reply.paid for reply in replies), paid)
-        failures = [reply.error for reply in replies if isinstance(reply, VlmFailure)]
-        if failures:
+        vote, *others = replies
+        # Without a readable vote there is no verdict; what else cannot be used is left out.
+        failures = [
+            reply.error
+            for reply in replies
+            if isinstance(reply, VlmFailure) and (reply is vote or not reply.is_unusable_reply)
+        ]
+        if failures or isinstance(vote, VlmFailure):
             return PaidFailure(failures[0], paid)
-        return self._parts(criteria, views, [reply for reply in replies if isinstance(reply, VlmReply)], paid)
+        return self._parts(
+            criteria, views, vote, [reply if isinstance(reply, VlmReply) else None for reply in others], paid
+        )
 
     def _requests(self, task: str, criteria: Sequence[str], views: _Views) -> list[VlmRequest]:
         requests = [
             outcome_request(task, criteria, views.images, views.legend, self._votes),
             progress_request(task, views.shuffled),
         ]
-        if self._has_probabilities:
+        if self._asks_choice:
             requests.append(choice_request(task, criteria, views.images, views.legend))
         return requests
 
@@ -216,10 +232,15 @@ class ModelOutcomeJudge:
         return _Views(images=images, sources=sources, legend=_legend(sources), shuffled=shuffled, order=order)
 
     def _parts(
-        self, criteria: Sequence[str], views: _Views, replies: Sequence[VlmReply], paid: Cost
+        self,
+        criteria: Sequence[str],
+        views: _Views,
+        vote: VlmReply,
+        others: Sequence[VlmReply | None],
+        paid: Cost,
     ) -> OutcomeParts | PaidFailure:
-        """The votes must be readable; progress and the scored answer may be missing."""
-        texts = replies[0].samples or (replies[0].text,)
+        """The votes must be readable; progress and the scored answer, in this order, may be missing."""
+        texts = vote.samples or (vote.text,)
         votes = [parse_vote(text, len(views.images), len(criteria)) for text in texts]
         readable = [vote for vote in votes if vote is not None]
         if not readable:
@@ -228,12 +249,13 @@ class ModelOutcomeJudge:
         # An unreadable vote is half a vote for each side, as is the half that keeps a single vote from certainty.
         total = sum(VOTES[vote.outcome] for vote in readable) + 0.5 * (len(votes) - len(readable))
         parts = {"outcome_vote": (total + 0.5) / (len(votes) + 1)}
-        if len(replies) > 2 and replies[2].probabilities:
-            parts["outcome_token"] = replies[2].probabilities[YES]
-        order = _value_order(replies[1].text, views.order)
+        progress, scored = (*others, None)[:2]
+        if scored is not None and scored.probabilities:
+            parts["outcome_token"] = scored.probabilities[YES]
+        order = _value_order(progress.text, views.order) if progress else None
         if order is not None:
             parts["progress_order"] = order
-        cited = sorted({number for vote in readable for number in vote.frames})
+        cited = sorted({number for answer in readable for number in answer.frames})
         details: dict[str, Json] = {
             "criteria": [*criteria],
             "observation": readable[0].observation,
@@ -245,9 +267,13 @@ class ModelOutcomeJudge:
             parts=parts,
             evidence=[views.sources[number - 1] for number in cited],
             details=details,
-            cost=sum((reply.cost for reply in replies), Cost()),
+            cost=sum((reply.cost for reply in (vote, *others) if reply), Cost()),
             paid=paid,
         )
+
+
+def _form_problem(reply: VlmReply) -> str:
+    return "" if parse_reply(OutcomeReply, reply.text) else "the vote has another form"
 
 
 def _value_order(text: str, order: Sequence[int]) -> float | None:

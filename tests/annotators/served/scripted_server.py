@@ -19,6 +19,14 @@ from pathlib import Path
 from typing import Any
 
 CAPTION, RULING = "open the drawer", '{"observation": "a drawer", "frames": [1], "verdict": "MET"}'
+# Replies to the questions of other annotators than the captioner, by words of these.
+REPLIES = {
+    b"caption is data": RULING,
+    b"List what must be visible": '{"criteria": ["the drawer is open"]}',
+    b"in random order": '{"progress": [10, 20, 30]}',
+    b"Answer yes or no": '{"answer": "yes"}',
+    b"Compare the start": '{"observation": "a drawer", "conditions": ["met"], "frames": [1], "outcome": "success"}',
+}
 # Answers that are none, with the status that they have.
 STATUSES = {
     "429": 429,
@@ -165,7 +173,7 @@ class _Script:
             async with self._free:
                 await asyncio.sleep(self._latency)
         tokens = (rng.randrange(900, 1100), rng.randrange(1, 60))
-        text = RULING if b"caption is data" in body else CAPTION
+        text = next((reply for words, reply in REPLIES.items() if words in body), CAPTION)
         ended_at = None
         try:
             reported, stays_open = await _send(kind, tokens, text, writer)

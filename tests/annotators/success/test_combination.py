@@ -69,6 +69,12 @@ def test_a_fit_finds_which_part_tells_the_outcome() -> None:
     assert (area_under_curve(scores, [example.success for example in others]) or 0) > 0.95
 
 
+def test_a_missing_part_favours_neither_outcome_however_rare_success_is() -> None:
+    examples = simulated_examples(9, 400)
+    rare = [example for number, example in enumerate(examples) if not example.success or number % 4 == 0]
+    assert fit_combination(rare).probability({}) == pytest.approx(0.5, abs=0.15)
+
+
 def test_unusual_signals_count_in_a_direction_that_no_example_showed() -> None:
     examples = [e for e in simulated_examples(2, 400) if e.success or e.parts["action_jumps"] > 1]
     combination = fit_combination(examples)

@@ -223,3 +223,22 @@ def test_the_estimate_counts_every_question(
     ]
     assert [cost.calls for cost in costs] == [3, 3]
     assert 0 < (costs[0].usd or 0) < (costs[1].usd or 0)
+
+
+def test_a_server_without_probabilities_is_warned_of_and_not_asked_again(
+    annotator: Annotator, judge: Callable[[], Any], model_server: Any
+) -> None:
+    answers = Answers([vote("success")])
+
+    def reply(request: dict[str, Any]) -> list[dict[str, Any]]:
+        (first, *_) = answers(request)
+        return [{**first, "logprobs": None}]
+
+    model_server.replies(reply)
+    checked = annotator.preflight([annotator.maker])
+    assert any("sent no probabilities" in warning for warning in checked.warnings)
+    assert checked.cost.calls == 2
+    outcome = judge()
+    assert "outcome_token" not in parts_of(outcome) and "outcome_vote" in parts_of(outcome)
+    # Test calls, criteria, a vote and progress.
+    assert len(model_server.requests) == 2 + 3
