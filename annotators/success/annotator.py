@@ -20,7 +20,12 @@ from annotators.base import (
 )
 from annotators.models import LocalModelOptions, worker_needs
 from annotators.options import takes_options
-from annotators.success.combination import Combination, load_combination
+from annotators.success.combination import (
+    MIN_TASK_RECOGNISED,
+    TASK_RECOGNISED,
+    Combination,
+    load_combination,
+)
 from annotators.success.judge import Attempt, OutcomeJudge, OutcomeParts
 from annotators.success.signal_parts import measure_signals
 from ares.annotation import Annotation, Column, Maker, short_hash
@@ -32,10 +37,11 @@ if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
 
-_VERSION = "1"
+_VERSION = "2"
 _CLIP_PREFIX = "clip:"
 _CAPTIONER = "caption"
 _NO_TASK = "the episode has no instruction and no caption"
+_UNKNOWN_TASK = "the judge does not tell the task from tasks of other scenes"
 COLUMNS = (
     Column(
         name="success_probability",
@@ -263,6 +269,8 @@ def _result(
         "evidence": [{"camera": camera, "second": second} for camera, second in judged.evidence],
         **judged.details,
     }
+    if parts.get(TASK_RECOGNISED, 1.0) < MIN_TASK_RECOGNISED:
+        value["success_gaps"] = [_UNKNOWN_TASK]
     if caption is not None:
         value["caption_id"] = caption.annotation_id
     cameras = {camera for camera, _ in judged.evidence}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from annotators.base import Preflight, Subject
 from annotators.caption import evenly_spaced_seconds
+from annotators.grade.controls import shipped_phrases
 from annotators.runner import CameraSeconds
+from annotators.success.combination import TASK_RECOGNISED
 from annotators.success.judge import Attempt, OutcomeParts, judged_cameras
 from annotators.success.progress import value_order_correlation
 from ares.annotation import Cost, short_hash
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _DONE = ("the robot has managed to {}", "done: {}", "success: {}")
 _NOT_DONE = ("the robot has failed to {}", "not done: {}", "failure: {}")
+_TASK = ("{}", "a robot arm trying to {}", "video of a robot told to {}")
 _LAST_FRAMES, _PROGRESS_FRAMES = 10, 16
 # Frames of each camera that are stored as evidence.
 _EVIDENCE_FRAMES = 2
@@ -52,7 +55,7 @@ class ClipOutcomeJudge:
     workers = 1
     call_limit = None
     warnings: Sequence[str] = ()
-    prompt_hash = short_hash([*_DONE, *_NOT_DONE])
+    prompt_hash = short_hash([*_DONE, *_NOT_DONE, *_TASK, *shipped_phrases()])
 
     def __init__(self, encoder: NamedEncoder, camera: str) -> None:
         self._encoder, self._camera = encoder, camera
@@ -129,7 +132,11 @@ class ClipOutcomeJudge:
         margins = [camera.last @ (done - not_done) for camera in cameras]
         values = [(camera.course @ (done - not_done)).astype(np.float64) for camera in cameras]
         orders = [order for value in values if (order := value_order_correlation(value)) is not None]
+        course = np.mean([camera.course.mean(axis=0) for camera in cameras], axis=0)
         parts = {
+            TASK_RECOGNISED: float(
+                (self._other_tasks @ course < self._encode_texts(_TASK, task) @ course).mean()
+            ),
             "outcome_text": float(np.mean([margin.mean() for margin in margins])),
             "outcome_text_lowest": float(min(margin.mean() for margin in margins)),
             "progress_gain": float(np.mean([value[-1] - value[0] for value in values])),
@@ -143,6 +150,13 @@ class ClipOutcomeJudge:
             for index in sorted(np.argsort(-sign * margin, kind="stable")[:_EVIDENCE_FRAMES].tolist())
         ]
         return OutcomeParts(parts=parts, evidence=evidence)
+
+    @cached_property
+    def _other_tasks(self) -> NDArray[np.float32]:
+        """(N, D) unit vectors of tasks that no episode is likely to be of."""
+        import numpy as np
+
+        return np.stack([self._encode_texts(_TASK, phrase) for phrase in shipped_phrases()])
 
     def _outcome_vectors(self, task: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         return self._encode_texts(_DONE, task), self._encode_texts(_NOT_DONE, task)

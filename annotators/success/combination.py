@@ -17,6 +17,10 @@ from ares.errors import RequestError
 _MOST_SCALES = 4.0
 _LEAST_PROBABILITY = 0.01
 SIGNAL_DISTANCE = "signal_distance"
+# Share of the tasks of other scenes that fit the frames worse than the task does. A model that tells them no better
+# apart than this knows neither the scene nor how it looks when the task is done; chance reaches it once in 20 times.
+TASK_RECOGNISED = "task_recognised"
+MIN_TASK_RECOGNISED = 0.95
 # A part with one of these beginnings says how the episode ended; without any the verdict is unsure.
 _OUTCOME_PREFIXES = ("outcome_", "caption_")
 
@@ -121,7 +125,9 @@ class Combination(_CombinationModel):
         return 1.0 / (1.0 + math.exp(-self.intercept - sum(self.contributions(parts).values())))
 
     def verdict(self, parts: Mapping[str, float]) -> SuccessVerdict:
-        """The verdict; "unsure" too where no part says how the episode ended."""
+        """The verdict; "unsure" too where no part says how the episode ended, or the judge does not know the task."""
+        if parts.get(TASK_RECOGNISED, 1.0) < MIN_TASK_RECOGNISED:
+            return "unsure"
         if not any(name.startswith(_OUTCOME_PREFIXES) for name in self.contributions(parts)):
             return "unsure"
         probability = self.probability(parts)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from annotators.grade.controls.changed_frames import ChangedFrames, blank, scrambled
     from annotators.grade.controls.plan import Control, ControlPlan, plan_controls
     from annotators.grade.controls.report import control_value
+    from annotators.grade.controls.texts import shipped_phrases
 
 __all__ = [
     "ChangedFrames",
@@ -19,6 +20,7 @@ __all__ = [
     "control_value",
     "plan_controls",
     "scrambled",
+    "shipped_phrases",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -67,6 +67,15 @@ def test_the_value_says_what_it_rests_on(judge: Callable[..., Any]) -> None:
     assert all(frame["second"] > 0 for frame in value["evidence"])
 
 
+@pytest.mark.parametrize("task", ["put the eggplant into the pot", "fold the towel", "stack the cups"])
+def test_a_task_that_the_model_does_not_know_is_not_judged(judge: Callable[..., Any], task: str) -> None:
+    value, known = judge("drawer-close_000", task), judge("drawer-close_000", CLOSE)
+    assert value["success_verdict"] == "unsure"
+    assert value["success_gaps"] == ["the judge does not tell the task from tasks of other scenes"]
+    assert value["parts"]["task_recognised"] < 0.95 <= known["parts"]["task_recognised"]
+    assert known["success_verdict"] == "success" and "success_gaps" not in known
+
+
 def test_what_the_source_says_of_success_changes_nothing(judge: Callable[..., Any]) -> None:
     assert judge("drawer-close_000", CLOSE, success=False) == judge("drawer-close_000", CLOSE, success=True)
 

@@ -59,6 +59,13 @@ def test_without_a_part_on_the_outcome_nothing_is_decided(parts: dict[str, float
         assert load_combination(name).verdict(parts) == "unsure"
 
 
+def test_a_judge_that_does_not_know_the_task_decides_nothing() -> None:
+    clip = load_combination("clip")
+    parts = {"outcome_text": 1.0, "caption_outcome": 1.0}
+    assert clip.verdict(parts) == clip.verdict({**parts, "task_recognised": 1.0}) == "success"
+    assert clip.verdict({**parts, "task_recognised": 0.9}) == "unsure"
+
+
 def test_a_fit_finds_which_part_tells_the_outcome() -> None:
     combination = fit_combination(simulated_examples(0, 400))
     weights = {name: part.weight for name, part in combination.parts.items()}
