@@ -165,7 +165,11 @@ _STARTS = (
         r"(?:(?:the|a|an|this) )?(?:\w+ )?(?:person|human|man|woman|operator|user|child|somebody|someone)|he|she|they",
         "person",
     ),
-    _start(r"(?:(?:do|does|did|will|would|could|can|should|must) )?not|never|avoid|refrain from", "negation"),
+    _start(
+        r"(?:(?:do|does|did|will|would|could|can|should|must) )?not|never|avoid|refrain from|refuses? to",
+        "negation",
+    ),
+    _start(r"maybe|perhaps|possibly|probably|apparently", "attempt"),
     _start(r"cannot|(?:is |are |was |were )?(?:unable|not able) to", "failure"),
     _start(r"fail(?:s|ed|ing)? (?:to|at|in)|(?:have|has|had) failed (?:to|at|in)|unsuccessfully", "failure"),
     _start(
@@ -186,6 +190,7 @@ _ENDS = (
         re.compile(rf",? (?:but|and|yet) (?:it |then |the robot )?(?:fail(?:s|ed|ing)?|{_NOT_DONE})$"),
         "failure",
     ),
+    (re.compile(r",? \(?(?:or|and maybe) not\)?$"), "attempt"),
     (re.compile(r",? (?:without (?:any )?success|unsuccessfully|in vain)$"), "failure"),
     (re.compile(r",? (?:successfully|with success|please)$"), "success"),
 )

@@ -9,7 +9,7 @@ from ares.annotation import short_hash
 from ares.rubric import lexicon
 from ares.rubric.caption_form import Outcome, base_form, read_form
 
-_PARSER_VERSION = 2
+_PARSER_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ def _is_function_word(token: str) -> bool:
 
 
 def _add_phrase(draft: _EventDraft, opener: str, phrase: list[str], previous: NounPhrase | None) -> None:
-    if opener in lexicon.RESULTS:
+    if opener in lexicon.RESULTS and draft.verb not in lexicon.VERBS_WITHOUT_RESULT:
         draft.verb = lexicon.RESULTS[opener]
     elif opener in lexicon.DIRECTIONS and draft.verb != "pick":
         draft.directions.add(lexicon.DIRECTIONS[opener])  # picking is upwards, whether stated or not

@@ -166,6 +166,24 @@ RESULTS: Mapping[str, str] = {
     "unlocked": "unlock",
     "unlock": "unlock",
 }
+# Actions that open and close nothing: "wipe the drawer open" wipes it.
+VERBS_WITHOUT_RESULT = frozenset(
+    [
+        "cut",
+        "fold",
+        "hammer",
+        "pour",
+        "rub",
+        "scratch",
+        "stir",
+        "sweep",
+        "throw",
+        "touch",
+        "wash",
+        "wave",
+        "wipe",
+    ]
+)
 DIRECTIONS: Mapping[str, str] = {
     "up": "up",
     "upward": "up",

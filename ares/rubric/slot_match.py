@@ -65,7 +65,19 @@ def _with_attributes(claimed: CaptionSlots) -> list[NounPhrase]:
 def _no_additions(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
     """Whether every claimed action and object was observed; an action that is said twice happens twice."""
     no_more_actions = Counter(claimed.verbs) <= Counter(observed.verbs)
-    return no_more_actions and _all_observed(claimed.noun_phrases, observed.noun_phrases)
+    return (
+        no_more_actions
+        and _all_observed(claimed.noun_phrases, observed.noun_phrases)
+        and not _is_reversed(claimed, observed)
+        and not _is_reversed(observed, claimed)
+    )
+
+
+def _is_reversed(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+    """Whether one names as the start what the other names as the end: "out of the goal" and "into the goal"."""
+    ends = {relation.noun_phrase.head for relation in observed.destinations}
+    starts = {noun_phrase.head for noun_phrase in observed.sources}
+    return bool({noun_phrase.head for noun_phrase in claimed.sources} & (ends - starts))
 
 
 def _is_complete(claimed: CaptionSlots, observed: CaptionSlots) -> bool:

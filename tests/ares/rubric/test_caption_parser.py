@@ -63,6 +63,9 @@ def test_paraphrases_fit_in_every_slot(text: str, paraphrase: str) -> None:
         ("direction", "pull the lever up", "pull the lever down"),
         ("manner", "press the button from the front", "press the button from above"),
         ("additions", "close the drawer and wipe the table", "close the drawer"),
+        ("additions", "slide the plate out of the goal", "slide the plate into the goal"),
+        ("additions", "slide the plate into the goal", "slide the plate out of the goal"),
+        ("verb", "wipe the faucet handle open", "turn the faucet handle open"),
         ("additions", "close the drawer with the mug behind the box", "close the cabinet"),
     ],
 )
@@ -142,6 +145,7 @@ def test_wordings_of_a_failure(text: str) -> None:
         "the robot doesn\u2019t close the drawer",
         "never close the drawer",
         "avoid closing the drawer",
+        "refuse to close the drawer",
     ],
 )
 def test_what_is_not_done_is_no_claim_that_it_is(text: str) -> None:
@@ -189,6 +193,14 @@ def test_what_is_left_out_makes_a_caption_incomplete(claimed: str, observed: str
 )
 def test_what_is_said_besides_is_an_addition(text: str) -> None:
     assert not slot_matches("additions", parse_caption(text), parse_caption("close the drawer"))
+
+
+@pytest.mark.parametrize(
+    "text", ["maybe close the drawer", "close the drawer (or not)", "try to close the drawer"]
+)
+def test_who_hedges_states_no_outcome(text: str) -> None:
+    slots = parse_caption(text)
+    assert (slots.outcome, slots.phrase) == ("attempt", "close the drawer")
 
 
 def test_a_list_names_several_objects() -> None:
