@@ -31,7 +31,7 @@ COLUMNS = {"brightness_change", "num_segments", "segment_labels", "segment_succe
 @pytest.fixture
 def workspace(annotated: Path) -> Iterator[Workspace]:
     """The annotated workspace; this process does not have the guest."""
-    assert not {"segment", "success"} & set(registry.annotators.names())
+    assert not {"segment", "brightness"} & set(registry.annotators.names())
     opened = open_workspace(str(annotated), Settings())
     yield opened
     opened.close()
@@ -66,7 +66,7 @@ def brightness_change(opened: Workspace, annotation: Annotation) -> float:
 
 def test_the_judge_gets_the_frames_of_each_segment_of_the_same_run(workspace: Workspace) -> None:
     segments = annotations_of(workspace, "segment")
-    rulings = annotations_of(workspace, "success")
+    rulings = annotations_of(workspace, "brightness")
     assert len(rulings) == len(segments) > 2 * 24
     spans = {(row.episode_id, row.start_seconds, row.stop_seconds) for row in segments}
     for ruling in rulings:
@@ -81,9 +81,9 @@ def test_a_later_run_judges_as_the_same_run_does(
     workspace: Workspace, own_copy: Path, run_ares: Ares
 ) -> None:
     run_ares("annotate", "segment", workspace=own_copy)
-    run_ares("annotate", "success", workspace=own_copy)
+    run_ares("annotate", "brightness", workspace=own_copy)
     later = open_workspace(str(own_copy), Settings())
-    judged = [annotations_of(opened, "success") for opened in (workspace, later)]
+    judged = [annotations_of(opened, "brightness") for opened in (workspace, later)]
     later.close()
     same_run, later_run = ({(row.annotation_id, str(row.value)) for row in rows} for rows in judged)
     assert same_run == later_run
@@ -95,7 +95,7 @@ def guest_in_this_process(guest_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     registry.annotators.names()  # they are read once, here without the guest's own entry points
     monkeypatch.syspath_prepend(str(guest_folder))
     registry.annotators.add("segment", importlib.import_module("guest_segments.segmenter").make_segmenter)
-    registry.annotators.add("success", importlib.import_module("guest_segments.judge").make_judge)
+    registry.annotators.add("brightness", importlib.import_module("guest_segments.judge").make_judge)
 
 
 def add_reader_of_first_frames(rulings: Sequence[Annotation]) -> None:
@@ -125,11 +125,11 @@ def test_each_frame_is_decoded_once(
         decoded.update((reference, second) for second in seconds)
         return frames_at(reference, seconds)
 
-    rulings = annotations_of(workspace, "success")
+    rulings = annotations_of(workspace, "brightness")
     add_reader_of_first_frames(rulings)
     monkeypatch.setattr(media, "frames_at", counting)
     opened = open_workspace(str(own_copy), Settings())
-    names = ["thumbnail", "segment", "success"]
+    names = ["thumbnail", "segment", "brightness"]
     annotate(opened.stores, names, Options(settings=opened.settings), quiet=True)
     opened.close()
     assert set(decoded.values()) == {1}
@@ -137,24 +137,24 @@ def test_each_frame_is_decoded_once(
 
 
 def test_a_second_run_finds_all_of_it_done(annotated: Path, run_ares: Ares) -> None:
-    again = run_ares("annotate", "segment", "success", workspace=annotated)
-    judged = counts(again)["success"][0]
-    assert counts(again) == {"segment": (24, 24, 0), "success": (judged, judged, 0)}
+    again = run_ares("annotate", "segment", "brightness", workspace=annotated)
+    judged = counts(again)["brightness"][0]
+    assert counts(again) == {"segment": (24, 24, 0), "brightness": (judged, judged, 0)}
     assert not any(document["kept"] for document in again)
 
 
 def test_a_dry_run_counts_segments(annotated: Path, ingested: Path, run_ares: Ares) -> None:
     """Segments that are there are counted; those that the run would make are not known."""
-    line = ("annotate", "segment", "success", "--dry-run")
-    assert counts(run_ares(*line, workspace=ingested)) == {"segment": (24, 0, 0), "success": (0, 0, 0)}
+    line = ("annotate", "segment", "brightness", "--dry-run")
+    assert counts(run_ares(*line, workspace=ingested)) == {"segment": (24, 0, 0), "brightness": (0, 0, 0)}
     planned = counts(run_ares(*line, "--max-change", "9", workspace=annotated))
-    quote = run_ares("annotate", "success", "--dry-run", "--max-change", "9", workspace=annotated)
+    quote = run_ares("annotate", "brightness", "--dry-run", "--max-change", "9", workspace=annotated)
     assert planned["segment"] == (24, 24, 0)
-    assert planned["success"] == (quote["planned"], 0, 0) and quote["frames"] == 2 * quote["planned"]
+    assert planned["brightness"] == (quote["planned"], 0, 0) and quote["frames"] == 2 * quote["planned"]
 
 
 def test_columns_of_segments_roll_up_to_columns_of_episodes(workspace: Workspace) -> None:
-    rulings = annotations_of(workspace, "success")
+    rulings = annotations_of(workspace, "brightness")
     failures = {row.episode_id for row in rulings if not row.value["segment_success"]}
     assert workspace.stores.tables.episodes.ids("NOT segment_success") == failures
     assert 0 < len(failures) < 24
@@ -178,8 +178,8 @@ def test_a_contradiction_with_the_source_is_a_conflict(workspace: Workspace) -> 
     contradictions = [row for row in rows if row["success"] is not row["segment_success"]]
     assert {row["conflict"] for row in rows if row not in contradictions} == {None}
     assert {row["conflict"] for row in contradictions} == {
-        "source: success, success: failure",
-        "source: failure, success: success",
+        "source: success, brightness: failure",
+        "source: failure, brightness: success",
     }
 
 
@@ -217,9 +217,9 @@ def test_show_status_and_doctor_know_the_guest(annotated: Path, workspace: Works
     rows = [row for row in shown["annotations"] if row["annotation_id"] == segment.annotation_id]
     assert [(row["annotator"], row["value"]["text"]) for row in rows] == [("segment", segment.value["text"])]
     done = run_ares("status", workspace=annotated)["annotations"]
-    assert {name: (done[name]["done"], done[name]["failed"]) for name in ("segment", "success")} == {
+    assert {name: (done[name]["done"], done[name]["failed"]) for name in ("segment", "brightness")} == {
         "segment": (24, 0),
-        "success": (24, 0),
+        "brightness": (24, 0),
     }
     assert run_ares("doctor", workspace=annotated) == []
 
@@ -263,15 +263,15 @@ def test_columns_of_a_guest_arrive_in_lerobot(
 
 
 def test_other_segments_take_the_place_of_the_first(own_copy: Path, run_ares: Ares) -> None:
-    run_ares("annotate", "segment", "success", workspace=own_copy)
-    both = run_ares("annotate", "segment", "success", "--parts", "2", workspace=own_copy)
+    run_ares("annotate", "segment", "brightness", workspace=own_copy)
+    both = run_ares("annotate", "segment", "brightness", "--parts", "2", workspace=own_copy)
     opened = open_workspace(str(own_copy), Settings())
     shown = opened.stores.tables.segments.read().to_pylist()
     undecided = opened.stores.tables.episodes.count("segment_success IS NULL")
     halves = opened.stores.tables.episodes.ids("array_has(segment_labels, 'part 2')")
     thirds = opened.stores.tables.episodes.ids("array_has(segment_labels, 'part 3')")
     opened.close()
-    assert counts(both)["success"][0] == len(shown)
+    assert counts(both)["brightness"][0] == len(shown)
     assert undecided == 0 and len(halves) == 12 and not thirds
     assert {row["segment_success"] for row in shown} == {True, False}
     assert run_ares("doctor", workspace=own_copy) == []

@@ -123,8 +123,9 @@ class ScriptedServer:
         """All calls so far, those in flight excepted. Waits for slow ones, which their client has left."""
         if "slow" in self._kinds:
             time.sleep(_SLOW_SECONDS)
-        lines = self._log.read_text().splitlines() if self._log.exists() else []
-        return [LoggedCall(**json.loads(line)) for line in lines]
+        # The line that the server is writing is not a whole one yet.
+        whole_lines = self._log.read_text().rpartition("\n")[0].splitlines() if self._log.exists() else []
+        return [LoggedCall(**json.loads(line)) for line in whole_lines]
 
     def wait_for(self, number: int) -> None:
         """Wait until so many calls have ended."""

@@ -56,7 +56,8 @@ def read_info(folder: Path) -> dict[str, Any]:
         document = json.loads((folder / "meta" / "info.json").read_text())
     except (OSError, ValueError):
         raise NotBendable from None
-    assert isinstance(document, dict)
+    if not isinstance(document, dict):  # an earlier bend made it something else
+        raise NotBendable
     return document
 
 

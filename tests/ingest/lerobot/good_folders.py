@@ -101,7 +101,8 @@ def _write_video(path: Path, camera: int, episodes: Sequence[int], lengths: Sequ
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream("libx264", rate=RATE_HZ)
         stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        stream.options = {"g": "2", "crf": "10", "bf": "0"}
+        # One thread: with several, packets are as large as the number of processors makes them.
+        stream.options = {"g": "2", "crf": "10", "bf": "0", "threads": "1"}
         for number in episodes:
             for step in range(lengths[number]):
                 picture = np.full((48, 64, 3), 30, np.uint8)

@@ -1,4 +1,4 @@
-"""The annotator `success`: a segment succeeds when its brightness hardly changes. A test double, and no real judge."""
+"""The annotator `brightness`: a segment succeeds when its brightness hardly changes. A test double."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def make_judge(options: Options, stores: Stores) -> Annotator:
     """An annotator of the segments that the annotator `segment` makes, also of those made in the same run."""
     own = options.parse(JudgeOptions)
     maker = Maker(
-        annotator="success",
+        annotator="brightness",
         version="1",
         settings=own.maker_settings(),
         columns=_COLUMNS,
