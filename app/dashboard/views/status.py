@@ -64,7 +64,10 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
             "false captions accepted": _share(
                 document, "false_accepts", "false_captions", "false_accept_bounds"
             ),
-            "true captions refused in other words": _share(
+            "true instructions refused": _share(
+                document, "instructions_refused", "instructions", "instruction_refusal_bounds"
+            ),
+            "accepted captions refused in other words": _share(
                 document, "false_refusals", "paraphrases", "false_refusal_bounds"
             ),
             "why": "; ".join(document["reasons"]),
