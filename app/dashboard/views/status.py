@@ -56,25 +56,7 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
     st.subheader("Annotations")
     annotations = [{"annotation": name, **counts} for name, counts in document["annotations"].items()]
     _draw_table(annotations, "none yet")
-    st.subheader("Judges of captions by dataset")
-    trust = [
-        {
-            "dataset": name,
-            "state": document["state"],
-            "false captions accepted": _share(
-                document, "false_accepts", "false_captions", "false_accept_bounds"
-            ),
-            "true instructions refused": _share(
-                document, "instructions_refused", "instructions", "instruction_refusal_bounds"
-            ),
-            "accepted captions refused in other words": _share(
-                document, "false_refusals", "paraphrases", "false_refusal_bounds"
-            ),
-            "why": "; ".join(document["reasons"]),
-        }
-        for name, document in document["judge_trust"].items()
-    ]
-    _draw_table(trust, "no captions were graded yet")
+    _draw_judges(document)
     st.subheader("Makers")
     makers = [
         {"makers of": name, "settings": json.dumps(maker.pop("settings")), **maker}
@@ -95,6 +77,28 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
     _draw_table(makers, "none yet", order)
     st.subheader("Failures by reason")
     _draw_table(document["failures"], "nothing has failed")
+
+
+def _draw_judges(document: Mapping[str, Any]) -> None:
+    st.subheader("Judges of captions by dataset")
+    trust = [
+        {
+            "dataset": name,
+            "state": document["state"],
+            "false captions accepted": _share(
+                document, "false_accepts", "false_captions", "false_accept_bounds"
+            ),
+            "true instructions refused": _share(
+                document, "instructions_refused", "instructions", "instruction_refusal_bounds"
+            ),
+            "accepted captions refused in other words": _share(
+                document, "false_refusals", "paraphrases", "false_refusal_bounds"
+            ),
+            "why": "; ".join(document["reasons"]),
+        }
+        for name, document in document["judge_trust"].items()
+    ]
+    _draw_table(trust, "no captions were graded yet")
 
 
 def _share(document: Mapping[str, Any], part: str, whole: str, bounds: str) -> str:
