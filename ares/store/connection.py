@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _INDEX_CACHE, _METADATA_CACHE = 2 << 30, 128 << 20
 # Writers look up ids; vectors and texts are searched by the readers.
 _WRITER_INDEX_CACHE, _WRITER_METADATA_CACHE = 256 << 20, 32 << 20
+# What Lance says of a folder without a version.
+_MISSING = "was not found"
 
 
 class LanceConnection:
@@ -42,6 +44,8 @@ class LanceConnection:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
+        # Tables of an object store that have a version, which takes a request to know.
+        self._complete_tables: set[str] = set()
         with lance_errors(uri):
             if not self.is_remote:
                 Path(uri).mkdir(parents=True, exist_ok=True)
@@ -88,7 +92,7 @@ class LanceConnection:
                 if not page.page_token:
                     break
                 page = self._db.list_tables(page_token=page.page_token)
-        return sorted(names)
+        return sorted(filter(self._has_version, names))
 
     def open_dataset(self, name: str) -> lance.LanceDataset | None:
         """Open the newest version of a table for reading; None when it does not exist. Raises StoreError."""
@@ -170,7 +174,19 @@ class LanceConnection:
 
     def _has_version(self, name: str) -> bool:
         # A folder without a version is a table being created, or one whose creator was killed.
-        return any(Path(self._table_uri(name), "_versions").glob("*.manifest"))
+        if not self.is_remote:
+            return any(Path(self._table_uri(name), "_versions").glob("*.manifest"))
+        if name not in self._complete_tables:
+            import lance
+
+            try:
+                lance.dataset(self._table_uri(name), session=self._session)
+            except (ValueError, OSError, RuntimeError) as error:
+                if _MISSING in str(error):
+                    return False
+            else:
+                self._complete_tables.add(name)
+        return True
 
     def _table_uri(self, name: str) -> str:
         return f"{self.uri.rstrip('/')}/{name}.lance"

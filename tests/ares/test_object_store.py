@@ -65,6 +65,18 @@ def test_the_whole_job(
     assert not any(tmp_path.rglob("*.lance")) and not any(tmp_path.rglob("annotations.sqlite"))
 
 
+def test_a_table_whose_creator_was_killed_is_created_again(
+    ares: Ares, workspace_uri: str, demo_samples: Path, s3_environ: Any
+) -> None:
+    assert ares("ingest", str(demo_samples / "rlds"))["kept"] == 12
+    folder = f"{workspace_uri.removeprefix('s3://')}/lance/vectors_hash-8.lance"
+    s3_environ.put(f"{folder}/_transactions/0-a.txn", b"half")
+    assert ares("status")["episodes"] == 12
+    assert ares("annotate", "embed", "--model", "hash:8")["kept"] == 12
+    with open_workspace(workspace_uri, settings_from_environment()) as ws:
+        assert ws.stores.tables.vectors("hash-8").count() > 12
+
+
 def test_without_mongodb_it_is_one_line_and_nothing_is_made(
     workspace_uri: str,
     demo_samples: Path,
