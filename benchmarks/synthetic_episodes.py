@@ -65,10 +65,11 @@ def _records(episodes: int, rng: random.Random) -> Iterator[Record]:
 
     trajectory = Trajectory(timestamps=np.zeros(1))
     for number in range(episodes):
-        yield Record(episode=_episode(number, rng), trajectory=trajectory)
+        yield Record(episode=synthetic_episode(number, rng), trajectory=trajectory)
 
 
-def _episode(number: int, rng: random.Random) -> Episode:
+def synthetic_episode(number: int, rng: random.Random) -> Episode:
+    """An episode of one camera without pixels; the same for the same number and state of the generator."""
     dataset, key, rate_hz = f"dataset_{rng.randrange(20)}", str(number), 10.0
     identity = make_episode_id(format="rlds", dataset=dataset, version="1.0.0", split="train", key=key)
     steps = rng.randrange(20, 400)
