@@ -4,10 +4,13 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.dashboard.pages import build_pages, draw_log_out_link
+from app.dashboard.pages import build_pages, draw_log_out_link, switch_page
 
 # A named icon would be fetched from the internet; this file is not.
 st.set_page_config(page_title="ARES", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
 st.html("<style>.stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }</style>")
 draw_log_out_link()
-st.navigation(list(build_pages().values()), position="top").run()
+pages = build_pages()
+current_page = st.navigation(list(pages.values()), position="top")
+switch_page(pages)
+current_page.run()

@@ -33,6 +33,9 @@ _ICONS = {
     "status": ":material/monitoring:",
 }
 
+# Session key of the page that a click opens: its name and its query parameters.
+_NEXT_PAGE = "pages.next"
+
 
 def build_pages() -> dict[str, Page]:
     """Return the pages by name; the module of a page is imported when the page is drawn."""
@@ -45,10 +48,18 @@ def build_pages() -> dict[str, Page]:
 
 
 def open_page(name: str, params: Mapping[str, Sequence[str]] | None = None) -> None:
-    """Open another page with these query parameters."""
-    st.switch_page(
-        build_pages()[name], query_params={key: list(texts) for key, texts in (params or {}).items()}
-    )
+    """Open another page with these query parameters; called by a reaction to a click.
+
+    The page that was clicked is not drawn again: `switch_page` comes before it.
+    """
+    st.session_state[_NEXT_PAGE] = (name, {key: list(texts) for key, texts in (params or {}).items()})
+
+
+def switch_page(page_list: Mapping[str, Page]) -> None:
+    """Go to the page that a click has opened, if any; called before the current page is drawn."""
+    name, params = st.session_state.pop(_NEXT_PAGE, ("", {}))
+    if name:
+        st.switch_page(page_list[name], query_params=params)
 
 
 def show_error(error: AresError) -> None:

@@ -74,6 +74,9 @@ def _draw_created(view: ViewState) -> None:
     st.success(
         f"Set **{escape_markdown(name)}** holds {episodes:,} episodes.", icon=":material/check_circle:"
     )
-    if st.button("Open it in Sets", key="set_form.open"):
-        del st.session_state[_CREATED]
-        pages.open_page("sets", {"set": [name]})
+    st.button("Open it in Sets", key="set_form.open", on_click=_open_created, args=(name,))
+
+
+def _open_created(name: str) -> None:
+    del st.session_state[_CREATED]
+    pages.open_page("sets", {"set": [name]})

@@ -39,6 +39,8 @@ _CONFIG: dict[str, Any] = {
     "client.toolbarMode": "minimal",
     "global.developmentMode": False,
     "runner.magicEnabled": False,
+    # A full collection after every script, 0.1 s and more, would delay the page that a click opens.
+    "runner.postScriptGC": False,
     "server.allowRunOnSave": False,
     "server.enableAgentApi": False,
     "server.enableCORS": True,

@@ -213,9 +213,7 @@ def _draw_results(view: ViewState, page: ResultPage) -> None:
     episodes = cached_reads.read_episodes(page.ids)
     params = view_to_params(view)
     cards = build_cards(episodes, cached_reads.read_captions(page.ids), page.hits, params, page.first)
-    opened = draw_grid(cards, key="browse.grid")
-    if opened:
-        pages.open_page("episode", episode_params(params, *opened))
+    draw_grid(cards, "browse.grid", lambda *card: pages.open_page("episode", episode_params(params, *card)))
     if page.pages > 1:
         current = min(view.page, page.pages)
         key = f"browse.page.{current}"

@@ -11,6 +11,7 @@ from app.dashboard import cached_reads, pages
 from app.dashboard.caption_view import EpisodeAnnotations, read_annotations
 from app.dashboard.cards import build_cards, episode_params, grade_label, notices, outcome_label
 from app.dashboard.charts import signal_plots
+from app.dashboard.components.findings import draw_findings
 from app.dashboard.components.grid import draw_grid
 from app.dashboard.components.player import draw_player
 from app.dashboard.components.rulings import draw_pairs, draw_rulings
@@ -62,13 +63,15 @@ def render() -> None:
     segments = cached_reads.limited(lambda: read_segments(workspace.stores, episode))
     annotations = cached_reads.limited(lambda: read_annotations(workspace.stores, episode, segments))
     _draw_headline(view, episode)
+    trajectory = cached_reads.limited(lambda: workspace.stores.tables.trajectories.get(episode_id))
     spans = timeline_spans(segments, episode)
     draw_player(
-        _player_data(episode, annotations.evidence, spans),
+        _player_data(episode, trajectory, annotations.evidence, spans),
         key=f"episode.player.{episode_id}",
         on_step=lambda step: _open_neighbour(view, step),
         on_frame_search=lambda frame: pages.open_page("browse", {"image": [f"{episode_id}/{frame}"]}),
     )
+    findings = st.container()
     left_column, right_column = st.columns([3, 2], gap="large")
     with left_column:
         _draw_captions(annotations)
@@ -77,12 +80,17 @@ def render() -> None:
         _draw_identity(episode)
     _draw_annotations(annotations)
     _draw_similar(episode)
+    with findings:
+        # The sample of a dataset takes a second the first time: all else is on the page before.
+        _draw_findings(episode, trajectory)
 
 
 def _draw_headline(view: ViewState, episode: Episode) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        if st.button("Results", icon=":material/arrow_back:", key="episode.back"):
-            pages.open_page("browse", view_to_params(view))
+        st.button(
+            "Results", icon=":material/arrow_back:", key="episode.back",
+            on_click=pages.open_page, args=("browse", view_to_params(view)),
+        )  # fmt: skip
         position = _position()
         for text, icon, step in (("Previous", "chevron_left", -1), ("Next", "chevron_right", 1)):
             has_neighbour = position is not None and find_neighbour(view, position, step) is not None
@@ -119,7 +127,9 @@ def _open_neighbour(view: ViewState, step: int) -> None:
     write_parameters(params)
 
 
-def _player_data(episode: Episode, evidence: list[Json], spans: list[Json]) -> dict[str, Json]:
+def _player_data(
+    episode: Episode, trajectory: Trajectory, evidence: list[Json], spans: list[Json]
+) -> dict[str, Json]:
     try:
         start = min(max(float(read_parameter("t", "0")), 0.0), episode.duration_seconds)
     except ValueError:
@@ -135,8 +145,6 @@ def _player_data(episode: Episode, evidence: list[Json], spans: list[Json]) -> d
         }
         for camera in episode.cameras
     ]
-    workspace = cached_reads.workspace()
-    trajectory = cached_reads.limited(lambda: workspace.stores.tables.trajectories.get(episode.episode_id))
     is_uneven = episode.clock_shift_seconds > rounding_seconds(episode.rate_hz)
     return {
         "episode": episode.episode_id,
@@ -150,7 +158,6 @@ def _player_data(episode: Episode, evidence: list[Json], spans: list[Json]) -> d
         "signals": signal_plots(trajectory),
         "marks": evidence,
         "spans": spans,
-        "lanes": finding_lanes(_read_findings(episode, trajectory), episode.duration_seconds),
     }
 
 
@@ -161,6 +168,12 @@ def _read_findings(episode: Episode, trajectory: Trajectory) -> tuple[QualityFin
         return cached_reads.limited(lambda: episode_findings(episode, trajectory, typical))
     except AresError:
         return ()
+
+
+def _draw_findings(episode: Episode, trajectory: Trajectory) -> None:
+    lanes = finding_lanes(_read_findings(episode, trajectory), episode.duration_seconds)
+    if lanes:
+        draw_findings(lanes, episode.duration_seconds, key="episode.findings")
 
 
 def _draw_captions(annotations: EpisodeAnnotations) -> None:
@@ -258,9 +271,12 @@ def _draw_similar(episode: Episode) -> None:
     params: dict[str, Any] = {"like": [episode.episode_id], **({"by": [by]} if by else {})}
     hits_by_id = {hit.episode_id: hit for hit in hits}
     cards = build_cards(episodes, cached_reads.read_captions(ids), hits_by_id, params)
-    opened = draw_grid(cards, key="episode.similar", compact=True)
-    if opened:
-        pages.open_page("episode", episode_params(params, *opened))
+    draw_grid(
+        cards,
+        "episode.similar",
+        lambda *card: pages.open_page("episode", episode_params(params, *card)),
+        compact=True,
+    )
 
 
 def _has_data_for(episode: Episode, by: str) -> bool:

@@ -61,14 +61,14 @@ def _draw_findings(health: DatasetHealth) -> None:
     st.dataframe(finding_rows(health), hide_index=True, key="health.findings")
     st.subheader("Worst episodes")
     st.caption("Select a row to open the episode at its finding.")
-    event = st.dataframe(
-        worst_rows(health),
-        hide_index=True,
-        key="health.worst",
-        on_select="rerun",
-        selection_mode="single-row",
-    )
-    rows = event["selection"]["rows"]
+    st.dataframe(
+        worst_rows(health), hide_index=True, key="health.worst", selection_mode="single-row",
+        on_select=lambda: _open_selected(health),
+    )  # fmt: skip
+
+
+def _open_selected(health: DatasetHealth) -> None:
+    rows = st.session_state["health.worst"]["selection"]["rows"]
     if rows:
         episode = health.worst[rows[0]]
         pages.open_page("episode", {"episode": [episode.episode_id], "t": [f"{episode.seconds:.3f}"]})

@@ -82,7 +82,7 @@ def _draw_open_button(view: ViewState, box: Mapping[str, Sequence[float]]) -> No
         low, high = sorted(box[axis])
         view = view.with_filter(ColumnFilter(column=axis, low=float(low), high=float(high)))
     count = cached_reads.count_episodes(where_sql(view, cached_reads.filter_columns()))
-    if st.button(
-        f"Open these {count:,} in Browse", type="primary", icon=":material/grid_view:", key="map.open"
-    ):
-        pages.open_page("browse", view_to_params(replace(view, page=1)))
+    st.button(
+        f"Open these {count:,} in Browse", type="primary", icon=":material/grid_view:", key="map.open",
+        on_click=pages.open_page, args=("browse", view_to_params(replace(view, page=1))),
+    )  # fmt: skip

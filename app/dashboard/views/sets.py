@@ -147,6 +147,8 @@ def _draw_members(episode_set: CurationSet) -> None:
         missing = f"{len(ids) - len(episodes)} of {len(ids)}"
         pages.show_error(AresError("episodes of this set are not in the workspace", missing))
     cards = build_cards(episodes, cached_reads.read_captions(ids), {}, {})
-    opened = draw_grid(cards, key="sets.grid", compact=True)
-    if opened:
-        pages.open_page("episode", episode_params({}, opened[0], None, 0.0))
+    draw_grid(cards, "sets.grid", _open_member, compact=True)
+
+
+def _open_member(episode_id: str, position: int, second: float) -> None:
+    pages.open_page("episode", episode_params({}, episode_id, None, 0.0))

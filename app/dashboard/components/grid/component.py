@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from app.dashboard.components.registration import load_component
 from ares.episode import Json
 
 
-def draw_grid(cards: Sequence[Json], key: str, compact: bool = False) -> tuple[str, int, float] | None:
+def draw_grid(
+    cards: Sequence[Json], key: str, on_open: Callable[[str, int, float], None], compact: bool = False
+) -> None:
     """Draw cards.
 
-    Returns:
-        (episode_id, position in the results, second) of the card that was clicked, or None.
+    Args:
+        cards: Cards of `app.dashboard.cards.build_cards`.
+        key: Streamlit key of the component.
+        on_open: Called with the episode id, its position in the results and the second of a card that is clicked.
+        compact: Whether the cards are small.
     """
+
+    def handle_opened() -> None:
+        import streamlit as st
+
+        opened = st.session_state[key].opened
+        if opened:
+            episode_id, position, second = opened
+            on_open(str(episode_id), int(position), float(second))
+
     data: dict[str, Json] = {"cards": list(cards), "compact": compact}
-    result = load_component("grid")(data=data, key=key, on_opened_change=lambda: None)
-    if not result.opened:
-        return None
-    episode_id, position, second = result.opened
-    return str(episode_id), int(position), float(second)
+    load_component("grid")(data=data, key=key, on_opened_change=handle_opened)

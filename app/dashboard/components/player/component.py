@@ -30,9 +30,13 @@ def draw_player(
         if step:
             on_step(int(step))
 
-    result = load_component("player", "clock.js", "plots.js", "index.js")(
-        data=data, key=key, on_move_change=handle_step, on_frame_change=lambda: None
+    def handle_frame() -> None:
+        import streamlit as st
+
+        frame = st.session_state[key].frame
+        if frame:
+            on_frame_search(str(frame))
+
+    load_component("player", "clock.js", "plots.js", "index.js")(
+        data=data, key=key, on_move_change=handle_step, on_frame_change=handle_frame
     )
-    # Streamlit changes the page only from the script of a page, not from a callback.
-    if result.frame:
-        on_frame_search(str(result.frame))

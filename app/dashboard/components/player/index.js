@@ -44,17 +44,6 @@ function buildTimeline(data, clock, onHover) {
   return { node: bar, place };
 }
 
-function buildLanes(data, clock) {
-  const share = (seconds) => (data.duration ? Math.max(0, Math.min(100, (seconds / data.duration) * 100)) : 0);
-  const block = (lane, span) => {
-    const text = `${lane.label} at ${span.start.toFixed(2)} s, ${span.label}`;
-    return h("button", { class: "finding", title: text, "aria-label": text, style: `left:${share(span.start)}%;width:${share(span.stop) - share(span.start)}%`, onclick: () => clock.seek(span.start) });
-  };
-  return data.lanes.map((lane) => h("div", { class: `lane ${lane.severity}` },
-    h("span", { class: "lane-label", title: lane.meaning }, `${lane.label}: ${lane.meaning}`),
-    h("div", { class: "lane-track" }, lane.spans.map((span) => block(lane, span)))));
-}
-
 function buildTransport(clock, help) {
   const play = h("button", { class: "play", title: "Play or pause (Space)", onclick: () => clock.toggle() });
   const readout = h("span", { class: "readout" });
@@ -103,7 +92,7 @@ function buildPlayer(root, data, send) {
   const parts = [timeline, transport, ...plots];
   const cameras = h("div", { class: `cameras n${Math.min(4, data.cameras.filter((camera) => !camera.flags.length).length)}` }, data.cameras.map((camera) => buildCamera(camera, clock, send)));
   const stage = h("div", { class: plots.length ? "stage" : "stage alone" }, cameras, plots.length ? h("div", { class: "plots" }, plots.map((plot) => plot.node)) : null);
-  root.append(h("div", { class: "player" }, stage, timeline.node, buildLanes(data, clock), transport.node, help));
+  root.append(h("div", { class: "player" }, stage, timeline.node, transport.node, help));
   clock.seek(data.start);
   const onKey = keys(clock, help, send), onSeek = (event) => { clock.pause(); clock.seek(event.detail); };
   document.addEventListener("keydown", onKey);
