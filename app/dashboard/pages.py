@@ -11,6 +11,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads
 from app.dashboard.escape import escape_markdown
+from app.dashboard.url_params import restore_parameters
 from ares.errors import AresError, FilterError
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def page_function(name: str) -> Callable[[], None]:
 
     def draw() -> None:
         try:
+            restore_parameters(name)
             import_module(f"app.dashboard.views.{name}").render()
         except AresError as error:
             show_error(error)

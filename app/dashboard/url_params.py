@@ -20,6 +20,10 @@ PAGE_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "status": (),
 }
 _ALL_PARAMETERS = frozenset(name for names in PAGE_PARAMETERS.values() for name in names)
+# Session keys: the page that was drawn last, and the parameters of each page.
+_PAGE, _SAVED = "url.page", "url.saved"
+# Pages that show the same episodes.
+_SHARED_PARAMETERS = {"map": "browse"}
 # A longer URL is no link that a page made.
 _MAX_CHARACTERS, _MAX_VALUES = 20_000, 2_000
 
@@ -45,6 +49,20 @@ def read_parameter(name: str, default: str = "") -> str:
     if name not in _ALL_PARAMETERS:
         raise KeyError(name)
     return str(st.query_params.get(name, default))[:200]
+
+
+def restore_parameters(page: str) -> None:
+    """Give a page that a tab has opened without parameters those that it had before; Browse and Map share theirs.
+
+    A page that is drawn again keeps the URL as it is, so that "Clear all" and the button "back" of the browser hold.
+    """
+    name = _SHARED_PARAMETERS.get(page, page)
+    saved: dict[str, dict[str, list[str]]] = st.session_state.setdefault(_SAVED, {})
+    is_new = st.session_state.get(_PAGE) not in (None, page)
+    if is_new and not st.query_params and saved.get(name):
+        write_parameters(saved[name])
+    st.session_state[_PAGE] = page
+    saved[name] = {key: st.query_params.get_all(key) for key in st.query_params}
 
 
 def write_parameter(name: str, value: str) -> None:

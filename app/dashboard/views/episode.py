@@ -55,7 +55,8 @@ def render() -> None:
     episode_id = read_parameter("episode")
     if not episode_id:
         st.info(
-            "Open an episode from Browse, or give one in the address: ?episode=ID", icon=":material/info:"
+            "No episode was opened yet. Open one from Browse, or give one in the address: ?episode=ID",
+            icon=":material/info:",
         )
         return
     workspace = cached_reads.workspace()

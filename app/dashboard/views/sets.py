@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -13,11 +15,11 @@ from app.dashboard import cached_reads, pages
 from app.dashboard.cards import build_cards, episode_params
 from app.dashboard.components.grid import draw_grid
 from app.dashboard.escape import escape_markdown
-from app.dashboard.export_job import ExportJob, current_job, start_export
+from app.dashboard.exports import draw_jobs, start_export
 from app.dashboard.limits import default_export_folder, export_destination
 from app.dashboard.url_params import read_parameter, write_parameter
 from ares.curation import CurationSet
-from ares.errors import AresError
+from ares.errors import AresError, RequestError
 from ares.export import TASK_SOURCES, TaskSource
 from ares.registry import exporters
 
@@ -33,12 +35,13 @@ def render() -> None:
         st.write("Filter or search in Browse, then choose “Make a set from these”.")
         return
     selected = _draw_list(sets)
-    st.divider()
-    _draw_set(selected)
+    if selected:
+        st.divider()
+        _draw_set(selected, [other for other in sets if other != selected])
 
 
-def _draw_list(sets: list[CurationSet]) -> CurationSet:
-    """Draw a table of all sets and a list to select from; returns the selected set."""
+def _draw_list(sets: list[CurationSet]) -> CurationSet | None:
+    """Draw a table of all sets and a list to select from; returns the selected set, None for one that is not there."""
     st.header("Sets")
     rows = [
         {
@@ -52,10 +55,27 @@ def _draw_list(sets: list[CurationSet]) -> CurationSet:
     ]
     st.dataframe(rows, hide_index=True, key="sets.list")
     labels = [episode_set.label for episode_set in sets]
-    requested = read_parameter("set")
-    st.session_state["sets.selected"] = requested if requested in labels else labels[0]
-    label = st.selectbox("Show", labels, key="sets.selected", width=420, on_change=_put_selection_in_url)
-    return sets[labels.index(label)]
+    requested = _label_of(sets, read_parameter("set"))
+    st.session_state["sets.selected"] = requested
+    label = st.selectbox(
+        "Show",
+        labels,
+        key="sets.selected",
+        width=420,
+        on_change=_put_selection_in_url,
+        placeholder="Choose a set",
+    )
+    return sets[labels.index(label)] if label else None
+
+
+def _label_of(sets: list[CurationSet], requested: str) -> str | None:
+    """The label of the set that the URL names, its newest version where it names none; the newest set by default."""
+    named = [
+        episode_set.label for episode_set in sets if requested in (episode_set.label, episode_set.name, "")
+    ]
+    if not named:
+        pages.show_error(RequestError(f"there is no set {requested!r}", "the list has all sets"))
+    return next(iter(named), None)
 
 
 def _put_selection_in_url() -> None:
@@ -66,7 +86,7 @@ def _recipe_text(episode_set: CurationSet) -> str:
     return ", ".join(f"{name}: {value}" for name, value in episode_set.recipe.items() if value)
 
 
-def _draw_set(episode_set: CurationSet) -> None:
+def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
     st.subheader(escape_markdown(episode_set.label))
     recipe = _recipe_text(episode_set) or "every episode"
     counts = f"{episode_set.episodes:,} episodes, frozen {episode_set.created}"
@@ -77,6 +97,7 @@ def _draw_set(episode_set: CurationSet) -> None:
     with right_column, st.expander("Recipe"):
         document = json.dumps(episode_set.to_json(), indent=1, ensure_ascii=False)
         st.code(document, language="json", wrap_lines=True)
+    _draw_comparison(episode_set, others)
     _draw_members(episode_set)
 
 
@@ -92,17 +113,14 @@ def _draw_export(episode_set: CurationSet) -> None:
         key=f"sets.dest.{episode_set.label}.{format}",
         help=f"Below {escape_markdown(folder)} on the server; `ares app --export-dir` allows other folders.",
     ).strip()
-    job = current_job(episode_set.label)
-    disabled = not name or bool(job and not job.ended)
-    if st.button("Export", type="primary", key="sets.export", disabled=disabled):
-        job = start_export(workspace.stores, episode_set, format, export_destination(folder, name), task)
+    if st.button("Export", type="primary", key="sets.export", disabled=not name):
+        start_export(workspace.stores, episode_set, format, export_destination(folder, name), task)
     st.caption("The same on the command line:")
     command = ["ares", "export", episode_set.label, str(folder / (name or "NAME")), "--format", format]
     command += [] if task == "instruction" else ["--task", task]
     line = shlex.join([*command, "--workspace", workspace.path])
     st.code(line, language="bash", wrap_lines=True)
-    if job:
-        _draw_progress(job)
+    draw_jobs(workspace.stores, episode_set.label)
 
 
 def _select_export_folder() -> Path:
@@ -115,39 +133,54 @@ def _select_export_folder() -> Path:
     return folders[labels.index(str(st.selectbox("Folder on the server", labels, key="sets.folder")))]
 
 
-def _draw_progress(job: ExportJob) -> None:
-    @st.fragment(run_every=None if job.ended else 0.5)
-    def draw() -> None:
-        if job.ended and not job.shown:
-            job.shown = True
-            st.rerun()
-        if job.error:
-            pages.show_error(job.error)
-        elif job.report is not None:
-            st.success(f"Exported to {escape_markdown(job.dest)}", icon=":material/check_circle:")
-            if failed := job.report.get("failed"):
-                st.warning(f"{failed:,} episodes of the set failed and are not in the export")
-            st.json(job.report)
-        else:
-            st.progress(
-                min(1.0, job.done / max(1, job.total)), text=f"{job.done:,} of {job.total:,} episodes"
-            )
+def _draw_comparison(episode_set: CurationSet, others: list[CurationSet]) -> None:
+    """Draw a list of the other sets, the nearest first, and what differs from the selected one."""
+    if not others:
+        return
+    ordered = sorted(others, key=lambda other: other.name != episode_set.name)
+    labels = [other.label for other in ordered]
+    label = st.selectbox(
+        "Compare with", labels, index=None, key=f"sets.compare.{episode_set.label}", width=420,
+        placeholder="Choose a set",
+    )  # fmt: skip
+    if label:
+        _draw_differences(episode_set, ordered[labels.index(label)])
 
-    draw()
+
+def _draw_differences(episode_set: CurationSet, other: CurationSet) -> None:
+    sets = cached_reads.workspace().sets
+    diff = cached_reads.limited(partial(sets.diff, other, episode_set))
+    st.markdown(
+        f"**{diff.common:,}** episodes in both, **{diff.added:,}** only in {escape_markdown(episode_set.label)}, "
+        f"**{diff.removed:,}** only in {escape_markdown(other.label)}"
+    )
+    _draw_only_in(episode_set.label, diff.added, diff.added_ids)
+    _draw_only_in(other.label, diff.removed, diff.removed_ids)
+
+
+def _draw_only_in(label: str, count: int, ids: Callable[[], Iterable[str]]) -> None:
+    if count:
+        with st.expander(f"Only in {escape_markdown(label)}: {count:,}"):
+            _draw_cards(cached_reads.limited(lambda: list(islice(ids(), _MAX_CARDS))), count, label)
 
 
 def _draw_members(episode_set: CurationSet) -> None:
-    workspace = cached_reads.workspace()
-    ids = cached_reads.limited(lambda: list(islice(workspace.sets.ids(episode_set), _MAX_CARDS)))
+    sets = cached_reads.workspace().sets
+    st.markdown("**Episodes**")
+    ids = cached_reads.limited(lambda: list(islice(sets.ids(episode_set), _MAX_CARDS)))
+    _draw_cards(ids, episode_set.episodes, "members")
+
+
+def _draw_cards(ids: list[str], total: int, name: str) -> None:
+    """Draw the first episodes of some."""
+    if total > len(ids):
+        st.caption(f"The first {len(ids)} of {total:,}")
     episodes = cached_reads.read_episodes(ids)
-    total = episode_set.episodes
-    more = f", the first {len(ids)} of {total:,}" if total > len(ids) else ""
-    st.markdown(f"**Episodes**{more}")
     if len(episodes) < len(ids):
         missing = f"{len(ids) - len(episodes)} of {len(ids)}"
         pages.show_error(AresError("episodes of this set are not in the workspace", missing))
     cards = build_cards(episodes, cached_reads.read_captions(ids), {}, {})
-    draw_grid(cards, "sets.grid", _open_member, compact=True)
+    draw_grid(cards, f"sets.grid.{name}", _open_member, compact=True)
 
 
 def _open_member(episode_id: str, position: int, second: float) -> None:

@@ -157,6 +157,27 @@ def test_a_click_on_a_value_filters_and_a_shared_address_shows_the_same(page: Pa
     page.get_by_text("6 of 25 episodes").wait_for()
 
 
+def test_tabs_keep_what_was_filtered_and_the_episode_that_was_open(page: Page, address: str) -> None:
+    page.goto(f"{address}/?f.dataset=metaworld_sawyer&q=drawer")
+    page.locator(".card[href*='q=drawer']").first.click()
+    page.locator(".player").wait_for()
+    episode = page.url
+    for tab in ("Status", "Browse"):
+        page.get_by_role("link", name=tab, exact=True).click()
+        page.get_by_role("heading", name=tab).or_(
+            page.get_by_role("button", name="“drawer”")
+        ).first.wait_for()
+    page.wait_for_url("**f.dataset=metaworld_sawyer**")
+    page.get_by_role("link", name="Map", exact=True).click()
+    page.wait_for_url("**/map?**q=drawer**")
+    page.get_by_role("link", name="Episode", exact=True).click()
+    page.locator(".player").wait_for()
+    assert page.url == episode
+    page.get_by_role("link", name="Browse", exact=True).click()
+    page.get_by_role("button", name="Clear all").click()
+    page.get_by_text("25 of 25 episodes").wait_for()
+
+
 def test_markup_in_data_stays_text(page: Page, address: str, workspace: Workspace, markup: str) -> None:
     page.goto(f"{address}/?f.dataset=hostile")
     assert page.locator(".card .title").first.inner_text() == markup

@@ -12,12 +12,12 @@ from streamlit.testing.v1 import AppTest
 
 import ares
 from app.dashboard import cached_reads
-from app.dashboard.export_job import current_job
+from app.dashboard.exports import ExportJob, list_jobs
 from app.dashboard.finding_view import finding_lanes
 from app.dashboard.limits import PageLimits
-from ares.episode import Json
 from ares.quality import episode_findings
 from ares.quality.contract import DatasetKey, read_contracts, write_contracts
+from ares.store import Stores
 from ares.workspace import Workspace
 from tests.app.cli.motion_dataset import RATE_HZ, random_motions, write_motions
 
@@ -131,6 +131,22 @@ def test_a_set_without_a_plain_name_is_refused_in_one_box(displayed: Workspace) 
     assert "plain name" in app.error[0].value
 
 
+def test_a_set_that_is_not_there_is_one_box_and_shows_no_other(displayed: Workspace) -> None:
+    displayed.sets.create("present", sorted(displayed.stores.tables.episodes.ids()), {})
+    app = _draw("sets", {"set": "nope"})
+    assert [error.value.split("\n")[0] for error in app.error] == ["**there is no set \\'nope\\'**"]
+    assert not app.subheader
+    assert _draw("sets", {"set": "present"}).subheader[0].value.startswith("present")
+
+
+def test_two_sets_are_compared_by_their_members(displayed: Workspace) -> None:
+    ids = sorted(displayed.stores.tables.episodes.ids())
+    first, second = displayed.sets.create("left", ids[:9], {}), displayed.sets.create("right", ids[5:], {})
+    app = _draw("sets", {"set": first.label})
+    app.selectbox(key=f"sets.compare.{first.label}").set_value(second.label).run()
+    assert f"**4** episodes in both, **5** only in left@1, **{len(ids) - 9}** only in right" in _markdown(app)
+
+
 def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
     displayed: Workspace, tmp_path: Path
 ) -> None:
@@ -148,19 +164,19 @@ def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
         assert ("--task caption" in app.code[0].value) == (task == "caption")
         app.text_input(key=f"sets.dest.{label}.parquet").set_value(task).run()
         app.button(key="sets.export").click().run()
-        report = _wait_for_export(label)
+        report = _wait_for_export(displayed.stores, label).report
+        assert report is not None
         assert (report["task_source"], report["task_sources"]) == (task, sources)
         assert (tmp_path / "exports" / task).is_dir()
 
 
-def _wait_for_export(label: str) -> dict[str, Json]:
-    deadline = time.monotonic() + 60
+def _wait_for_export(stores: Stores, label: str) -> ExportJob:
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        job = current_job(label)
-        assert job is not None and job.error is None
-        if job.report is not None:
-            return job.report
-        time.sleep(0.05)
+        job = list_jobs(stores, label)[0]
+        if job.ended:
+            return job
+        time.sleep(0.1)
     pytest.fail("the export does not end")
 
 

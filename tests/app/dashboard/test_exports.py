@@ -1,0 +1,74 @@
+"""Exports of the page: in processes of their own that can be stopped, and that another server sees."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.dashboard.exports import ExportJob, list_jobs, start_export, stop_export
+from ares.curation import CurationSet
+from ares.errors import RequestError
+from ares.workspace import Workspace
+
+
+@pytest.fixture
+def frozen(workspace: Workspace) -> CurationSet:
+    return workspace.sets.create("exported", sorted(workspace.stores.tables.episodes.ids()), {})
+
+
+def _wait(workspace: Workspace, frozen: CurationSet, ready: Callable[[ExportJob], bool]) -> ExportJob:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        job = list_jobs(workspace.stores, frozen.label)[0]
+        if ready(job):
+            return job
+        time.sleep(0.02)
+    pytest.fail(f"the export stays {job}")
+
+
+def _suspend(job: ExportJob) -> bool:
+    """Halt the process of a job as soon as it has a number; whether it has."""
+    if job.pid:
+        os.kill(job.pid, signal.SIGSTOP)
+    return bool(job.pid)
+
+
+def test_an_export_is_stopped_and_leaves_nothing(
+    workspace: Workspace, frozen: CurationSet, tmp_path: Path
+) -> None:
+    started = start_export(workspace.stores, frozen, "lerobot", tmp_path / "stopped", "instruction")
+    job = _wait(workspace, frozen, _suspend)
+    with pytest.raises(RequestError, match="is running"):
+        start_export(workspace.stores, frozen, "lerobot", tmp_path / "stopped", "instruction")
+    stop_export(workspace.stores, started)
+    os.kill(job.pid, signal.SIGCONT)
+    assert _wait(workspace, frozen, lambda job: job.ended).state == "stopped"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_export_is_seen_as_such_and_can_be_started_again(
+    workspace: Workspace, frozen: CurationSet, tmp_path: Path
+) -> None:
+    start_export(workspace.stores, frozen, "parquet", tmp_path / "killed", "instruction")
+    job = _wait(workspace, frozen, _suspend)
+    os.kill(job.pid, signal.SIGKILL)
+    assert _wait(workspace, frozen, lambda job: job.ended).state == "lost"
+    start_export(workspace.stores, frozen, "parquet", tmp_path / "killed", "instruction")
+    job = _wait(workspace, frozen, lambda job: job.ended)
+    assert job.state == "finished" and job.report is not None
+    assert job.report["episodes"] + job.report["failed"] == frozen.episodes
+
+
+def test_an_export_that_cannot_be_written_says_why(
+    workspace: Workspace, frozen: CurationSet, tmp_path: Path
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    start_export(workspace.stores, frozen, "parquet", tmp_path / "full", "instruction")
+    job = _wait(workspace, frozen, lambda job: job.ended)
+    assert job.state == "failed" and str(tmp_path / "full") in job.reason + job.detail
