@@ -23,11 +23,13 @@ class EpisodeAnnotations:
             those that fill columns first, then the newest first.
         evidence: Seconds to show on the timeline, with a label.
         annotations: Every annotation with its maker.
+        subjects: Ids of the episode, and of its segments and annotations.
     """
 
     captions: list[Json]
     evidence: list[Json]
     annotations: list[dict[str, Json]]
+    subjects: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,13 @@ def read_annotations(
         captions=list[Json](captions),
         evidence=_evidence(captions),
         annotations=cast("list[dict[str, Json]]", describe_annotations(annotations, catalog)),
+        subjects=_subjects(episode, annotations),
     )
+
+
+def _subjects(episode: Episode, annotations: Sequence[Annotation]) -> list[str]:
+    ids = (part for annotation in annotations for part in (annotation.subject, annotation.annotation_id))
+    return list(dict.fromkeys([episode.episode_id, *ids]))
 
 
 def _captions(log: _EpisodeLog) -> list[Annotation]:

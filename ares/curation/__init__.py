@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.curation.failures import Failure, apply_failure_actions, clear_failures, list_failures
+    from ares.curation.failures import (
+        Failure,
+        apply_failure_actions,
+        clear_failures,
+        episodes_of_failures,
+        failures_of,
+        list_failures,
+    )
     from ares.curation.makers import maker_catalog, use_makers
     from ares.curation.purge import (
         PurgeReport,
@@ -47,6 +54,8 @@ __all__ = [
     "clear_failures",
     "count_pending_purges",
     "count_removed_members",
+    "episodes_of_failures",
+    "failures_of",
     "finish_purges",
     "hash_ids",
     "list_failures",

@@ -99,13 +99,40 @@ def _failure(key: str, document: Json) -> Failure:
 
 def _subjects_of(stores: Stores, subjects: Sequence[str], where: str) -> set[str]:
     """Those of some subjects that are, or belong to, an episode that matches a filter."""
+    owners = _owners(stores, subjects)
+    matching = stores.tables.episodes.ids(conjunction([where, ids_filter(sorted(set(owners.values())))]))
+    return {subject for subject, owner in owners.items() if owner in matching}
+
+
+def _owners(stores: Stores, subjects: Sequence[str]) -> dict[str, str]:
+    """The id of the episode of each subject; of a subject that is no segment and no annotation the subject itself."""
     owners = {subject: subject for subject in subjects}
     columns = ["annotation_id", "segment_id", "episode_id"]
     for name in columns[:2]:
         rows = stores.tables.segments.scan(columns, in_list(name, subjects))
         owners |= {row[name]: row["episode_id"] for row in rows.to_pylist()}
-    matching = stores.tables.episodes.ids(conjunction([where, ids_filter(sorted(set(owners.values())))]))
-    return {subject for subject, owner in owners.items() if owner in matching}
+    return owners
+
+
+def failures_of(stores: Stores, subjects: Sequence[str]) -> list[Failure]:
+    """The logged failures of annotators about some subjects, by annotator; read by key, without a scan of the log.
+
+    Args:
+        stores: Stores of the workspace.
+        subjects: Ids of an episode and of its segments and annotations.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    makers = sorted(stores.annotations.makers().items(), key=lambda item: (item[1].annotator, item[0]))
+    keys = [f"{maker.annotator}/{maker_id}/{subject}" for maker_id, maker in makers for subject in subjects]
+    documents = ((key, stores.annotations.get_document(FAILURES, key)) for key in keys)
+    return [_failure(key, document) for key, document in documents if document is not None]
+
+
+def episodes_of_failures(stores: Stores, failures: Sequence[Failure]) -> dict[str, str]:
+    """The episode of the subject of each failure that has one, by subject. Raises StoreError."""
+    return _owners(stores, [failure.subject for failure in failures])
 
 
 def clear_failures(

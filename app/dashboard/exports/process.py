@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from app.cli.stop_signals import stop_on_signals
 from app.dashboard.exports.job import ExportJob, read_job, write_job
 from ares.errors import AresError
 from ares.settings import Settings
@@ -25,8 +25,9 @@ def main() -> None:
     location, settings = pickle.load(sys.stdin.buffer)
     job = read_job(path)
     assert job
-    with stop_on_signals():
-        _run(path, write_job(path, job, pid=os.getpid()), location, settings)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    _run(path, write_job(path, job, pid=os.getpid()), location, settings)
 
 
 def _run(path: Path, job: ExportJob, location: str, settings: Settings) -> None:

@@ -17,6 +17,7 @@ from app.dashboard.components.player import draw_player
 from app.dashboard.components.rulings import draw_pairs, draw_rulings
 from app.dashboard.components.segments import draw_segments
 from app.dashboard.escape import escape_markdown
+from app.dashboard.failure_view import draw_episode_failures
 from app.dashboard.finding_view import finding_lanes
 from app.dashboard.results import find_neighbour
 from app.dashboard.segment_view import read_segments, timeline_spans
@@ -75,7 +76,7 @@ def render() -> None:
     findings = st.container()
     left_column, right_column = st.columns([3, 2], gap="large")
     with left_column:
-        _draw_captions(annotations)
+        _draw_captions(episode, annotations)
         _draw_segments(segments)
     with right_column:
         _draw_identity(episode)
@@ -177,12 +178,13 @@ def _draw_findings(episode: Episode, trajectory: Trajectory) -> None:
         draw_findings(lanes, episode.duration_seconds, key="episode.findings")
 
 
-def _draw_captions(annotations: EpisodeAnnotations) -> None:
+def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
     st.subheader("Caption and grade")
     if annotations.captions:
         draw_rulings(annotations.captions, key="episode.rulings")
     else:
         st.caption("No caption yet: run `ares annotate caption grade`.")
+    draw_episode_failures(episode.episode_id, annotations.subjects)
 
 
 def _draw_segments(segments: list[dict[str, Json]]) -> None:

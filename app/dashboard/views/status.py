@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads
 from app.dashboard.escape import escape_markdown
+from app.dashboard.failure_view import draw_failed_work
 
 _TABLE_COUNTS = ("rows", "indexed", "recall", "p50_ms")
 
@@ -76,7 +77,20 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
     ]
     _draw_table(makers, "none yet", order)
     st.subheader("Failures by reason")
-    _draw_table(document["failures"], "nothing has failed")
+    _draw_failures(document["failures"])
+
+
+def _draw_failures(failures: list[dict[str, Any]]) -> None:
+    """Draw the failures by reason; a selected row shows the episodes behind it."""
+    if not failures:
+        st.caption("nothing has failed")
+        return
+    event = st.dataframe(
+        failures, hide_index=True, key="status.failures", on_select="rerun", selection_mode="single-row"
+    )
+    st.caption("Select a row to see its episodes.")
+    for row in event["selection"]["rows"]:
+        draw_failed_work(str(failures[row]["work"]), str(failures[row]["reason"]))
 
 
 def _draw_judges(document: Mapping[str, Any]) -> None:

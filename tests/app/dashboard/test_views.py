@@ -13,8 +13,11 @@ from streamlit.testing.v1 import AppTest
 import ares
 from app.dashboard import cached_reads
 from app.dashboard.exports import ExportJob, list_jobs
+from app.dashboard.failure_view import failure_rows
 from app.dashboard.finding_view import finding_lanes
 from app.dashboard.limits import PageLimits
+from ares.errors import RequestError
+from ares.jobs import FailureLog
 from ares.quality import episode_findings
 from ares.quality.contract import DatasetKey, read_contracts, write_contracts
 from ares.store import Stores
@@ -178,6 +181,34 @@ def _wait_for_export(stores: Stores, label: str) -> ExportJob:
             return job
         time.sleep(0.1)
     pytest.fail("the export does not end")
+
+
+def test_a_failure_says_its_reason_on_its_episode_and_leads_there_from_status(displayed: Workspace) -> None:
+    captioned = sorted(displayed.stores.tables.episodes.ids("caption IS NOT NULL"))
+    (maker_id,) = (
+        key for key, maker in displayed.stores.annotations.makers().items() if maker.annotator == "grade"
+    )
+    (caption,) = (
+        annotation for annotation in displayed.stores.annotations.find_annotations(captioned[:1])
+        if annotation.name == "caption"
+    )  # fmt: skip
+    reason, log = (
+        f"no reply of the judge {captioned[0]}",
+        FailureLog(displayed.stores.annotations, f"grade/{maker_id}"),
+    )
+    log.record({caption.annotation_id: RequestError(reason, "after 30 s")}, ())
+    try:
+        app = _draw("episode", {"episode": captioned[0]})
+        assert [reason in warning.value and "after 30 s" in warning.value for warning in app.warning] == [
+            True
+        ]
+        assert any("ares annotate grade --retry-failed" in code.value for code in app.code)
+        assert not _draw("episode", {"episode": captioned[1]}).warning
+        _draw("status")
+        rows = failure_rows(displayed.stores, "grade", reason)
+        assert [row["episode"] for row in rows] == captioned[:1]
+    finally:
+        log.record({}, [caption.annotation_id])
 
 
 def test_status_counts_episodes_and_annotations(displayed: Workspace) -> None:
