@@ -99,16 +99,23 @@ class Work:
         subject: The subject.
         frames: Decoded frames of the seconds that the annotator selected.
         trajectory: Signals of the whole episode, when the annotator needs them.
+        is_last_reader: Whether no other annotator of the run reads the frames after this one.
     """
 
     subject: Subject
     frames: Frames
     trajectory: Trajectory | None
+    is_last_reader: bool = False
 
     @property
     def episode(self) -> Episode:
         """The episode that the subject belongs to."""
         return self.subject.episode
+
+    def release_frames(self) -> None:
+        """Release the pixels of the frames, if no other annotator reads them; read again, they are decoded again."""
+        if self.is_last_reader:
+            self.frames.release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import multiprocessing
 import random
 import resource
@@ -106,18 +107,27 @@ def _time_server(
         for name in annotators:
             with ServedProfile(profile) as port:
                 limit = grades if name == "grade" else None
-                report, seconds, cpu = _annotate(Path(folder), videos, port, name, limit)
+                report, seconds, cpu, peak_bytes = _annotate(Path(folder), videos, port, name, limit)
                 with urlopen(f"http://127.0.0.1:{port}/report") as response:
                     served = json.load(response)
             rate, best = report.cost.calls / seconds, profile.slots / profile.latency
             whole = "" if profile.later_slots else f", {rate / best:.3f} of C / L ({best:.1f})"
+            if not (profile.later_slots or profile.spread):
+                most = report.cost.calls / best_seconds(profile, report.cost.calls) / best
+                whole += f" where {most:.3f} is possible"
             print(
                 f"{label or f'{profile.slots} slots, {profile.latency} s'}: {name}: {report.kept} kept, "
                 f"{report.cost.calls} calls ({served['refused']} refused) in {seconds:.1f} s, "
                 f"{rate:.1f} a second{whole}; "
-                f"slots used from the first to the last call {served['share']:.3f}; processors {cpu:.1f} s",
+                f"slots used from the first to the last call {served['share']:.3f}; processors {cpu:.1f} s; "
+                f"peak memory {peak_bytes / 1e9:.2f} GB",
                 flush=True,
             )
+
+
+def best_seconds(profile: Profile, calls: int) -> float:
+    """Duration of a run by a client that knows the slots: a test call alone, and then full rounds of calls."""
+    return profile.latency * (1 + math.ceil((calls - 1) / profile.slots))
 
 
 def write_videos(folder: Path, episodes: int, side: int = _SIDE) -> Path:
@@ -140,7 +150,7 @@ def write_videos(folder: Path, episodes: int, side: int = _SIDE) -> Path:
 
 def _annotate(
     folder: Path, videos: Path, port: int, name: str, limit: int | None
-) -> tuple[AnnotateReport, float, float]:
+) -> tuple[AnnotateReport, float, float, int]:
     from annotators.base import Options
     from annotators.runner import annotate
     from ares.settings import Settings
@@ -150,15 +160,27 @@ def _annotate(
     model = "Some/Captioner-7B" if name == "caption" else "Other/Judge-9B"
     with open_workspace(str(folder / "workspace"), Settings()) as workspace:
         ingest_paths(workspace.stores, [str(videos)], quiet=True)
+        _forget_peak_memory()
         started_at, used = time.monotonic(), _processor_seconds()
         options = Options(settings=Settings(), model=f"openai:{model}@http://127.0.0.1:{port}/v1")
         (report,) = annotate(workspace.stores, [name], options, limit=limit, quiet=True)
-        return report, time.monotonic() - started_at, _processor_seconds() - used
+        seconds, cpu = time.monotonic() - started_at, _processor_seconds() - used
+        return report, seconds, cpu, _peak_memory_bytes()
 
 
 def _processor_seconds() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
+
+
+def _forget_peak_memory() -> None:
+    """Let the peak of this process begin at what it has now (Linux, proc(5))."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_memory_bytes() -> int:
+    status = Path("/proc/self/status").read_text()
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 class ServedProfile:

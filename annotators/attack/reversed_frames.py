@@ -30,6 +30,10 @@ class ReversedFrames(Frames):
     def decode(self) -> None:
         """They are decoded."""
 
+    def release(self) -> None:
+        """As `Frames.release`."""
+        self._frames.release()
+
     def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
         """As `Frames.at`: the frame of the first requested second stands at the last one."""
         order = list(self.requested[camera])

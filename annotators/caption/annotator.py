@@ -12,6 +12,7 @@ from annotators.base import Annotator, Options, Outcome, PaidFailure, Result, Su
 from annotators.caption.frame_layout import FrameLayout, LayoutName, parse_layout, select_frame_seconds
 from annotators.models import (
     LocalModelOptions,
+    ReadableImages,
     Vlm,
     VlmFailure,
     VlmReply,
@@ -145,11 +146,13 @@ def _request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
         return MediaError("episode has no such camera", f"{captioner.camera or 'any'!r}")
     (camera, camera_seconds), *_ = seconds.items()
     try:
-        frames = work.frames.at(camera, camera_seconds)
+        images = ReadableImages(
+            lambda: captioner.layout.arrange(work.frames.at(camera, camera_seconds)), work.release_frames
+        )
     except MediaError as error:
         return error
     text = read_prompt("annotators.caption", "caption").format(legend=captioner.layout.legend(camera_seconds))
-    return VlmRequest(images=captioner.layout.arrange(frames), prompt=text)
+    return VlmRequest(images=images, prompt=text)
 
 
 def _result(work: Work, captioner: Captioner, reply: VlmReply | VlmFailure) -> Outcome:

@@ -14,6 +14,7 @@ from annotators.base import PaidFailure, Preflight, Subject
 from annotators.caption import FrameLayout, select_frame_seconds
 from annotators.grade.judge import Case, Judgement
 from annotators.models import (
+    ReadableImages,
     Vlm,
     VlmFailure,
     VlmReply,
@@ -141,7 +142,10 @@ class ClaimJudge:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
         (camera, camera_seconds), *_ = seconds.items()
         try:
-            images = self._layout.arrange(case.work.frames.at(camera, camera_seconds))
+            images = ReadableImages(
+                lambda: self._layout.arrange(case.work.frames.at(camera, camera_seconds)),
+                case.work.release_frames,
+            )
         except MediaError as error:
             return error
         criteria = [criterion for criterion in case.criteria if criterion.claim]

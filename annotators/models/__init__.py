@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from annotators.models.hash_encoder import load_hash_encoder
     from annotators.models.huggingface import LocalModelOptions
+    from annotators.models.images import ReadableImages
     from annotators.models.inventory import (
         ModelDescription,
         describe_models,
@@ -56,6 +57,7 @@ __all__ = [
     "ModelFamily",
     "ModelProperties",
     "NamedEncoder",
+    "ReadableImages",
     "Vlm",
     "VlmFailure",
     "VlmReply",

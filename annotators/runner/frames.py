@@ -74,6 +74,10 @@ class Frames:
             else:
                 self._decoded[name] = dict(zip(seconds, images, strict=True))
 
+    def release(self) -> None:
+        """Forget the pixels; frames that are read again are decoded again."""
+        self._decoded = {}
+
     def _shown_seconds(self, camera: Camera, seconds: Sequence[float]) -> Sequence[float]:
         from ares.clock import camera_seconds
 
@@ -120,6 +124,11 @@ class LayeredFrames(Frames):
     def decode(self) -> None:
         """Decode what was requested later; the rest has been decoded."""
         self._later.decode()
+
+    def release(self) -> None:
+        """As `Frames.release`."""
+        self._first.release()
+        self._later.release()
 
     def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
         """As `Frames.at`."""

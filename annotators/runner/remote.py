@@ -196,6 +196,11 @@ class RemoteFrames(Frames):
             self._frames.decode()
             self._local = self._frames
 
+    def release(self) -> None:
+        """Forget the pixels; frames that are read again are fetched again."""
+        self._local = None
+        self._frames.release()
+
     def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
         """As `Frames.at`."""
         if self._local is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from annotators.base import Options
@@ -30,11 +32,27 @@ def replica_options(name: str, options: Options, needs: WorkerNeeds) -> list[Opt
     return [replace(options, device=device) for device in devices]
 
 
+# Threads of torch before the first `share_threads` of a run.
+_threads_before: list[int] = []
+
+
 def share_threads(workers: int) -> None:
     """Give the arithmetic of torch, where a model has loaded it, the share of the cores of one of so many workers."""
     threads = max(1, available_cores() // workers)
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(threads)
+    if torch := sys.modules.get("torch"):
+        _threads_before.append(torch.get_num_threads())
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def restored_threads() -> Iterator[None]:
+    """Give the calling process its threads of torch back at the end of the block, whatever `share_threads` took."""
+    try:
+        yield
+    finally:
+        if _threads_before:
+            sys.modules["torch"].set_num_threads(_threads_before[0])
+            _threads_before.clear()
 
 
 def _count_gpus(needs: WorkerNeeds) -> int:

@@ -14,6 +14,7 @@ from annotators.base import Options, episode_subject, no_frames
 from annotators.runner.frames import CameraSeconds, Frames, LayeredFrames, unite_requests
 from annotators.runner.loading import load_tasks
 from annotators.runner.remote import decoder_pool, failed_frames
+from annotators.runner.replicas import restored_threads
 from annotators.runner.run_report import run_reports
 from annotators.runner.signals import read_signals, read_stamps
 from annotators.runner.subjects import EpisodeBundle
@@ -88,7 +89,8 @@ def annotate(
             is counted as the failure of the subject, or of all where it could not be made.
     """
     started_at = time.monotonic()
-    with stores.write_lock(f"ares annotate {' '.join(names)}"), engine_or_local(engine) as engine:
+    lock = stores.write_lock(f"ares annotate {' '.join(names)}")
+    with lock, restored_threads(), engine_or_local(engine) as engine:
         stores.sync()
         total = stores.tables.episodes.count(where)
         total = total if limit is None else min(limit, total)
@@ -157,11 +159,13 @@ def _run(
 ) -> None:
     writer = AnnotationWriter(stores, tasks)
     needs_signals = any(task.annotator.needs_signals for task in tasks)
-    needs_frames = any(task.annotator.select_frames is not no_frames for task in tasks)
+    readers = [task for task in tasks if task.annotator.select_frames is not no_frames]
+    for task in readers[-1:]:
+        task.is_last_reader = True
     read_stage: PipelineStage[EpisodeBundle] = PipelineStage(
         "read",
-        lambda batch: _read(stores, tasks, batch, needs_signals, decoders if needs_frames else None),
-        batch_size=_READ_BATCH_SIZE if needs_frames else _SIGNAL_BATCH_SIZE,
+        lambda batch: _read(stores, tasks, batch, needs_signals, decoders if readers else None),
+        batch_size=_READ_BATCH_SIZE if readers else _SIGNAL_BATCH_SIZE,
         workers=decoders.most_workers,
         active_limit=changing_limit(decoders),
     )

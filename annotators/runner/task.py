@@ -39,6 +39,9 @@ class AnnotatorTask:
         budget: Money of the whole run.
         strict: Raise the first failure instead of counting it.
         clock: Measures its calls; it has measured the loading.
+
+    Attributes:
+        is_last_reader: Whether no later annotator of the run reads frames; set by the run.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class AnnotatorTask:
         self._subjects = SubjectFinder(stores, annotator.maker)
         # The only subjects to work on, or None for all.
         self._retried: frozenset[str] | None = None
+        self.is_last_reader = False
 
     def retry_failed(self, reason: str) -> None:
         """Work only on subjects in the log of failures whose reason contains a text, whatever its case."""
@@ -135,6 +139,9 @@ class AnnotatorTask:
             chunk = pairs[start : start + self.annotator.batch_size]
             for (bundle, work), result in zip(chunk, self._process([work for _, work in chunk]), strict=True):
                 self._record_outcome(bundle, work, result)
+        if self.is_last_reader:
+            for bundle in bundles:
+                bundle.frames.release()
 
     def add_failure(self, error: AresError, result: Result) -> None:
         """Count a result that could not be stored, though it was paid. Raises the error when strict."""
@@ -177,7 +184,13 @@ class AnnotatorTask:
         missing, count = self.missing_subjects(bundle), len(self.subjects(bundle))
         self.report.add_planned(count, already=count - len(missing))
         return [
-            Work(subject=_private_copy(subject), frames=bundle.frames, trajectory=bundle.trajectory)
+            Work(
+                subject=_private_copy(subject),
+                frames=bundle.frames,
+                trajectory=bundle.trajectory,
+                # Another subject of the episode reads the frames after this one.
+                is_last_reader=self.is_last_reader and len(missing) == 1,
+            )
             for subject in missing
         ]
 

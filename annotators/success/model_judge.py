@@ -11,6 +11,7 @@ from annotators.base import PaidFailure, Preflight, Subject
 from annotators.caption import evenly_spaced_seconds
 from annotators.models import (
     Capability,
+    ReadableImages,
     Vlm,
     VlmFailure,
     VlmReply,
@@ -224,8 +225,13 @@ class ModelOutcomeJudge:
         order = list(range(len(course)))
         random.Random(f"success:{subject.id}").shuffle(order)
         try:
-            images = [image for name, seconds in cameras.items() for image in frames.at(name, seconds)]
-            shuffled = list(frames.at(best.name, [course[position] for position in order]))
+            images = ReadableImages(
+                lambda: [image for name, seconds in cameras.items() for image in frames.at(name, seconds)],
+                attempt.work.release_frames,
+            )
+            shuffled = ReadableImages(
+                lambda: list(frames.at(best.name, [course[position] for position in order]))
+            )
         except MediaError as error:
             return error
         sources = [(name, second) for name, seconds in cameras.items() for second in seconds]

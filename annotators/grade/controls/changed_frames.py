@@ -36,6 +36,10 @@ class ChangedFrames(Frames):
         """As `Frames.decode`."""
         self._frames.decode()
 
+    def release(self) -> None:
+        """As `Frames.release`."""
+        self._frames.release()
+
     def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
         """As `Frames.at`, changed."""
         return self._change(self._frames.at(camera, seconds))

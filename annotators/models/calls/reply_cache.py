@@ -73,6 +73,18 @@ class ReplyCache:
         document = self._log.get_document(MODEL_REPLIES, key)
         return _from_document(document) if isinstance(document, dict) else None
 
+    def seconds(self, key: str) -> float | None:
+        """How long the server took for a reply that is kept, or None where that was not measured."""
+        document = self._log.get_document(MODEL_REPLIES, key)
+        seconds = document.get("seconds") if isinstance(document, dict) else None
+        return None if seconds is None else float(seconds)
+
+    def add_seconds(self, key: str, seconds: float) -> None:
+        """Note with a reply that is kept how long the server took for it."""
+        document = self._log.get_document(MODEL_REPLIES, key)
+        if isinstance(document, dict):
+            self._log.put_documents(MODEL_REPLIES, {key: {**document, "seconds": seconds}})
+
     def put(self, replies: Mapping[str, VlmReply]) -> None:
         """Keep new replies by key, and book their cost; they are stored when this returns."""
         documents = {key: _to_document(reply) for key, reply in replies.items()}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from annotators.models.base import VlmRequest, price_usd
 from annotators.models.calls.budget import Budget
+from annotators.models.images import image_shapes
 from ares.annotation import Cost
 from ares.settings import Price
 
@@ -60,7 +61,7 @@ class Spending:
             request: The request.
             max_tokens: Most tokens of one reply.
         """
-        shapes: _Shapes = tuple(image.shape for image in request.images)
+        shapes: _Shapes = image_shapes(request.images)
         if self._budget.is_stopped or not self._budget.is_limited:
             yield PaidCall(not self._budget.is_stopped)
         elif shapes in self._most_tokens_in:

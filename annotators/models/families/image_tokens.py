@@ -16,6 +16,8 @@ from annotators.models.base import MAX_IMAGE_SIDE
 # Of a model that the table does not have.
 UNKNOWN_IMAGE_TOKENS = 400
 _ROUNDING = 1e-6
+# Decimals to which transformers rounds a side in tokens.
+_DIGITS = 7
 
 
 class _ImageRule(BaseModel):
@@ -24,13 +26,14 @@ class _ImageRule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     pattern: str
-    kind: Literal["grid", "rows", "tiles", "enlarged", "fixed"]
+    kind: Literal["grid", "rows", "tiles", "enlarged", "padded", "fixed"]
     pixels: int = 1
     tokens: int = 0
     most_tiles: int = 1
     least_area: int = 0
     most_area: int = 1_000_000_000
     long_side: int = 0
+    grids: tuple[tuple[int, int], ...] = ()
     extra: int = 0
     source: str
 
@@ -42,6 +45,8 @@ class _ImageRule(BaseModel):
             return math.ceil(height / self.pixels) * (math.ceil(width / self.pixels) + 1) + self.extra
         if self.kind == "enlarged":
             return self._count_enlarged(height, width) + self.extra
+        if self.kind == "padded":
+            return self._count_padded(height, width) + self.extra
         if self.kind == "fixed":
             return self.tokens + self.extra
         tiles = _count_tiles(height, width, self.pixels, self.most_tiles)
@@ -64,6 +69,28 @@ class _ImageRule(BaseModel):
         rows, columns = (max(1, math.ceil((side + side % 2) / self.pixels)) for side in sides)
         # Each tile has two tokens more, and each row of tiles one.
         return rows * columns * (self.tokens + 2) + rows + self.tokens
+
+    def _count_padded(self, height: int, width: int) -> int:
+        rows, columns = self._best_grid(height, width)
+        tokens_per_side = math.isqrt(self.tokens)
+        high, wide = rows * tokens_per_side, columns * tokens_per_side
+        # What is padding has no tokens: as much on both sides, in whole tokens.
+        if width / height > wide / high:
+            high -= (high - int(round(height * (wide / width), _DIGITS))) // 2 * 2
+        else:
+            wide -= (wide - int(round(width * (high / height), _DIGITS))) // 2 * 2
+        return high * (wide + 1) + self.tokens
+
+    def _best_grid(self, height: int, width: int) -> tuple[int, int]:
+        """The grid in which the image keeps most of its pixels; of equal ones, that with the least padding."""
+
+        def used_and_wasted(grid: tuple[int, int]) -> tuple[int, int]:
+            high, wide = grid[0] * self.pixels, grid[1] * self.pixels
+            scale = min(wide / width, high / height)
+            used = min(int(width * scale) * int(height * scale), width * height)
+            return used, used - high * wide
+
+        return max(self.grids, key=used_and_wasted)
 
 
 def count_image_tokens(name: str, height: int, width: int) -> int | None:

@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+# Longest duration of one attempt.
+TIMEOUT_SECONDS = 600.0
 INITIAL_CALLS = 16
 MOST_CALLS = 512
 _FEWEST_FIRST_CALLS = 4
 _MOST_FIRST_CALLS = 64
-# Share of the time limit within which even a server that answers one call at a time answers all first ones.
+# Share of the time limit within which all calls in flight are answered: the first ones even by a server that answers
+# one at a time, more of them at the rate that was measured.
 _SHARE_OF_TIMEOUT = 0.8
 _FAST_GROWTH = 4.0
 _PROBE_GROWTH = 2.0
@@ -115,6 +118,7 @@ class ServerConcurrency:
         self._is_rising = True
         self._probe_seconds = _FIRST_PROBE_SECONDS
         self._next_probe_at = 0.0
+        self._answer_seconds = _SHARE_OF_TIMEOUT * TIMEOUT_SECONDS
 
     @property
     def limit(self) -> int:
@@ -123,8 +127,9 @@ class ServerConcurrency:
 
     def set_first_limit(self, seconds_per_call: float, timeout_seconds: float) -> None:
         """Choose the first limit by the duration of one call alone."""
-        calls = _SHARE_OF_TIMEOUT * timeout_seconds / max(seconds_per_call, 1e-3)
         with self._changed:
+            self._answer_seconds = _SHARE_OF_TIMEOUT * timeout_seconds
+            calls = self._answer_seconds / max(seconds_per_call, 1e-3)
             if self._period.number == 0:
                 first = int(min(max(calls, _FEWEST_FIRST_CALLS), _MOST_FIRST_CALLS, self._most))
                 self._start_period(first)
@@ -235,12 +240,13 @@ class ServerConcurrency:
         self._settle(before.limit if is_enough else min(math.ceil(before.limit * gain * _SPARE), self._limit))
 
     def _rise(self, throughput: _Throughput) -> None:
-        if self._limit >= self._most:
+        most = min(self._most, int(throughput.by_count * self._answer_seconds))
+        if self._limit >= most:
             self._settle(self._limit)
             return
         if self._before_rise is None or self._limit >= _LEAST_COMPARED_GROWTH * self._before_rise.limit:
             self._before_rise = throughput
-        self._start_period(min(math.ceil(self._limit * self._growth), self._most))
+        self._start_period(min(math.ceil(self._limit * self._growth), most))
         if self._is_cautious:
             self._growth = min(1 + 3 * (self._growth - 1), _PROBE_GROWTH)
 

@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from annotators.models.server.concurrency import MOST_CALLS, ServerConcurrency, concurrency_of
+from annotators.models.server.concurrency import (
+    MOST_CALLS,
+    TIMEOUT_SECONDS,
+    ServerConcurrency,
+    concurrency_of,
+)
 from ares.errors import ModelError
 from ares.extras import needs_extra
 
 if TYPE_CHECKING:
     import httpx2
 
-TIMEOUT_SECONDS = 600.0
 RETRIES = 5
 _CONNECT_SECONDS = 10.0
 _POLL_SECONDS = 0.5

@@ -6,18 +6,35 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequest, price_usd
 from annotators.models.calls import Budget, ReplyCache, Spending, budget_spent, request_key
 from annotators.models.families import find_family
+from annotators.models.images import ReadableImages
 from annotators.models.server.body import ImageEncoder, request_body, server_capabilities
-from annotators.models.server.concurrency import MOST_CALLS
-from annotators.models.server.connection import RETRIES, TIMEOUT_SECONDS, Answer, ServerConnection
+from annotators.models.server.concurrency import MOST_CALLS, TIMEOUT_SECONDS
+from annotators.models.server.connection import RETRIES, Answer, ServerConnection
 from annotators.models.server.reply import CompletionReply, read_completion
 from annotators.models.server.software import ServedModel
 from ares.annotation import Cost
 from ares.errors import ModelError
 from ares.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PreparedCall:
+    """A request as it is sent.
+
+    Attributes:
+        request: The request; the pixels of its images may have been released.
+        key: Key of its reply in the cache, or "" without a cache.
+        body: What is sent.
+    """
+
+    request: VlmRequest
+    key: str
+    body: bytes
 
 
 class OpenAiVlm:
@@ -73,39 +90,73 @@ class OpenAiVlm:
 
     def ask(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
         """One reply or failure per request; all are sent at once, as far as the server takes them."""
-        encoder = ImageEncoder()
-        if len(requests) == 1:
-            return [self._ask(requests[0], encoder)]
-        return list(self._threads.map(lambda request: self._ask(request, encoder), requests))
+        calls = self._prepare_all(requests)
+        if len(calls) == 1:
+            return [self._ask(calls[0])]
+        return list(self._threads.map(self._ask, calls))
 
     def measure_first_call(self, request: VlmRequest) -> VlmReply | VlmFailure:
         """Ask once, alone, and choose from its duration how many calls the server gets at first."""
-        started_at = time.monotonic()
-        reply = self._ask(request, ImageEncoder())
+        key, started_at = self._key(request), time.monotonic()
+        (reply,) = self.ask([request])
         if isinstance(reply, VlmReply):
-            seconds = time.monotonic() - started_at
+            seconds = self._call_seconds(key, time.monotonic() - started_at, reply.was_kept)
             self._connection.concurrency.set_first_limit(seconds, self._connection.timeout_seconds)
         return reply
 
-    def _ask(self, request: VlmRequest, encoder: ImageEncoder) -> VlmReply | VlmFailure:
-        """The reply that is kept, or a new one that the budget pays for."""
+    def _call_seconds(self, key: str, seconds: float, was_kept: bool) -> float:
+        """Duration of a call; for a reply that an earlier run kept, what that run measured."""
         if self._cache is None:
-            return self._pay(request, encoder)
-        key = request_key(f"{self.name} {self.served.root}".strip(), request, self.max_new_tokens)
-        return self._cache.get_or_ask(key, lambda: self._pay(request, encoder))
+            return seconds
+        if not was_kept:
+            self._cache.add_seconds(key, seconds)
+            return seconds
+        kept = self._cache.seconds(key)
+        return self._connection.timeout_seconds if kept is None else kept
 
-    def _pay(self, request: VlmRequest, encoder: ImageEncoder) -> VlmReply | VlmFailure:
-        max_tokens = request.max_tokens or self.max_new_tokens
-        with self._spending.call(request, max_tokens) as call:
+    def _key(self, request: VlmRequest) -> str:
+        """Key of the reply in the cache, or "" without a cache."""
+        if self._cache is None:
+            return ""
+        return request_key(f"{self.name} {self.served.root}".strip(), request, self.max_new_tokens)
+
+    def _prepare_all(self, requests: Sequence[VlmRequest]) -> list[_PreparedCall | VlmReply]:
+        """Encode requests and release their pixels: calls that wait or are in flight hold bytes alone."""
+        encoder = ImageEncoder()
+        calls = [self._prepare(request, encoder) for request in requests]
+        for request in requests:
+            if isinstance(request.images, ReadableImages):
+                request.images.release()
+        return calls
+
+    def _prepare(self, request: VlmRequest, encoder: ImageEncoder) -> _PreparedCall | VlmReply:
+        """What is sent, or the reply that is kept."""
+        key = self._key(request)
+        known = self._cache.get(key) if self._cache else None
+        if known is not None:
+            return known
+        body = request_body(request, self._model, self.served.software, self.max_new_tokens, encoder)
+        return _PreparedCall(request=request, key=key, body=body)
+
+    def _ask(self, call: _PreparedCall | VlmReply) -> VlmReply | VlmFailure:
+        """The reply that is kept, or a new one that the budget pays for."""
+        if isinstance(call, VlmReply):
+            return call
+        if self._cache is None:
+            return self._pay(call)
+        return self._cache.get_or_ask(call.key, lambda: self._pay(call))
+
+    def _pay(self, prepared: _PreparedCall) -> VlmReply | VlmFailure:
+        max_tokens = prepared.request.max_tokens or self.max_new_tokens
+        with self._spending.call(prepared.request, max_tokens) as call:
             if not call.is_paid:
                 return VlmFailure(budget_spent())
-            reply = self._call(request, encoder)
+            reply = self._call(prepared.request, prepared.body)
             call.cost = reply.cost
             return reply
 
-    def _call(self, request: VlmRequest, encoder: ImageEncoder) -> VlmReply | VlmFailure:
+    def _call(self, request: VlmRequest, body: bytes) -> VlmReply | VlmFailure:
         """A server that ignores the number of samples is asked again for the rest."""
-        body = request_body(request, self._model, self.served.software, self.max_new_tokens, encoder)
         texts: list[str] = []
         cost, reply = Cost(), CompletionReply(probabilities={})
         while len(texts) < request.samples:

@@ -122,6 +122,17 @@ def test_every_gpu_gets_a_process_and_the_results_are_those_of_one(folder: Path,
         np.testing.assert_array_equal(rows, expected[episode_id])
 
 
+def test_torch_has_its_threads_again_after_a_run_that_shared_them(folder: Path, demo_samples: Path) -> None:
+    torch: Any = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(5)
+    try:
+        annotated(folder, demo_samples, "shared", Options(settings=SETTINGS))
+        assert torch.get_num_threads() == 5
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost(folder: Path, demo_samples: Path) -> None:
     (folder / "dies").touch()
     ws = annotated(folder, demo_samples, "killed", Options(settings=SETTINGS))

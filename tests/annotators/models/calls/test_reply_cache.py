@@ -58,6 +58,30 @@ def test_equal_questions_at_the_same_time_are_one_call(model_server: Any, folder
     assert (len(paid), sum(paid)) == (40, 1)
 
 
+@pytest.mark.parametrize(("seconds", "first_limit"), [(10.0, 48), (200.0, 4), (None, 4)])
+def test_a_test_call_whose_reply_is_kept_says_how_slow_the_server_was(
+    model_server: Any, folder: str, seconds: float | None, first_limit: int
+) -> None:
+    model_server.says("a drawer")
+    cache, key = _cache(folder), request_key("m", REQUEST, 64)
+    _vlm(model_server.url, cache).ask([REQUEST])
+    if seconds is not None:
+        cache.add_seconds(key, seconds)
+    vlm = _vlm(model_server.url, _cache(folder))
+    vlm.measure_first_call(REQUEST)
+    assert (len(model_server.requests), vlm.call_limit()) == (1, first_limit)
+
+
+def test_the_duration_of_a_test_call_is_kept(model_server: Any, folder: str) -> None:
+    model_server.says("a drawer")
+    cache, key = _cache(folder), request_key("m", REQUEST, 64)
+    _vlm(model_server.url, cache).measure_first_call(REQUEST)
+    measured = cache.seconds(key)
+    assert measured is not None and measured > 0
+    _vlm(model_server.url, cache).measure_first_call(REQUEST)
+    assert cache.seconds(key) == measured
+
+
 def test_a_failure_is_asked_again(model_server: Any, folder: str) -> None:
     model_server.fails(400)
     model_server.says("a drawer")

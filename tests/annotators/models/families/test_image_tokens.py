@@ -48,10 +48,20 @@ def _smolvlm(tile: int, tokens: int) -> Callable[[int, int], int]:
     return count
 
 
+def _llava_next(height: int, width: int) -> int:
+    # Patches of 14 pixels in tiles of 336; the token of the class is dropped again.
+    processor: Any = object.__new__(transformers.LlavaNextProcessor)
+    processor.image_processor = transformers.LlavaNextImageProcessor()
+    processor.patch_size, processor.num_additional_image_tokens = 14, 1
+    return int(processor._get_number_of_features(height, width, 336, 336)) - 1
+
+
 PROCESSORS = {
     "Qwen/Qwen2.5-VL-7B-Instruct": _qwen(14, 3136, 12845056),
     "Qwen/Qwen3-VL-4B-Instruct@0f1e2d3c": _qwen(16, 65536, 16777216),
     "OpenGVLab/InternVL3-8B-hf": _internvl,
+    "llava-hf/llava-v1.6-mistral-7b-hf": _llava_next,
+    "llava-hf/llama3-llava-next-8b-hf": _llava_next,
     "HuggingFaceTB/SmolVLM2-2.2B-Instruct": _smolvlm(384, 81),
     "HuggingFaceTB/SmolVLM-256M-Instruct": _smolvlm(512, 64),
 }

@@ -1,4 +1,4 @@
-"""Five real architectures caption, judge, hold schemas and choose; the table of the manual is theirs."""
+"""Six real architectures caption, judge, hold schemas and choose; the table of the manual is theirs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ from tests.annotators.models.huggingface.tiny_models import FAMILIES, SENTENCE
 
 MANUAL = Path(__file__).resolve().parents[4] / "docs" / "models.md"
 # Each judges the captions of the one before it, which is of another family.
-ORDER = ("tiny-Qwen2.5-VL", "tiny-InternVL3", "tiny-Qwen3-VL", "tiny-SmolVLM", "tiny-LLaVA-OneVision")
+ORDER = (
+    "tiny-Qwen2.5-VL",
+    "tiny-InternVL3",
+    "tiny-LLaVA-NeXT",
+    "tiny-Qwen3-VL",
+    "tiny-SmolVLM",
+    "tiny-LLaVA-OneVision",
+)
 OBSERVATION: dict[str, Any] = {
     "type": "object",
     "properties": {

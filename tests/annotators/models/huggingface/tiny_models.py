@@ -277,6 +277,37 @@ def _llava(tokenizer: Any, template: str) -> tuple[Any, Any]:
     return config, processor
 
 
+def _llava_next(tokenizer: Any, template: str) -> tuple[Any, Any]:
+
+    grid = [[56, 112], [112, 56]]
+    (image,) = _ids(tokenizer, "<image>")
+    config = _library().LlavaNextConfig(
+        text_config=_text_config(_library().MistralConfig, tokenizer),
+        vision_config=_library().CLIPVisionConfig(
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            image_size=56,
+            patch_size=14,
+        ),
+        image_token_index=image,
+        image_grid_pinpoints=grid,
+        tie_word_embeddings=False,
+    )
+    processor = _library().LlavaNextProcessor(
+        _library().LlavaNextImageProcessor(
+            size={"shortest_edge": 56}, crop_size={"height": 56, "width": 56}, image_grid_pinpoints=grid
+        ),
+        tokenizer,
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=template,
+    )
+    return config, processor
+
+
 _QWEN_IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 _QWEN_VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
 FAMILIES = {
@@ -305,4 +336,5 @@ FAMILIES = {
     "tiny-LLaVA-OneVision": TinyFamily(
         "LLaVA-OneVision", ("<image>", "<video>"), "<image>", "<video>", _llava
     ),
+    "tiny-LLaVA-NeXT": TinyFamily("LLaVA-NeXT", ("<image>",), "<image>", "", _llava_next),
 }

@@ -1,0 +1,109 @@
+"""Pixels are in memory while they are read and encoded, and not while a server works on a call."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from annotators.base import Options
+from annotators.models import ReadableImages
+from annotators.runner import Frames, annotate
+from ares.errors import MediaError
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+
+RULING = json.dumps({"observation": "a drawer", "frames": [1], "verdict": "MET"})
+
+
+class Pixels:
+    """All pixels that a run has decoded or read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.decodings = 0
+        self._arrays: list[weakref.ref[Any]] = []
+        decode, at = Frames.decode, Frames.at
+
+        def watched_decode(frames: Frames) -> None:
+            decode(frames)
+            self.decodings += 1
+            for images in frames._decoded.values():
+                assert not isinstance(images, MediaError)
+                self._arrays += map(weakref.ref, images.values())
+
+        def watched_at(frames: Frames, *arguments: Any) -> Any:
+            images = at(frames, *arguments)
+            self._arrays.append(weakref.ref(images))
+            return images
+
+        monkeypatch.setattr(Frames, "decode", watched_decode)
+        monkeypatch.setattr(Frames, "at", watched_at)
+
+    def in_memory(self) -> int:
+        """Arrays that are still in memory."""
+        gc.collect()
+        return sum(array() is not None for array in self._arrays)
+
+
+@pytest.fixture
+def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+    """A workspace of one episode."""
+    with open_workspace(str(tmp_path / "ws"), Settings()) as workspace:
+        ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
+        yield workspace
+
+
+def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
+    ws: Workspace, model_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pixels = Pixels(monkeypatch)
+    in_flight: dict[str, set[int]] = {"caption": set(), "grade": set()}
+
+    def reply(request: dict[str, Any]) -> str:
+        is_grade = request["messages"][0]["role"] == "system"
+        if pixels.decodings:  # else it is the test call
+            in_flight["grade" if is_grade else "caption"].add(pixels.in_memory())
+        return RULING if is_grade else "open the drawer"
+
+    model_server.answers(reply)
+    settings = Settings(
+        caption_model=f"openai:Some/Captioner-7B@{model_server.url}",
+        judge_model=f"openai:Other/Judge-9B@{model_server.url}",
+    )
+    reports = annotate(ws.stores, ["caption", "grade"], Options(settings=settings), quiet=True)
+    assert [(report.kept, report.failed) for report in reports] == [(1, 0), (1, 0)]
+    # The judge reads the three frames of the captioner, which are decoded once.
+    assert in_flight == {"caption": {3}, "grade": {0}}
+    assert pixels.decodings == 1
+    assert pixels.in_memory() == 0
+
+
+def test_images_that_were_released_are_read_again() -> None:
+    files = [np.full((4, 6, 3), value, np.uint8) for value in (10, 20)]
+    released: list[bool] = []
+    images = ReadableImages(lambda: list(files), lambda: released.append(True))
+    images.release()
+    files[0] = files[0] + 1
+    assert (len(images), images.shapes, released) == (2, ((4, 6, 3), (4, 6, 3)), [True])
+    assert [int(image[0, 0, 0]) for image in images] == [11, 20]
+
+
+def test_images_that_cannot_be_read_again_say_why() -> None:
+    frames = iter([[np.zeros((4, 6, 3), np.uint8)]])
+
+    def read() -> Any:
+        for images in frames:
+            return images
+        raise MediaError("file is gone", "a.mp4")
+
+    images = ReadableImages(read)
+    images.release()
+    with pytest.raises(MediaError, match="file is gone"):
+        list(images)
