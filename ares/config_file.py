@@ -41,6 +41,7 @@ class ConfigFile(BaseModel):
     reader_gb: float | int | None = None
     record_seconds: float | int | None = None
     follow_links: bool | None = None
+    video_device: str = ""
 
 
 def read_config_file(path: Path) -> dict[str, str]:

@@ -31,6 +31,7 @@ _VARIABLES = {
     "reader_gb": "ARES_READER_GB",
     "record_seconds": "ARES_RECORD_SECONDS",
     "follow_links": "ARES_FOLLOW_LINKS",
+    "video_device": "ARES_VIDEO_DEVICE",
 }
 _SECRET_FIELDS = {"mongo_uri", "openai_api_key", "app_password"}
 
@@ -70,6 +71,8 @@ class Settings:
         reader_gb: Gigabytes of memory that reading a dataset may add to a process (ARES_READER_GB).
         record_seconds: Seconds in which one record must be read (ARES_RECORD_SECONDS).
         follow_links: Whether symbolic links may lead out of a dataset (ARES_FOLLOW_LINKS, 0 or 1).
+        video_device: FFmpeg device that decodes videos, such as "cuda" or "cuda:1" (ARES_VIDEO_DEVICE); "" for the
+            processors.
     """
 
     workspace: str = "./ares-workspace"
@@ -90,6 +93,7 @@ class Settings:
     reader_gb: float = 4.0
     record_seconds: float = 300.0
     follow_links: bool = False
+    video_device: str = ""
 
     def __repr__(self) -> str:
         return f"Settings(workspace={self.workspace!r})"  # the other fields may hold a password

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.errors import MediaError, SourceError
 from ares.media.video import (
+    announce_failure,
     describe_ffmpeg_error,
     frame_orientation,
+    hardware_decoder,
     open_video_stream,
+    separate_planes,
     span_clock,
     tick_seconds,
 )
 
 if TYPE_CHECKING:
     import numpy as np
+    from av.codec.hwaccel import HWAccel
     from av.container import InputContainer
     from av.packet import Packet
     from av.video.frame import VideoFrame
@@ -37,7 +42,38 @@ def read_video_frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArr
 
     A second that shows the same frame as the one before yields the same array. Raises MediaError.
     """
-    with _open_source(ref) as (container, stream):
+    return _decode_on_device(lambda skipped, device: _read_frames(ref, seconds[skipped:], device))
+
+
+def read_all_video_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
+    """Yield every frame of the span in order; (H, W, 3) uint8 RGB. Raises MediaError."""
+    return _decode_on_device(lambda skipped, device: islice(_read_all_frames(ref, device), skipped, None))
+
+
+def _decode_on_device(
+    read: Callable[[int, HWAccel | None], Iterator[NDArray[np.uint8]]],
+) -> Iterator[NDArray[np.uint8]]:
+    """Yield frames that the device of the settings decodes, and from its first failure on the processors.
+
+    Args:
+        read: Yields the frames after so many, decoded by a device; None for the processors.
+    """
+    count = 0
+    if device := hardware_decoder():
+        try:
+            for pixels in read(0, device):
+                yield pixels
+                count += 1
+            return
+        except MediaError as error:  # what the processors say of the file is its error, if it has any
+            announce_failure(error.reason)
+    yield from read(count, None)
+
+
+def _read_frames(
+    ref: MediaRef, seconds: Sequence[float], device: HWAccel | None
+) -> Iterator[NDArray[np.uint8]]:
+    with _open_source(ref, device) as (container, stream):
         clock = span_clock(ref, tick_seconds(stream))
         # Callers decode in parallel; several threads per decoder take a third longer (measured), even for one caller.
         stream.codec_context.thread_count = 1
@@ -49,13 +85,12 @@ def read_video_frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArr
             if frame is None or cursor.ends_before(frame, file_second, clock.scale / ref.rate_hz):
                 raise MediaError("video has no frame there", f"{ref.uri} at {file_second:.3f} s")
             if pixels is None or frame is not decoded_frame:
-                decoded_frame, pixels = frame, _to_pixels(frame)
+                decoded_frame, pixels = frame, _to_pixels(frame, device)
             yield pixels
 
 
-def read_all_video_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
-    """Yield every frame of the span in order; (H, W, 3) uint8 RGB. Raises MediaError."""
-    with _open_source(ref) as (container, stream):
+def _read_all_frames(ref: MediaRef, device: HWAccel | None) -> Iterator[NDArray[np.uint8]]:
+    with _open_source(ref, device) as (container, stream):
         clock = span_clock(ref, tick_seconds(stream))
         half_step = 0.5 * clock.scale / ref.rate_hz
         cursor = _VideoCursor(container, stream)
@@ -63,16 +98,16 @@ def read_all_video_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
             raise MediaError("video has no frame there", f"{ref.uri} at {clock.start_second:.3f} s")
         frame, remaining = cursor.current, max(ref.num_frames, 1)
         while frame is not None and remaining and cursor.frame_second(frame) < clock.last_second + half_step:
-            yield _to_pixels(frame)
+            yield _to_pixels(frame, device)
             frame, remaining = cursor.step(), remaining - 1
 
 
 @contextmanager
-def _open_source(ref: MediaRef) -> Iterator[tuple[InputContainer, VideoStream]]:
+def _open_source(ref: MediaRef, device: HWAccel | None) -> Iterator[tuple[InputContainer, VideoStream]]:
     import av
 
     try:
-        with open_video_stream(ref.uri) as container_and_stream:
+        with open_video_stream(ref.uri, device) as container_and_stream:
             yield container_and_stream
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None
@@ -80,8 +115,9 @@ def _open_source(ref: MediaRef) -> Iterator[tuple[InputContainer, VideoStream]]:
         raise MediaError("video cannot be decoded", f"{ref.uri}: {describe_ffmpeg_error(error)}") from None
 
 
-def _to_pixels(frame: VideoFrame) -> NDArray[np.uint8]:
-    pixels: NDArray[np.uint8] = frame.to_ndarray(format="rgb24", threads=1)  # type: ignore[assignment]
+def _to_pixels(frame: VideoFrame, device: HWAccel | None) -> NDArray[np.uint8]:
+    planar = frame if device is None else separate_planes(frame)
+    pixels: NDArray[np.uint8] = planar.to_ndarray(format="rgb24", threads=1)  # type: ignore[assignment]
     return frame_orientation(frame).apply(pixels)
 
 

@@ -16,6 +16,7 @@ from ares.media.video.packet_activity import FrameSpans, find_inactive_spans
 
 if TYPE_CHECKING:
     import numpy as np
+    from av.codec.hwaccel import HWAccel
     from av.container import InputContainer
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
@@ -86,8 +87,10 @@ class _FrameTimes(NamedTuple):
 
 
 @contextmanager
-def open_video_stream(path: str | Path) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """A video file and its first video stream, closed afterwards.
+def open_video_stream(
+    path: str | Path, device: HWAccel | None = None
+) -> Iterator[tuple[InputContainer, VideoStream]]:
+    """A video file and its first video stream, closed afterwards; `device` decodes it, None for the processors.
 
     Raises SourceError for a file that is missing, empty, truncated, or holds no video.
     """
@@ -96,7 +99,7 @@ def open_video_stream(path: str | Path) -> Iterator[tuple[InputContainer, VideoS
     try:
         if file_state(str(path)).size == 0:
             raise SourceError("video file is empty", f"{path}: 0 bytes")
-        container = open_video(str(path))
+        container = open_video(str(path), device)
     except (FileNotFoundError, IsADirectoryError):
         raise SourceError("video file is missing", str(path)) from None
     except (av.FFmpegError, OSError, ValueError) as error:
