@@ -13,6 +13,7 @@ from ares.episode import Episode, Trajectory
 from ares.errors import AresError
 from ares.jobs import RequestedWorkers, WorkerNeeds
 from ares.settings import Settings
+from ares.slots_pickling import pickled_by_slots
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +55,7 @@ class Options:
         return parse_options(model, self.values)
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """What one Work is about: an episode, a segment of it, or an annotation.
@@ -91,6 +93,7 @@ def episode_subject(episode: Episode) -> Subject:
     )
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """One subject to annotate, with the data that was read for it.
@@ -118,6 +121,7 @@ class Work:
             self.frames.release()
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameVectors:
     """Embedded frames of one camera of one episode.
@@ -137,6 +141,7 @@ class FrameVectors:
     space: str = ""
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What an annotator made of one Work.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from ares.episode import Json
+from ares.slots_pickling import pickled_by_slots
 
 ColumnType = Literal["bool", "int64", "float64", "string", "list<string>", "timestamp"]
 SubjectKind = Literal["episode", "segment", "annotation", "set"]
@@ -106,6 +107,7 @@ class Maker:
         return short_hash(parts)
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """What making a value cost.
@@ -141,6 +143,7 @@ def make_segment_id(episode_id: str, start_seconds: float, stop_seconds: float) 
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
     """One value about an episode, a segment of it, another annotation, or a set; never changed and never deleted.

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from ares.slots_pickling import pickled_by_slots
+
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
@@ -19,6 +21,7 @@ Channels = Literal["rgb", "bgr"]
 TOPIC_KINDS = frozenset({"mcap", "bag"})
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaRef:
     """A pointer to frames in a source file.
@@ -69,6 +72,7 @@ def make_episode_id(*, format: str, dataset: str, version: str, split: str, key:
     return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Camera:
     """One camera of an episode.
@@ -92,6 +96,7 @@ class Camera:
     flags: tuple[str, ...] = ()
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
     """One recorded episode without its signals, small enough to keep thousands in memory.
@@ -180,6 +185,7 @@ class Episode:
         )
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, eq=False)
 class Signal:
     """A signal over the steps of an episode.
@@ -200,6 +206,7 @@ class Signal:
         return f"Signal{self.values.shape}"
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trajectory:
     """The signals of an episode, one row per step.
@@ -281,6 +288,7 @@ class SourceArray:
         return math.prod(self.shape[1:])
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One record of a source, as an ingester returns it.

@@ -10,6 +10,7 @@ from annotators.base import Annotator, FrameVectors, Outcome, PaidFailure, Resul
 from annotators.runner.signals import read_signals
 from ares.errors import AresError, ModelError, StoreError
 from ares.jobs import WorkerPool
+from ares.slots_pickling import pickled_by_slots
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -24,6 +25,7 @@ PutVectors = Callable[[CallVectors], FetchVectors]
 _MOST_LOSSES = 10
 
 
+@pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteResult(Result):
     """A result whose vectors stay on a worker until they are written.

@@ -30,7 +30,16 @@ ABOVE = {
 }
 # Floors inside `ares`, lowest first: a module may import from its own floor and those below.
 FLOORS = (
-    {"lazy_exports", "errors", "extras", "shadowing", "messages", "process_tuning", "deadline"},
+    {
+        "lazy_exports",
+        "errors",
+        "extras",
+        "shadowing",
+        "messages",
+        "process_tuning",
+        "deadline",
+        "slots_pickling",
+    },
     {"settings", "config_file", "registry", "arguments"},
     {"episode", "annotation"},
     {"statistics"},
