@@ -12,8 +12,8 @@ from ares.annotation import Annotation, Cost, Maker, SubjectKind
 from ares.episode import Episode, Trajectory
 from ares.errors import AresError
 from ares.jobs import RequestedWorkers, WorkerNeeds
+from ares.process_tuning import pickled_by_slots
 from ares.settings import Settings
-from ares.slots_pickling import pickled_by_slots
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from ares.episode import Json
-from ares.slots_pickling import pickled_by_slots
+from ares.process_tuning import pickled_by_slots
 
 ColumnType = Literal["bool", "int64", "float64", "string", "list<string>", "timestamp"]
 SubjectKind = Literal["episode", "segment", "annotation", "set"]

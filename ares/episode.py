@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from ares.slots_pickling import pickled_by_slots
+from ares.process_tuning import pickled_by_slots
 
 if TYPE_CHECKING:
     import numpy as np

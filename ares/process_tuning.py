@@ -1,4 +1,4 @@
-"""Garbage collection of bulk jobs, scheduling around libraries that change it, and imports that are put off.
+"""Garbage collection and pickling of bulk jobs, scheduling around libraries, and imports that are put off.
 
 Records hold no reference cycles, and a full collection over 500,000 objects stops all threads for 0.1 s.
 """
@@ -8,11 +8,15 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from importlib.util import find_spec, module_from_spec
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 # A youngest collection after 50,000 new objects, a full one after a thousand million.
 _GC_THRESHOLDS = (50_000, 20, 1_000)
@@ -37,6 +41,30 @@ def tuned_garbage_collector() -> Iterator[None]:
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()
+
+
+def pickled_by_slots(cls: type[T]) -> type[T]:
+    """Let a frozen dataclass with slots be pickled in less than half the time, in the same form.
+
+    Python's own methods look up the fields of the class for every object.
+
+    Args:
+        cls: The class, with at least two fields.
+    """
+    names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    values = attrgetter(*names)
+    setters = [getattr(cls, name).__set__ for name in names]
+
+    def get_state(self: T) -> Sequence[Any]:
+        return list(values(self))
+
+    def set_state(self: T, state: Sequence[Any]) -> None:
+        for setter, value in zip(setters, state, strict=True):
+            setter(self, value)
+
+    cls.__getstate__ = get_state  # type: ignore[method-assign, assignment]
+    cls.__setstate__ = set_state  # type: ignore[attr-defined]
+    return cls
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from annotators.base import Annotator, FrameVectors, Outcome, PaidFailure, Resul
 from annotators.runner.signals import read_signals
 from ares.errors import AresError, ModelError, StoreError
 from ares.jobs import WorkerPool
-from ares.slots_pickling import pickled_by_slots
+from ares.process_tuning import pickled_by_slots
 
 if TYPE_CHECKING:
     from ares.store import Stores

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Devices give planes of colour in turns, which FFmpeg converts to RGB otherwise than separate ones (up to 72 of 255).
 _SEPARATE_PLANES = {"nv12": "yuv420p", "p010le": "yuv420p10le", "nv16": "yuv422p", "nv24": "yuv444p"}
 # Contexts of CUDA are large and slow to make: decoders share the one of torch.
-_OPTIONS = {"cuda": {"primary_ctx": "1"}}
+_OPTIONS: dict[str, dict[str, object]] = {"cuda": {"primary_ctx": "1"}}
 
 
 @lru_cache(maxsize=1)
@@ -33,16 +33,18 @@ def hardware_decoder() -> HWAccel | None:
     kind, _, number = name.partition(":")
     if kind not in hwdevices_available():
         known = ", ".join(hwdevices_available())
-        return _no_device(name, f"PyAV has no device of this kind; its kinds are {known}")
+        _announce_missing(name, f"PyAV has no device of this kind; its kinds are {known}")
+        return None
     try:
         device = HWAccel(kind, number or None, options=_OPTIONS.get(kind))
         device.create(av.Codec("h264", "r"))
     except (av.FFmpegError, NotImplementedError, OSError, ValueError) as error:
-        return _no_device(name, getattr(error, "strerror", None) or str(error))
+        _announce_missing(name, getattr(error, "strerror", None) or str(error))
+        return None
     return device
 
 
-def _no_device(name: str, reason: str) -> None:
+def _announce_missing(name: str, reason: str) -> None:
     print_message(f"the processors decode videos, not ARES_VIDEO_DEVICE {name!r}: {reason}")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode
-from ares.slots_pickling import pickled_by_slots
+from ares.process_tuning import pickled_by_slots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +36,14 @@ def test_a_value_survives_pickling_and_deep_copies() -> None:
         assert again == child
         assert again.tags is not child.tags
         with pytest.raises(FrozenInstanceError):
-            again.name = "b"
+            again.name = "b"  # type: ignore[misc]
 
 
 def test_the_form_is_that_of_python() -> None:
     child, plain = Child(name="a", tags=["x"]), PlainChild(name="a", tags=["x"])
-    assert child.__getstate__() == plain.__getstate__()  # type: ignore[operator]
+    assert child.__getstate__() == plain.__getstate__()
 
 
 @pytest.mark.parametrize("travelling", [Episode, Annotation, Cost])
 def test_the_values_of_a_run_are_pickled_by_slots(travelling: type) -> None:
-    assert travelling.__getstate__.__module__ == "ares.slots_pickling"
+    assert travelling.__getstate__.__module__ == "ares.process_tuning"

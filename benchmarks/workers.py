@@ -1,0 +1,207 @@
+"""Benchmark 17 and the local engine: episodes a second with 1, 2 and more workers, and the CPU time of each process.
+
+.venv/bin/python -m benchmarks.workers ray --workers 1 2 4 --episodes 1600
+.venv/bin/python -m benchmarks.workers motion --workers 1 2 --episodes 20000
+.venv/bin/python -m benchmarks.workers embed --workers 1 2 --episodes 48
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.runner import annotate
+from ares import registry
+from ares.annotation import Maker
+from ares.jobs import RequestedWorkers, open_engine
+from ares.settings import settings_from_environment
+from ares.workspace import open_workspace
+from benchmarks.embed import texture, write_random_vit
+from benchmarks.synthetic_episodes import add_synthetic_episodes
+from benchmarks.synthetic_lerobot import write_lerobot_dataset
+
+if TYPE_CHECKING:
+    from ares.jobs import AnnotateReport
+    from ares.store import Stores
+    from ares.workspace import Workspace
+
+_BATCH_SIZE = 8
+_VIDEO_SECONDS = 16
+_SETTINGS = settings_from_environment({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRun:
+    """What one run took.
+
+    Attributes:
+        workers: Workers of the annotator.
+        seconds: By the clock; of local workers their start included, of ray the time in which all of them worked.
+        episodes: Episodes in that time.
+        driver_seconds: CPU time of this process over the whole run.
+        worker_seconds: CPU time of processes that it has started; ray starts its own elsewhere.
+    """
+
+    workers: int
+    seconds: float
+    episodes: int
+    driver_seconds: float
+    worker_seconds: float
+
+
+def main() -> None:
+    """Print a line for each number of workers, with the speed against one."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("kind", choices=["ray", "motion", "embed"])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--episodes", type=int, default=1600, help="ray: times the workers")
+    parser.add_argument(
+        "--milliseconds", type=float, default=20.0, help="what the stub takes for an episode, ray only"
+    )
+    arguments = parser.parse_args()
+    run = {"ray": _runs_of_ray, "motion": _runs_of_motion, "embed": _runs_of_embed}[arguments.kind]
+    runs: list[WorkerRun] = []
+    for timed in run(arguments):
+        runs.append(timed)
+        rate = timed.episodes / timed.seconds
+        speed = rate * runs[0].seconds / runs[0].episodes
+        print(
+            f"{arguments.kind}, {timed.workers} workers: {timed.episodes} in {timed.seconds:.1f} s, {rate:.1f}/s, "
+            f"{speed:.2f} of the first run; CPU {timed.driver_seconds:.1f} s here, {timed.worker_seconds:.1f} s there",
+            flush=True,
+        )
+
+
+@contextmanager
+def _workspace() -> Iterator[Workspace]:
+    with tempfile.TemporaryDirectory() as folder, closing(open_workspace(folder, _SETTINGS)) as ws:
+        yield ws
+
+
+def _timed(workers: int, run: Callable[[], Sequence[AnnotateReport]]) -> WorkerRun:
+    """Time a call; its worker processes must have ended when it returns."""
+    started_at, used, children = time.monotonic(), time.process_time(), _children_seconds()
+    (report,) = run()
+    seconds, used = time.monotonic() - started_at, time.process_time() - used
+    if report.failed:
+        raise SystemExit(f"{report.failed} episodes failed: {report.failures}")
+    return WorkerRun(
+        workers=workers,
+        seconds=seconds,
+        episodes=report.kept,
+        driver_seconds=used,
+        worker_seconds=_children_seconds() - children,
+    )
+
+
+def _children_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _runs_of_ray(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
+    """A stub that waits for a fixed time, as if each worker and the driver had a core of its own.
+
+    Starting actors takes many seconds on a busy machine: only the time in which all workers work is counted.
+    """
+    ray: Any = import_module("ray")
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    # Half of the cores of a cluster are for decoding.
+    ray.init(
+        address="local", num_cpus=2 * max(arguments.workers), include_dashboard=False, log_to_driver=False
+    )
+    registry.annotators.add("stub", partial(make_waiting_annotator, arguments.milliseconds / 1000))
+    for workers in arguments.workers:
+        options = Options(settings=_SETTINGS, workers=RequestedWorkers(count=workers))
+        with open_engine("ray") as engine, _workspace() as ws:
+            add_synthetic_episodes(ws, arguments.episodes * workers)
+            used = time.process_time()
+            (report,) = annotate(ws.stores, ["stub"], options, quiet=True, engine=engine)
+            used = time.process_time() - used
+            seconds, episodes = _time_of_all(ws, workers)
+            if report.kept != arguments.episodes * workers:
+                raise SystemExit(f"{report.kept} episodes were kept: {report.failures}")
+            yield WorkerRun(
+                workers=workers, seconds=seconds, episodes=episodes, driver_seconds=used, worker_seconds=0.0
+            )
+    ray.shutdown()
+
+
+def _time_of_all(ws: Workspace, workers: int) -> tuple[float, int]:
+    """Seconds from the moment when all workers have ended a batch to the last of the first to stop; episodes then."""
+    ends: dict[int, list[float]] = {}
+    for entry in ws.stores.annotations.read():
+        value: Any = entry.annotation.value
+        ends.setdefault(value["process"], []).append(value["ended_at"])
+    if len(ends) != workers:
+        raise SystemExit(f"{len(ends)} of {workers} workers had work; give more episodes")
+    start, stop = max(map(min, ends.values())), min(map(max, ends.values()))
+    return stop - start, sum(start < end <= stop for times in ends.values() for end in times)
+
+
+def make_waiting_annotator(seconds: float, options: Options, stores: Stores) -> Annotator:
+    """An annotator that waits for each episode, and says when and in which process."""
+    maker = Maker(annotator="stub", version="1")
+
+    def process(works: Sequence[Work]) -> list[Result]:
+        time.sleep(seconds * len(works))
+        # The clock of the machine, which all of its processes share.
+        value = {"process": os.getpid(), "ended_at": time.monotonic()}
+        return [Result(annotations=[new_annotation(work, maker, value)]) for work in works]
+
+    return Annotator(maker=maker, process=process, batch_size=_BATCH_SIZE)
+
+
+def _runs_of_motion(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = write_lerobot_dataset(Path(folder) / "generated", arguments.episodes)
+        yield from _runs_on_this_machine("motion", dataset, arguments.workers, "")
+
+
+def _runs_of_embed(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
+    """Videos of 256 pixels, one frame a second, by a ViT-B/32 of random weights."""
+    with tempfile.TemporaryDirectory() as folder:
+        model, videos = Path(folder) / "model", Path(folder) / "videos"
+        model.mkdir()
+        write_random_vit(model)
+        write_textures(videos, arguments.episodes)
+        yield from _runs_on_this_machine("embed", videos, arguments.workers, f"local-dir:{model}")
+
+
+def write_textures(folder: Path, count: int) -> None:
+    """Write mp4s of moving textures of 256 pixels and 16 s at 20 frames a second."""
+    import numpy as np
+
+    from ares.media.video import encode_mp4
+
+    folder.mkdir()
+    for number in range(count):
+        image = texture(number)
+        frames = (np.roll(image, step, axis=1) for step in range(20 * _VIDEO_SECONDS))
+        encode_mp4(frames, folder / f"{number:04d}.mp4", 20.0)
+
+
+def _runs_on_this_machine(name: str, dataset: Path, counts: Sequence[int], model: str) -> Iterator[WorkerRun]:
+    from ingest.pipeline import ingest_paths
+
+    for workers in counts:
+        options = Options(settings=_SETTINGS, model=model, workers=RequestedWorkers(count=workers))
+        with _workspace() as ws:
+            ingest_paths(ws.stores, [str(dataset)], quiet=True)
+            yield _timed(workers, partial(annotate, ws.stores, [name], options, quiet=True))
+
+
+if __name__ == "__main__":
+    main()
