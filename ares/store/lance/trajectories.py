@@ -10,15 +10,21 @@ from ares.errors import RequestError
 from ares.store.filters import batched, in_list
 from ares.store.lance import schema as arrow
 from ares.store.lance.lance_api import lance_errors
+from ares.store.lance.snapshot import VersionCache
 from ares.store.lance.table import LanceTable
 
 if TYPE_CHECKING:
+    import lance
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from ares.store.lance.table import TableWriter
 
 # Rows that are read at once: a hundred long trajectories are some tens of megabytes.
 _CHUNK = 100
+# To sort the ids of a million rows takes as long as some ten reads by a filter.
+_READS_WITHOUT_INDEX = 20
 
 
 class TrajectoryTable:
@@ -30,6 +36,8 @@ class TrajectoryTable:
 
     def __init__(self, lance_table: LanceTable) -> None:
         self._lance_table = lance_table
+        self._reads = 0
+        self._offsets = VersionCache(_RowOffsets)
 
     @property
     def _table(self) -> TableWriter:
@@ -89,5 +97,44 @@ class TrajectoryTable:
     def _read_batch(self, ids: Sequence[str]) -> Iterator[tuple[str, Trajectory]]:
         with lance_errors("trajectories"):
             dataset = self._lance_table.dataset()
-            for batch in dataset.scanner(filter=in_list("episode_id", ids)).to_batches():
+            self._reads += 1
+            if self._reads > _READS_WITHOUT_INDEX:
+                rows = self._offsets.get(dataset).find(ids)
+                batches = dataset.take(rows).to_batches() if len(rows) else []
+            else:
+                batches = dataset.scanner(filter=in_list("episode_id", ids)).to_batches()
+            for batch in batches:
                 yield from arrow.trajectories_from_arrow(batch)
+
+
+class _RowOffsets:
+    """Offsets of the rows of one version by hashes of their ids, 16 bytes a row: a filter compares every id.
+
+    Args:
+        dataset: That version.
+    """
+
+    def __init__(self, dataset: lance.LanceDataset) -> None:
+        import numpy as np
+
+        batches = dataset.scanner(columns=["episode_id"], scan_in_order=True).to_batches()
+        parts = [_hashes(batch["episode_id"].to_pylist()) for batch in batches]
+        hashes = np.concatenate(parts) if parts else np.empty(0, np.int64)
+        self._order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[self._order]
+
+    def find(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """(N,) rising offsets of the rows with these ids, and rarely of others that have the same hash."""
+        import numpy as np
+
+        hashes = _hashes(ids)
+        first, stop = (np.searchsorted(self._hashes, hashes, side=side) for side in ("left", "right"))
+        parts = [self._order[start:end] for start, end in zip(first, stop, strict=True)]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+
+def _hashes(ids: Sequence[str]) -> NDArray[np.int64]:
+    """(N,) hashes that hold within this process."""
+    import numpy as np
+
+    return np.fromiter(map(hash, ids), np.int64, len(ids))
