@@ -100,7 +100,7 @@ class TrajectoryTable:
             self._reads += 1
             if self._reads > _READS_WITHOUT_INDEX:
                 rows = self._offsets.get(dataset).find(ids)
-                batches = dataset.take(rows).to_batches() if len(rows) else []
+                batches = dataset.take(rows.tolist()).to_batches() if len(rows) else []
             else:
                 batches = dataset.scanner(filter=in_list("episode_id", ids)).to_batches()
             for batch in batches:
