@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ares.quality.audit import foreign_dataset, foreign_robot, random_dimensions, wilson_interval
+from ares.quality.audit import foreign_dataset, foreign_robot, random_dimensions
 from ares.quality.kinds import DimensionKind, kinds_by_name, kinds_by_values, switch_like, value_evidence
+from ares.statistics import wilson_interval
 from benchmarks.quality import read_episodes
 
 if TYPE_CHECKING:

@@ -95,7 +95,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Json]:
         """The evaluation as a document."""
-        from ares.quality.audit import wilson_interval
+        from ares.statistics import wilson_interval
 
         shares: dict[str, Json] = {
             name: {"hits": hits, "of": total, "interval": [*wilson_interval(hits, total)]}

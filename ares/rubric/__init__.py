@@ -9,7 +9,6 @@ from ares.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from ares.rubric.caption_parser import CaptionSlots, parse_caption, parser_hash, split_outcome
     from ares.rubric.hard_checks import CHECKS, CheckInput
-    from ares.rubric.intervals import difference_bounds, lower_bound, upper_bound, wilson_bounds
     from ares.rubric.rubric import Criterion, Probe, Rubric, read_rubric
     from ares.rubric.slot_match import is_stated, slot_matches, unsupported_claims
     from ares.rubric.trust import (
@@ -44,18 +43,14 @@ __all__ = [
     "count_controls",
     "decide_trust",
     "describe_trust",
-    "difference_bounds",
     "grade_values",
     "is_stated",
-    "lower_bound",
     "parse_caption",
     "parser_hash",
     "read_rubric",
     "slot_matches",
     "split_outcome",
     "unsupported_claims",
-    "upper_bound",
-    "wilson_bounds",
 ]
 
 __getattr__ = lazy_exports(__name__)

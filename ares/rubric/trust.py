@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ares.rubric.intervals import difference_bounds, lower_bound, upper_bound, wilson_bounds
+from ares.statistics import difference_bounds, effective_items, lower_bound, upper_bound, wilson_interval
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -21,6 +22,8 @@ MIN_FALSE_CAPTIONS = 59
 MAX_FALSE_ACCEPTS = 0.05
 # From so many controls on, no difference between true and false is a finding, and not a lack of data.
 MIN_CONTROLS_WITHOUT_DIFFERENCE = 200
+# Gradings of one episode are correlated by at least so much, also where they all agree.
+_LEAST_CORRELATION = 0.1
 # False whatever the frames show.
 _FALSE_KINDS = ("foreign", "flipped")
 # So many instructions stand for the true texts of a dataset; with fewer the captions do, true or not.
@@ -44,12 +47,14 @@ class ControlCounts:
         accepted: Number of them by kind that were accepted; for "paraphrase" those of which the caption itself was.
         errors: Gradings that failed; they are counted in nothing else.
         paraphrased: Paraphrases of captions that were accepted themselves.
+        by_episode: Accepted gradings and all gradings by kind, of each episode.
     """
 
     gradings: Mapping[str, int] = field(default_factory=dict)
     accepted: Mapping[str, int] = field(default_factory=dict)
     errors: int = 0
     paraphrased: int = 0
+    by_episode: Sequence[Mapping[str, tuple[int, int]]] = ()
 
     def of(self, *kinds: str) -> tuple[int, int]:
         """Accepted gradings and all gradings of some kinds."""
@@ -57,10 +62,22 @@ class ControlCounts:
             self.gradings.get(kind, 0) for kind in kinds
         )
 
+    def independent(self, *kinds: str) -> tuple[float, float]:
+        """As `of`, in numbers of independent gradings: those of one episode say less than those of several."""
+        members = [[counts[kind] for kind in kinds if kind in counts] for counts in self.by_episode]
+        hits, totals = ([sum(pair[side] for pair in pairs) for pairs in members] for side in (0, 1))
+        effective, total = effective_items(hits, totals, _LEAST_CORRELATION), sum(totals)
+        return (sum(hits) * effective / total, effective) if total else (0.0, 0.0)
+
     @property
     def false_captions(self) -> tuple[int, int]:
         """Accepted false captions, and all of them."""
         return self.of(*_FALSE_KINDS)
+
+    @property
+    def independent_false_captions(self) -> tuple[float, float]:
+        """As `false_captions`, in numbers of independent gradings."""
+        return self.independent(*_FALSE_KINDS)
 
     @property
     def total(self) -> int:
@@ -92,19 +109,21 @@ class JudgeTrust:
             "reasons": list(self.reasons),
             "false_accepts": accepted,
             "false_captions": false_captions,
+            "independent_false_captions": round(self.counts.independent_false_captions[1], 1),
             "false_accept_bounds": [
-                round(lower_bound(accepted, false_captions), 4),
-                round(upper_bound(accepted, false_captions), 4),
+                round(bound(*self.counts.independent_false_captions), 4)
+                for bound in (lower_bound, upper_bound)
             ],
             "false_refusals": refused,
             "paraphrases": self.counts.paraphrased,
             "false_refusal_bounds": [
-                round(bound, 4) for bound in wilson_bounds(refused, self.counts.paraphrased)
+                round(bound, 4) for bound in wilson_interval(refused, self.counts.paraphrased)
             ],
             "instructions_refused": instructions - instructions_accepted,
             "instructions": instructions,
             "instruction_refusal_bounds": [
-                round(bound, 4) for bound in wilson_bounds(instructions - instructions_accepted, instructions)
+                round(bound, 4)
+                for bound in wilson_interval(instructions - instructions_accepted, instructions)
             ],
             "gradings": dict(self.counts.gradings),
             "accepted": dict(self.counts.accepted),
@@ -112,30 +131,64 @@ class JudgeTrust:
         }
 
 
-def count_controls(values: Iterable[Mapping[str, Json]]) -> ControlCounts:
+def count_controls(
+    values: Iterable[Mapping[str, Json]], episodes: Iterable[str] | None = None
+) -> ControlCounts:
     """Count the values of control annotations, each of which has the gradings of one caption in "gradings".
 
     Where the source does not state the outcome, the caption may be wrong itself: its flipped text is then accepted
     falsely only where both are accepted.
+
+    Args:
+        values: The values.
+        episodes: Episode of each value; None where each is of another episode.
     """
-    gradings: Counter[str] = Counter()
-    accepted: Counter[str] = Counter()
-    errors = paraphrased = 0
-    for value in values:
-        members = value.get("gradings")
-        rows = [row for row in members if isinstance(row, dict)] if isinstance(members, list) else []
-        own_is_accepted = any(row["kind"] == "own" and row["grade"] == "acceptable" for row in rows)
-        for row in rows:
-            kind, is_accepted = str(row["kind"]), row["grade"] == "acceptable"
-            if row["grade"] == "error":
-                errors += 1
-                continue
-            gradings[kind] += 1
-            if kind == "paraphrase":
-                paraphrased += own_is_accepted
-            needs_own = kind == "paraphrase" or (kind == "flipped" and not row.get("known_false"))
-            accepted[kind] += is_accepted and (own_is_accepted or not needs_own)
-    return ControlCounts(gradings=gradings, accepted=accepted, errors=errors, paraphrased=paraphrased)
+    rows: list[_Grading] = []
+    errors = 0
+    keys: Iterable[Hashable] = count() if episodes is None else episodes
+    for value, episode in zip(values, keys, strict=episodes is not None):
+        graded = _gradings(value, episode)
+        errors += sum(grading is None for grading in graded)
+        rows += [grading for grading in graded if grading]
+    by_episode: dict[Hashable, Counter[tuple[str, bool]]] = {}
+    for row in rows:
+        by_episode.setdefault(row.episode, Counter())[row.kind, row.is_accepted] += 1
+    return ControlCounts(
+        gradings=Counter(row.kind for row in rows),
+        accepted=Counter(row.kind for row in rows if row.is_accepted),
+        errors=errors,
+        paraphrased=sum(row.kind == "paraphrase" and row.own_is_accepted for row in rows),
+        by_episode=[_by_kind(members) for members in by_episode.values()],
+    )
+
+
+class _Grading(NamedTuple):
+    """One grading of a control, or of the caption itself."""
+
+    episode: Hashable
+    kind: str
+    is_accepted: bool
+    own_is_accepted: bool
+
+
+def _gradings(value: Mapping[str, Json], episode: Hashable) -> list[_Grading | None]:
+    """The gradings of one caption; None for those that failed."""
+    members = value.get("gradings")
+    rows = [row for row in members if isinstance(row, dict)] if isinstance(members, list) else []
+    own = any(row["kind"] == "own" and row["grade"] == "acceptable" for row in rows)
+    gradings: list[_Grading | None] = []
+    for row in rows:
+        kind = str(row["kind"])
+        needs_own = kind == "paraphrase" or (kind == "flipped" and not row.get("known_false"))
+        is_accepted = row["grade"] == "acceptable" and (own or not needs_own)
+        failed = row["grade"] == "error"
+        gradings.append(None if failed else _Grading(episode, kind, is_accepted, own))
+    return gradings
+
+
+def _by_kind(counts: Counter[tuple[str, bool]]) -> dict[str, tuple[int, int]]:
+    """Accepted and all gradings by kind, from numbers by kind and by whether they were accepted."""
+    return {kind: (counts[kind, True], counts[kind, True] + counts[kind, False]) for kind, _ in counts}
 
 
 def describe_trust(document: Mapping[str, Any]) -> str:
@@ -172,7 +225,7 @@ def decide_trust(counts: ControlCounts) -> JudgeTrust:
 def _against(counts: ControlCounts) -> list[str]:
     """What the intervals show against a judge."""
     reasons = []
-    if lower_bound(*counts.false_captions) > MAX_FALSE_ACCEPTS:
+    if lower_bound(*counts.independent_false_captions) > MAX_FALSE_ACCEPTS:
         reasons.append(f"more than {MAX_FALSE_ACCEPTS:.0%} of false captions are accepted")
     enough = counts.total >= MIN_CONTROLS_WITHOUT_DIFFERENCE
     for kind, label in _LOWERED.items():
@@ -184,11 +237,11 @@ def _against(counts: ControlCounts) -> list[str]:
 
 def _missing(counts: ControlCounts) -> list[str]:
     """What is not shown yet."""
-    accepted, false_captions = counts.false_captions
+    _, false_captions = counts.false_captions
     reasons = []
     if false_captions < MIN_FALSE_CAPTIONS:
         reasons.append(f"{false_captions} of {MIN_FALSE_CAPTIONS} false captions graded")
-    elif upper_bound(accepted, false_captions) > MAX_FALSE_ACCEPTS:
+    elif upper_bound(*counts.independent_false_captions) > MAX_FALSE_ACCEPTS:
         reasons.append(f"false accepts may be more than {MAX_FALSE_ACCEPTS:.0%}")
     not_lower = [label for kind, label in _LOWERED.items() if _difference(counts, kind)[0] <= 0]
     if not_lower:
@@ -198,7 +251,7 @@ def _missing(counts: ControlCounts) -> list[str]:
 
 def _difference(counts: ControlCounts, kind: str) -> tuple[float, float]:
     true_kind, _ = _true_texts(counts, kind)
-    return difference_bounds(*counts.of(true_kind), *counts.of(kind))
+    return difference_bounds(*counts.independent(true_kind), *counts.independent(kind))
 
 
 def _true_texts(counts: ControlCounts, kind: str) -> tuple[str, str]:

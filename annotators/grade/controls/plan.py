@@ -25,9 +25,9 @@ _SHARE = 0.05
 # blank and scrambled frames.
 _FALSE_CAPTIONS, _OTHERS = 4, 4
 _MOST_FALSE_CAPTIONS = 12
-# Captions with controls that a dataset should have: for 59 false captions also where chance draws fewer, and where
-# controls cost nothing for 200 controls.
-_CAPTIONS, _CAPTIONS_OF_FREE_JUDGE = 20, 40
+# Captions with controls that a dataset should have: for false captions that are worth 59 independent ones, also where
+# chance draws fewer, and where controls cost nothing for 200 controls.
+_CAPTIONS, _CAPTIONS_OF_FREE_JUDGE = 26, 40
 _MOST_PHRASES = 2_000
 
 

@@ -36,7 +36,7 @@ def audit_table(audit: DataAudit) -> OutputTable:
 
 
 def _row(recall: FaultRecall) -> tuple[object, ...]:
-    from ares.quality.audit import wilson_interval
+    from ares.statistics import wilson_interval
 
     hits, planted = (recall.hits if recall.code else recall.seen), recall.planted
     low, high = wilson_interval(hits.get(1.0, 0), planted.get(1.0, 0))

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         detection_curve,
         fault_site,
         share_text,
-        wilson_interval,
     )
     from ares.quality.audit.unnamed_signals import random_dimensions
 
@@ -54,7 +53,6 @@ __all__ = [
     "random_dimensions",
     "random_robot",
     "share_text",
-    "wilson_interval",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 from ares.quality.audit.fault_catalogue import FAULTS, CataloguedFault
 from ares.quality.audit.planted_faults import FaultSite
-from ares.quality.audit.scoring import NEED_LAG, wilson_interval
+from ares.quality.audit.scoring import NEED_LAG
 from ares.quality.catalogue import CODES
 from ares.quality.episode_check import EpisodeCheck, check_signals
 from ares.quality.record import check_metadata
 from ares.quality.signals import EpisodeSignals
 from ares.quality.statistics import DatasetStatistics, EpisodeSummary, summarise_signals
+from ares.statistics import wilson_interval
 
 if TYPE_CHECKING:
     import numpy as np

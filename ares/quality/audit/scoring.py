@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
 from typing import TYPE_CHECKING
 
 from ares.quality.audit.foreign_episodes import foreign_dataset
@@ -17,6 +16,7 @@ from ares.quality.command_checks import EpisodeLag
 from ares.quality.episode_check import check_signals
 from ares.quality.signals import EpisodeSignals
 from ares.quality.statistics import DatasetStatistics
+from ares.statistics import wilson_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -206,16 +206,6 @@ def _statistics(episodes: Sequence[EpisodeSignals]) -> DatasetStatistics:
     for episode in episodes:
         statistics.add(episode)
     return statistics
-
-
-def wilson_interval(hits: int, total: int) -> tuple[float, float]:
-    """The 95 % interval of a share by Wilson; (0, 1) for none."""
-    if not total:
-        return 0.0, 1.0
-    z, share = 1.96, hits / total
-    centre = (share + z * z / (2 * total)) / (1 + z * z / total)
-    half = z / (1 + z * z / total) * sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def share_text(hits: int, total: int) -> str:

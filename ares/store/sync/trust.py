@@ -36,11 +36,17 @@ def read_judge_trust(annotations: AnnotationStore) -> dict[str, dict[str, Mappin
 
 def count_judge_trust(tables: Tables, annotations: AnnotationStore) -> None:
     """Count the controls of all judges anew, and keep what they say."""
-    values: dict[str, list[Mapping[str, Json]]] = {}
+    controls: dict[str, list[Annotation]] = {}
     for dataset, annotation in _controls(tables, annotations):
-        values.setdefault(f"{annotation.maker_id}/{dataset}", []).append(annotation.value)
+        controls.setdefault(f"{annotation.maker_id}/{dataset}", []).append(annotation)
     documents: dict[str, Json] = {
-        key: decide_trust(count_controls(members)).to_json() for key, members in values.items()
+        key: decide_trust(
+            count_controls(
+                (annotation.value for annotation in members),
+                [annotation.episode_id for annotation in members],
+            )
+        ).to_json()
+        for key, members in controls.items()
     }
     old = {key for key, _ in annotations.find_documents(JUDGE_TRUST)}
     annotations.drop_documents(JUDGE_TRUST, old - documents.keys())

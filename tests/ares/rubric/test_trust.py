@@ -85,6 +85,35 @@ def test_a_judge_on_the_bound_is_seldom_called_either(rate: float, state: str) -
     assert states.count(state) <= 0.08 * len(states)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("correlation", "captions"), [(0.1, 30), (0.5, 40)])
+def test_a_judge_that_errs_on_whole_episodes_is_seldom_called_trusted(
+    correlation: float, captions: int
+) -> None:
+    """At 5 % false accepts, of which those of an episode go together, "trusted" is wrong in few samples."""
+    shape = (1 - correlation) / correlation
+    trusted = 0
+    for seed in range(200):
+        rates = np.random.default_rng(seed).beta(0.05 * shape, 0.95 * shape, captions)
+        values = [
+            _values({**HONEST, "foreign": rate, "flipped": rate}, 1, 1_000 * seed + number)[0]
+            for number, rate in enumerate(rates)
+        ]
+        trusted += decide_trust(count_controls(values)).state == "trusted"
+    assert trusted <= 0.08 * 200
+
+
+def test_captions_of_one_episode_prove_less_than_captions_of_as_many_episodes() -> None:
+    values = _values(HONEST, 30)
+    alone, together = count_controls(values), count_controls(values, ["one", "two", "three"] * 10)
+    assert alone.of("own") == together.of("own") and alone.false_captions == together.false_captions
+    states = [decide_trust(counts).state for counts in (alone, together)]
+    assert states == ["trusted", "unproven"]
+    bounds: list[Any] = [
+        decide_trust(counts).to_json()["false_accept_bounds"] for counts in (alone, together)
+    ]
+    assert bounds[0][1] < 0.05 < bounds[1][1]
+
+
 def test_a_failed_grading_is_an_error_and_in_no_rate() -> None:
     values = _values(HONEST, 30)
     before = count_controls(values)
@@ -128,5 +157,5 @@ def test_a_refused_paraphrase_counts_where_the_caption_itself_was_accepted() -> 
 
 def test_one_line_says_the_state_the_rates_and_the_reasons() -> None:
     line = describe_trust(_trust({**HONEST, "blank": 0.8}, 60).to_json())
-    assert line.startswith("UNTRUSTED: accepts 0 of 240 false captions (0.000 to 0.012); refuses ")
+    assert line.startswith("UNTRUSTED: accepts 0 of 240 false captions (0.000 to 0.016); refuses ")
     assert line.endswith("captions of blank frames are accepted as often as the captions themselves")

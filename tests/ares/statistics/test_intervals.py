@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ares.statistics import clustered_interval
+from ares.statistics import clustered_interval, effective_items
 from ares.statistics.beta import beta_cdf
 
 scipy_special = pytest.importorskip("scipy.special")
@@ -49,6 +49,14 @@ def test_clusters_that_all_agree_count_as_one_item() -> None:
     agreeing, single = clustered_interval([0] * 30, [5] * 30), clustered_interval([0] * 30, [1] * 30)
     assert agreeing == single
     assert agreeing.high == pytest.approx(1 - 0.025 ** (1 / 30))
+
+
+def test_items_of_clusters_count_by_their_design_effect() -> None:
+    assert effective_items([0] * 20, [4] * 20, 0.1) == pytest.approx(80 / 1.3), "no hit: as assumed"
+    assert effective_items([3, 0] * 10, [3] * 20, 0.1) == pytest.approx(19), "all agree: one item each"
+    assert effective_items([1, 0] * 10, [1] * 20, 0.5) == pytest.approx(19), "clusters of one item"
+    assert effective_items([0, 0], [0, 5], 0.0) == 5
+    assert effective_items([], [], 0.1) == 0
 
 
 def test_no_item_says_nothing() -> None:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ares.quality.audit import wilson_interval
 from ares.quality.contract.audit.random_signals import GeneratedDataset, random_meaning
 from ares.quality.contract.inference import episode_evidence, infer_contract
 from ares.quality.contract.terms import UNKNOWN, MeaningContract, PropertyName
+from ares.statistics import wilson_interval
 
 
 @dataclass(slots=True, kw_only=True)

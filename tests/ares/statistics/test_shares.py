@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ares.rubric import difference_bounds, lower_bound, upper_bound, wilson_bounds
+from ares.statistics import difference_bounds, lower_bound, upper_bound, wilson_interval
 
 # Not inside a test: the first import takes longer than a test may.
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -31,9 +31,14 @@ def test_exact_bounds_are_those_of_scipy(share: tuple[int, int], confidence: flo
     assert lower_bound(hits, total, confidence) == pytest.approx(below, abs=1e-6)
 
 
+def test_bounds_of_an_effective_number_lie_between_those_of_whole_numbers() -> None:
+    assert upper_bound(2, 41) < upper_bound(2, 40.5) < upper_bound(2, 40)
+    assert lower_bound(2, 41) < lower_bound(2, 40.5) < lower_bound(2, 40)
+
+
 def test_bounds_without_trials_say_nothing() -> None:
     assert (lower_bound(0, 0), upper_bound(0, 0)) == (0.0, 1.0)
-    assert wilson_bounds(0, 0) == (0.0, 1.0)
+    assert wilson_interval(0, 0) == (0.0, 1.0)
     assert difference_bounds(3, 4, 0, 0) == (-1.0, 1.0)
 
 
