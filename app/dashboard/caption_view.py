@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from app.dashboard.ruling_groups import group_rulings
 from ares.annotation import Annotation, Maker
 from ares.curation import maker_catalog
 from ares.episode import Episode, Json
@@ -139,7 +140,7 @@ def _grade(log: _EpisodeLog, grade: Annotation) -> dict[str, Json]:
         "grade": str(grade.value.get("grade") or ("error" if is_whole else "")),
         "made": score_text + _provenance(log, grade),
         "note": _note(log, grade),
-        "rulings": [_ruling(ruling) for ruling in rulings],
+        "groups": group_rulings(rulings),
         "values": [] if rulings else list[Json](_column_values(log, grade)),
     }
 
@@ -173,20 +174,15 @@ def value_text(value: Json) -> str:
     return f"{value:.6g}" if isinstance(value, float) else "unknown" if value is None else str(value)
 
 
-def _ruling(ruling: Mapping[str, Any]) -> Json:
-    keys = ("criterion", "category", "verdict", "source", "observed", "reason")
-    texts: dict[str, Json] = {key: str(ruling.get(key) or "") for key in keys}
-    return {**texts, "seconds": [float(second) for second in ruling.get("evidence") or []]}
-
-
 def _evidence(captions: Sequence[Mapping[str, Any]]) -> list[Json]:
     """Seconds that the first grade with rulings of the first caption refers to, with criterion and verdict."""
     labels: dict[float, list[str]] = {}
     for caption in captions[:1]:
-        graded = [grade for grade in caption["grades"] if grade["rulings"]]
-        for ruling in (ruling for grade in graded[:1] for ruling in grade["rulings"]):
-            for second in ruling["seconds"]:
-                labels.setdefault(second, []).append(f"{ruling['criterion']} {ruling['verdict']}")
+        graded = [grade for grade in caption["grades"] if grade["groups"]]
+        for group in (group for grade in graded[:1] for group in grade["groups"]):
+            for ruling in group["rulings"]:
+                for second in ruling["seconds"] or group["seconds"]:
+                    labels.setdefault(second, []).append(f"{ruling['criterion']} {ruling['verdict']}")
     return [{"seconds": second, "label": ", ".join(texts)} for second, texts in sorted(labels.items())]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.dashboard.caption_view import value_text
 from ares.episode import Episode, Json
+from ares.rubric import is_verdict_column
 from ares.store import Stores
 from ares.store.filters import ids_filter
 from ares.store.lance import segment_schema
@@ -23,7 +24,7 @@ def _segment(row: Mapping[str, Any], own_columns: set[str]) -> dict[str, Json]:
     values: list[Json] = [
         [name, value_text(value)]
         for name, value in row.items()
-        if name not in own_columns and value not in (None, [])
+        if name not in own_columns and value not in (None, []) and not is_verdict_column(name)
     ]
     return {
         "id": row["annotation_id"],

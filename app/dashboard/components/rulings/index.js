@@ -1,24 +1,70 @@
-// Captions with their grades: every ruling with what was seen and where; seconds are buttons that move the player.
+// Captions with their grades: what the judge saw once, then a line for each criterion. Seconds move the player.
 const TONES = { MET: "good", UNMET: "bad", UNSURE: "open", ERROR: "open", NA: "none" };
+
+function buildSeconds(seconds) {
+  return seconds.map((second) => seekButton(second, `${second.toFixed(2)} s`));
+}
 
 function buildRuling(ruling) {
   const cell = (name, ...children) => h("td", { "data-cell": name }, ...children);
-  return h("tr", {}, cell("verdict", h("span", { class: `badge ${TONES[ruling.verdict] || "none"}` }, ruling.verdict)),
-    cell("criterion", h("b", {}, ruling.criterion), h("div", { class: "muted" }, ruling.category)),
-    cell("observed", ruling.observed && h("div", {}, `saw: ${ruling.observed}`), h("div", { class: "muted" }, ruling.reason)),
-    cell("evidence", ruling.seconds.map((second) => seekButton(second, `${second.toFixed(2)} s`))), cell("source", h("span", { class: "muted" }, ruling.source)));
+  const badge = h("span", { class: `badge ${TONES[ruling.verdict] || "none"}` }, ruling.verdict);
+  return h(
+    "tr",
+    {},
+    cell("verdict", badge),
+    cell("criterion", h("b", {}, ruling.criterion)),
+    cell("category", h("span", { class: "muted" }, ruling.category)),
+    cell(
+      "own",
+      ruling.observed && h("span", {}, `saw: ${ruling.observed} `),
+      ruling.reason && h("span", { class: "muted" }, ruling.reason, " "),
+      buildSeconds(ruling.seconds),
+      buildVotes(ruling.votes),
+    ),
+  );
 }
 
-function buildRulings(rulings) {
-  const head = ["verdict", "criterion", "observed and reason", "evidence", "by"].map((name) => h("th", {}, name));
-  return h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rulings.map(buildRuling)));
+// What each judge of a panel said, where they differ.
+function buildVotes(votes) {
+  return votes.map((vote) =>
+    h(
+      "div",
+      { class: "vote" },
+      h("span", { class: `badge ${TONES[vote.verdict] || "none"}` }, vote.verdict),
+      h("b", {}, ` ${vote.judge} `),
+      vote.observed && h("span", {}, `saw: ${vote.observed} `),
+      h("span", { class: "muted" }, vote.reason, " "),
+      buildSeconds(vote.seconds),
+    ),
+  );
+}
+
+// What the rulings of a group rest on, said once.
+function buildBasis(group) {
+  return h(
+    "div",
+    { class: "basis" },
+    h("span", { class: "muted" }, `${group.source}${group.observed ? ": " : ""}`),
+    group.observed && h("b", {}, group.observed),
+    group.seconds.length > 0 && h("div", {}, buildSeconds(group.seconds)),
+    group.reasons.map((reason) => h("div", { class: "muted reason" }, reason)),
+  );
+}
+
+function buildGroup(group) {
+  return h(
+    "div",
+    { class: "group" },
+    buildBasis(group),
+    h("table", {}, h("tbody", {}, group.rulings.map(buildRuling))),
+  );
 }
 
 function buildGrade(grade) {
   return h("div", { class: "grade" },
     h("div", { class: "muted made" }, grade.grade && verdictBadge(grade.grade), ` ${grade.made} `, grade.note && h("span", { class: "badge open note" }, grade.note)),
     grade.values.map(([name, value]) => h("div", { class: "value" }, h("span", { class: "muted" }, `${name}: `), value)),
-    grade.rulings.length > 0 && buildRulings(grade.rulings));
+    grade.groups.map(buildGroup));
 }
 
 function buildCaption(caption) {

@@ -1,0 +1,70 @@
+"""The page says once what several rulings rest on, and of each ruling only what is its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.dashboard.ruling_groups import group_rulings
+
+SAW = "push the green drawer closed"
+
+
+def _ruling(criterion: str, verdict: str, source: str, **values: Any) -> dict[str, Any]:
+    return {"criterion": criterion, "category": "essential", "verdict": verdict, "source": source, **values}
+
+
+def _probe(criterion: str, verdict: str = "MET", reason: str = "what was seen fits the caption") -> Any:
+    return _ruling(criterion, verdict, "probe", observed=SAW, evidence=[0.5, 1.5], reason=reason)
+
+
+def test_what_several_rulings_rest_on_is_said_once() -> None:
+    outcome = _ruling(
+        "OUTCOME", "UNSURE", "probe", observed="failed to push", evidence=[5.0], reason="too close to call"
+    )
+    rulings = [
+        _probe("VERB"),
+        _probe("OBJECT"),
+        outcome,
+        _probe("COLOUR", "UNMET", "something else was seen"),
+    ]
+    seen, own = (dict(group) for group in group_rulings(rulings))  # type: ignore[arg-type]
+    assert (seen["observed"], seen["seconds"]) == (SAW, [0.5, 1.5])
+    assert seen["reasons"] == ["MET: what was seen fits the caption"]
+    members: Any = seen["rulings"]
+    assert [member["criterion"] for member in members] == ["VERB", "OBJECT", "COLOUR"]
+    assert [(member["observed"], member["seconds"]) for member in members] == [("", [])] * 3
+    assert [member["reason"] for member in members] == ["", "", "something else was seen"]
+    alone: Any = own["rulings"]
+    assert (own["observed"], own["seconds"], own["reasons"]) == ("", [], [])
+    assert (alone[0]["observed"], alone[0]["seconds"], alone[0]["reason"]) == (
+        "failed to push", [5.0], "too close to call",
+    )  # fmt: skip
+
+
+def test_each_claim_keeps_its_own_observation_and_no_ruling_is_lost() -> None:
+    claims = [
+        _ruling(name, "MET", "claim", observed=f"saw {name}", evidence=[1.0], reason="judged by the frames")
+        for name in ("VERB", "OBJECT")
+    ]
+    code = [_ruling(name, "NA", "hard", reason="caption does not say") for name in ("SOURCE", "MANNER")]
+    groups: Any = group_rulings([*claims, *code, {"verdict": "ERROR"}])
+    assert [group["source"] for group in groups] == ["asked about the caption", "", "checked by code"]
+    assert [member["observed"] for member in groups[0]["rulings"]] == ["saw VERB", "saw OBJECT"]
+    assert groups[0]["reasons"] == ["MET: judged by the frames"]
+    assert groups[2]["reasons"] == ["NA: caption does not say"]
+    assert [member["reason"] for member in groups[2]["rulings"]] == ["", ""]
+    assert groups[1]["rulings"][0]["verdict"] == "ERROR"
+
+
+def test_the_votes_of_a_panel_are_shown_where_its_judges_differ() -> None:
+    def panel(criterion: str, *verdicts: str) -> dict[str, Any]:
+        votes = [_ruling(criterion, name, "claim", judge=name.lower(), evidence=[2.0]) for name in verdicts]
+        return _ruling(criterion, verdicts[0], "panel", votes=votes, reason="votes")
+
+    (group,) = group_rulings([panel("VERB", "MET", "MET"), panel("OBJECT", "MET", "ERROR")])
+    agreed, split = dict(group)["rulings"]  # type: ignore[arg-type]
+    assert agreed["votes"] == []
+    assert [(vote["judge"], vote["verdict"], vote["seconds"]) for vote in split["votes"]] == [
+        ("met", "MET", [2.0]),
+        ("error", "ERROR", [2.0]),
+    ]
