@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -27,19 +27,21 @@ from annotators.grade.controls import Control, ControlPlan, control_value, plan_
 from annotators.grade.grading import GradedText, GradeOutcome, Grader, Text, grade_texts
 from annotators.grade.judge import Judge, Judgement
 from annotators.grade.kinship import kinship_error, kinship_warnings
+from annotators.grade.panel import PanelJudge, split_criteria
 from annotators.grade.shipped_rubrics import load_rubric
 from annotators.models import LocalModelOptions, worker_needs
 from annotators.options import takes_options
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
-from ares.errors import AresError
-from ares.rubric import CONTROL, GRADE_COLUMNS, Rubric, parser_hash
+from ares.errors import AresError, RequestError
+from ares.rubric import CONTROL, GRADE_COLUMNS, PANEL_COLUMNS, Rubric, parser_hash
 from ares.store.sync import segment_id
 
 if TYPE_CHECKING:
+    from ares.jobs import WorkerNeeds
     from ares.store import Stores
 
-_VERSION = "2"
+_VERSION = "3"
 _CLIP_PREFIX = "clip:"
 # Annotators whose annotations are graded.
 _GRADED = ("caption",)
@@ -47,6 +49,9 @@ _GRADED = ("caption",)
 
 class GradeOptions(LocalModelOptions):
     """Options of grading."""
+
+    # The maker knows judges by their names.
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"judge"}
 
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
     menu: str = Field(
@@ -56,6 +61,10 @@ class GradeOptions(LocalModelOptions):
     layout: LayoutName = Field(
         default="tiles",
         description="frames that a judge gets, other than a clip judge: tiles, collage or frames:N",
+    )
+    judge: tuple[str, ...] = Field(
+        default=(),
+        description="judge; given several times, a panel that votes (default: --model, or ARES_JUDGE_MODEL)",
     )
     camera: str = Field(
         default="",
@@ -73,7 +82,8 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
     """
     own = options.parse(GradeOptions)
     rubric = load_rubric(own.rubric)
-    judge = _load_judge(options, own, stores, rubric)
+    specs = _judge_specs(options, own)
+    judge = _load_judges(specs, options, own, stores, rubric)
     families_file = options.settings.model_families
     captioners = _captioners(stores)
     errors = [kinship_error(judge, maker, families_file) for maker in captioners.values()]
@@ -94,11 +104,12 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         charges_budget=True,
         estimate=lambda subject: _estimate(subject, grader, plan),
         side_names=(CONTROL,),
-        needs=worker_needs("judge", options.model or options.settings.judge_model),
+        needs=_needs(specs),
     )
 
 
 def _maker(own: GradeOptions, rubric: Rubric, judge: Judge) -> Maker:
+    is_panel = isinstance(judge, PanelJudge)
     return Maker(
         annotator="grade",
         version=_VERSION,
@@ -113,7 +124,7 @@ def _maker(own: GradeOptions, rubric: Rubric, judge: Judge) -> Maker:
             "family": judge.family,
             **judge.settings,
         },
-        columns=GRADE_COLUMNS,
+        columns=(*GRADE_COLUMNS, *rubric.verdict_columns, *(PANEL_COLUMNS if is_panel else ())),
         kind="model",
         subject_kind="annotation",
         after=_GRADED,
@@ -133,8 +144,29 @@ def _preflight(grader: Grader, stores: Stores, makers: Sequence[Maker]) -> Prefl
     return replace(checked, warnings=[*checked.warnings, *related])
 
 
-def _load_judge(options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
-    spec = options.model or options.settings.judge_model
+def _judge_specs(options: Options, own: GradeOptions) -> Sequence[str]:
+    """The specs of the judges of a run. Raises RequestError where --judge and --model are given."""
+    if own.judge and options.model:
+        raise RequestError("--judge and --model both name the judge", "give one of them")
+    return own.judge or [options.model or options.settings.judge_model]
+
+
+def _load_judges(
+    specs: Sequence[str], options: Options, own: GradeOptions, stores: Stores, rubric: Rubric
+) -> Judge:
+    """The judge of a spec, or the panel of several."""
+    judges = [_load_judge(spec, options, own, stores, rubric) for spec in specs]
+    return judges[0] if len(judges) == 1 else PanelJudge(judges, options.settings.model_families)
+
+
+def _needs(specs: Sequence[str]) -> WorkerNeeds:
+    """What a worker with all judges takes of a machine."""
+    needs = [worker_needs("judge", spec) for spec in specs]
+    memory = sum(own.memory_bytes for own in needs)
+    return replace(needs[0], memory_bytes=memory, gpus=max(own.gpus for own in needs))
+
+
+def _load_judge(spec: str, options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
     if spec.startswith(_CLIP_PREFIX):
         from annotators.grade.menu import load_menu
         from annotators.grade.probe_judge import ProbeJudge
@@ -228,6 +260,8 @@ def _result(
         "rubric_hash": rubric.hash,
         "caption_id": caption.annotation.annotation_id,
     }
+    if isinstance(grader.judge, PanelJudge):
+        value["grade_split"] = list[Json](split_criteria(own.rulings))
     seconds = sorted({second for ruling in own.rulings for second in ruling.evidence})
     cameras = list(grader.judge.select_frames(work.subject))
     camera = cameras[0] if len(cameras) == 1 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -40,6 +40,9 @@ MAX_NEW_TOKENS = 300
 _PACKAGE = "annotators.grade"
 # For estimates only.
 _PROMPT_TOKENS, _REPLY_TOKENS = 350, 80
+# Share of claims whose evidence is checked, and how often each is asked again; for estimates only.
+_CONTESTED_SHARE, _CHECKS_PER_CLAIM = 0.25, 2
+_GREY = 128
 # Questions that most captions leave to the model.
 _CALLS_PER_CASE = 4
 _MOST_CITED_FRAMES, _LONGEST_OBSERVATION = 64, 4_000
@@ -71,6 +74,21 @@ class _Questions:
     requests: Sequence[VlmRequest]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRuling:
+    """A ruling whose evidence was checked.
+
+    Attributes:
+        ruling: The ruling; UNSURE where its verdict does not depend on the frames that it cites.
+        cost: What the check cost, whenever it was paid.
+        paid: What was paid for it now.
+    """
+
+    ruling: Ruling
+    cost: Cost
+    paid: Cost
+
+
 class ClaimJudge:
     """Claim checks by a vision-language model; fills the protocol `annotators.grade.judge.Judge`.
 
@@ -89,7 +107,7 @@ class ClaimJudge:
         self._price = settings.price
         self._remote = remote
         self.name, self.family = vlm.name, vlm.family
-        self.settings = {**vlm.settings, "has_schema": "schema" in vlm.capabilities}
+        self.settings = {**vlm.settings, "has_schema": "schema" in vlm.capabilities, "checks_evidence": True}
         self.batch_size, self.workers = vlm.batch_size, vlm.workers
         self.prompt_hash = short_hash([read_prompt(_PACKAGE, "grade"), read_prompt(_PACKAGE, "grade_system")])
 
@@ -98,8 +116,9 @@ class ClaimJudge:
         return select_frame_seconds(subject, self._camera, self._layout.count)
 
     def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
-        """One call per criterion that a model can check."""
-        calls = sum(criterion.claim for criterion in criteria)
+        """One call per criterion that a model can check, and two more for claims that it contests."""
+        claims = sum(criterion.claim for criterion in criteria)
+        calls = round(claims * (1 + _CONTESTED_SHARE * _CHECKS_PER_CLAIM))
         name = str(self._vlm.settings.get("served_from") or self.name)
         image_tokens = expected_image_tokens(name, self._layout.image_sizes(subject, self._camera))
         tokens_in = calls * (image_tokens + _PROMPT_TOKENS)
@@ -120,7 +139,26 @@ class ClaimJudge:
         return make_test_call(self._vlm, request, lambda reply: _form_problem(reply, self._layout.count))
 
     def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | PaidFailure | AresError]:
-        """Rulings, one call per criterion; the questions of all cases are asked at once."""
+        """Rulings, one call per criterion of all cases at once; then the evidence of every UNMET is checked."""
+        judgements = self._ask(cases)
+        contested = [
+            [ruling for ruling in judgement.rulings if ruling.verdict is Verdict.UNMET]
+            if isinstance(judgement, Judgement)
+            else []
+            for judgement in judgements
+        ]
+        claims = [
+            (case, ruling) for case, rulings in zip(cases, contested, strict=True) for ruling in rulings
+        ]
+        checks = iter(self.check_evidence(claims))
+        return [
+            _with_checks(judgement, [next(checks) for _ in rulings])
+            if isinstance(judgement, Judgement)
+            else judgement
+            for judgement, rulings in zip(judgements, contested, strict=True)
+        ]
+
+    def _ask(self, cases: Sequence[Case]) -> list[Judgement | PaidFailure | AresError]:
         questions_by_case = [self._questions(case) for case in cases]
         requests = [
             request
@@ -135,6 +173,56 @@ class ClaimJudge:
             else questions
             for case, questions in zip(cases, questions_by_case, strict=True)
         ]
+
+    def check_evidence(
+        self, claims: Sequence[tuple[Case, Ruling]]
+    ) -> list[CheckedRuling | PaidFailure | AresError]:
+        """Ask about claims again without the frames that the ruling cites, and on blank frames.
+
+        A ruling whose verdict stays the same does not rest on its evidence: it becomes UNSURE, with that reason.
+
+        Args:
+            claims: Rulings of this judge, each with its case.
+        """
+        prepared = [self._requests_without_evidence(case, ruling) for case, ruling in claims]
+        requests = [
+            request for requests in prepared if not isinstance(requests, AresError) for request in requests
+        ]
+        replies = iter(self._vlm.ask(requests) if requests else ())
+        return [
+            requests
+            if isinstance(requests, AresError)
+            else self._checked(case, ruling, [next(replies) for _ in requests])
+            for (case, ruling), requests in zip(claims, prepared, strict=True)
+        ]
+
+    def _requests_without_evidence(self, case: Case, ruling: Ruling) -> list[VlmRequest] | AresError:
+        """The question on blank frames, and before it with the cited frames masked where others are left."""
+        (camera, seconds), *_ = self.select_frames(case.work.subject).items()
+        try:
+            frames = case.work.frames.at(camera, seconds)
+        except MediaError as error:
+            return error
+        cited = [second in ruling.evidence for second in seconds]
+        criterion = next(item for item in case.criteria if item.id == ruling.criterion)
+        prompt = build_prompt(criterion, case.text, self._layout.legend(seconds))
+        masks = [[True] * len(cited)] if all(cited) else [cited, [True] * len(cited)]
+        return [self._request(self._layout.arrange(_masked(frames, mask)), prompt) for mask in masks]
+
+    def _checked(
+        self, case: Case, ruling: Ruling, replies: Sequence[VlmReply | VlmFailure]
+    ) -> CheckedRuling | PaidFailure:
+        paid = sum((reply.cost if isinstance(reply, VlmFailure) else reply.paid for reply in replies), Cost())
+        failures = [reply for reply in replies if isinstance(reply, VlmFailure)]
+        if failures:
+            return PaidFailure(failures[0].error, paid)
+        answered = [reply for reply in replies if isinstance(reply, VlmReply)]
+        frames = len(self.select_frames(case.work.subject).popitem()[1])
+        same = [parse_reply(reply.text, frames)[0] is ruling.verdict for reply in answered]
+        if any(same):
+            reason = "same verdict on blank frames" if same[-1] else "same verdict without the frames cited"
+            ruling = replace(ruling, verdict=Verdict.UNSURE, reason=reason)
+        return CheckedRuling(ruling=ruling, cost=sum((reply.cost for reply in answered), Cost()), paid=paid)
 
     def _questions(self, case: Case) -> _Questions | AresError:
         seconds = self.select_frames(case.work.subject)
@@ -193,6 +281,37 @@ class ClaimJudge:
             reason=reason,
             reply=reply.text,
         )
+
+
+def _masked(frames: NDArray[np.uint8], mask: Sequence[bool]) -> NDArray[np.uint8]:
+    """(N, H, W, 3) frames, grey where a mask of N says so."""
+    import numpy as np
+
+    masked = np.array(frames)
+    masked[np.array(mask)] = _GREY
+    return masked
+
+
+def _with_checks(
+    judgement: Judgement, checks: Sequence[CheckedRuling | PaidFailure | AresError]
+) -> Judgement | PaidFailure | AresError:
+    """A judgement whose contested rulings were checked; a check that could not be made fails it."""
+    paid = judgement.paid + sum((check.paid for check in checks if isinstance(check, CheckedRuling)), Cost())
+    failures = [check for check in checks if not isinstance(check, CheckedRuling)]
+    if failures:
+        paid += sum((failure.cost for failure in failures if isinstance(failure, PaidFailure)), Cost())
+        first = failures[0]
+        return PaidFailure(first.error if isinstance(first, PaidFailure) else first, paid)
+    checked = {check.ruling.criterion: check for check in checks if isinstance(check, CheckedRuling)}
+    return replace(
+        judgement,
+        rulings=[
+            checked[ruling.criterion].ruling if ruling.criterion in checked else ruling
+            for ruling in judgement.rulings
+        ],
+        cost=judgement.cost + sum((check.cost for check in checked.values()), Cost()),
+        paid=paid,
+    )
 
 
 def _form_problem(reply: VlmReply, frames: int) -> str:

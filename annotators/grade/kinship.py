@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from annotators.grade.judge import Judge
+from annotators.grade.panel import panel_members
 from annotators.models import compare_models, model_family
 from ares.annotation import Maker
 from ares.errors import RequestError
 
 
 def kinship_error(judge: Judge, captioner: Maker, families_file: str) -> RequestError | None:
-    """Why a judge may not rule on captions of a maker, or None.
+    """Why a judge, or one of a panel, may not rule on captions of a maker, or None.
 
     Args:
-        judge: The judge.
+        judge: The judge, or the panel.
         captioner: The maker of the captions.
         families_file: The user's table of model families, or "".
 
     Raises:
         RequestError: The file cannot be read.
     """
+    errors = (_error(member, captioner, families_file) for member in panel_members(judge))
+    return next((error for error in errors if error), None)
+
+
+def _error(judge: Judge, captioner: Maker, families_file: str) -> RequestError | None:
     captioner_family = str(captioner.settings.get("family") or model_family(captioner.model))
     if judge.name == captioner.model or judge.family == captioner_family:
         return RequestError(
@@ -43,13 +49,16 @@ def kinship_warnings(judge: Judge, captioners: Iterable[Maker], families_file: s
     Arguments and errors are those of `kinship_error`.
     """
     related = {
-        captioner.model: compare_models(_judge_names(judge), _captioner_names(captioner), families_file)
+        (member.name, captioner.model): compare_models(
+            _judge_names(member), _captioner_names(captioner), families_file
+        )
         for captioner in captioners
+        for member in panel_members(judge)
     }
     return [
-        f"judge {judge.name!r} and captioner {model!r} have language models of one family ({kinship.language_model}): "
+        f"judge {name!r} and captioner {model!r} have language models of one family ({kinship.language_model}): "
         "they share errors; a judge of another family finds more of them (ARES_JUDGE_MODEL)"
-        for model, kinship in sorted(related.items())
+        for (name, model), kinship in sorted(related.items())
         if kinship.closeness == "lineage"
     ]
 

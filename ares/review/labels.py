@@ -50,12 +50,13 @@ def add_ruling(
     if criterion not in categories:
         raise RequestError(f"no criterion {criterion!r}", f"rubric {rubric.id} has {', '.join(categories)}")
     annotator = stores.annotations.makers()[annotation.maker_id].annotator
+    columns = (*GRADE_COLUMNS, *rubric.verdict_columns)
     maker = Maker(
         annotator="ruling",
         version=_VERSION,
         settings=_person_settings(person),
         # The word of a person is never stale.
-        columns=tuple(replace(column, needs_current_maker=False) for column in GRADE_COLUMNS),
+        columns=tuple(replace(column, needs_current_maker=False) for column in columns),
         kind="person",
         subject_kind="annotation",
         after=(annotator,),

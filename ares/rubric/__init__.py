@@ -21,12 +21,22 @@ if TYPE_CHECKING:
         decide_trust,
         describe_trust,
     )
-    from ares.rubric.verdict import GRADE_COLUMNS, Ruling, Verdict, aggregate, correct_grade, grade_values
+    from ares.rubric.verdict import (
+        GRADE_COLUMNS,
+        PANEL_COLUMNS,
+        Ruling,
+        Verdict,
+        aggregate,
+        correct_grade,
+        grade_values,
+        is_verdict_column,
+    )
 
 __all__ = [
     "CHECKS",
     "CONTROL",
     "GRADE_COLUMNS",
+    "PANEL_COLUMNS",
     "TRUST_COLUMN",
     "CaptionSlots",
     "CheckInput",
@@ -45,6 +55,7 @@ __all__ = [
     "describe_trust",
     "grade_values",
     "is_stated",
+    "is_verdict_column",
     "parse_caption",
     "parser_hash",
     "read_rubric",

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from ares.annotation import canonical_json
+from ares.annotation import Column, canonical_json
 from ares.errors import RequestError
-from ares.rubric.verdict import Category
+from ares.rubric.verdict import RESERVED_CRITERIA, Category, verdict_column
 
 # Part of the hash; to be changed when any field changes its meaning.
 _HASH_DOMAIN = "ares-rubric-1"
@@ -62,6 +62,10 @@ class Criterion(_StrictModel):
 
     @model_validator(mode="after")
     def _check_deciders(self) -> Criterion:
+        if self.id in RESERVED_CRITERIA:
+            raise ValueError(
+                f"criterion {self.id} would have the column grade_{self.id.lower()}; give another id"
+            )
         if not (self.hard or self.slot or self.claim):
             raise ValueError(f"criterion {self.id} has nothing that decides it; give hard, slot or claim")
         if self.applies_when == "stated" and self.slot is None:
@@ -145,6 +149,11 @@ class Rubric(_StrictModel):
         """SHA-256 over everything that decides a grade, as 64 hex digits; the order of keys does not matter."""
         document = self.model_dump(mode="json", exclude={"notes"})
         return hashlib.sha256(canonical_json([_HASH_DOMAIN, document]).encode()).hexdigest()
+
+    @property
+    def verdict_columns(self) -> tuple[Column, ...]:
+        """The filter columns of the verdicts on its criteria, in its order."""
+        return tuple(verdict_column(criterion.id, criterion.text) for criterion in self.criteria)
 
     @property
     def categories(self) -> list[tuple[str, Category]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from ares.rubric.votes import PanelVotes, count_votes, describe_votes
 from ares.statistics import difference_bounds, effective_items, lower_bound, upper_bound, wilson_interval
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class ControlCounts:
         accepted: Number of them by kind that were accepted; for "paraphrase" those of which the caption itself was.
         errors: Gradings that failed; they are counted in nothing else.
         paraphrased: Paraphrases of captions that were accepted themselves.
+        votes: What the judges of a panel are worth together; None for a single judge.
         by_episode: Accepted gradings and all gradings by kind, of each episode.
     """
 
@@ -54,6 +56,7 @@ class ControlCounts:
     accepted: Mapping[str, int] = field(default_factory=dict)
     errors: int = 0
     paraphrased: int = 0
+    votes: PanelVotes | None = None
     by_episode: Sequence[Mapping[str, tuple[int, int]]] = ()
 
     def of(self, *kinds: str) -> tuple[int, int]:
@@ -128,6 +131,7 @@ class JudgeTrust:
             "gradings": dict(self.counts.gradings),
             "accepted": dict(self.counts.accepted),
             "errors": self.counts.errors,
+            **({"panel": self.counts.votes.to_json()} if self.counts.votes else {}),
         }
 
 
@@ -143,6 +147,7 @@ def count_controls(
         values: The values.
         episodes: Episode of each value; None where each is of another episode.
     """
+    values = list(values)
     rows: list[_Grading] = []
     errors = 0
     keys: Iterable[Hashable] = count() if episodes is None else episodes
@@ -158,6 +163,7 @@ def count_controls(
         accepted=Counter(row.kind for row in rows if row.is_accepted),
         errors=errors,
         paraphrased=sum(row.kind == "paraphrase" and row.own_is_accepted for row in rows),
+        votes=count_votes(values),
         by_episode=[_by_kind(members) for members in by_episode.values()],
     )
 
@@ -205,6 +211,8 @@ def describe_trust(document: Mapping[str, Any]) -> str:
         if document[whole]:
             low, high = document[bounds]
             parts.append(f"refuses {document[part]} of {document[whole]} {label} ({low:.3f} to {high:.3f})")
+    if "panel" in document:
+        parts.append(describe_votes(document["panel"]))
     return f"{document['state'].upper()}: {'; '.join([*parts, *document['reasons']])}"
 
 

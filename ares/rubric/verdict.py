@@ -42,6 +42,18 @@ GRADE_COLUMNS = (
         choices=TRUST_STATES,
     ),
 )
+# What a panel of judges adds.
+PANEL_COLUMNS = (
+    Column(
+        name="grade_split",
+        type="list<string>",
+        meaning="Criteria on which the judges of the panel do not say the same.",
+    ),
+)
+# Columns of the verdicts on single criteria: Lance takes no dot in a name, and `grade` is a column itself.
+_VERDICT_PREFIX = "grade_"
+# Criteria whose columns would be others of grades.
+RESERVED_CRITERIA = frozenset({"SCORE", "TRUST", "STALE", "MAKER", "SPLIT"})
 # Weights of Rubrics as Rewards (arXiv 2507.17746); pitfalls are phrased so that MET is good.
 WEIGHTS: dict[Category, float] = {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": 0.9}
 GATES: tuple[Category, ...] = ("essential", "pitfall")
@@ -57,6 +69,27 @@ class Verdict(StrEnum):
     ERROR = "ERROR"
 
 
+def verdict_column(criterion: str, meaning: str) -> Column:
+    """The filter column of the verdicts on a criterion, such as `grade_verb` for VERB.
+
+    Args:
+        criterion: Its id.
+        meaning: The condition for MET.
+    """
+    choices = tuple(verdict.value for verdict in Verdict)
+    return Column(name=_column_name(criterion), type="string", meaning=meaning, choices=choices)
+
+
+def is_verdict_column(name: str) -> bool:
+    """Whether a column has the name of one with the verdicts on a criterion."""
+    criterion = name.removeprefix(_VERDICT_PREFIX)
+    return criterion != name and criterion.upper() not in RESERVED_CRITERIA
+
+
+def _column_name(criterion: str) -> str:
+    return f"{_VERDICT_PREFIX}{criterion.lower()}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
     """One verdict on one criterion, with its evidence.
@@ -64,27 +97,31 @@ class Ruling:
     Attributes:
         criterion: Id of the criterion.
         verdict: The verdict.
-        source: Code ("hard"), a blind forced choice ("probe"), a question about the caption ("claim") or a person.
+        source: Code ("hard"), a blind forced choice ("probe"), a question about the caption ("claim"), votes of
+            several judges ("panel") or a person.
         observed: The observation, in the words of the judge or the check.
         evidence: Times of the frames used, in seconds.
         judge: Portable name of the model, or "" for code.
         reason: The reason, from a small set of phrases that can be counted.
         reply: The unchanged reply of the model, for a claim.
         confidence: Probability, 0 to 1, that the probe assigns to the caption; None without a probe.
+        votes: The rulings of the judges of a panel.
     """
 
     criterion: str
     verdict: Verdict
-    source: Literal["hard", "probe", "claim", "person"]
+    source: Literal["hard", "probe", "claim", "panel", "person"]
     observed: str = ""
     evidence: tuple[float, ...] = ()
     judge: str = ""
     reason: str = ""
     reply: str = ""
     confidence: float | None = None
+    votes: tuple[Ruling, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The ruling as stored JSON."""
+        votes: dict[str, Json] = {"votes": [vote.to_json() for vote in self.votes]} if self.votes else {}
         return {
             "criterion": self.criterion,
             "verdict": self.verdict.value,
@@ -95,6 +132,7 @@ class Ruling:
             "reason": self.reason,
             "reply": self.reply,
             "confidence": self.confidence,
+            **votes,
         }
 
 
@@ -123,7 +161,8 @@ def grade_values(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         rulings: One per criterion, as stored: `Ruling.to_json` and the "category" of the criterion.
 
     Returns:
-        grade, acceptable, score, grade_score, counts, and the rulings themselves.
+        grade, acceptable, score, grade_score, counts, the verdict on each criterion under the name of its column,
+        and the rulings themselves.
 
     Raises:
         ValueError: A criterion has several rulings, or a ruling lacks its criterion, verdict or category, or has an
@@ -143,6 +182,7 @@ def grade_values(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         "score": grade.score,
         "grade_score": grade.score,
         "counts": dict(grade.counts),
+        **{_column_name(ruling.criterion): ruling.verdict.value for ruling in verdicts},
         "rulings": [dict(ruling) for ruling in rulings],
     }
 

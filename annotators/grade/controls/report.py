@@ -8,6 +8,7 @@ from annotators.base import PaidFailure
 from annotators.grade.controls.plan import Control
 from annotators.grade.grading import GradedText, GradeOutcome
 from ares.episode import Json
+from ares.rubric import grade_values
 
 
 def control_value(
@@ -30,6 +31,27 @@ def control_value(
 def _result(result: GradeOutcome) -> dict[str, Json]:
     if isinstance(result, GradedText):
         verdicts: dict[str, Json] = {ruling.criterion: ruling.verdict.value for ruling in result.rulings}
-        return {"grade": result.value["grade"], "verdicts": verdicts}
+        grades = _grades_by_judge(result)
+        return {
+            "grade": result.value["grade"],
+            "verdicts": verdicts,
+            **({"grades": grades} if grades else {}),
+        }
     error = result.error if isinstance(result, PaidFailure) else result
     return {"grade": "error", "reason": str(error)}
+
+
+def _grades_by_judge(result: GradedText) -> dict[str, Json]:
+    """The grade that each judge of a panel would have given alone; {} where no panel has voted."""
+    voted = {ruling.criterion: ruling.votes for ruling in result.rulings if ruling.votes}
+    judges = [vote.judge for vote in next(iter(voted.values()), ())]
+    stored = result.value["rulings"]
+    rulings = [ruling for ruling in stored if isinstance(ruling, dict)] if isinstance(stored, list) else []
+    grades: dict[str, Json] = {}
+    for number, judge in enumerate(judges):
+        own = {name: votes[number].verdict.value for name, votes in voted.items()}
+        own_rulings = [
+            {**ruling, "verdict": own.get(str(ruling["criterion"]), ruling["verdict"])} for ruling in rulings
+        ]
+        grades[judge] = grade_values(own_rulings)["grade"]
+    return grades

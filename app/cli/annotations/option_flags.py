@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_origin
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -26,11 +26,16 @@ class OptionField(NamedTuple):
         return f"--{self.annotator}.{_dashed(self.name)}"
 
     @property
+    def is_list(self) -> bool:
+        """Whether the flag may be given several times."""
+        return get_origin(self.info.annotation) is tuple
+
+    @property
     def help(self) -> str:
         """The description of the field, and its default unless that is empty."""
         info = self.info
         default = None if info.is_required() else info.get_default(call_default_factory=True)
-        suffix = "" if default in ("", None) else f" (default: {default})"
+        suffix = "" if default in ("", None, ()) else f" (default: {default})"
         return f"{info.description or self.name}{suffix}".replace("%", "%%")
 
 
@@ -47,7 +52,20 @@ class StoreOption(argparse.Action):
         """Add the value to those of the flags before it."""
         annotator, dot, flag = str(option_string).removeprefix("--").rpartition(".")
         name = f"{annotator}{dot}{flag.replace('-', '_')}"
-        setattr(namespace, self.dest, {**getattr(namespace, self.dest), name: values})
+        values_before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, {**values_before, name: self.merge(values_before.get(name), values)})
+
+    def merge(self, before: Any, value: str) -> Any:
+        """The value of an option that is given again: the last one."""
+        return value
+
+
+class AppendOption(StoreOption):
+    """Like StoreOption, for an option of several texts: a flag that is given again adds one."""
+
+    def merge(self, before: Any, value: str) -> Any:
+        """The texts of the flags so far, and another."""
+        return [*(before or ()), value]
 
 
 def add_option_flags(parser: argparse.ArgumentParser, dest: str) -> None:
@@ -88,24 +106,31 @@ def _add_shared_flags(parser: argparse.ArgumentParser, dest: str, owners: Mappin
     )
     for name, annotators in owners.items():
         if len(annotators) > 1:
+            help_text = f"{name} of {_join(annotators)}"
             with suppress(argparse.ArgumentError):  # the command itself has a flag of that name
-                _add_flag(group, [f"--{_dashed(name)}"], dest, name, f"{name} of {_join(annotators)}")
+                _add_flag(group, [f"--{_dashed(name)}"], dest, name, help_text, StoreOption)
 
 
 def _add_own_flag(group: argparse._ArgumentGroup, dest: str, field: OptionField, is_shared: bool) -> None:
     flags = [field.flag] if is_shared else [f"--{_dashed(field.name)}", field.flag]
+    action = AppendOption if field.is_list else StoreOption
     try:
-        _add_flag(group, flags, dest, field.name, field.help)
+        _add_flag(group, flags, dest, field.name, field.help, action)
     except argparse.ArgumentError:  # the command itself has a flag of that name
-        _add_flag(group, [field.flag], dest, field.name, field.help)
+        _add_flag(group, [field.flag], dest, field.name, field.help, action)
 
 
 def _add_flag(
-    group: argparse._ArgumentGroup, flags: Iterable[str], dest: str, name: str, help_text: str
+    group: argparse._ArgumentGroup,
+    flags: Iterable[str],
+    dest: str,
+    name: str,
+    help_text: str,
+    action: type[StoreOption],
 ) -> None:
     group.add_argument(
         *flags,
-        action=StoreOption,
+        action=action,
         dest=dest,
         default=argparse.SUPPRESS,
         metavar=name.upper(),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from annotators.base import Annotator, Options, PaidFailure, Result, Work
 from annotators.grade import load_rubric, make_grade_annotator
@@ -80,10 +84,71 @@ def test_only_criteria_that_apply_are_asked_about(grade_caption: Any, model_serv
     assert _verdicts(value)["DESTINATION"] == "NA"
 
 
+def _object_answers(shown: str, masked: str, blank: str) -> Callable[[Any], str]:
+    """Replies about the object by how much of the frames is grey; MET to all other questions."""
+
+    def answer(request: Any) -> str:
+        if "Question OBJECT" not in str(request):
+            return _reply()
+        share = _grey_share(request)
+        return _reply(shown if share < 0.3 else blank if share > 0.95 else masked)
+
+    return answer
+
+
+def _grey_share(request: Any) -> float:
+    """Share of the pixels of a request's images that have the grey of masks."""
+    images = re.findall(r"data:image/[a-z]+;base64,([A-Za-z0-9+/=]+)", json.dumps(request["messages"]))
+    pixels = [np.asarray(Image.open(io.BytesIO(base64.b64decode(image)))).astype(int) for image in images]
+    return float(np.mean([(abs(image - 128) < 4).all(axis=2).mean() for image in pixels]))
+
+
 def test_one_unmet_essential_is_not_acceptable(grade_caption: Any, model_server: Any) -> None:
-    model_server.answers(lambda request: _reply("UNMET" if "Question OBJECT" in str(request) else "MET"))
+    model_server.answers(_object_answers("UNMET", "UNSURE", "UNSURE"))
     value = grade_caption("push the green drawer closed")
     assert (value["grade"], value["acceptable"]) == ("not_acceptable", False)
+
+
+@pytest.mark.parametrize(
+    ("masked", "blank", "reason"),
+    [
+        ("UNMET", "UNSURE", "same verdict without the frames cited"),
+        ("UNSURE", "UNMET", "same verdict on blank frames"),
+        ("UNMET", "UNMET", "same verdict on blank frames"),
+    ],
+)
+def test_a_refusal_that_does_not_rest_on_its_frames_is_unsure(
+    grade_caption: Any, model_server: Any, masked: str, blank: str, reason: str
+) -> None:
+    model_server.answers(_object_answers("UNMET", masked, blank))
+    value = grade_caption("push the green drawer closed")
+    ruling = next(ruling for ruling in value["rulings"] if ruling["criterion"] == "OBJECT")
+    assert (value["grade"], ruling["verdict"], ruling["reason"]) == ("unsure", "UNSURE", reason)
+    assert ruling["reply"] == _reply("UNMET"), "what the judge said first is kept"
+
+
+def test_only_contested_claims_are_asked_again_and_their_calls_are_counted(
+    judge: Annotator, episodes: dict[str, Episode], work_for: Works, caption_of: Captions, model_server: Any
+) -> None:
+    model_server.answers(_object_answers("UNMET", "MET", "MET"))
+    episode = episodes["drawer-close_000"]
+    (result,) = judge.process(
+        [work_for(episode, [judge], caption_of(episode, "push the green drawer closed"))]
+    )
+    assert isinstance(result, Result)
+    asked = [re.search(r"Question ([A-Z]+):", prompt)[1] for prompt in model_server.prompts()]  # type: ignore[index]
+    assert asked.count("OBJECT") == 3
+    assert all(asked.count(name) == 1 for name in set(asked) - {"OBJECT"})
+    assert result.annotations[0].cost.calls == len(model_server.requests) == len(set(asked)) + 2
+
+
+def test_the_check_shows_grey_in_place_of_the_cited_frames() -> None:
+    from annotators.grade.claim_judge import _masked
+
+    frames = np.full((3, 2, 2, 3), 7, np.uint8)
+    masked = _masked(frames, [True, False, True])
+    assert [set(frame.ravel().tolist()) for frame in masked] == [{128}, {7}, {128}]
+    assert frames.max() == 7, "the frames themselves are not changed"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ JUDGE = Maker(
     annotator="grade",
     version="1",
     model="j",
-    columns=GRADE_COLUMNS,
+    columns=(*GRADE_COLUMNS, *load_rubric("caption").verdict_columns),
     kind="model",
     subject_kind="annotation",
     after=("caption",),
@@ -98,6 +98,35 @@ def row(workspace: Workspace, caption: Annotation) -> Callable[[], dict[str, Any
         return rows[0]
 
     return read
+
+
+def test_the_verdict_on_a_criterion_filters_episodes_as_people_have_corrected_it(
+    workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
+) -> None:
+    episodes, segments = workspace.stores.tables.episodes, workspace.stores.tables.segments
+    row()
+    assert (episodes.count("grade_verb = 'MET'"), episodes.count("grade_verb = 'UNMET'")) == (1, 0)
+    add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.UNMET, "Ada", "it pushes")
+    row()
+    assert (episodes.count("grade_verb = 'MET'"), episodes.count("grade_verb = 'UNMET'")) == (0, 1)
+    assert episodes.count("grade_object = 'MET' AND grade_verb IS NOT NULL") == 1
+    assert [member["grade_verb"] for member in segments.read().to_pylist()] == ["UNMET"]
+
+
+def test_a_criterion_that_another_rubric_lacks_leaves_no_verdict(
+    workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
+) -> None:
+    """A later grade by another rubric empties the columns of the criteria that it does not have."""
+    from dataclasses import replace
+
+    row()
+    shorter = replace(JUDGE, version="2", columns=GRADE_COLUMNS)
+    workspace.stores.annotations.add_maker(shorter)
+    rulings: list[dict[str, Any]] = [{"criterion": "VERB", "verdict": "MET", "category": "essential"}]
+    grade = _annotation(shorter, judged.episode_id, judged.annotation_id, grade_values(rulings))
+    workspace.stores.annotations.append([grade])
+    assert row()["grade"] == "acceptable"
+    assert workspace.stores.tables.episodes.count("grade_object IS NULL") == 2
 
 
 def test_a_ruling_of_a_person_changes_the_grade_and_back(

@@ -96,6 +96,15 @@ def test_an_unknown_check_and_twins_are_named(document: dict[str, Any], tmp_path
         read_rubric(_write(tmp_path / "b.yaml", unknown))
 
 
+@pytest.mark.parametrize("name", ["SCORE", "TRUST", "STALE", "MAKER", "SPLIT"])
+def test_a_criterion_whose_column_exists_is_refused(
+    document: dict[str, Any], tmp_path: Path, name: str
+) -> None:
+    path = _write(tmp_path / "mine.yaml", {**document, "criteria": [{**document["criteria"][0], "id": name}]})
+    with pytest.raises(RequestError, match=f"criterion {name} would have the column grade_{name.lower()}"):
+        read_rubric(path)
+
+
 def test_what_is_no_yaml_and_what_is_not_there(tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("criteria: [")

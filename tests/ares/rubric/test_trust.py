@@ -10,6 +10,7 @@ import pytest
 
 from ares.episode import Json
 from ares.rubric import JudgeTrust, count_controls, decide_trust, describe_trust
+from ares.rubric.votes import count_votes
 
 # The controls of one caption, as a run makes them.
 KINDS = ("foreign", "foreign", "foreign", "flipped", "instruction", "paraphrase", "blank", "scrambled")
@@ -153,6 +154,70 @@ def test_a_refused_paraphrase_counts_where_the_caption_itself_was_accepted() -> 
     ]
     document = decide_trust(count_controls(values)).to_json()
     assert (document["false_refusals"], document["paraphrases"]) == (1, 1)
+
+
+def _panel_row(kind: str, *grades: str, known_false: bool = True) -> dict[str, Any]:
+    named = dict(zip("abc", grades, strict=True))
+    return {"kind": kind, "grade": "not_acceptable", "known_false": known_false, "grades": named}
+
+
+def test_judges_that_err_on_the_same_texts_count_for_fewer_votes() -> None:
+    bad, good = ("acceptable",) * 3, ("not_acceptable",) * 3
+    same: list[Any] = [
+        {"gradings": [_panel_row("foreign", *(bad if number < 4 else good))]} for number in range(20)
+    ]
+    votes = count_votes(same)
+    assert votes and (votes.correlation, votes.effective) == (pytest.approx(1.0), pytest.approx(1.0))
+    apart: list[Any] = [
+        {
+            "gradings": [
+                _panel_row(
+                    "foreign",
+                    *(
+                        "acceptable" if number % 3 == judge and number < 12 else "unsure"
+                        for judge in range(3)
+                    ),
+                )
+            ]
+        }
+        for number in range(60)
+    ]
+    votes = count_votes(apart)
+    assert votes and votes.correlation is not None and -0.1 < votes.correlation < 0.0
+    assert votes.effective == pytest.approx(3.0)
+    assert votes.errors == {"a": 4, "b": 4, "c": 4}
+
+
+def test_the_votes_of_a_panel_are_worth_what_the_design_effect_says() -> None:
+    random = np.random.default_rng(3)
+    shared, own = random.random(4_000) < 0.2, random.random((4_000, 3)) < 0.2
+    copies = random.random((4_000, 3)) < 0.6
+    errs = np.where(copies, shared[:, None], own)
+    rows: list[Any] = [
+        {
+            "gradings": [
+                _panel_row(
+                    "instruction", *("unsure" if err else "acceptable" for err in row), known_false=False
+                )
+            ]
+        }
+        for row in errs.tolist()
+    ]
+    votes = count_votes(rows)
+    # Two judges copy the same error with probability 0.36.
+    assert votes and votes.correlation == pytest.approx(0.36, abs=0.03)
+    assert votes.effective == pytest.approx(3 / 1.72, abs=0.08)
+
+
+def test_a_panel_without_errors_says_that_nothing_can_be_compared() -> None:
+    votes = count_votes([{"gradings": [_panel_row("foreign", *("unsure",) * 3)]}])
+    assert votes and votes.to_json()["effective_votes"] is None
+    values: list[Any] = [
+        {"gradings": [_panel_row("foreign", *("unsure",) * 3), _panel_row("own", *("error",) * 3)]}
+    ]
+    line = describe_trust(decide_trust(count_controls(values)).to_json())
+    assert "the errors of 3 judges cannot be compared yet" in line
+    assert count_votes(_values(HONEST, 2)) is None, "a single judge is no panel"
 
 
 def test_one_line_says_the_state_the_rates_and_the_reasons() -> None:

@@ -1,0 +1,165 @@
+"""Several judges as one: a majority decides, no ERROR and no UNSURE passes or vanishes, kin are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from annotators.base import Annotator, Options, PaidFailure, Result, Work
+from annotators.grade import make_grade_annotator
+from annotators.grade.panel import combine_votes
+from app.cli.main import build_parser
+from ares.annotation import Annotation
+from ares.episode import Episode
+from ares.errors import RequestError
+from ares.rubric import Ruling, Verdict
+from ares.workspace import Workspace
+
+Works = Callable[..., Work]
+Captions = Callable[..., Annotation]
+NAMES = ("Some/Judge-9B", "Other/Watcher-4B", "Third/Seer-2B")
+
+
+def _reply(verdict: str = "MET") -> str:
+    return json.dumps({"observation": "a drawer closes", "frames": [1], "verdict": verdict})
+
+
+@pytest.fixture
+def panel_of(
+    options: Options, ws: Workspace, model_server: Any, quick_retries: None
+) -> Callable[..., Annotator]:
+    def make(*names: str) -> Annotator:
+        specs = [f"openai:{name}@{model_server.url}" for name in names]
+        return make_grade_annotator(replace(options, values={"judge": specs}), ws.stores)
+
+    return make
+
+
+@pytest.fixture
+def grade_by(
+    panel_of: Any, episodes: dict[str, Episode], work_for: Works, caption_of: Captions
+) -> Callable[..., Any]:
+    """Grades a caption by a panel and gives the outcome."""
+
+    def run(*names: str) -> Any:
+        panel, episode = panel_of(*names), episodes["drawer-close_000"]
+        caption = caption_of(episode, "push the green drawer closed")
+        (outcome,) = panel.process([work_for(episode, [panel], caption)])
+        return outcome
+
+    return run
+
+
+def _by_model(verdicts: dict[str, str]) -> Callable[[dict[str, Any]], str]:
+    """Answers about the object by model; each sees it in the first question alone. MET to all other questions."""
+    times: dict[str, int] = {}
+
+    def answer(request: dict[str, Any]) -> str:
+        if "Question OBJECT" not in str(request["messages"]):
+            return _reply()
+        name = request["model"]
+        times[name] = times.get(name, 0) + 1
+        return _reply(verdicts[name] if times[name] == 1 else "UNSURE")
+
+    return answer
+
+
+def _rulings(outcome: Any) -> dict[str, dict[str, Any]]:
+    assert isinstance(outcome, Result)
+    rulings: Any = outcome.annotations[0].value["rulings"]
+    return {ruling["criterion"]: ruling for ruling in rulings}
+
+
+def test_the_majority_decides_and_the_other_vote_is_shown(grade_by: Any, model_server: Any) -> None:
+    model_server.answers(_by_model(dict(zip(NAMES, ("MET", "UNMET", "UNMET"), strict=True))))
+    outcome = grade_by(*NAMES)
+    ruling = _rulings(outcome)["OBJECT"]
+    assert (ruling["verdict"], ruling["source"]) == ("UNMET", "panel")
+    assert ruling["reason"] == "votes: 1 MET, 2 UNMET"
+    assert {vote["judge"]: vote["verdict"] for vote in ruling["votes"]} == dict(
+        zip(NAMES, ("MET", "UNMET", "UNMET"), strict=True)
+    )
+    value = outcome.annotations[0].value
+    assert (value["grade"], value["grade_object"], value["grade_split"]) == (
+        "not_acceptable", "UNMET", ["OBJECT"],
+    )  # fmt: skip
+
+
+def test_a_panel_that_agrees_accepts(grade_by: Any, model_server: Any) -> None:
+    model_server.says(_reply())
+    outcome = grade_by(*NAMES)
+    value = outcome.annotations[0].value
+    assert (value["grade"], value["grade_split"]) == ("acceptable", [])
+    # Each judge was paid for: three models, five questions.
+    assert outcome.cost.calls == len(model_server.requests)
+    assert {request["model"] for request in model_server.requests} == set(NAMES)
+
+
+def test_a_judge_that_cannot_be_called_fails_the_caption(grade_by: Any, model_server: Any) -> None:
+    """Two of three would be another panel: the caption stays ungraded, and what was paid is counted."""
+    model_server.says(_reply())
+    model_server.fails(500)
+    assert isinstance(grade_by(*NAMES), PaidFailure)
+
+
+@pytest.mark.parametrize(
+    ("votes", "verdict"),
+    [
+        ("MET MET UNMET", "MET"),
+        ("UNMET UNMET MET", "UNMET"),
+        ("MET MET ERROR", "MET"),
+        ("MET UNMET UNSURE", "UNSURE"),
+        ("MET UNMET", "UNSURE"),
+        ("MET UNSURE UNSURE", "UNSURE"),
+        ("MET ERROR ERROR", "UNSURE"),
+        ("UNMET ERROR UNSURE", "UNSURE"),
+        ("UNSURE UNSURE UNSURE", "UNSURE"),
+        ("ERROR ERROR ERROR", "ERROR"),
+        ("ERROR ERROR UNSURE", "UNSURE"),
+    ],
+)
+def test_neither_error_nor_unsure_passes_or_vanishes(votes: str, verdict: str) -> None:
+    members = [
+        Ruling(criterion="VERB", verdict=Verdict(name), source="claim", judge=str(number), evidence=(1.0,))
+        for number, name in enumerate(votes.split())
+    ]
+    for order in (members, members[::-1]):
+        ruling = combine_votes(order, "panel")
+        assert ruling.verdict.value == verdict
+        assert sorted(vote["verdict"] for vote in ruling.to_json()["votes"]) == sorted(votes.split())  # type: ignore[union-attr,index,call-overload]
+        assert all(f"{votes.split().count(name)} {name}" in ruling.reason for name in votes.split())
+
+
+def test_the_order_of_judges_makes_no_other_maker_but_another_judge_does(panel_of: Any) -> None:
+    makers = [panel_of(*names).maker for names in (NAMES, NAMES[::-1], NAMES[:2])]
+    assert makers[0].maker_id == makers[1].maker_id != makers[2].maker_id
+    assert "grade_split" in {column.name for column in makers[0].columns}
+    assert makers[0].model == " + ".join(sorted(NAMES))
+
+
+def test_judges_of_one_family_and_kin_of_the_captioner_are_refused(
+    panel_of: Any, options: Options, ws: Workspace, model_server: Any
+) -> None:
+    from annotators.caption import make_caption_annotator
+
+    with pytest.raises(RequestError, match="judges of a panel must be of different model families"):
+        panel_of("Some/Judge-9B", "other/judge-2b-instruct", NAMES[1])
+    with pytest.raises(RequestError, match="--judge and --model both name the judge"):
+        make_grade_annotator(replace(options, model="stub:MET", values={"judge": ["stub:MET"]}), ws.stores)
+    captioner = make_caption_annotator(
+        replace(options, model=f"openai:Some/Watcher-2B@{model_server.url}"), ws.stores
+    )
+    ws.stores.annotations.add_maker(captioner.maker)
+    with pytest.raises(RequestError, match="not be of the captioner's model family"):
+        panel_of(*NAMES)
+
+
+def test_the_flag_is_given_once_for_each_judge() -> None:
+    line = "annotate grade --judge openai:a@http://h/v1 --judge clip:b --grade.judge hf:c --camera front"
+    values = build_parser("annotate").parse_args(line.split()).option_values
+    assert values["judge"] == ["openai:a@http://h/v1", "clip:b"]
+    assert (values["grade.judge"], values["camera"]) == (["hf:c"], "front")
