@@ -53,10 +53,10 @@ def test_the_price_of_controls_is_quoted(ws: Workspace, serve: Serve) -> None:
     options = _options(server, "Other/Judge-9B")
     (quote,) = estimate_cost(ws.stores, ["grade"], options)
     (report,) = annotate(ws.stores, ["grade"], options, quiet=True)
-    # The rubric asks up to nine claims of a caption; this one makes four of them.
+    # The rubric asks up to nine claims of a caption; this one makes four. A quarter is quoted as contested.
     claims = report.cost.calls / quote.cost.calls
-    assert quote.cost.calls > 9 * NUM_EPISODES * 1.5
-    assert 0.3 < claims < 0.7
+    assert quote.cost.calls > 9 * NUM_EPISODES * 1.5 * 1.4
+    assert 0.2 < claims < 0.5
 
 
 def test_controls_that_fail_are_errors_and_the_grade_is_kept(ws: Workspace, serve: Serve) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.dashboard.caption_view import _evidence
 from app.dashboard.ruling_groups import group_rulings
 
 SAW = "push the green drawer closed"
@@ -67,4 +68,12 @@ def test_the_votes_of_a_panel_are_shown_where_its_judges_differ() -> None:
     assert [(vote["judge"], vote["verdict"], vote["seconds"]) for vote in split["votes"]] == [
         ("met", "MET", [2.0]),
         ("error", "ERROR", [2.0]),
+    ]
+
+
+def test_the_timeline_names_every_criterion_that_rests_on_a_second() -> None:
+    groups = group_rulings([_probe("VERB"), _probe("OBJECT", "UNMET", "something else was seen")])
+    caption = {"grades": [{"groups": groups}]}
+    assert _evidence([caption]) == [
+        {"seconds": second, "label": "VERB MET, OBJECT UNMET"} for second in (0.5, 1.5)
     ]
