@@ -217,7 +217,7 @@ class ClaimJudge:
         if failures:
             return PaidFailure(failures[0].error, paid)
         answered = [reply for reply in replies if isinstance(reply, VlmReply)]
-        frames = len(self.select_frames(case.work.subject).popitem()[1])
+        frames = len(next(iter(self.select_frames(case.work.subject).values())))
         same = [parse_reply(reply.text, frames)[0] is ruling.verdict for reply in answered]
         if any(same):
             reason = "same verdict on blank frames" if same[-1] else "same verdict without the frames cited"

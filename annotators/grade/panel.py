@@ -110,7 +110,7 @@ class PanelJudge:
             rulings=[
                 combine_votes([own[criterion.id] for own in votes], self.name) for criterion in case.criteria
             ],
-            cost=sum((item.cost for item in (*judgements, *checked)), Cost()),
+            cost=sum((item.cost for item in judgements), sum((check.cost for check in checked), Cost())),
             paid=paid,
             observation=next((item.observation for item in judgements if item.observation), None),
         )

@@ -14,7 +14,7 @@ from annotators.grade import make_grade_annotator
 from annotators.grade.panel import combine_votes
 from app.cli.main import build_parser
 from ares.annotation import Annotation
-from ares.episode import Episode
+from ares.episode import Episode, Json
 from ares.errors import RequestError
 from ares.rubric import Ruling, Verdict
 from ares.workspace import Workspace
@@ -33,7 +33,7 @@ def panel_of(
     options: Options, ws: Workspace, model_server: Any, quick_retries: None
 ) -> Callable[..., Annotator]:
     def make(*names: str) -> Annotator:
-        specs = [f"openai:{name}@{model_server.url}" for name in names]
+        specs: list[Json] = [f"openai:{name}@{model_server.url}" for name in names]
         return make_grade_annotator(replace(options, values={"judge": specs}), ws.stores)
 
     return make
@@ -130,7 +130,8 @@ def test_neither_error_nor_unsure_passes_or_vanishes(votes: str, verdict: str) -
     for order in (members, members[::-1]):
         ruling = combine_votes(order, "panel")
         assert ruling.verdict.value == verdict
-        assert sorted(vote["verdict"] for vote in ruling.to_json()["votes"]) == sorted(votes.split())  # type: ignore[union-attr,index,call-overload]
+        stored: Any = ruling.to_json()["votes"]
+        assert sorted(vote["verdict"] for vote in stored) == sorted(votes.split())
         assert all(f"{votes.split().count(name)} {name}" in ruling.reason for name in votes.split())
 
 

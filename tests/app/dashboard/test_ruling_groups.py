@@ -28,14 +28,15 @@ def test_what_several_rulings_rest_on_is_said_once() -> None:
         outcome,
         _probe("COLOUR", "UNMET", "something else was seen"),
     ]
-    seen, own = (dict(group) for group in group_rulings(rulings))  # type: ignore[arg-type]
+    groups: Any = group_rulings(rulings)
+    seen, own = groups
     assert (seen["observed"], seen["seconds"]) == (SAW, [0.5, 1.5])
     assert seen["reasons"] == ["MET: what was seen fits the caption"]
-    members: Any = seen["rulings"]
+    members = seen["rulings"]
     assert [member["criterion"] for member in members] == ["VERB", "OBJECT", "COLOUR"]
     assert [(member["observed"], member["seconds"]) for member in members] == [("", [])] * 3
     assert [member["reason"] for member in members] == ["", "", "something else was seen"]
-    alone: Any = own["rulings"]
+    alone = own["rulings"]
     assert (own["observed"], own["seconds"], own["reasons"]) == ("", [], [])
     assert (alone[0]["observed"], alone[0]["seconds"], alone[0]["reason"]) == (
         "failed to push", [5.0], "too close to call",
@@ -62,8 +63,8 @@ def test_the_votes_of_a_panel_are_shown_where_its_judges_differ() -> None:
         votes = [_ruling(criterion, name, "claim", judge=name.lower(), evidence=[2.0]) for name in verdicts]
         return _ruling(criterion, verdicts[0], "panel", votes=votes, reason="votes")
 
-    (group,) = group_rulings([panel("VERB", "MET", "MET"), panel("OBJECT", "MET", "ERROR")])
-    agreed, split = dict(group)["rulings"]  # type: ignore[arg-type]
+    groups: Any = group_rulings([panel("VERB", "MET", "MET"), panel("OBJECT", "MET", "ERROR")])
+    agreed, split = groups[0]["rulings"]
     assert agreed["votes"] == []
     assert [(vote["judge"], vote["verdict"], vote["seconds"]) for vote in split["votes"]] == [
         ("met", "MET", [2.0]),

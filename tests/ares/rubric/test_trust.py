@@ -167,7 +167,7 @@ def test_judges_that_err_on_the_same_texts_count_for_fewer_votes() -> None:
         {"gradings": [_panel_row("foreign", *(bad if number < 4 else good))]} for number in range(20)
     ]
     votes = count_votes(same)
-    assert votes and (votes.correlation, votes.effective) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert votes and votes.correlation == pytest.approx(1.0) and votes.effective == pytest.approx(1.0)
     apart: list[Any] = [
         {
             "gradings": [
