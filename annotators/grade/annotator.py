@@ -5,7 +5,7 @@ The judge must be of another model family than the captioner.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,8 +29,10 @@ from annotators.grade.judge import Judge, Judgement
 from annotators.grade.kinship import kinship_error, kinship_warnings
 from annotators.grade.panel import PanelJudge, split_criteria
 from annotators.grade.shipped_rubrics import load_rubric
+from annotators.grade.stored_outcome import OutcomeSource, open_outcome_source, refuse_success_in_run
 from annotators.models import LocalModelOptions, worker_needs
 from annotators.options import takes_options
+from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -89,8 +91,9 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
     errors = [kinship_error(judge, maker, families_file) for maker in captioners.values()]
     if errors and errors[0] and all(errors):
         raise errors[0]
-    maker = _maker(own, rubric, judge)
-    grader = Grader(rubric=rubric, judge=judge, maker=maker, families_file=families_file)
+    outcomes = open_outcome_source(stores, rubric, families_file)
+    maker = _maker(own, rubric, judge, outcomes)
+    grader = Grader(rubric=rubric, judge=judge, maker=maker, families_file=families_file, outcomes=outcomes)
     plan = plan_controls(stores, options.planned_episodes, is_free=judge.is_free)
     return Annotator(
         maker=maker,
@@ -108,7 +111,7 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
     )
 
 
-def _maker(own: GradeOptions, rubric: Rubric, judge: Judge) -> Maker:
+def _maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: OutcomeSource) -> Maker:
     is_panel = isinstance(judge, PanelJudge)
     return Maker(
         annotator="grade",
@@ -122,6 +125,7 @@ def _maker(own: GradeOptions, rubric: Rubric, judge: Judge) -> Maker:
             "menu": "",
             "rubric": rubric.id,
             "family": judge.family,
+            **outcomes.maker_settings,
             **judge.settings,
         },
         columns=(*GRADE_COLUMNS, *rubric.verdict_columns, *(PANEL_COLUMNS if is_panel else ())),
@@ -132,7 +136,8 @@ def _maker(own: GradeOptions, rubric: Rubric, judge: Judge) -> Maker:
 
 
 def _preflight(grader: Grader, stores: Stores, makers: Sequence[Maker]) -> Preflight:
-    """Raises RequestError where a captioner of the run is kin of the judge, before a caption is paid."""
+    """Raises RequestError where the run makes success, or captions by kin of the judge, before anything is paid."""
+    refuse_success_in_run(makers)
     new = [maker for maker in makers if maker.annotator in _GRADED]
     for maker in new:
         error = kinship_error(grader.judge, maker, grader.families_file)
@@ -141,7 +146,8 @@ def _preflight(grader: Grader, stores: Stores, makers: Sequence[Maker]) -> Prefl
     captioners = [*_captioners(stores).values(), *new]
     checked = grader.judge.preflight()
     related = kinship_warnings(grader.judge, captioners, grader.families_file)
-    return replace(checked, warnings=[*checked.warnings, *related])
+    outcomes = grader.outcomes.warnings(grader.rubric, captioners)
+    return replace(checked, warnings=[*checked.warnings, *related, *outcomes])
 
 
 def _judge_specs(options: Options, own: GradeOptions) -> Sequence[str]:
@@ -195,7 +201,8 @@ def _estimate(subject: Subject, grader: Grader, plan: ControlPlan) -> Cost:
 
 def _process(works: Sequence[Work], grader: Grader, plan: ControlPlan, stores: Stores) -> list[Outcome]:
     captioners = _captioners(stores)
-    captions = [_controlled_caption(work, grader, plan, captioners) for work in works]
+    outcomes = grader.outcomes.read(works)
+    captions = [_controlled_caption(work, grader, plan, captioners, outcomes) for work in works]
     texts = [text for caption in captions if isinstance(caption, _Caption) for text in caption.texts]
     graded = iter(grade_texts(grader, texts))
     results: list[Outcome] = []
@@ -220,21 +227,31 @@ class _Caption:
         annotation: The caption.
         work: The work about it.
         controls: Its controls; most captions have none.
+        outcome: The stored outcome of the episode, or None. Controls are judged by it as the caption is, also those on
+            changed frames: these test what the judge decides itself.
     """
 
     annotation: Annotation
     work: Work
     controls: Sequence[Control]
+    outcome: StoredOutcome | None
 
     @property
     def texts(self) -> list[Text]:
         """The caption, then its controls."""
-        own = Text(work=self.work, text=str(self.annotation.value["text"]))
-        return [own, *(Text(work=control.work, text=control.text) for control in self.controls)]
+        own = Text(work=self.work, text=str(self.annotation.value["text"]), outcome=self.outcome)
+        return [
+            own,
+            *(Text(work=control.work, text=control.text, outcome=self.outcome) for control in self.controls),
+        ]
 
 
 def _controlled_caption(
-    work: Work, grader: Grader, plan: ControlPlan, captioners: dict[str, Maker]
+    work: Work,
+    grader: Grader,
+    plan: ControlPlan,
+    captioners: dict[str, Maker],
+    outcomes: Mapping[str, StoredOutcome],
 ) -> _Caption | AresError:
     caption = work.subject.annotation
     if caption is None:
@@ -243,7 +260,9 @@ def _controlled_caption(
     error = kinship_error(grader.judge, maker, grader.families_file) if maker else None
     if error:
         return error
-    return _Caption(annotation=caption, work=work, controls=plan.draw(work, str(caption.value["text"])))
+    outcome = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(maker) else None
+    controls = plan.draw(work, str(caption.value["text"]))
+    return _Caption(annotation=caption, work=work, controls=controls, outcome=outcome)
 
 
 def _result(
@@ -259,6 +278,7 @@ def _result(
         "rubric_version": rubric.version,
         "rubric_hash": rubric.hash,
         "caption_id": caption.annotation.annotation_id,
+        **({"success_id": caption.outcome.annotation_id} if caption.outcome else {}),
     }
     if isinstance(grader.judge, PanelJudge):
         value["grade_split"] = list[Json](split_criteria(own.rulings))

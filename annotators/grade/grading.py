@@ -1,4 +1,4 @@
-"""Grades texts of episodes by a rubric: by code first, and by a judge what code leaves open. Nothing is stored."""
+"""Grades texts by a rubric: by code and a stored outcome first, then by a judge what is open. Stores nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from annotators.base import PaidFailure, Work
 from annotators.grade.judge import Case, Judge, Judgement
+from annotators.grade.stored_outcome import OutcomeSource, rule_by_outcome
+from annotators.success import StoredOutcome
 from ares.annotation import Cost, Maker
 from ares.episode import Json
 from ares.errors import AresError
@@ -33,12 +35,14 @@ class Grader:
         judge: The judge.
         maker: The maker of their grades.
         families_file: The user's table of model families, or "".
+        outcomes: Where the outcomes of episodes are read.
     """
 
     rubric: Rubric
     judge: Judge
     maker: Maker
     families_file: str
+    outcomes: OutcomeSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +52,12 @@ class Text:
     Attributes:
         work: The episode with the frames that the judge selects.
         text: The text.
+        outcome: The stored outcome of the episode; None where the judge decides on it.
     """
 
     work: Work
     text: str
+    outcome: StoredOutcome | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +108,11 @@ class _PreparedText:
 def _prepare(text: Text, rubric: Rubric) -> _PreparedText:
     slots = parse_caption(text.text)
     subject = CheckInput(text=text.text, slots=slots, trajectory=text.work.trajectory)
-    rulings = {criterion.id: _rule_by_code(criterion, subject) for criterion in rubric.criteria}
+    rulings = {
+        criterion.id: _rule_by_code(criterion, subject)
+        or rule_by_outcome(criterion, slots, text.work, text.outcome)
+        for criterion in rubric.criteria
+    }
     pitfall = _failed_pitfall(rubric, rulings)
     if pitfall:
         # A caption that addresses the judge is not shown to it.

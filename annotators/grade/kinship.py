@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from annotators.grade.judge import Judge
-from annotators.grade.panel import panel_members
+from annotators.grade.panel import PanelJudge
 from annotators.models import compare_models, model_family
 from ares.annotation import Maker
 from ares.errors import RequestError
 
+if TYPE_CHECKING:
+    from ares.episode import Json
 
-def kinship_error(judge: Judge, captioner: Maker, families_file: str) -> RequestError | None:
+class NamedModel(Protocol):
+    """A model by what is known of its origin."""
+
+    @property
+    def name(self) -> str:
+        """Portable name."""
+
+    @property
+    def family(self) -> str:
+        """Name of its model family."""
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """Settings, with "served_from" where a server says what it has loaded."""
+
+
+def kinship_error(judge: NamedModel, captioner: Maker, families_file: str) -> RequestError | None:
     """Why a judge, or one of a panel, may not rule on captions of a maker, or None.
 
     Args:
@@ -22,11 +40,15 @@ def kinship_error(judge: Judge, captioner: Maker, families_file: str) -> Request
     Raises:
         RequestError: The file cannot be read.
     """
-    errors = (_error(member, captioner, families_file) for member in panel_members(judge))
+    errors = (_error(member, captioner, families_file) for member in _members(judge))
     return next((error for error in errors if error), None)
 
 
-def _error(judge: Judge, captioner: Maker, families_file: str) -> RequestError | None:
+def _members(judge: NamedModel) -> Sequence[NamedModel]:
+    return judge.members if isinstance(judge, PanelJudge) else [judge]
+
+
+def _error(judge: NamedModel, captioner: Maker, families_file: str) -> RequestError | None:
     captioner_family = str(captioner.settings.get("family") or model_family(captioner.model))
     if judge.name == captioner.model or judge.family == captioner_family:
         return RequestError(
@@ -43,7 +65,7 @@ def _error(judge: Judge, captioner: Maker, families_file: str) -> RequestError |
     )
 
 
-def kinship_warnings(judge: Judge, captioners: Iterable[Maker], families_file: str) -> list[str]:
+def kinship_warnings(judge: NamedModel, captioners: Iterable[Maker], families_file: str) -> list[str]:
     """A warning for each captioner whose language model is another release of the judge's.
 
     Arguments and errors are those of `kinship_error`.
@@ -53,7 +75,7 @@ def kinship_warnings(judge: Judge, captioners: Iterable[Maker], families_file: s
             _judge_names(member), _captioner_names(captioner), families_file
         )
         for captioner in captioners
-        for member in panel_members(judge)
+        for member in _members(judge)
     }
     return [
         f"judge {name!r} and captioner {model!r} have language models of one family ({kinship.language_model}): "
@@ -63,7 +85,7 @@ def kinship_warnings(judge: Judge, captioners: Iterable[Maker], families_file: s
     ]
 
 
-def _judge_names(judge: Judge) -> list[str]:
+def _judge_names(judge: NamedModel) -> list[str]:
     """The name of the judge, and the model that its server loaded under that name."""
     return [judge.name, *_served_from(judge.settings.get("served_from"))]
 

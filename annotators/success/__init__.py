@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     from annotators.success.fitting import Example, fit_combination, fit_thresholds
     from annotators.success.labels import Labels, read_labels
     from annotators.success.statistics import area_under_curve, bootstrap_interval
+    from annotators.success.stored import StoredOutcome, current_success_maker, read_outcomes
 
 __all__ = [
     "Combination",
     "Evaluation",
     "Example",
     "Labels",
+    "StoredOutcome",
     "area_under_curve",
     "bootstrap_interval",
+    "current_success_maker",
     "evaluate_success",
     "fit_combination",
     "fit_thresholds",
@@ -28,6 +31,7 @@ __all__ = [
     "load_combination",
     "make_success_annotator",
     "read_labels",
+    "read_outcomes",
     "write_combination",
 ]
 

@@ -22,7 +22,7 @@ SIGNAL_DISTANCE = "signal_distance"
 TASK_RECOGNISED = "task_recognised"
 MIN_TASK_RECOGNISED = 0.95
 # A part with one of these beginnings says how the episode ended; without any the verdict is unsure.
-_OUTCOME_PREFIXES = ("outcome_", "caption_")
+OUTCOME_PREFIX, CAPTION_PREFIX = "outcome_", "caption_"
 
 SuccessVerdict = Literal["success", "failure", "unsure"]
 
@@ -128,12 +128,17 @@ class Combination(_CombinationModel):
         """The verdict; "unsure" too where no part says how the episode ended, or the judge does not know the task."""
         if parts.get(TASK_RECOGNISED, 1.0) < MIN_TASK_RECOGNISED:
             return "unsure"
-        if not any(name.startswith(_OUTCOME_PREFIXES) for name in self.contributions(parts)):
+        prefixes = (OUTCOME_PREFIX, CAPTION_PREFIX)
+        if not any(name.startswith(prefixes) for name in self.contributions(parts)):
             return "unsure"
-        probability = self.probability(parts)
-        if probability >= self.success_from:
-            return "success"
-        return "failure" if probability < self.failure_below else "unsure"
+        return verdict_of_probability(self.probability(parts), self.failure_below, self.success_from)
+
+
+def verdict_of_probability(probability: float, failure_below: float, success_from: float) -> SuccessVerdict:
+    """The verdict on a probability of success; "unsure" between the two thresholds."""
+    if probability >= success_from:
+        return "success"
+    return "failure" if probability < failure_below else "unsure"
 
 
 def load_combination(name: str) -> Combination:

@@ -98,7 +98,7 @@ class Ruling:
         criterion: Id of the criterion.
         verdict: The verdict.
         source: Code ("hard"), a blind forced choice ("probe"), a question about the caption ("claim"), votes of
-            several judges ("panel") or a person.
+            several judges ("panel"), another annotation of the episode ("stored") or a person.
         observed: The observation, in the words of the judge or the check.
         evidence: Times of the frames used, in seconds.
         judge: Portable name of the model, or "" for code.
@@ -110,7 +110,7 @@ class Ruling:
 
     criterion: str
     verdict: Verdict
-    source: Literal["hard", "probe", "claim", "panel", "person"]
+    source: Literal["hard", "probe", "claim", "panel", "stored", "person"]
     observed: str = ""
     evidence: tuple[float, ...] = ()
     judge: str = ""
