@@ -310,7 +310,7 @@ def _control_annotations(
     """The controls of a caption: a fact about the judge, kept with the episode."""
     if not caption.controls:
         return []
-    value = control_value(own, caption.controls, controls)
+    value = control_value(own, caption.controls, controls, grader.rubric)
     cost = sum((graded.judgement.cost for graded in controls if isinstance(graded, GradedText)), Cost())
     annotation = new_annotation(
         caption.work, grader.maker, value, cost=cost, part=caption.annotation.annotation_id

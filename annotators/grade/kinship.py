@@ -13,6 +13,7 @@ from ares.errors import RequestError
 if TYPE_CHECKING:
     from ares.episode import Json
 
+
 class NamedModel(Protocol):
     """A model by what is known of its origin."""
 

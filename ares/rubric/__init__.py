@@ -8,6 +8,7 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.rubric.caption_parser import CaptionSlots, parse_caption, parser_hash, split_outcome
+    from ares.rubric.gates import MAX_FALSE_FAILS_OF_CODE, VERDICTS_COLUMN, GateRecord, Gates, measure_gates
     from ares.rubric.hard_checks import CHECKS, CheckInput
     from ares.rubric.rubric import Criterion, Probe, Rubric, read_rubric
     from ares.rubric.slot_match import is_stated, slot_matches, unsupported_claims
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
         TrustState,
         count_controls,
         decide_trust,
+        describe_gates,
         describe_trust,
+        judge_controls,
     )
     from ares.rubric.verdict import (
+        GATES,
         GRADE_COLUMNS,
         PANEL_COLUMNS,
         Ruling,
@@ -35,13 +39,18 @@ if TYPE_CHECKING:
 __all__ = [
     "CHECKS",
     "CONTROL",
+    "GATES",
     "GRADE_COLUMNS",
+    "MAX_FALSE_FAILS_OF_CODE",
     "PANEL_COLUMNS",
     "TRUST_COLUMN",
+    "VERDICTS_COLUMN",
     "CaptionSlots",
     "CheckInput",
     "ControlCounts",
     "Criterion",
+    "GateRecord",
+    "Gates",
     "JudgeTrust",
     "Probe",
     "Rubric",
@@ -52,10 +61,13 @@ __all__ = [
     "correct_grade",
     "count_controls",
     "decide_trust",
+    "describe_gates",
     "describe_trust",
     "grade_values",
     "is_stated",
     "is_verdict_column",
+    "judge_controls",
+    "measure_gates",
     "parse_caption",
     "parser_hash",
     "read_rubric",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from ares.rubric.gates import GateRecord, Gates, measure_gates
 from ares.rubric.votes import PanelVotes, count_votes, describe_votes
 from ares.statistics import difference_bounds, effective_items, lower_bound, upper_bound, wilson_interval
 
@@ -95,12 +96,14 @@ class JudgeTrust:
     Attributes:
         state: "trusted", "unproven" or "untrusted".
         reasons: Why it is not trusted, or [].
-        counts: The gradings.
+        counts: The gradings, by the gates as they stand.
+        gates: What the gates made of texts that are true.
     """
 
     state: TrustState
     reasons: tuple[str, ...]
     counts: ControlCounts
+    gates: tuple[GateRecord, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The state, and the rates with their intervals: false accepts by Clopper and Pearson (90 % in all)."""
@@ -131,12 +134,28 @@ class JudgeTrust:
             "gradings": dict(self.counts.gradings),
             "accepted": dict(self.counts.accepted),
             "errors": self.counts.errors,
+            "gates": [gate.to_json() for gate in self.gates],
             **({"panel": self.counts.votes.to_json()} if self.counts.votes else {}),
         }
 
 
+def judge_controls(values: Sequence[Mapping[str, Json]], episodes: Sequence[str] | None = None) -> JudgeTrust:
+    """What the values of control annotations of one judge on one dataset say of it.
+
+    First the gates lose their veto that fail true texts too often. The judge is then trusted, or not, by what it
+    accepts without them.
+
+    Args:
+        values: The values.
+        episodes: Episode of each value; None where each is of another episode.
+    """
+    records = measure_gates(values)
+    gates = Gates({record.gate: record.state for record in records})
+    return replace(decide_trust(count_controls(values, episodes, gates)), gates=records)
+
+
 def count_controls(
-    values: Iterable[Mapping[str, Json]], episodes: Iterable[str] | None = None
+    values: Iterable[Mapping[str, Json]], episodes: Iterable[str] | None = None, gates: Gates | None = None
 ) -> ControlCounts:
     """Count the values of control annotations, each of which has the gradings of one caption in "gradings".
 
@@ -146,13 +165,14 @@ def count_controls(
     Args:
         values: The values.
         episodes: Episode of each value; None where each is of another episode.
+        gates: Gates that may have lost their veto; None where all have theirs.
     """
     values = list(values)
     rows: list[_Grading] = []
     errors = 0
     keys: Iterable[Hashable] = count() if episodes is None else episodes
     for value, episode in zip(values, keys, strict=episodes is not None):
-        graded = _gradings(value, episode)
+        graded = _gradings(value, episode, gates)
         errors += sum(grading is None for grading in graded)
         rows += [grading for grading in graded if grading]
     by_episode: dict[Hashable, Counter[tuple[str, bool]]] = {}
@@ -177,24 +197,31 @@ class _Grading(NamedTuple):
     own_is_accepted: bool
 
 
-def _gradings(value: Mapping[str, Json], episode: Hashable) -> list[_Grading | None]:
+def _gradings(value: Mapping[str, Json], episode: Hashable, gates: Gates | None) -> list[_Grading | None]:
     """The gradings of one caption; None for those that failed."""
     members = value.get("gradings")
     rows = [row for row in members if isinstance(row, dict)] if isinstance(members, list) else []
-    own = any(row["kind"] == "own" and row["grade"] == "acceptable" for row in rows)
+    grades = [_grade_of(row, gates) for row in rows]
+    pairs = list(zip(rows, grades, strict=True))
+    own = any(row["kind"] == "own" and grade == "acceptable" for row, grade in pairs)
     gradings: list[_Grading | None] = []
-    for row in rows:
+    for row, grade in pairs:
         kind = str(row["kind"])
         needs_own = kind == "paraphrase" or (kind == "flipped" and not row.get("known_false"))
-        is_accepted = row["grade"] == "acceptable" and (own or not needs_own)
-        failed = row["grade"] == "error"
-        gradings.append(None if failed else _Grading(episode, kind, is_accepted, own))
+        is_accepted = grade == "acceptable" and (own or not needs_own)
+        gradings.append(None if grade == "error" else _Grading(episode, kind, is_accepted, own))
     return gradings
 
 
 def _by_kind(counts: Counter[tuple[str, bool]]) -> dict[str, tuple[int, int]]:
     """Accepted and all gradings by kind, from numbers by kind and by whether they were accepted."""
     return {kind: (counts[kind, True], counts[kind, True] + counts[kind, False]) for kind, _ in counts}
+
+
+def _grade_of(row: Mapping[str, Json], gates: Gates | None) -> str:
+    """The grade of a control; by its stored verdicts where a gate has lost its veto."""
+    text = row.get("gates")
+    return gates.grade(text) if gates and gates.informing and isinstance(text, str) else str(row["grade"])
 
 
 def describe_trust(document: Mapping[str, Any]) -> str:
@@ -213,7 +240,18 @@ def describe_trust(document: Mapping[str, Any]) -> str:
             parts.append(f"refuses {document[part]} of {document[whole]} {label} ({low:.3f} to {high:.3f})")
     if "panel" in document:
         parts.append(describe_votes(document["panel"]))
-    return f"{document['state'].upper()}: {'; '.join([*parts, *document['reasons']])}"
+    lines = [*parts, *document["reasons"], *describe_gates(document)]
+    return f"{document['state'].upper()}: {'; '.join(lines)}"
+
+
+def describe_gates(document: Mapping[str, Any]) -> list[str]:
+    """A line for each gate without veto in `JudgeTrust.to_json`."""
+    return [
+        f"{gate['gate']} informs only: it fails {gate['fails']} of {gate['texts']} true texts"
+        f" ({gate['bounds'][0]:.3f} to {gate['bounds'][1]:.3f}, limit {gate['limit']:g})"
+        for gate in document.get("gates", ())
+        if gate["state"] == "informs"
+    ]
 
 
 def decide_trust(counts: ControlCounts) -> JudgeTrust:

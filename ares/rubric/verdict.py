@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 from ares.annotation import Column
+from ares.rubric.gates import VERDICTS_COLUMN, GradeName, decide_grade, gates_text
 from ares.rubric.trust import TRUST_COLUMN, TRUST_STATES
 
 if TYPE_CHECKING:
     from ares.episode import Json
 
 Category = Literal["essential", "important", "optional", "pitfall"]
-GradeName = Literal["acceptable", "not_acceptable", "unsure", "error"]
 
 # What an annotation with rulings on a caption adds to the episode whose caption it is.
 GRADE_COLUMNS = (
@@ -41,6 +41,11 @@ GRADE_COLUMNS = (
         meaning="What the controls of the judge say of it in this dataset; empty where a person decided.",
         choices=TRUST_STATES,
     ),
+    Column(
+        name=VERDICTS_COLUMN,
+        type="string",
+        meaning="Verdicts on the criteria that decide the grade, (code) behind those of checks.",
+    ),
 )
 # What a panel of judges adds.
 PANEL_COLUMNS = (
@@ -53,7 +58,7 @@ PANEL_COLUMNS = (
 # Columns of the verdicts on single criteria: Lance takes no dot in a name, and `grade` is a column itself.
 _VERDICT_PREFIX = "grade_"
 # Criteria whose columns would be others of grades.
-RESERVED_CRITERIA = frozenset({"SCORE", "TRUST", "STALE", "MAKER", "SPLIT"})
+RESERVED_CRITERIA = frozenset({"SCORE", "TRUST", "STALE", "MAKER", "SPLIT", "VERDICTS"})
 # Weights of Rubrics as Rewards (arXiv 2507.17746); pitfalls are phrased so that MET is good.
 WEIGHTS: dict[Category, float] = {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": 0.9}
 GATES: tuple[Category, ...] = ("essential", "pitfall")
@@ -162,7 +167,7 @@ def grade_values(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
 
     Returns:
         grade, acceptable, score, grade_score, counts, the verdict on each criterion under the name of its column,
-        and the rulings themselves.
+        grade_verdicts, and the rulings themselves.
 
     Raises:
         ValueError: A criterion has several rulings, or a ruling lacks its criterion, verdict or category, or has an
@@ -183,6 +188,11 @@ def grade_values(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         "grade_score": grade.score,
         "counts": dict(grade.counts),
         **{_column_name(ruling.criterion): ruling.verdict.value for ruling in verdicts},
+        VERDICTS_COLUMN: gates_text(
+            (name, str(ruling["verdict"]), str(ruling.get("source", "")))
+            for (name, category), ruling in zip(categories, rulings, strict=True)
+            if category in GATES
+        ),
         "rulings": [dict(ruling) for ruling in rulings],
     }
 
@@ -240,24 +250,13 @@ def aggregate(categories: Sequence[tuple[str, Category]], rulings: Sequence[Ruli
     if sorted(by_id) != sorted(name for name, _ in categories) or len(by_id) != len(rulings):
         criteria = sorted(ruling.criterion for ruling in rulings)
         raise ValueError(f"one ruling per criterion is needed, but got {criteria}")
-    gates = [by_id[name] for name, category in categories if category in GATES]
-    grade = _gate([verdict for verdict in gates if verdict is not Verdict.NA])
+    grade = decide_grade(by_id[name] for name, category in categories if category in GATES)
     return Grade(
         grade=grade,
         acceptable={"acceptable": True, "not_acceptable": False}.get(grade),
         score=_score(categories, by_id),
         counts={verdict.value: list(by_id.values()).count(verdict) for verdict in Verdict},
     )
-
-
-def _gate(applicable: Sequence[Verdict]) -> GradeName:
-    if Verdict.UNMET in applicable:
-        return "not_acceptable"
-    if Verdict.ERROR in applicable:
-        return "error"
-    if applicable and all(verdict is Verdict.MET for verdict in applicable):
-        return "acceptable"
-    return "unsure"
 
 
 def _score(categories: Sequence[tuple[str, Category]], by_id: dict[str, Verdict]) -> float | None:

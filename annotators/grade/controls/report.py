@@ -8,24 +8,40 @@ from annotators.base import PaidFailure
 from annotators.grade.controls.plan import Control
 from annotators.grade.grading import GradedText, GradeOutcome
 from ares.episode import Json
-from ares.rubric import grade_values
+from ares.rubric import GATES, MAX_FALSE_FAILS_OF_CODE, VERDICTS_COLUMN, Rubric, grade_values
 
 
 def control_value(
-    own: GradedText, controls: Sequence[Control], graded: Sequence[GradeOutcome]
+    own: GradedText, controls: Sequence[Control], graded: Sequence[GradeOutcome], rubric: Rubric
 ) -> dict[str, Json]:
-    """The gradings of a caption and of its controls, as `ares.rubric.count_controls` reads them."""
-    rows: list[Json] = [{"kind": "own", "grade": own.value["grade"]}]
+    """The gradings of a caption and of its controls, and the gates, as `ares.rubric.judge_controls` reads them."""
+    rows: list[Json] = [{"kind": "own", "grade": own.value["grade"], "gates": own.value[VERDICTS_COLUMN]}]
     for control, result in zip(controls, graded, strict=True):
         rows.append(
             {
                 "kind": control.kind,
                 "text": control.text,
                 "known_false": control.known_false,
+                "known_outcome": control.work.episode.success is not None,
                 **_result(result),
             }
         )
-    return {"gradings": rows}
+    return {"gradings": rows, "gates": _gates(rubric)}
+
+
+def _gates(rubric: Rubric) -> list[Json]:
+    """The gates of a rubric with the bounds of their false fails: those of code, and those of the judge."""
+    gates: list[Json] = []
+    for criterion in rubric.criteria:
+        if criterion.category not in GATES:
+            continue
+        if criterion.hard:
+            gates.append({"gate": f"{criterion.id}(code)", "limit": MAX_FALSE_FAILS_OF_CODE})
+        if criterion.slot or criterion.claim:
+            needs_outcome = criterion.slot == "outcome"
+            limit = rubric.max_false_fails
+            gates.append({"gate": criterion.id, "limit": limit, "needs_outcome": needs_outcome})
+    return gates
 
 
 def _result(result: GradeOutcome) -> dict[str, Json]:
@@ -34,6 +50,7 @@ def _result(result: GradeOutcome) -> dict[str, Json]:
         grades = _grades_by_judge(result)
         return {
             "grade": result.value["grade"],
+            "gates": result.value[VERDICTS_COLUMN],
             "verdicts": verdicts,
             **({"grades": grades} if grades else {}),
         }

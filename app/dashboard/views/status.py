@@ -11,6 +11,7 @@ import streamlit as st
 from app.dashboard import cached_reads
 from app.dashboard.escape import escape_markdown
 from app.dashboard.failure_view import draw_failed_work
+from ares.rubric import describe_gates
 
 _TABLE_COUNTS = ("rows", "indexed", "recall", "p50_ms")
 
@@ -108,6 +109,7 @@ def _draw_judges(document: Mapping[str, Any]) -> None:
             "accepted captions refused in other words": _share(
                 document, "false_refusals", "paraphrases", "false_refusal_bounds"
             ),
+            "criteria that only inform": "; ".join(describe_gates(document)),
             "why": "; ".join(document["reasons"]),
         }
         for name, document in document["judge_trust"].items()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from ares.episode import Json
-from ares.rubric import CONTROL, TRUST_COLUMN, count_controls, decide_trust
+from ares.rubric import CONTROL, TRUST_COLUMN, VERDICTS_COLUMN, Gates, judge_controls
 from ares.store.filters import batched, ids_filter
 from ares.store.sync.makers import MakerCatalog, maker_column, stale_column
 
@@ -40,11 +41,8 @@ def count_judge_trust(tables: Tables, annotations: AnnotationStore) -> None:
     for dataset, annotation in _controls(tables, annotations):
         controls.setdefault(f"{annotation.maker_id}/{dataset}", []).append(annotation)
     documents: dict[str, Json] = {
-        key: decide_trust(
-            count_controls(
-                (annotation.value for annotation in members),
-                [annotation.episode_id for annotation in members],
-            )
+        key: judge_controls(
+            [annotation.value for annotation in members], [annotation.episode_id for annotation in members]
         ).to_json()
         for key, members in controls.items()
     }
@@ -63,20 +61,23 @@ def _controls(tables: Tables, annotations: AnnotationStore) -> Iterator[tuple[st
 
 
 def refresh_trust(tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog) -> None:
-    """Let each grade carry the word of its judge's controls; what an untrusted judge says is no decision."""
+    """Let each grade carry the word of its judge's controls, and follow from the gates that have their veto.
+
+    What an untrusted judge says is no decision.
+    """
     trust = read_judge_trust(annotations)
     for name in _judges(catalog):
         makers = [maker.maker_id for maker in catalog.makers_of([name]) if maker.kind == "model"]
-        states = {
-            f"{maker_id}/{dataset}": str(document["state"])
+        documents = {
+            f"{maker_id}/{dataset}": document
             for maker_id in makers
             for dataset, document in trust.get(maker_id, {}).items()
         }
         columns = [_GRADE, _ACCEPTABLE, TRUST_COLUMN, maker_column(name), stale_column(name)]
         for batch in _episode_rows(tables, columns):
-            _write(tables.episodes.set_values, wrong_rows(batch, "episode_id", name, makers, states))
+            _write(tables.episodes.set_values, wrong_rows(batch, "episode_id", name, makers, documents))
         for batch in _segment_rows(tables, columns):
-            _write(tables.segments.set_values, wrong_rows(batch, "annotation_id", name, makers, states))
+            _write(tables.segments.set_values, wrong_rows(batch, "annotation_id", name, makers, documents))
 
 
 def _judges(catalog: MakerCatalog) -> list[str]:
@@ -91,15 +92,17 @@ def _judges(catalog: MakerCatalog) -> list[str]:
 
 
 def _episode_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    if set(columns) <= tables.episodes.columns().keys():
-        yield from tables.episodes.scan(["episode_id", _DATASET, *columns])
+    existing = tables.episodes.columns().keys()
+    if set(columns) <= existing:
+        verdicts = [VERDICTS_COLUMN] if VERDICTS_COLUMN in existing else []
+        yield from tables.episodes.scan(["episode_id", _DATASET, *columns, *verdicts])
 
 
 def _segment_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Graded segments, with the datasets of their episodes; their table gets the column with its first value."""
     import pyarrow as pa
 
-    existing = [name for name in columns if name in tables.segments.columns()]
+    existing = [name for name in (*columns, VERDICTS_COLUMN) if name in tables.segments.columns()]
     if {*existing, TRUST_COLUMN} < set(columns):
         return
     rows = tables.segments.scan(["annotation_id", "episode_id", *existing], f"{_GRADE} IS NOT NULL")
@@ -114,16 +117,20 @@ def _segment_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordB
 
 
 def wrong_rows(
-    batch: pa.RecordBatch, key: str, name: str, makers: Sequence[str], states: Mapping[str, str]
+    batch: pa.RecordBatch,
+    key: str,
+    name: str,
+    makers: Sequence[str],
+    documents: Mapping[str, Mapping[str, Json]],
 ) -> pa.Table:
     """The rows of graded subjects that do not show what the controls of their judge say, as they should be.
 
     Args:
-        batch: Graded subjects with their dataset.
+        batch: Graded subjects with their dataset, and the verdicts of their gates where they are stored.
         key: Column of their ids.
         name: The annotator that grades.
         makers: Its makers that are models.
-        states: `TrustState` by "maker_id/dataset"; unproven where there is none.
+        documents: `JudgeTrust` by "maker_id/dataset"; unproven where there is none.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -131,17 +138,52 @@ def wrong_rows(
     maker, nothing = batch[maker_column(name)], pa.scalar(None, pa.string())
     is_model = pc.is_in(maker, value_set=pa.array(makers, pa.string()))
     joined = pc.binary_join_element_wise(maker, batch[_DATASET], "/")
-    positions = pc.index_in(joined, value_set=pa.array(list(states), pa.string()))
-    known = pa.array(list(states.values()), pa.string()).take(positions)
+    positions = pc.index_in(joined, value_set=pa.array(list(documents), pa.string()))
+    known = pa.array([str(document["state"]) for document in documents.values()], pa.string()).take(positions)
     trust = pc.if_else(is_model, pc.fill_null(known, "unproven"), nothing)
+    grades = _grades(batch, joined, documents)
     ignored = pc.or_(batch[stale_column(name)].fill_null(False), pc.equal(trust, "untrusted"))
-    acceptable = pc.if_else(ignored, pa.scalar(None, pa.bool_()), _decision(batch[_GRADE]))
-    is_wrong = pc.or_(
+    acceptable = pc.if_else(ignored, pa.scalar(None, pa.bool_()), _decision(grades))
+    differences = [
         pc.not_equal(pc.fill_null(batch[TRUST_COLUMN], ""), pc.fill_null(trust, "")),
+        pc.not_equal(pc.fill_null(batch[_GRADE], ""), pc.fill_null(grades, "")),
         pc.not_equal(_number(batch[_ACCEPTABLE]), _number(acceptable)),
-    )
-    rows = pa.table({key: batch[key], TRUST_COLUMN: trust, _ACCEPTABLE: acceptable})
-    return rows.filter(pc.and_(pc.fill_null(is_model, False), is_wrong))
+    ]
+    is_wrong = pc.and_(pc.fill_null(is_model, False), reduce(pc.or_, differences))
+    rows = pa.table({key: batch[key], TRUST_COLUMN: trust, _GRADE: grades, _ACCEPTABLE: acceptable})
+    return rows.filter(is_wrong)
+
+
+def _grades(batch: pa.RecordBatch, keys: pa.Array, documents: Mapping[str, Mapping[str, Json]]) -> pa.Array:
+    """The grades that follow from the gates as they stand; those of rows without verdicts as they are.
+
+    Args:
+        batch: Graded subjects.
+        keys: "maker_id/dataset" of each.
+        documents: `JudgeTrust` by such keys.
+    """
+    import pyarrow.compute as pc
+
+    grades = batch[_GRADE]
+    if VERDICTS_COLUMN not in batch.schema.names:
+        return grades
+    grades = pc.coalesce(_map_texts(batch[VERDICTS_COLUMN], Gates({}).grade), grades)
+    for key, document in documents.items():
+        gates = Gates.from_json(document)
+        if gates.informing:
+            own = _map_texts(batch[VERDICTS_COLUMN], gates.grade)
+            is_own = pc.and_(pc.fill_null(pc.equal(keys, key), False), pc.is_valid(own))
+            grades = pc.if_else(is_own, own, grades)
+    return grades
+
+
+def _map_texts(texts: pa.Array, function: Callable[[str], str]) -> pa.Array:
+    """A function of each text, called once for equal ones; null for null."""
+    import pyarrow as pa
+
+    encoded = texts.dictionary_encode()
+    values = pa.array([function(text) for text in encoded.dictionary.to_pylist()], pa.string())
+    return values.take(encoded.indices)
 
 
 def _decision(grades: pa.Array) -> pa.Array:
