@@ -13,7 +13,8 @@ from ares.rubric import CONTROL, GRADE_COLUMNS
 from ares.store import reset_applied_sequence
 from ares.store.annotations import SqliteAnnotationStore
 from ares.store.database import Tables
-from ares.store.sync import apply_log, read_judge_trust
+from ares.store.sync import MakerCatalog, apply_log, read_judge_trust
+from ares.store.sync.trust import refresh_trust
 
 MakeAnnotation = Callable[..., Annotation]
 Write = Callable[..., None]
@@ -39,6 +40,12 @@ _PERSON = Maker(
 )
 _COLUMNS = ["episode_id", "dataset", "grade", "acceptable", "grade_trust"]
 _HONEST = {"own": "acceptable", "instruction": "acceptable", "paraphrase": "acceptable"}
+# The gates of the judge; what it refuses, it refuses for the outcome.
+_GATES: list[Json] = [
+    {"gate": "VERB", "limit": 0.25, "needs_outcome": False},
+    {"gate": "OUTCOME", "limit": 0.25, "needs_outcome": False},
+]
+_VERDICTS = {"acceptable": "VERB=MET OUTCOME=MET", "not_acceptable": "VERB=MET OUTCOME=UNMET"}
 _KINDS = ("foreign", "foreign", "foreign", "flipped", "instruction", "paraphrase", "blank", "scrambled")
 
 
@@ -75,7 +82,7 @@ def write(sqlite: SqliteAnnotationStore, make_annotation: MakeAnnotation) -> Wri
                     episode,
                     name=CONTROL,
                     maker_id=judge.maker_id,
-                    value={"gradings": rows},
+                    value={"gradings": rows, "gates": _GATES},
                     part=caption.annotation_id,
                 )
                 sqlite.append([control])
@@ -84,12 +91,20 @@ def write(sqlite: SqliteAnnotationStore, make_annotation: MakeAnnotation) -> Wri
 
 
 def _row(kind: str, controls: Mapping[str, str]) -> dict[str, Json]:
-    return {"kind": kind, "grade": controls.get(kind, "not_acceptable"), "known_false": True}
+    grade = controls.get(kind, "not_acceptable")
+    is_foreign = grade == "not_acceptable" and kind in ("foreign", "blank", "scrambled")
+    verdicts = "VERB=UNMET OUTCOME=MET" if is_foreign else _VERDICTS[grade]
+    return {"kind": kind, "grade": grade, "known_false": True, "gates": verdicts}
 
 
 def _grade(grade: str) -> dict[str, Json]:
     decision = {"acceptable": True, "not_acceptable": False}.get(grade)
-    return {"grade": grade, "acceptable": decision, "grade_score": 0.5}
+    return {
+        "grade": grade,
+        "acceptable": decision,
+        "grade_score": 0.5,
+        "grade_verdicts": _VERDICTS[grade],
+    }
 
 
 def _rows(tables: Tables) -> dict[str, dict[str, Any]]:
@@ -202,3 +217,35 @@ def test_controls_of_removed_episodes_count_no_more(
     reset_applied_sequence(tables)
     apply_log(tables, sqlite)
     assert read_judge_trust(sqlite)[_JUDGE.maker_id]["set0"]["state"] == "unproven"
+
+
+def test_grades_follow_from_the_gates_that_have_their_veto(
+    ids: list[str],
+    write: Write,
+    tables: Tables,
+    sqlite: SqliteAnnotationStore,
+) -> None:
+    """OUTCOME fails all true instructions of set0 and none of set1."""
+    write(ids[::2], {**_HONEST, "instruction": "not_acceptable"})
+    write(ids[1::2], _HONEST)
+    apply_log(tables, sqlite)
+    rows = _rows(tables).values()
+    shown = {
+        (row["grade"], row["acceptable"], row["grade_trust"]) for row in rows if row["dataset"] == "set0"
+    }
+    assert shown == {("acceptable", None, "untrusted")}, "turned outcomes are accepted now"
+    assert {(row["grade"], row["acceptable"]) for row in rows if row["dataset"] == "set1"} == {
+        ("acceptable", True),
+        ("not_acceptable", False),
+    }
+    trust = read_judge_trust(sqlite)[_JUDGE.maker_id]
+    assert [gate["state"] for gate in trust["set0"]["gates"]] == ["proven", "informs"]  # type: ignore[union-attr,call-overload,index]
+    # With the controls gone nothing speaks against the veto, and it is back.
+    segments = tables.segments.read().to_pylist()
+    assert {row["grade"] for row in segments if row["episode_id"] in ids[::2]} == {"acceptable"}
+    sqlite.drop_documents("judge_trust", [f"{_JUDGE.maker_id}/set0"])
+    refresh_trust(tables, sqlite, MakerCatalog(sqlite.makers()))
+    assert sorted({row["grade"] for row in _rows(tables).values() if row["dataset"] == "set0"}) == [
+        "acceptable",
+        "not_acceptable",
+    ]

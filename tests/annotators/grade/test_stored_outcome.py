@@ -1,0 +1,175 @@
+"""OUTCOME by the stored success of an episode: where it holds, where the judge decides, and what a run says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from annotators.base import Options, Result, Work
+from annotators.grade import make_grade_annotator
+from annotators.success.annotator import COLUMNS
+from ares.annotation import Annotation, Maker
+from ares.episode import Episode, Json
+from ares.errors import RequestError
+from ares.workspace import Workspace
+
+_TASK = "push the green drawer closed"
+_OUTCOME_TEXT = 1.2
+_CAPTION = 1.0
+
+
+@pytest.fixture
+def options(options: Options) -> Options:
+    """A judge that sees nothing: its own word on any outcome is not that of the stored success."""
+    return replace(options, model="clip:hash:64", values={"menu": "metaworld"})
+
+
+def _maker(family: str = "somebody") -> Maker:
+    settings: dict[str, Json] = {"success_from": 0.6, "failure_below": 0.4, "family": family}
+    return Maker(
+        annotator="success",
+        version="2",
+        model=f"clip:{family}",
+        settings=settings,
+        columns=COLUMNS,
+        kind="model",
+    )
+
+
+@pytest.fixture
+def store_success(ws: Workspace, episodes: dict[str, Episode]) -> Callable[..., Maker]:
+    def store(verdict: str = "success", maker: Maker | None = None) -> Maker:
+        maker = maker or _maker()
+        episode = episodes["drawer-close_000"]
+        sign = -1.0 if verdict == "failure" else 1.0
+        value: dict[str, Json] = {
+            "success_probability": {"failure": 0.02, "unsure": 0.5}.get(verdict, 0.98),
+            "success_verdict": verdict,
+            "task": _TASK,
+            "contributions": {"outcome_text": sign * _OUTCOME_TEXT, "caption_outcome": sign * _CAPTION},
+        }
+        ws.stores.annotations.add_maker(maker)
+        annotation = Annotation(
+            episode_id=episode.episode_id,
+            name="success",
+            value=value,
+            maker_id=maker.maker_id,
+            subject=episode.episode_id,
+            start_seconds=0.0,
+            stop_seconds=episode.duration_seconds,
+            created="2026-01-01T00:00:00+00:00",
+            frames=(1.0, 2.0),
+        )
+        ws.stores.annotations.append([annotation])
+        ws.sync()
+        return maker
+
+    return store
+
+
+@pytest.fixture
+def grade(
+    options: Options,
+    ws: Workspace,
+    episodes: dict[str, Episode],
+    work_for: Callable[..., Work],
+    caption_of: Callable[..., Annotation],
+) -> Callable[..., dict[str, Any]]:
+    def run(text: str, captioner: str = "by-hand", start_seconds: float = 0.0) -> dict[str, Any]:
+        judge = make_grade_annotator(options, ws.stores)
+        episode = episodes["drawer-close_000"]
+        caption = replace(caption_of(episode, text, captioner), start_seconds=start_seconds)
+        (result,) = judge.process([work_for(episode, [judge], caption)])
+        assert isinstance(result, Result)
+        value = result.annotations[0].value
+        (ruling,) = [r for r in value["rulings"] if r["criterion"] == "OUTCOME"]  # type: ignore[union-attr,call-overload,index]
+        return dict(ruling)  # type: ignore[arg-type]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("stored", "text", "verdict"),
+    [
+        ("success", _TASK, "MET"),
+        ("success", f"fail to {_TASK}", "UNMET"),
+        ("failure", _TASK, "UNMET"),
+        ("failure", f"fail to {_TASK}", "MET"),
+        ("unsure", _TASK, "UNSURE"),
+        ("success", f"the robot manages to {_TASK}", "MET"),
+    ],
+)
+def test_the_stored_success_decides(
+    store_success: Callable[..., Maker], grade: Callable[..., Any], stored: str, text: str, verdict: str
+) -> None:
+    store_success(stored)
+    ruling = grade(text)
+    assert (ruling["verdict"], ruling["source"], ruling["judge"]) == (verdict, "stored", "clip:somebody")
+    assert ruling["evidence"] == [1.0, 2.0]
+
+
+def test_the_caption_is_no_witness_for_itself(
+    store_success: Callable[..., Maker], grade: Callable[..., Any]
+) -> None:
+    store_success("success")
+    # Log-odds of 0.98 are 3.89, of which the caption has contributed 1.
+    assert grade(_TASK)["confidence"] == pytest.approx(0.9474, abs=1e-3)
+
+
+def test_without_stored_success_the_judge_decides(
+    options: Options, ws: Workspace, grade: Callable[..., Any]
+) -> None:
+    assert grade(_TASK)["source"] == "probe"
+    judge = make_grade_annotator(options, ws.stores)
+    (warning,) = [text for text in judge.preflight([]).warnings if "success" in text]
+    assert warning.startswith("no success is stored") and "run ares annotate success before grade" in warning
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["pull the green drawer open by its handle", "push the green drawer closed and open the safe door"],
+)
+def test_a_stored_outcome_says_nothing_of_another_action(
+    store_success: Callable[..., Maker], grade: Callable[..., Any], text: str
+) -> None:
+    store_success()
+    assert grade(text)["source"] == "probe"
+
+
+def test_a_stored_outcome_says_nothing_of_a_segment(
+    store_success: Callable[..., Maker], grade: Callable[..., Any]
+) -> None:
+    store_success()
+    assert grade(_TASK, start_seconds=0.5)["source"] == "probe"
+
+
+def test_a_success_by_kin_of_the_captioner_is_not_used(
+    store_success: Callable[..., Maker], grade: Callable[..., Any], options: Options, ws: Workspace
+) -> None:
+    store_success(maker=_maker("cousin"))
+    captioner = Maker(annotator="caption", version="1", model="hf:cousin", settings={"family": "cousin"})
+    ws.stores.annotations.add_maker(captioner)
+    assert grade(_TASK, captioner.maker_id)["source"] == "probe"
+    assert grade(_TASK)["source"] == "stored"
+    warnings = make_grade_annotator(options, ws.stores).preflight([]).warnings
+    assert any("model family of captioner 'hf:cousin'" in text for text in warnings)
+
+
+def test_a_new_success_makes_another_maker_of_grades(
+    store_success: Callable[..., Maker], options: Options, ws: Workspace
+) -> None:
+    makers = [make_grade_annotator(options, ws.stores).maker]
+    for family in ("one", "other"):
+        success = store_success(maker=_maker(family))
+        makers.append(make_grade_annotator(options, ws.stores).maker)
+        assert makers[-1].settings["success"] == success.maker_id
+    assert len({maker.maker_id for maker in makers}) == 3
+
+
+def test_success_and_grades_of_it_are_not_made_in_one_run(options: Options, ws: Workspace) -> None:
+    judge = make_grade_annotator(options, ws.stores)
+    with pytest.raises(RequestError, match="grade reads success that is stored"):
+        judge.preflight([_maker(), judge.maker])

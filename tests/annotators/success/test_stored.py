@@ -1,0 +1,90 @@
+"""What stored success says of an outcome when the claims of captions are taken out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from annotators.success import load_combination
+from annotators.success.annotator import COLUMNS
+from annotators.success.stored import outcome_without_captions
+from ares.annotation import Annotation, Maker
+
+_COMBINATION = load_combination("clip")
+_MAKER = Maker(
+    annotator="success",
+    version="2",
+    model="clip:some",
+    settings={"success_from": _COMBINATION.success_from, "failure_below": _COMBINATION.failure_below},
+    columns=COLUMNS,
+    kind="model",
+)
+
+
+def _stored(parts: dict[str, float], **changes: Any) -> Annotation:
+    value = {
+        "success_probability": round(_COMBINATION.probability(parts), 4),
+        "success_verdict": _COMBINATION.verdict(parts),
+        "task": "close the drawer",
+        "contributions": _COMBINATION.contributions(parts),
+        **changes,
+    }
+    return Annotation(
+        episode_id="e",
+        name="success",
+        value=value,
+        maker_id=_MAKER.maker_id,
+        subject="e",
+        start_seconds=0.0,
+        stop_seconds=1.0,
+        created="2026-01-01T00:00:00+00:00",
+        frames=(0.9,),
+    )
+
+
+@pytest.mark.parametrize("claim", [1.0, -1.0])
+def test_a_claim_of_a_caption_changes_nothing(claim: float) -> None:
+    parts = {"outcome_text": 0.05, "progress_order": 0.6}
+    plain = outcome_without_captions(_stored(parts), _MAKER)
+    claimed = outcome_without_captions(_stored({**parts, "caption_outcome": claim}), _MAKER)
+    assert plain.probability == pytest.approx(_COMBINATION.probability(parts), abs=1e-3)
+    assert claimed.probability == pytest.approx(plain.probability, abs=1e-3)
+    assert claimed.verdict == plain.verdict
+    assert (plain.task, plain.frames, plain.judge) == ("close the drawer", (0.9,), "clip:some")
+
+
+def test_a_verdict_that_only_a_caption_turned_is_turned_back() -> None:
+    parts = {"outcome_text": 0.1, "progress_order": 0.45, "caption_outcome": 1.0}
+    annotation = _stored(parts)
+    assert annotation.value["success_verdict"] == "success"
+    assert outcome_without_captions(annotation, _MAKER).verdict == "failure"
+
+
+def test_a_success_that_rests_on_a_caption_alone_is_unsure() -> None:
+    annotation = _stored({"caption_outcome": 1.0, "progress_order": 0.9})
+    assert annotation.value["success_verdict"] == "success"
+    assert outcome_without_captions(annotation, _MAKER).verdict == "unsure"
+
+
+def test_what_was_unsure_stays_unsure() -> None:
+    annotation = _stored({"outcome_text": 0.3}, success_verdict="unsure")
+    assert outcome_without_captions(annotation, _MAKER).verdict == "unsure"
+
+
+def test_certainty_does_not_overflow() -> None:
+    annotation = _stored({"outcome_text": 5.0, "caption_outcome": 1.0}, success_probability=1.0)
+    outcome = outcome_without_captions(annotation, _MAKER)
+    assert outcome.verdict == "success" and math.isfinite(outcome.probability)
+
+
+def test_an_episode_that_was_not_judged_is_unsure() -> None:
+    annotation = _stored({})
+    bare = Annotation(
+        **{
+            **{name: getattr(annotation, name) for name in annotation.__slots__},
+            "value": {"success_gaps": ["x"]},
+        }
+    )
+    assert outcome_without_captions(bare, _MAKER).verdict == "unsure"
