@@ -76,11 +76,11 @@ class OutcomeSource:
             return []
         if self.maker is None:
             return [_NOT_STORED]
-        kin = sorted(captioner.model for captioner in captioners if not self.may_judge(captioner))
+        related = sorted(captioner.model for captioner in captioners if not self.may_judge(captioner))
         return [
             f"the stored success by {self.name!r} is of the model family of captioner {model!r}: the judge alone "
             "decides on OUTCOME"
-            for model in kin
+            for model in related
         ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from ares.rubric.intervals import lower_bound, upper_bound
+from ares.statistics import lower_bound, upper_bound
 
 if TYPE_CHECKING:
     from ares.episode import Json
