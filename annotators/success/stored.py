@@ -33,7 +33,8 @@ class StoredOutcome:
         annotation_id: The annotation.
         task: The task that it judged.
         probability: Probability of success, 0 to 1, that frames and signals give.
-        verdict: The verdict that follows from it; "unsure" also where the annotation says so.
+        verdict: The verdict that follows from it; "unsure" also where the annotation says so, or says otherwise with
+            the captions.
         judge: Portable name of its model.
         frames: Seconds of the frames that it rests on.
     """
@@ -67,13 +68,15 @@ def outcome_without_captions(annotation: Annotation, maker: Maker) -> StoredOutc
     contributions = {name: _number(odds) for name, odds in _object(value.get("contributions")).items()}
     claimed = sum(odds for name, odds in contributions.items() if name.startswith(CAPTION_PREFIX))
     probability = _without(_number(value.get("success_probability"), 0.5), claimed)
-    is_decided = value.get("success_verdict") in ("success", "failure")
     sees_outcome = any(name.startswith(OUTCOME_PREFIX) for name in contributions)
+    verdict = _verdict(probability, maker) if sees_outcome else "unsure"
+    # Where captions turned the verdict, frames and signals are too close to the thresholds to contradict them.
+    is_decided = verdict == value.get("success_verdict")
     return StoredOutcome(
         annotation_id=annotation.annotation_id,
         task=str(value.get("task", "")),
         probability=round(probability, 4),
-        verdict=_verdict(probability, maker) if is_decided and sees_outcome else "unsure",
+        verdict=verdict if is_decided else "unsure",
         judge=maker.model,
         frames=annotation.frames,
     )
