@@ -60,6 +60,11 @@ class GradeOptions(LocalModelOptions):
         default="tabletop",
         description="phrases that a clip judge chooses from: a shipped name or a YAML file",
     )
+    entailment: str = Field(
+        default="reference",
+        description="what compares a caption in other words with what a clip judge saw: reference, tables (words that "
+        "differ are different), or a model of texts (hf:... or openai:...)",
+    )
     layout: LayoutName = Field(
         default="tiles",
         description="frames that a judge gets, other than a clip judge: tiles, collage or frames:N",
@@ -118,11 +123,12 @@ def _maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: OutcomeSou
         version=_VERSION,
         model=judge.name,
         prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
-        # Rubric and menu are known by their content, not by a path: the hash of the rubric is part of `prompt_hash`,
-        # that of the menu of the settings of a judge that has one.
+        # Rubric, menu and entailment model are known by their content, not by a path: the hash of the rubric is part of
+        # `prompt_hash`, the others of the settings of a judge that has them.
         settings={
             **own.maker_settings(),
             "menu": "",
+            "entailment": "",
             "rubric": rubric.id,
             "family": judge.family,
             **outcomes.maker_settings,
@@ -174,12 +180,14 @@ def _needs(specs: Sequence[str]) -> WorkerNeeds:
 
 def _load_judge(spec: str, options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
     if spec.startswith(_CLIP_PREFIX):
+        from annotators.grade.entailment import load_entailment
         from annotators.grade.menu import load_menu
         from annotators.grade.probe_judge import ProbeJudge
         from annotators.models import load_encoder_for
 
         encoder = load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores)
-        return ProbeJudge(encoder, rubric.probe, load_menu(own.menu), own.camera)
+        entailment = load_entailment(own.entailment, options, stores)
+        return ProbeJudge(encoder, rubric.probe, load_menu(own.menu), own.camera, entailment)
     from annotators.grade.claim_judge import MAX_NEW_TOKENS, ClaimJudge
     from annotators.models import load_vlm
 

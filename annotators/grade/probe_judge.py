@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import PaidFailure, Preflight, Subject
 from annotators.caption import evenly_spaced_seconds
+from annotators.grade.entailment import EntailmentModel, TextModeEntailment
 from annotators.grade.judge import Case, Judgement
 from annotators.grade.menu import Menu
+from annotators.grade.menu_comparison import MenuComparison, cached_parse, compare_with_menus
 from annotators.runner import CameraSeconds
 from ares.annotation import Cost
 from ares.episode import Camera, Json
@@ -23,8 +25,6 @@ from ares.rubric import (
     Probe,
     Ruling,
     Verdict,
-    parse_caption,
-    slot_matches,
     unsupported_claims,
 )
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 _BATCH_SIZE = 8
 # Of a large vocabulary only the best fitting phrases are put on the menu.
 _MENU_SIZE = 500
-
-_cached_parse = lru_cache(maxsize=50_000)(parse_caption)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +67,11 @@ class _PhraseMenu:
     def top(self) -> str:
         return self.phrases[int(self.beliefs.argmax())]
 
+    @property
+    def items(self) -> list[tuple[str, float]]:
+        """Each phrase with the belief in it."""
+        return list(zip(self.phrases, self.beliefs.tolist(), strict=True))
+
 
 class ProbeJudge:
     """Blind forced choice with CLIP; fills the protocol `annotators.grade.judge.Judge`.
@@ -80,46 +83,84 @@ class ProbeJudge:
         probe: Templates and thresholds.
         menu: The phrases to choose from.
         camera: Camera name, or "" for every good one.
+        entailment: Compares captions with phrases in other words; None where they count as different.
     """
 
     batch_size = _BATCH_SIZE
     workers = 1
-    is_free = True
     call_limit = None
     prompt_hash = ""
 
-    def __init__(self, encoder: NamedEncoder, probe: Probe, menu: Menu, camera: str) -> None:
+    def __init__(
+        self,
+        encoder: NamedEncoder,
+        probe: Probe,
+        menu: Menu,
+        camera: str,
+        entailment: EntailmentModel | None = None,
+    ) -> None:
+        self._entailment = entailment
+        self.is_free = not isinstance(entailment, TextModeEntailment)
         self._encoder, self._probe, self._camera = encoder, probe, camera
         self._phrases = menu.all_phrases()
         # A phrase that was not on offer could not be chosen.
         self.settings = {"menu": f"{menu.id}@{menu.version}", "menu_hash": menu.hash}
+        self.settings |= entailment.settings if entailment else {"entailment": "tables"}
         self.name = f"clip:{encoder.name}"
         self.family = self.name
         self._outcome_vectors: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
     def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
-        """A cost of nothing but time."""
-        return Cost()
+        """A cost of nothing but time, or of the calls that compare a caption in other words with what was seen."""
+        if self.is_free:
+            return Cost()
+        return self._entailment.estimate(sum(criterion.slot is not None for criterion in criteria))
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """Frames over the span, and its last frames, of every good camera or of the configured one."""
         return {camera.name: sorted({*task, *last}) for camera, task, last in self._camera_seconds(subject)}
 
     def preflight(self) -> Preflight:
-        """Nothing: its encoder was loaded, and costs nothing."""
-        return Preflight()
+        """Of its own nothing: its encoder was loaded, and costs nothing. Raises ModelError for its model of texts."""
+        return (
+            self._entailment.preflight() if isinstance(self._entailment, TextModeEntailment) else Preflight()
+        )
 
     def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | PaidFailure | AresError]:
         """Rulings by one pass of the model over the frames of all cases, each frame once."""
         first_cases = {_frames_key(case): case for case in reversed(cases)}
         encoded = dict(zip(first_cases, self._encode_cases(list(first_cases.values())), strict=True))
-        return [self._judge_case(case, encoded[_frames_key(case)]) for case in cases]
+        menus = {
+            key: self._rank_phrases(*self._vocabulary, frames)
+            for key, frames in encoded.items()
+            if isinstance(frames, _CaseFrames)
+        }
+        readable = [case for case in cases if _frames_key(case) in menus]
+        items = [menus[_frames_key(case)].items for case in readable]
+        compared = iter(compare_with_menus(readable, items, self._entailment))
+        judgements: list[Judgement | PaidFailure | AresError] = []
+        for case in cases:
+            frames = encoded[_frames_key(case)]
+            if isinstance(frames, AresError):
+                judgements.append(frames)
+            else:
+                menu = menus[_frames_key(case)]
+                judgements.append(self._judge_case(case, frames, menu, next(compared)))
+        return judgements
 
-    def _judge_case(self, case: Case, frames: _CaseFrames | AresError) -> Judgement | AresError:
-        if isinstance(frames, AresError):
-            return frames
-        rulings, observation = self._rule(case, frames), self._observe(frames)
-        return Judgement(rulings=rulings, cost=Cost(), paid=Cost(), observation=observation)
+    def _judge_case(
+        self, case: Case, frames: _CaseFrames, menu: _PhraseMenu, compared: MenuComparison | PaidFailure
+    ) -> Judgement | PaidFailure:
+        if isinstance(compared, PaidFailure):
+            return compared
+        rulings = [
+            self._rule_outcome(criterion, case.slots, menu, frames, compared)
+            if criterion.slot == "outcome"
+            else self._rule_slot(criterion, case.slots, menu, frames, compared)
+            for criterion in case.criteria
+        ]
+        observation = self._observe(menu, frames)
+        return Judgement(rulings=rulings, cost=compared.cost, paid=compared.paid, observation=observation)
 
     @cached_property
     def _vocabulary(self) -> tuple[list[str], NDArray[np.float32]]:
@@ -177,18 +218,8 @@ class ProbeJudge:
             if not self._camera or camera.name == self._camera
         ]
 
-    def _rule(self, case: Case, frames: _CaseFrames) -> list[Ruling]:
-        menu = self._rank_phrases(*self._vocabulary, frames)
-        return [
-            self._rule_outcome(criterion, case.slots, menu, frames)
-            if criterion.slot == "outcome"
-            else self._rule_slot(criterion, case.slots, menu, frames)
-            for criterion in case.criteria
-        ]
-
-    def _observe(self, frames: _CaseFrames) -> dict[str, Json]:
+    def _observe(self, menu: _PhraseMenu, frames: _CaseFrames) -> dict[str, Json]:
         """The action and the outcome that the frames show, chosen from the menu without the caption."""
-        menu = self._rank_phrases(*self._vocabulary, frames)
         return {
             "action": menu.top,
             "belief": round(float(menu.beliefs.max()), 4),
@@ -209,27 +240,40 @@ class ProbeJudge:
         return _PhraseMenu([phrases[index] for index in best], weights / weights.sum())
 
     def _rule_slot(
-        self, criterion: Criterion, slots: CaptionSlots, menu: _PhraseMenu, frames: _CaseFrames
+        self,
+        criterion: Criterion,
+        slots: CaptionSlots,
+        menu: _PhraseMenu,
+        frames: _CaseFrames,
+        compared: MenuComparison,
     ) -> Ruling:
         if criterion.slot is None:
             return self._ruling(criterion, Verdict.UNSURE, menu.top, (), "no probe for this criterion", None)
-        fitting = [slot_matches(criterion.slot, slots, _cached_parse(phrase)) for phrase in menu.phrases]
-        belief = float(menu.beliefs[fitting].sum())
-        verdict = _verdict(belief, self._probe.met, self._probe.unmet)
+        belief = compared.slots[criterion.slot].entailed
+        against = compared.slots[criterion.slot].contradicted
+        verdict = _verdict(belief, self._probe.met, self._probe.unmet, against)
         reason = _reason(verdict)
         if criterion.slot == "additions" and verdict is Verdict.MET:
-            unsupported = unsupported_claims(slots, _cached_parse(menu.top))
+            unsupported = unsupported_claims(slots, cached_parse(menu.top))
             if unsupported:
                 verdict, reason = Verdict.UNSURE, f"no phrase to choose from says: {', '.join(unsupported)}"
         return self._ruling(criterion, verdict, menu.top, frames.task_seconds, reason, belief)
 
     def _rule_outcome(
-        self, criterion: Criterion, slots: CaptionSlots, menu: _PhraseMenu, frames: _CaseFrames
+        self,
+        criterion: Criterion,
+        slots: CaptionSlots,
+        menu: _PhraseMenu,
+        frames: _CaseFrames,
+        compared: MenuComparison,
     ) -> Ruling:
         success = self._success_belief(menu.top, frames)
         observed = f"{'managed' if success >= 0.5 else 'failed'} to {menu.top}"
         if slots.outcome == "attempt":
             reason = "caption states no outcome"
+            return self._ruling(criterion, Verdict.UNSURE, observed, frames.last_seconds, reason, None)
+        if compared.outcome.get(slots.outcome, 1.0) < 0.5:
+            reason = "caption may state another outcome"
             return self._ruling(criterion, Verdict.UNSURE, observed, frames.last_seconds, reason, None)
         belief = success if slots.outcome == "success" else 1.0 - success
         verdict = _verdict(belief, self._probe.outcome_met, self._probe.outcome_unmet)
@@ -296,10 +340,12 @@ def _next_vectors(vectors: Iterator[NDArray[np.float32]], count: int) -> NDArray
     return np.stack(list(islice(vectors, count)))
 
 
-def _verdict(belief: float, met: float, unmet: float) -> Verdict:
+def _verdict(belief: float, met: float, unmet: float, against: float | None = None) -> Verdict:
+    """The verdict of a belief; `against` is the belief in the opposite, where that is not all of the rest."""
     if belief >= met:
         return Verdict.MET
-    return Verdict.UNMET if belief < unmet else Verdict.UNSURE
+    is_refused = (1.0 - belief if against is None else against) > 1.0 - unmet
+    return Verdict.UNMET if is_refused else Verdict.UNSURE
 
 
 def _reason(verdict: Verdict) -> str:

@@ -1,0 +1,200 @@
+"""The words that training texts are made of, and how things, attributes, relations and actions stand to each other."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+# How a claim stands to what is observed: the worse of two is the smaller.
+CONTRADICTED, NEUTRAL, ENTAILED = 0, 1, 2
+_FOLDER = Path(__file__).parent
+_SHARE_LEFT_OUT = 0.08
+_SEED = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action and the ways to say it.
+
+    Attributes:
+        key: Its name.
+        args: Letters of what it has, see actions.yaml.
+        direction: Direction that it always has, or "".
+        things: Keys of what it is done with.
+        relations: Relations to where it ends.
+        goals: Keys of where it ends; empty for any thing.
+        patterns: Ways to say it, as words.
+        loose: Actions that it always is.
+        part: Actions that it always holds.
+        near: Actions that no word of it refuses.
+    """
+
+    key: str
+    args: str
+    direction: str
+    things: Sequence[str]
+    relations: Sequence[str]
+    goals: Sequence[str]
+    patterns: Sequence[tuple[str, ...]]
+    loose: frozenset[str]
+    part: frozenset[str]
+    near: frozenset[str]
+
+
+class Lexicon:
+    """Words by meaning; some names and patterns are left out of training, drawn with a fixed seed."""
+
+    def __init__(self) -> None:
+        nouns, self._actions = _read("nouns.yaml"), _read("actions.yaml")
+        self.voices: Mapping[str, Sequence[str]] = _read("voices.yaml")
+        self.names = {names[0]: names for names in map(_split, nouns["things"])}
+        self.general = [_General(_split(item["names"]), _split(item["holds"])) for item in nouns["general"]]
+        self._near_things = _pairs(nouns["near"])
+        self.attributes = {
+            kind: [item.split("=") for item in _split(text)] for kind, text in nouns["attributes"].items()
+        }
+        self.attribute_kind = {names[0]: kind for kind, groups in self.attributes.items() for names in groups}
+        self._near_attributes = _pairs(nouns["near_attributes"])
+        self.modifiers = _split(nouns["modifiers"])
+        self.manners = {kind: _split(text) for kind, text in nouns["manners"].items()}
+        self.relations = {key: _split(text) for key, text in self._actions["relations"].items()}
+        self._near_relations = _pairs(self._actions["near_relations"])
+        self.flat = set(_split(self._actions["flat"]))
+        self.sources = {key: _split(text) for key, text in self._actions["sources"].items()}
+        self.directions = {key: _split(text) for key, text in self._actions["directions"].items()}
+        self._opposites = _pairs(", ".join(pair.split()) for pair in self._actions["opposites"].split(", "))
+        self.vague = [tuple(pattern.split()) for pattern in self._actions["vague"]]
+
+    @cached_property
+    def actions(self) -> Mapping[str, Action]:
+        """Every action by its key; two that share a wording are near each other."""
+        raw = self._actions["actions"]
+        wordings = {key: {tuple(p.split()) for p in item["patterns"]} for key, item in raw.items()}
+        alike = {
+            key: {other for other in raw if other != key and wordings[key] & wordings[other]} for key in raw
+        }
+        return {key: _action(key, item, list(self.names), alike[key]) for key, item in raw.items()}
+
+    @cached_property
+    def left_out_names(self) -> frozenset[str]:
+        """Names of things, never the first of a thing, that no training text holds."""
+        dice = random.Random(_SEED)
+        candidates = [name for names in self.names.values() for name in names[1:]]
+        return frozenset(dice.sample(candidates, round(2 * _SHARE_LEFT_OUT * len(candidates))))
+
+    @cached_property
+    def left_out_patterns(self) -> frozenset[tuple[str, ...]]:
+        """Patterns that no training text holds; never the first of an action."""
+        dice = random.Random(_SEED + 1)
+        candidates = sorted({pattern for action in self.actions.values() for pattern in action.patterns[1:]})
+        first = {action.patterns[0] for action in self.actions.values()}
+        candidates = [pattern for pattern in candidates if pattern not in first]
+        return frozenset(dice.sample(candidates, round(_SHARE_LEFT_OUT * len(candidates))))
+
+    def thing_relation(self, observed: str, claimed: str) -> int:
+        """How a claimed kind of thing stands to an observed one, by their keys; "general:N" is a general name."""
+        if observed == claimed:
+            return ENTAILED
+        claim, seen = self._general(claimed), self._general(observed)
+        if claim and not seen:
+            # "The object" is true of everything, and says too little.
+            return NEUTRAL if "*" in claim.holds else ENTAILED if claim.fits(observed) else CONTRADICTED
+        if seen:
+            return NEUTRAL if claim or seen.fits(claimed) else CONTRADICTED
+        return NEUTRAL if frozenset((observed, claimed)) in self._near_things else CONTRADICTED
+
+    def _general(self, key: str) -> _General | None:
+        return self.general[int(key[8:])] if key.startswith("general:") else None
+
+    def attribute_relation(self, observed: Mapping[str, str], kind: str, claimed: str) -> int:
+        """How a claimed attribute stands to the observed ones of the same thing; what nobody saw is neutral."""
+        if kind not in observed:
+            return NEUTRAL
+        if observed[kind] == claimed:
+            return ENTAILED
+        near = kind == "material" or frozenset((observed[kind], claimed)) in self._near_attributes
+        return NEUTRAL if near or kind == "state" else CONTRADICTED
+
+    def relation_relation(self, observed: str, claimed: str, goal: str) -> int:
+        """How a claimed relation to a goal stands to the observed one."""
+        if observed == claimed:
+            return ENTAILED
+        if {observed, claimed} == {"in", "on"} and goal in self.flat:
+            return ENTAILED
+        if claimed == "at" and observed in ("in", "on"):
+            return ENTAILED
+        return NEUTRAL if frozenset((observed, claimed)) in self._near_relations else CONTRADICTED
+
+    def direction_relation(self, observed: str, claimed: str) -> int:
+        """How a claimed direction stands to the observed one, "" for none."""
+        if observed == claimed:
+            return ENTAILED
+        return CONTRADICTED if frozenset((observed, claimed)) in self._opposites else NEUTRAL
+
+    @cache  # noqa: B019 - there is one lexicon for the whole life of the process
+    def action_relation(self, observed: str, claimed: str) -> int:
+        """How a claimed action stands to an observed one; "vague" says nothing."""
+        if observed == claimed:
+            return ENTAILED
+        if "vague" in (observed, claimed):
+            return NEUTRAL
+        seen, claim = self.actions[observed], self.actions[claimed]
+        if claimed in seen.loose | seen.part:
+            return ENTAILED
+        near = claimed in seen.near or observed in claim.near | claim.loose
+        return NEUTRAL if near else CONTRADICTED
+
+
+@dataclass(frozen=True, slots=True)
+class _General:
+    """A name of several kinds of things."""
+
+    names: Sequence[str]
+    holds: Sequence[str]
+
+    def fits(self, key: str) -> bool:
+        return "*" in self.holds or key in self.holds
+
+
+def _read(name: str) -> Any:
+    return yaml.safe_load((_FOLDER / name).read_text("utf-8"))
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _pairs(groups: Iterable[str]) -> set[frozenset[str]]:
+    """The pairs of the first of a group with each of the others, and of all others."""
+    return {frozenset(pair) for group in groups for pair in product(_split(group), repeat=2)}
+
+
+def _action(key: str, item: Mapping[str, Any], things: Sequence[str], alike: set[str]) -> Action:
+    loose, part = frozenset(item.get("loose", ())), frozenset(item.get("part", ()))
+    return Action(
+        key=key,
+        args=item["args"],
+        direction=item.get("direction", ""),
+        things=_split(item.get("things", "")) or things,
+        relations=_split(item.get("relations", "")),
+        goals=_split(item.get("goals", "")),
+        patterns=[words for pattern in item["patterns"] for words in expand(pattern)],
+        loose=loose,
+        part=part,
+        near=frozenset(item.get("near", ())) | frozenset(alike),
+    )
+
+
+def expand(pattern: str) -> list[tuple[str, ...]]:
+    """The wordings of a pattern: [a] is there or not."""
+    parts = re.split(r"(\[[^]]*\])", pattern)
+    options = [["", part[1:-1]] if part.startswith("[") else [part] for part in parts]
+    return [tuple(re.findall(r"[~\w'-]+|,", "".join(words))) for words in product(*options)]
