@@ -29,6 +29,7 @@ _READING = {"outcome": ("success", "failure", "attempt"), "negated": (False, Tru
 HEADS = {**dict.fromkeys(SLOTS, 4), **{name: len(classes) for name, classes in _READING.items()}}
 _PART = 20_000
 _SEEN_OFTEN = 4
+_WEIGHT_NOT_STATED = 0.3
 
 
 def main() -> None:
@@ -51,7 +52,7 @@ def main() -> None:
     network = Network(torch.from_numpy(start_vectors(Lexicon(), vocabulary, args.seed)), HEADS)
     _fit(network, _encode(rows, vocabulary), args.epochs, args.seed)
     temperatures = _calibrate(network, _encode(_make_rows(_PART, args.seed + 90_001), vocabulary))
-    _write(args.out, network, vocabulary, temperatures)
+    write_model(args.out, network, vocabulary, temperatures)
     print(f"{time.process_time() - start:.0f} processor seconds in all")
 
 
@@ -132,7 +133,12 @@ def _tensors(arrays: WordArrays) -> list[Tensor]:
 
 
 def _loss(logits: dict[str, Tensor], labels: Tensor) -> Tensor:
-    losses = [nn.functional.cross_entropy(logits[name], labels[:, index]) for index, name in enumerate(HEADS)]
+    # Most slots are not stated, and what they are then is easy.
+    weights = torch.tensor([1.0, 1.0, 1.0, _WEIGHT_NOT_STATED])
+    losses = [
+        nn.functional.cross_entropy(logits[name], labels[:, index], weight=weights if name in SLOTS else None)
+        for index, name in enumerate(HEADS)
+    ]
     return torch.stack(losses).mean()
 
 
@@ -153,7 +159,10 @@ def _calibrate(network: Network, batches: Sequence[Batch]) -> list[float]:
     return chosen
 
 
-def _write(path: Path, network: Network, vocabulary: dict[str, int], temperatures: Sequence[float]) -> None:
+def write_model(
+    path: Path, network: Network, vocabulary: dict[str, int], temperatures: Sequence[float]
+) -> None:
+    """Write a network in half precision, with its words and heads."""
     from safetensors.numpy import save_file
 
     tensors = {name: value.numpy().astype(np.float16) for name, value in network.state_dict().items()}

@@ -1,0 +1,59 @@
+"""The pairs that the reference entailment model is trained on."""
+
+from __future__ import annotations
+
+from benchmarks.entailment.labels import NOT_STATED, SLOTS
+from benchmarks.entailment.lexicon import CONTRADICTED, ENTAILED, NEUTRAL, Lexicon
+from benchmarks.entailment.pairs import PairMaker
+from benchmarks.entailment.verb_forms import gerund, participle, past, third_person
+
+_LEXICON = Lexicon()
+
+
+def test_the_same_seed_makes_the_same_pairs() -> None:
+    first, second, other = (PairMaker(_LEXICON, seed) for seed in (1, 1, 2))
+    assert [first.pair() for _ in range(20)] == [second.pair() for _ in range(20)]
+    assert [PairMaker(_LEXICON, 1).pair() for _ in range(5)] != [other.pair() for _ in range(5)]
+
+
+def test_a_caption_without_a_change_contradicts_nothing() -> None:
+    maker = PairMaker(_LEXICON, 3, has_unknown=False)
+    for _ in range(300):
+        pair = maker.pair(0)
+        assert CONTRADICTED not in pair.labels, (pair.observed, pair.claimed, pair.labels)
+
+
+def test_changes_contradict_or_leave_open() -> None:
+    maker = PairMaker(_LEXICON, 4)
+    pairs = [maker.pair(1) for _ in range(400)]
+    worst = [min(pair.labels) for pair in pairs if pair.edits]
+    assert worst.count(CONTRADICTED) > 100 and worst.count(NEUTRAL) > 40
+    assert all(label in range(NOT_STATED + 1) for pair in pairs for label in pair.labels)
+    assert all(len(pair.labels) == len(SLOTS) for pair in pairs)
+
+
+def test_training_never_says_what_is_left_out() -> None:
+    maker, reader = PairMaker(_LEXICON, 5), PairMaker(_LEXICON, 5, left_out="names")
+    assert not any(maker.pair().caption.left_out for _ in range(300))
+    said = {name for _ in range(600) for name in reader.pair().caption.left_out}
+    assert said and said <= _LEXICON.left_out_names
+
+
+def test_wider_and_narrower_words_are_not_the_same() -> None:
+    assert _LEXICON.action_relation("place", "move") == ENTAILED
+    assert _LEXICON.action_relation("move", "place") == NEUTRAL
+    assert _LEXICON.action_relation("open", "close") == CONTRADICTED
+    assert _LEXICON.thing_relation("mug", "apple") == CONTRADICTED
+    assert _LEXICON.thing_relation("mug", "bowl") == NEUTRAL
+
+
+def test_verbs_are_bent_as_in_english() -> None:
+    assert [third_person(verb) for verb in ("push", "carry", "go")] == ["pushes", "carries", "goes"]
+    assert [gerund(verb) for verb in ("put", "slide", "open", "tie")] == [
+        "putting",
+        "sliding",
+        "opening",
+        "tying",
+    ]
+    assert [past(verb) for verb in ("drag", "take", "carry")] == ["dragged", "took", "carried"]
+    assert participle("take") == "taken" and participle("press") == "pressed"
