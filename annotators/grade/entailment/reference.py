@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FILE = "reference.safetensors"
 _HEADS_PER_LAYER = 4
 _BATCH_SIZE = 256
+_SURE, _MAY_DIFFER = 0.9, 0.2
 _OUTCOMES = ("success", "failure", "attempt")
 
 
@@ -49,7 +50,10 @@ class ReferenceEntailment:
         self._tensors, self._heads = tensors, heads
         self._vocabulary = {word: number for number, word in enumerate(words, 2)}
         self._layers = len({name.split(".")[1] for name in tensors if name.startswith("layers.")})
-        self.settings: Mapping[str, Json] = {"entailment": f"reference:{fingerprint}"}
+        self.settings: Mapping[str, Json] = {
+            "entailment": f"reference:{fingerprint}",
+            "entailment_bounds": [_SURE, _MAY_DIFFER],
+        }
         self._known: dict[tuple[str, str], PairEntailment] = {}
 
     def compare(
@@ -80,7 +84,7 @@ class ReferenceEntailment:
         slots = {name: table for name, table in heads.items() if table.shape[1] == 4 and name != "actor"}
         return [
             PairEntailment(
-                slots={name: _entailment(table[index]) for name, table in slots.items()},
+                slots=_doubted({name: _entailment(table[index]) for name, table in slots.items()}),
                 outcome=dict(zip(_OUTCOMES, outcomes[index].tolist(), strict=True)),
             )
             for index in range(len(pairs))
@@ -155,6 +159,20 @@ def _entailment(row: NDArray[np.float64]) -> Entailment:
     """From the probabilities of contradicted, neutral, entailed, not stated: a slot that is not stated is neutral."""
     contradicted, neutral, entailed, not_stated = row.tolist()
     return Entailment(entailed, contradicted, neutral + not_stated)
+
+
+def _doubted(slots: Mapping[str, Entailment]) -> dict[str, Entailment]:
+    """What is entailed by little, and additions where any slot may be contradicted, is neutral.
+
+    A small network is often wrong where it hesitates; the two bounds were chosen on generated pairs.
+    """
+    may_differ = any(slot.contradicted > _MAY_DIFFER for slot in slots.values())
+    return {
+        name: Entailment(0.0, slot.contradicted, slot.neutral + slot.entailed)
+        if slot.entailed < _SURE or (may_differ and name == "additions")
+        else slot
+        for name, slot in slots.items()
+    }
 
 
 @lru_cache(maxsize=1)
