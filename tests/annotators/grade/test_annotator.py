@@ -65,9 +65,7 @@ def test_a_paraphrase_is_acceptable_too(grade_caption: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "criterion"),
     [
-        ("pull the green drawer open by its handle", "VERB"),
         ("close the safe door", "OBJECT"),
-        ("pick up the green drawer and place it on the shelf", "DESTINATION"),
         ("fail to push the green drawer closed", "OUTCOME"),
     ],
 )
@@ -80,6 +78,9 @@ def test_a_swapped_slot_is_found_by_its_criterion(grade_caption: Any, text: str,
 @pytest.mark.parametrize(
     ("text", "criterion"),
     [
+        ("pull the green drawer open by its handle", "VERB"),
+        # The phrases of the menu that fit these frames say nothing of a shelf.
+        ("pick up the green drawer and place it on the shelf", "DESTINATION"),
         ("push the red drawer closed", "ATTRIBUTES"),
         ("push the green drawer closed and wipe the table", "NOADD"),
     ],
