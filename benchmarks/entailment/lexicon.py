@@ -15,6 +15,79 @@ import yaml
 
 # How a claim stands to what is observed: the worse of two is the smaller.
 CONTRADICTED, NEUTRAL, ENTAILED = 0, 1, 2
+# Where an action often ends, and the actions of most episodes.
+GOALS = (
+    *(
+        "bowl",
+        "plate",
+        "pot",
+        "pan",
+        "box",
+        "bin",
+        "basket",
+        "drawer",
+        "cabinet",
+        "shelf",
+        "table",
+    ),
+    *(
+        "counter",
+        "sink",
+        "stove",
+        "tray",
+        "goal",
+        "hole",
+        "platform",
+        "mug",
+        "board",
+        "floor",
+    ),
+    *(
+        "cloth",
+        "ring",
+        "hook",
+        "socket",
+        "peg",
+        "block",
+        "cube",
+        "microwave",
+        "refrigerator",
+    ),
+)
+USUAL = (
+    *(
+        "pick",
+        "place",
+        "insert",
+        "stack",
+        "remove",
+        "push",
+        "pull",
+        "slide",
+        "move",
+        "sweep",
+    ),
+    *(
+        "press",
+        "raise_lever",
+        "lower_lever",
+        "reach",
+        "open",
+        "close",
+        "lock",
+        "unlock",
+        "turn",
+    ),
+    *(
+        "toggle_on",
+        "toggle_off",
+        "hammer",
+        "wipe",
+        "flip",
+        "fold",
+        "pour",
+    ),
+)
 _FOLDER = Path(__file__).parent
 _SHARE_LEFT_OUT = 0.08
 _SEED = 15

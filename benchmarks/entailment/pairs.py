@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.entailment.labels import label
-from benchmarks.entailment.lexicon import Action, Lexicon
+from benchmarks.entailment.lexicon import GOALS, USUAL, Action, Lexicon
 from benchmarks.entailment.wordings import Caption, Event, Noun, Speaker
 
 SLOTS = (
@@ -60,7 +60,7 @@ class PairMaker:
         self._observer = Speaker(lexicon, self._dice, "never", has_unknown)
         self._claimer = Speaker(lexicon, self._dice, left_out, has_unknown)
         self._actions = [action for key, action in lexicon.actions.items() if key != "idle"]
-        self._weights = [5 if action.key in _USUAL else 1 for action in self._actions]
+        self._weights = [5 if action.key in USUAL else 1 for action in self._actions]
 
     def pair(self, edits: int | None = None) -> Pair:
         """A pair whose caption differs from what is observed by that many changes (None: at random)."""
@@ -103,9 +103,9 @@ class PairMaker:
     def _with_end(self, event: Event, action: Action, letter: str) -> Event:
         dice = self._dice
         if letter == "D":
-            return replace(event, goal=(self._relation(action), self._noun(action.goals or _GOALS, 0.3)))
+            return replace(event, goal=(self._relation(action), self._noun(action.goals or GOALS, 0.3)))
         if letter == "S":
-            return replace(event, source=(dice.choice(list(self._lexicon.sources)), self._noun(_GOALS, 0.3)))
+            return replace(event, source=(dice.choice(list(self._lexicon.sources)), self._noun(GOALS, 0.3)))
         directions = [action.direction] if action.direction else list(self._lexicon.directions)
         return replace(event, direction=dice.choice(directions))
 
@@ -201,7 +201,7 @@ class PairMaker:
                 return None
             if self._dice.random() < 0.06 and event.thing:
                 return replace(event, action="vague", goal=None, source=None, direction="")
-            usual = [action for action in fitting if action.key in _USUAL]
+            usual = [action for action in fitting if action.key in USUAL]
             chosen = self._dice.choice(usual if usual and self._dice.random() < 0.6 else fitting)
             return replace(event, action=chosen.key, verb="", direction="")
 
@@ -328,78 +328,6 @@ class PairMaker:
         return None
 
 
-_GOALS = (
-    *(
-        "bowl",
-        "plate",
-        "pot",
-        "pan",
-        "box",
-        "bin",
-        "basket",
-        "drawer",
-        "cabinet",
-        "shelf",
-        "table",
-    ),
-    *(
-        "counter",
-        "sink",
-        "stove",
-        "tray",
-        "goal",
-        "hole",
-        "platform",
-        "mug",
-        "board",
-        "floor",
-    ),
-    *(
-        "cloth",
-        "ring",
-        "hook",
-        "socket",
-        "peg",
-        "block",
-        "cube",
-        "microwave",
-        "refrigerator",
-    ),
-)
-_USUAL = (
-    *(
-        "pick",
-        "place",
-        "insert",
-        "stack",
-        "remove",
-        "push",
-        "pull",
-        "slide",
-        "move",
-        "sweep",
-    ),
-    *(
-        "press",
-        "raise_lever",
-        "lower_lever",
-        "reach",
-        "open",
-        "close",
-        "lock",
-        "unlock",
-        "turn",
-    ),
-    *(
-        "toggle_on",
-        "toggle_off",
-        "hammer",
-        "wipe",
-        "flip",
-        "fold",
-        "pour",
-    ),
-)
 _EDITS = {
     "action": (16, PairMaker.other_action),
     "thing": (16, PairMaker.other_thing),
