@@ -191,7 +191,7 @@ class Speaker:
             "O": objects,
             "D": self._end(self.lexicon.relations, event.goal, goal),
             "S": self._end(self.lexicon.sources, event.source, source),
-            "R": self._one(directions[event.direction]) if event.direction else "",
+            "R": self._pick(directions[event.direction]) if event.direction else "",
         }
         words = " ".join(parts.get(word, word) for word in pattern).split(" ")
         rest = [parts[letter] for letter in "DSR" if letter not in pattern and parts[letter]]
@@ -210,7 +210,7 @@ class Speaker:
     def _end(
         self, table: Mapping[str, Sequence[str]], end: tuple[str, Noun] | None, noun: Noun | None
     ) -> str:
-        return f"{self._one(table[end[0]])} {self._phrase(noun, '')}" if end and noun else ""
+        return f"{self._pick(table[end[0]])} {self._phrase(noun, '')}" if end and noun else ""
 
     def _pattern(self, action: str) -> tuple[str, ...]:
         if action == "vague":
@@ -261,7 +261,7 @@ class Speaker:
         ) + self.dice.choice(consonants)
 
     def _phrase(self, noun: Noun, action: str) -> str:
-        values = [self._one(self._attribute_names(kind, value)) for kind, value in noun.attributes.items()]
+        values = [self._pick(self._attribute_names(kind, value)) for kind, value in noun.attributes.items()]
         words = [noun.modifier, *values, noun.name]
         name = " ".join(word for word in words if word)
         if action in ("open", "close", "toggle_on", "toggle_off") and self.dice.random() < 0.12:
@@ -276,7 +276,7 @@ class Speaker:
     def _attribute_names(self, kind: str, value: str) -> Sequence[str]:
         return next(names for names in self.lexicon.attributes[kind] if names[0] == value)
 
-    def _one(self, options: Sequence[str]) -> str:
+    def _pick(self, options: Sequence[str]) -> str:
         return options[0] if self.dice.random() < 0.4 else self.dice.choice(options)
 
     def _bend(self, words: Sequence[str], form: str) -> str:
