@@ -127,8 +127,16 @@ def _beliefs(
         asked = [(contest.belief, answer.slot(slot)) for contest, answer in known if slot in contest.slots]
         entailed = equal + sum(belief * answer.entailed for belief, answer in asked)
         contradicted = sum(belief * answer.contradicted for belief, answer in asked)
-        beliefs[slot] = SlotBelief(entailed, 1.0 - equal if is_strict else contradicted)
+        # What is said twice, code sees, and the model overlooks.
+        is_strict_here = is_strict or (slot == "additions" and _is_repeated(case.slots))
+        beliefs[slot] = (
+            SlotBelief(equal, 1.0 - equal) if is_strict_here else SlotBelief(entailed, contradicted)
+        )
     outcome = known[0][1].outcome if known else {}
     return MenuComparison(
         slots=beliefs, outcome=outcome, cost=sum((answer.cost for _, answer in known), Cost()), paid=paid
     )
+
+
+def _is_repeated(slots: CaptionSlots) -> bool:
+    return len(set(slots.events)) < len(slots.events)
