@@ -121,6 +121,8 @@ def _beliefs(
     paid = sum((answer.paid for _, answer in known), Cost())
     if failures:
         return PaidFailure(failures[0].error, sum((failure.cost for failure in failures), paid))
+    # The phrases of a menu exclude each other: what is said in the words of one needs no model.
+    is_strict = is_strict or _is_on_menu(case, menu, slots)
     beliefs = {}
     for slot in slots:
         equal = sum(belief for phrase, belief in menu if _equal(slot, case.slots, phrase))
@@ -136,6 +138,11 @@ def _beliefs(
     return MenuComparison(
         slots=beliefs, outcome=outcome, cost=sum((answer.cost for _, answer in known), Cost()), paid=paid
     )
+
+
+def _is_on_menu(case: Case, menu: Sequence[tuple[str, float]], slots: Sequence[str]) -> bool:
+    claims = [slot for slot in slots if slot != "additions"]
+    return any(all(_equal(slot, case.slots, phrase) for slot in claims) for phrase, _ in menu)
 
 
 def _is_repeated(slots: CaptionSlots) -> bool:

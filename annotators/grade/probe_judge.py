@@ -104,15 +104,15 @@ class ProbeJudge:
         self._encoder, self._probe, self._camera = encoder, probe, camera
         self._phrases = menu.all_phrases()
         # A phrase that was not on offer could not be chosen.
-        self.settings = {"menu": f"{menu.id}@{menu.version}", "menu_hash": menu.hash}
-        self.settings |= entailment.settings if entailment else {"entailment": "tables"}
+        own: dict[str, Json] = {"menu": f"{menu.id}@{menu.version}", "menu_hash": menu.hash}
+        self.settings = own | dict(entailment.settings if entailment else {"entailment": "tables"})
         self.name = f"clip:{encoder.name}"
         self.family = self.name
         self._outcome_vectors: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
     def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
         """A cost of nothing but time, or of the calls that compare a caption in other words with what was seen."""
-        if self.is_free:
+        if not isinstance(self._entailment, TextModeEntailment):
             return Cost()
         return self._entailment.estimate(sum(criterion.slot is not None for criterion in criteria))
 

@@ -28,7 +28,8 @@ class Layer(nn.Module):
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         mixed = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         x = x + self.dropout(self.out(mixed.transpose(1, 2).reshape(count, length, width)))
-        return x + self.dropout(self.down(torch.relu(self.up(self.norm_b(x)))))
+        added: Tensor = self.dropout(self.down(torch.relu(self.up(self.norm_b(x)))))
+        return x + added
 
 
 def align(vectors: Tensor, words: Tensor, sides: Tensor) -> Tensor:
@@ -53,7 +54,7 @@ class Network(nn.Module):
     def __init__(self, start: Tensor, heads: Mapping[str, int], layers: int = 2) -> None:
         super().__init__()
         width = start.shape[1]
-        self.word = nn.Embedding.from_pretrained(start, freeze=False, padding_idx=PADDING)
+        self.word = nn.Embedding.from_pretrained(start, freeze=False, padding_idx=PADDING)  # type: ignore[no-untyped-call]
         self.side, self.match = nn.Embedding(2, width), nn.Embedding(2, width)
         self.position = nn.Embedding(MOST_WORDS, width)
         for table in (self.side, self.match, self.position):

@@ -70,7 +70,8 @@ class PairMaker:
         observed = self._observer.say(Caption(text="", events=events), plain=True)
         meaning = Caption(text="", events=[self._keep_unknown(event) for event in observed.events])
         number = dice.choices((0, 1, 2, 9), (40, 38, 15, 7))[0] if edits is None else edits
-        changed, names = meaning, []
+        changed = meaning
+        names: list[str] = []
         for _ in range(min(number, 2)):
             name = dice.choices(list(_EDITS), [weight for weight, _ in _EDITS.values()])[0]
             after = _EDITS[name][1](self, changed)
@@ -111,9 +112,9 @@ class PairMaker:
 
     def _relation(self, action: Action) -> str:
         if action.relations:
-            return self._dice.choice(action.relations)
+            return str(self._dice.choice(action.relations))
         keys = list(self._lexicon.relations)
-        return self._dice.choices(keys, [8, 8, 7, *[1] * (len(keys) - 3)])[0]
+        return str(self._dice.choices(keys, [8, 8, 7, *[1] * (len(keys) - 3)])[0])
 
     def _noun(self, keys: Sequence[str], share: float = 0.6) -> Noun:
         dice = self._dice
@@ -209,9 +210,11 @@ class PairMaker:
 
     def other_thing(self, caption: Caption) -> Caption | None:
         """Another thing is acted on."""
-        return self._swap_event(
-            caption, lambda event: event.thing and replace(event, thing=self._other_noun(event.thing))
-        )
+
+        def change(event: Event) -> Event | None:
+            return replace(event, thing=self._other_noun(event.thing)) if event.thing else None
+
+        return self._swap_event(caption, change)
 
     def other_goal(self, caption: Caption) -> Caption | None:
         """It ends at another thing, or in another relation to it."""

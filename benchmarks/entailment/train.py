@@ -64,7 +64,7 @@ def make_row(pair: Pair) -> Row:
     reading = (caption.outcome, caption.is_negated, caption.actor)
     return pair.observed, pair.claimed, (
         *pair.labels,
-        *(classes.index(value) for classes, value in zip(_READING.values(), reading, strict=True)),  # type: ignore[arg-type]
+        *(classes.index(value) for classes, value in zip(_READING.values(), reading, strict=True)),
     )  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def _fit(network: Network, batches: Sequence[Batch], epochs: int, seed: int) -> 
         logits = network(*_tensors(arrays))
         loss = _loss(logits, torch.from_numpy(labels))
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         schedule.step()

@@ -119,7 +119,9 @@ class ReferenceEntailment:
         mixed = (_softmax(scores) @ value).swapaxes(1, 2).reshape(count, length, width)
         x = x + self._linear(f"{name}.out", mixed)
         hidden = np.maximum(self._linear(f"{name}.up", self._norm(f"{name}.norm_b", x)), 0.0)
-        return x + self._linear(f"{name}.down", hidden)
+        added: NDArray[Any] = self._linear(f"{name}.down", hidden)
+        summed: NDArray[Any] = x + added
+        return summed
 
     def _linear(self, name: str, x: NDArray[Any]) -> NDArray[Any]:
         result: NDArray[Any] = x @ self._tensors[f"{name}.weight"].T + self._tensors[f"{name}.bias"]

@@ -84,7 +84,7 @@ class Simulation:
         monkeypatch.setattr("annotators.models.server.concurrency.time", self)
         self._has_test_call = first_limit is None
         self._limit: Any = ServerConcurrency(first_limit) if first_limit else ServerConcurrency()
-        self._limit._changed = _Condition()
+        monkeypatch.setattr(self._limit, "_changed", _Condition())
 
     def monotonic(self) -> float:
         """The simulated time in seconds."""

@@ -11,12 +11,15 @@ import pytest
 from ares.episode import Record, Trajectory
 from ares.store.database import Tables
 from ares.store.lance import trajectories
-from benchmarks.synthetic_episodes import _episode
+from benchmarks.synthetic_episodes import synthetic_episode
 
 
 def record(number: int, steps: int) -> Record:
-    episode = replace(_episode(number, random.Random(number)), num_steps=steps)
-    return Record(episode=episode, trajectory=Trajectory(timestamps=np.arange(steps) * 0.1))
+    episode = replace(synthetic_episode(number, random.Random(number)), num_steps=steps)
+    return Record(
+        episode=episode,
+        trajectory=Trajectory(timestamps=np.arange(steps, dtype=np.float64) * np.float64(0.1)),
+    )
 
 
 @pytest.mark.parametrize("reads_before", [0, 100])
