@@ -15,12 +15,14 @@ app: app-env ## Open the dashboard of a workspace, without models where there ar
 
 test: dev-env ## Run every test (ARGS="-k NAME -x")
 	@scripts/test_system.sh
+	@scripts/node.sh test
 	@$(BIN)/pytest -n auto $(ARGS)
 
 check: dev-env ## Lint, format, types, and the tests of the house rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@scripts/node.sh check
 	@$(BIN)/pytest -q tests/house tests/test_docs.py
 
 bench: run-env ## Run the benchmarks (ARGS="16")
@@ -33,7 +35,7 @@ lock: dev-env ## Write the lock files anew from pyproject.toml
 	@scripts/lock.sh
 
 clean: ## Remove the environment and every cache; workspaces stay
-	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	@rm -rf .venv node_modules .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 run-env:

@@ -1,57 +1,158 @@
 // Makes elements. Text only ever enters by textContent, so that data can never become markup.
-function h(tag, props = {}, ...children) {
-  const svg = ["svg", "path", "line", "rect", "g", "text"].includes(tag);
-  const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+
+/** @typedef {Node | string | number | false | null | undefined} Leaf */
+/** @typedef {Leaf | readonly (Leaf | readonly (Leaf | readonly Leaf[])[])[]} Child */
+/** @typedef {HTMLElementEventMap} Events */
+/** @typedef {{ [Name in keyof Events as `on${Name}`]?: (event: Events[Name]) => void }} Handlers */
+/** @typedef {Handlers & { [name: string]: unknown }} Props */
+/** @typedef {(name: string, value: unknown) => void} Send Sends a value to the script of the page. */
+/** @typedef {{ tone: string, text: string }} Notice */
+
+/**
+ * What Streamlit gives to a component at every draw.
+ *
+ * @template Data
+ * @typedef {object} Component
+ * @property {ParentNode} parentElement
+ * @property {Data} data
+ * @property {Send} setTriggerValue
+ */
+
+/**
+ * An element with properties, listeners ("onclick") and children. Undefined, null and false are left out.
+ *
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Props} [props]
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
+export function h(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
-    if (value === undefined || value === null || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (name === "class") node.setAttribute("class", value);
-    else if (name in node && !svg && name !== "list") node[name] = value;
-    else node.setAttribute(name, value === true ? "" : String(value));
+    if (isPresent(value)) setProperty(node, name, value);
   }
-  for (const child of children.flat(Infinity)) {
-    if (child === undefined || child === null || child === false) continue;
-    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
-  }
+  node.append(...childNodes(children));
   return node;
 }
 
-// A button that moves the player of the page.
-function seekButton(second, label) {
-  return h("button", { class: "second", title: "Show this moment", onclick: () => window.dispatchEvent(new CustomEvent("ares-seek", { detail: second })) }, label);
+/** @param {unknown} value */
+function isPresent(value) {
+  return value !== undefined && value !== null && value !== false;
 }
 
-// One instance per mounted element: a rerun with the same data leaves what plays alone.
+/** @type {(node: HTMLElement, name: string, value: unknown) => void} */
+function setProperty(node, name, value) {
+  if (name.startsWith("on")) node.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
+  else if (name in node) Object.assign(node, { [name]: value });
+  else node.setAttribute(name, value === true ? "" : String(value));
+}
+
+/**
+ * @param {readonly Child[]} children
+ * @returns {(Node | string)[]}
+ */
+function childNodes(children) {
+  const flat = /** @type {Child[]} */ (children.flat(Infinity));
+  return flat.filter(isPresent).map((child) => (child instanceof Node ? child : String(child)));
+}
+
+/**
+ * A button that moves the player of the page.
+ *
+ * @param {number} second
+ * @param {string} label
+ */
+export function seekButton(second, label) {
+  const seek = () => window.dispatchEvent(new CustomEvent("ares-seek", { detail: second }));
+  return h("button", { class: "second", title: "Show this moment", onclick: seek }, label);
+}
+
+/** @typedef {{ send: Send, signature: string, isReleased: boolean, stop: () => void }} Instance */
+
+/** @type {WeakMap<Element, Instance>} One instance per mounted element. */
 const instances = new WeakMap();
-function mount(component, build) {
-  const root = component.parentElement.querySelector(".root");
+const RELEASE_MS = 50;
+
+/**
+ * Draws a component into its element. A rerun of the page with the same data leaves what plays alone;
+ * otherwise what `build` has returned ends what it drew before.
+ *
+ * @template Data
+ * @param {Component<Data>} component
+ * @param {(root: HTMLElement, data: Data, send: Send) => (() => void) | void} build
+ * @returns {() => void} Releases the component.
+ */
+export function mount(component, build) {
+  const root = /** @type {HTMLElement} */ (component.parentElement.querySelector(".root"));
+  const instance = instances.get(root) ?? newInstance(root);
   const signature = JSON.stringify(component.data);
-  let instance = instances.get(root);
-  if (!instance) instances.set(root, (instance = { api: component }));
-  instance.api = component;
+  instance.send = (name, value) => component.setTriggerValue(name, value);
+  instance.isReleased = false;
   if (instance.signature !== signature) {
-    if (instance.stop) instance.stop();
+    instance.stop();
     instance.signature = signature;
     root.replaceChildren();
-    instance.stop = build(root, component.data, (name, value) => instance.api.setTriggerValue(name, value)) || null;
+    instance.stop = build(root, component.data, (name, value) => instance.send(name, value)) ?? ignore;
   }
-  // The page calls this before every update too; only when the element is gone a moment later is it the end.
-  return () => setTimeout(() => {
-    if (root.isConnected) return;
-    if (instance.stop) instance.stop();
-    instances.delete(root);
-  }, 50);
+  return () => release(root, instance);
 }
 
-function noticeBadges(notices) {
+function ignore() {}
+
+/**
+ * @param {HTMLElement} root
+ * @returns {Instance}
+ */
+function newInstance(root) {
+  const instance = { send: ignore, signature: "", isReleased: false, stop: ignore };
+  instances.set(root, instance);
+  return instance;
+}
+
+/**
+ * Ends an instance. The page calls this before every update too, and may show the old element for a while:
+ * the end is when the element is gone and nothing has been drawn into it again.
+ *
+ * @param {HTMLElement} root
+ * @param {Instance} instance
+ */
+function release(root, instance) {
+  instance.isReleased = true;
+  const check = () => {
+    if (!instance.isReleased || instances.get(root) !== instance) return;
+    if (root.isConnected) setTimeout(check, RELEASE_MS);
+    else end(root, instance);
+  };
+  setTimeout(check, RELEASE_MS);
+}
+
+/**
+ * @param {HTMLElement} root
+ * @param {Instance} instance
+ */
+function end(root, instance) {
+  instances.delete(root);
+  instance.stop();
+}
+
+/** @param {Notice[]} notices */
+export function noticeBadges(notices) {
   return notices.map(({ tone, text }) => h("span", { class: `badge ${tone} notice` }, text));
 }
 
+/** @type {Record<string, [tone: string, label: string]>} */
 const VERDICTS = {
-  acceptable: ["good", "acceptable"], not_acceptable: ["bad", "not acceptable"], unsure: ["open", "unsure"],
-  error: ["open", "grading failed"], ungraded: ["none", "ungraded"], no_caption: ["none", "no caption"],
+  acceptable: ["good", "acceptable"],
+  not_acceptable: ["bad", "not acceptable"],
+  unsure: ["open", "unsure"],
+  error: ["open", "grading failed"],
+  ungraded: ["none", "ungraded"],
+  no_caption: ["none", "no caption"],
 };
-function verdictBadge(grade) {
-  const [tone, label] = VERDICTS[grade] || ["none", grade];
+
+/** @param {string} grade */
+export function verdictBadge(grade) {
+  const [tone, label] = VERDICTS[grade] ?? ["none", grade];
   return h("span", { class: `badge ${tone}` }, label);
 }

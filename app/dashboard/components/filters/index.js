@@ -1,64 +1,213 @@
-// The filters: values with their counts and bars, numbers as a histogram with a range, "missing" always shown.
-const FIRST = 8;
-const openFacets = new Set(), allValues = new Set();
+// The filters: values with their counts and bars, a histogram with a range, "missing" always shown.
+import { h, mount } from "../dom.js";
 
+/**
+ * @typedef {object} Facet
+ * @property {string} column
+ * @property {string} label
+ * @property {string} meaning
+ * @property {string} type
+ * @property {string} unit
+ * @property {boolean} open
+ * @property {[value: string, count: number][]} counts
+ * @property {number[]} histogram Counts between the edges.
+ * @property {number[]} edges
+ * @property {number} below
+ * @property {number} above
+ * @property {number} missing
+ * @property {string[]} values The values that are filtered for.
+ * @property {number | null} low
+ * @property {number | null} high
+ * @property {boolean} missing_on
+ */
+/** @typedef {{ values: string[], low: number | null, high: number | null, missing: boolean }} Filter */
+/** @typedef {Partial<Filter>} Part */
+/** @typedef {(part: Part) => void} Change Sends the filter of a column with some parts changed. */
+
+const MAX_VALUES = 8;
+const NUMBERS = ["int64", "float64", "timestamp"];
+const EMPTY = { values: [], low: null, high: null, missing: false };
+/** @type {Set<string>} */
+const openFacets = new Set();
+/** @type {Set<string>} Columns of which all values are shown. */
+const expanded = new Set();
+
+/** @param {number} count */
+function countCell(count) {
+  return h("span", { class: "count" }, count.toLocaleString("en"));
+}
+
+/**
+ * A row that is switched on and off.
+ *
+ * @param {boolean} on
+ * @param {() => void} flip
+ * @param {string} title
+ * @param {...import("../dom.js").Child} children
+ */
+function buildSwitch(on, flip, title, ...children) {
+  const props = { class: on ? "value on" : "value", "aria-pressed": String(on), title, onclick: flip };
+  return h("button", props, ...children);
+}
+
+/**
+ * @param {Facet} facet
+ * @param {Change} change
+ * @param {() => void} redraw
+ */
 function buildValues(facet, change, redraw) {
-  const chosen = new Set(facet.values), most = Math.max(1, ...facet.counts.map(([, count]) => count));
-  const shown = allValues.has(facet.column) ? facet.counts : facet.counts.slice(0, FIRST);
-  const rows = shown.map(([value, count]) => {
-    const on = chosen.has(value);
-    const flip = () => change({ values: on ? facet.values.filter((other) => other !== value) : [...facet.values, value] });
-    return h("button", { class: on ? "value on" : "value", "aria-pressed": String(on), title: value, onclick: flip },
-      h("i", { style: `width:${(count / most) * 100}%` }), h("span", { class: "name" }, value === "" ? "(empty)" : value), h("span", { class: "count" }, count.toLocaleString("en")));
-  });
-  const rest = facet.counts.length - shown.length;
-  const more = rest > 0 && h("button", { class: "more", onclick: () => { allValues.add(facet.column); redraw(); } }, `${rest} more`);
+  const shown = expanded.has(facet.column) ? facet.counts : facet.counts.slice(0, MAX_VALUES);
+  const most = Math.max(1, ...facet.counts.map(([, count]) => count));
+  const rows = shown.map(([value, count]) => buildValue(facet, change, value, count, count / most));
+  const numHidden = facet.counts.length - shown.length;
+  const expand = () => {
+    expanded.add(facet.column);
+    redraw();
+  };
+  const more = numHidden > 0 && h("button", { class: "more", onclick: expand }, `${numHidden} more`);
   return h("div", { class: "values" }, rows, more);
 }
 
-function buildRange(facet, change) {
-  if (!facet.histogram.length) return null;
-  const least = facet.edges[0], most = facet.edges[facet.edges.length - 1], tallest = Math.max(1, ...facet.histogram);
-  const low = facet.low ?? least, high = facet.high ?? most;
-  const time = facet.type === "timestamp", whole = facet.type === "int64", step = whole ? 1 : (most - least) / 200 || 1;
-  const bars = facet.histogram.map((count, index) => {
-    const [from, to] = [facet.edges[index], facet.edges[index + 1]];
-    const within = to >= low && from <= high;
-    return h("button", { class: within ? "hbar in" : "hbar", title: `${short(from, time)} to ${short(to, time)}: ${count}`, "aria-label": `${short(from, time)} to ${short(to, time)}, ${count} episodes`,
-      onclick: () => change({ low: from, high: to }) }, h("i", { style: `height:${count ? Math.max(6, (count / tallest) * 100) : 0}%` }));
-  });
-  const slider = (name, value) => h("input", { type: "range", min: least, max: most, step, value, "aria-label": `${facet.label} ${name}` });
-  const from = slider("from", low), to = slider("to", high), text = h("div", { class: "span" });
-  const write = () => { text.textContent = `${short(Number(from.value), time)} to ${short(Number(to.value), time)}${facet.unit && !time ? " " + facet.unit : ""}`; };
-  const settle = () => {
-    const [a, b] = [Number(from.value), Number(to.value)].sort((x, y) => x - y);
-    change({ low: a <= least + step / 2 ? null : a, high: b >= most - step / 2 ? null : b });
-  };
-  for (const input of [from, to]) { input.addEventListener("input", write); input.addEventListener("change", settle); }
-  write();
-  return h("div", { class: "range" }, h("div", { class: "bars" }, bars), least < most && h("div", { class: "sliders" }, from, to), text);
+/** @type {(facet: Facet, change: Change, value: string, count: number, share: number) => HTMLElement} */
+function buildValue(facet, change, value, count, share) {
+  const on = facet.values.includes(value);
+  const others = facet.values.filter((other) => other !== value);
+  const flip = () => change({ values: on ? others : [...facet.values, value] });
+  const bar = h("i", { style: `width:${share * 100}%` });
+  const name = h("span", { class: "name" }, value === "" ? "(empty)" : value);
+  return buildSwitch(on, flip, value, bar, name, countCell(count));
 }
 
-function short(number, time) { return time ? new Date(number * 1000).toISOString().slice(0, 16).replace("T", " ") : String(+number.toPrecision(4)); }
+/**
+ * @param {number} number
+ * @param {boolean} isTime
+ */
+function short(number, isTime) {
+  if (!isTime) return String(Number(number.toPrecision(4)));
+  return new Date(number * 1000).toISOString().slice(0, 16).replace("T", " ");
+}
 
+/**
+ * @param {Facet} facet
+ * @param {Change} change
+ */
+function buildRange(facet, change) {
+  if (!facet.histogram.length) return null;
+  const least = facet.edges[0];
+  const most = facet.edges[facet.edges.length - 1];
+  const bars = h("div", { class: "bars" }, buildBars(facet, change, least, most));
+  return h("div", { class: "range" }, bars, buildSliders(facet, change, least, most));
+}
+
+/** @type {(facet: Facet, change: Change, least: number, most: number) => HTMLElement[]} */
+function buildBars(facet, change, least, most) {
+  const [low, high] = [facet.low ?? least, facet.high ?? most];
+  const tallest = Math.max(1, ...facet.histogram);
+  return facet.histogram.map((count, index) => {
+    const [from, to] = [facet.edges[index], facet.edges[index + 1]];
+    const span = `${short(from, facet.type === "timestamp")} to ${short(to, facet.type === "timestamp")}`;
+    const bar = h("i", { style: `height:${count ? Math.max(6, (count / tallest) * 100) : 0}%` });
+    const label = `${facet.label} ${span}, ${count} episodes`;
+    const select = () => change({ low: from, high: to });
+    const style = to >= low && from <= high ? "hbar in" : "hbar";
+    return h(
+      "button",
+      { class: style, title: `${span}: ${count}`, "aria-label": label, onclick: select },
+      bar,
+    );
+  });
+}
+
+/** @type {(facet: Facet, change: Change, least: number, most: number) => import("../dom.js").Child} */
+function buildSliders(facet, change, least, most) {
+  const isTime = facet.type === "timestamp";
+  const step = facet.type === "int64" ? 1 : (most - least) / 200 || 1;
+  const slider = (/** @type {string} */ name, /** @type {number} */ value) =>
+    h("input", { type: "range", min: least, max: most, step, value, "aria-label": `${facet.label} ${name}` });
+  const from = slider("from", facet.low ?? least);
+  const to = slider("to", facet.high ?? most);
+  const text = h("div", { class: "span" });
+  const unit = facet.unit && !isTime ? ` ${facet.unit}` : "";
+  const write = () => {
+    text.textContent = `${short(Number(from.value), isTime)} to ${short(Number(to.value), isTime)}${unit}`;
+  };
+  const settle = () => {
+    const [low, high] = [Number(from.value), Number(to.value)].sort((first, second) => first - second);
+    change({ low: low <= least + step / 2 ? null : low, high: high >= most - step / 2 ? null : high });
+  };
+  for (const input of [from, to]) {
+    input.addEventListener("input", write);
+    input.addEventListener("change", settle);
+  }
+  write();
+  return [least < most && h("div", { class: "sliders" }, from, to), text];
+}
+
+/** @param {Facet} facet */
+function isActive(facet) {
+  return facet.values.length > 0 || facet.low !== null || facet.high !== null || facet.missing_on;
+}
+
+/**
+ * Episodes beyond the bars: an end of the range that is left open lets them through.
+ *
+ * @param {Facet} facet
+ */
+function buildBeyond(facet) {
+  const count = NUMBERS.includes(facet.type) ? facet.below + facet.above : 0;
+  const name = h("span", { class: "name muted" }, "beyond the bars");
+  return count > 0 && h("div", { class: "value muted" }, name, countCell(count));
+}
+
+/**
+ * @param {Facet} facet
+ * @param {Change} change
+ */
+function buildMissing(facet, change) {
+  if (!facet.missing && !facet.missing_on) return null;
+  const flip = () => change({ missing: !facet.missing_on });
+  const name = h("span", { class: "name muted" }, "missing");
+  return buildSwitch(facet.missing_on, flip, "missing", name, countCell(facet.missing));
+}
+
+/**
+ * @param {Facet} facet
+ * @param {Change} change
+ */
+function buildSummary(facet, change) {
+  const clear = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    change(EMPTY);
+  };
+  const props = { class: "clear", title: "Remove this filter", onclick: clear };
+  const button = isActive(facet) && h("button", props, "clear");
+  return h("summary", { title: facet.meaning }, h("span", {}, facet.label), button);
+}
+
+/** @type {(facet: Facet, send: import("../dom.js").Send, redraw: () => void) => HTMLElement} */
 function buildFacet(facet, send, redraw) {
-  const active = facet.values.length || facet.low !== null || facet.high !== null || facet.missing_on;
-  const change = (part) => send("changed", { column: facet.column, values: facet.values, low: facet.low, high: facet.high, missing: facet.missing_on, ...part });
-  const numbers = ["int64", "float64", "timestamp"].includes(facet.type);
-  // Beyond the bars: an end of the range that is left open lets them through.
-  const beyond = numbers && facet.below + facet.above > 0 && h("div", { class: "value muted" }, h("span", { class: "name muted" }, "beyond the bars"), h("span", { class: "count" }, (facet.below + facet.above).toLocaleString("en")));
-  const missing = (facet.missing > 0 || facet.missing_on) && h("button", { class: facet.missing_on ? "value on" : "value", "aria-pressed": String(facet.missing_on),
-    onclick: () => change({ missing: !facet.missing_on }) }, h("span", { class: "name muted" }, "missing"), h("span", { class: "count" }, facet.missing.toLocaleString("en")));
-  const clear = active && h("button", { class: "clear", title: "Remove this filter", onclick: (event) => { event.preventDefault(); change({ values: [], low: null, high: null, missing: false }); } }, "clear");
-  const node = h("details", { open: active || facet.open || openFacets.has(facet.column), "data-column": facet.column },
-    h("summary", { title: facet.meaning }, h("span", {}, facet.label), clear), numbers ? buildRange(facet, change) : buildValues(facet, change, redraw), beyond, missing);
-  node.addEventListener("toggle", () => (node.open ? openFacets.add(facet.column) : openFacets.delete(facet.column)));
+  const current = { values: facet.values, low: facet.low, high: facet.high, missing: facet.missing_on };
+  const change = (/** @type {Part} */ part) => send("changed", { column: facet.column, ...current, ...part });
+  const isOpen = isActive(facet) || facet.open || openFacets.has(facet.column);
+  const isNumber = NUMBERS.includes(facet.type);
+  const body = isNumber ? buildRange(facet, change) : buildValues(facet, change, redraw);
+  const props = { open: isOpen, "data-column": facet.column };
+  const parts = [buildSummary(facet, change), body, buildBeyond(facet), buildMissing(facet, change)];
+  const node = h("details", props, parts);
+  node.addEventListener("toggle", () => {
+    if (node.open) openFacets.add(facet.column);
+    else openFacets.delete(facet.column);
+  });
   return node;
 }
 
+/** @type {(root: HTMLElement, data: { facets: Facet[] }, send: import("../dom.js").Send) => void} */
 function buildFilters(root, data, send) {
   const redraw = () => root.replaceChildren(...data.facets.map((facet) => buildFacet(facet, send, redraw)));
   redraw();
 }
 
-export default function (component) { return mount(component, buildFilters); }
+/** @param {import("../dom.js").Component<{ facets: Facet[] }>} component */
+export default function (component) {
+  return mount(component, buildFilters);
+}

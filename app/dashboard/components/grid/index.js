@@ -1,41 +1,122 @@
-// A grid of episodes: the poster shows the moment that was found, pointing at it plays the video from there.
-const WAIT_MS = 120, LEAD_SECONDS = 0.5;
+// A grid of episodes: the poster shows the moment that matched; pointing at it plays the video from there.
+import { h, mount, noticeBadges, verdictBadge } from "../dom.js";
 
-function preview(media, card) {
-  let timer = null, video = null;
+/**
+ * @typedef {object} Card
+ * @property {string} id
+ * @property {number} at Position in the results.
+ * @property {number} seconds The moment that matched.
+ * @property {string} href
+ * @property {string} poster
+ * @property {string} video
+ * @property {string} title
+ * @property {string} caption
+ * @property {string} grade
+ * @property {string} success
+ * @property {string} moment
+ * @property {string} length
+ * @property {string[]} facts
+ * @property {boolean} assumed Whether the rate is assumed.
+ * @property {import("../dom.js").Notice[]} notices
+ */
+/** @typedef {{ cards: Card[], compact: boolean }} GridData */
+
+const WAIT_MS = 120;
+const LEAD_SECONDS = 0.5;
+
+/**
+ * Plays the video of a card while the pointer is over its picture.
+ *
+ * @param {HTMLElement} media
+ * @param {Card} card
+ * @returns {() => void} Stops it.
+ */
+function addPreview(media, card) {
   const bar = h("div", { class: "bar" });
+  /** @type {HTMLVideoElement | null} */
+  let video = null;
+  let timer = 0;
   const start = () => {
-    // Its events may still come after the pointer has left.
-    const playing = h("video", { muted: true, playsInline: true, loop: true, preload: "auto", src: card.video });
-    playing.addEventListener("loadedmetadata", () => { playing.currentTime = Math.max(0, card.seconds - LEAD_SECONDS); playing.play().catch(() => {}); }, { once: true });
-    playing.addEventListener("playing", () => playing.classList.add("ready"));
-    playing.addEventListener("timeupdate", () => { bar.style.width = `${(playing.currentTime / playing.duration) * 100}%`; });
-    video = playing;
+    video = buildPreview(card, bar);
     media.append(video, bar);
   };
   const stop = () => {
     clearTimeout(timer);
-    if (!video) return;
-    video.pause(); video.removeAttribute("src"); video.load();
-    video.remove(); bar.remove(); video = null;
+    if (video) endVideo(video);
+    bar.remove();
+    video = null;
   };
-  media.addEventListener("pointerenter", () => { timer = setTimeout(start, WAIT_MS); });
+  media.addEventListener("pointerenter", () => {
+    stop();
+    timer = window.setTimeout(start, WAIT_MS);
+  });
   media.addEventListener("pointerleave", stop);
   return stop;
 }
 
-function buildCard(card, send, stops) {
+/**
+ * A video that plays from just before the moment. Its events may still come after the pointer has left.
+ *
+ * @param {Card} card
+ * @param {HTMLElement} bar
+ */
+function buildPreview(card, bar) {
+  const video = h("video", { muted: true, playsInline: true, loop: true, preload: "auto", src: card.video });
+  const start = () => {
+    video.currentTime = Math.max(0, card.seconds - LEAD_SECONDS);
+    video.play().catch(() => {});
+  };
+  video.addEventListener("loadedmetadata", start, { once: true });
+  video.addEventListener("playing", () => video.classList.add("ready"));
+  video.addEventListener("timeupdate", () => {
+    bar.style.width = `${(video.currentTime / video.duration) * 100}%`;
+  });
+  return video;
+}
+
+/** @param {HTMLVideoElement} video */
+function endVideo(video) {
+  video.pause();
+  video.removeAttribute("src");
+  video.load();
+  video.remove();
+}
+
+/** @param {Card} card */
+function buildMedia(card) {
   const image = h("img", { src: card.poster, loading: "lazy", alt: "", draggable: false });
   image.addEventListener("error", () => image.replaceWith(h("div", { class: "lost" }, "no picture")));
-  const media = h("div", { class: "media" }, image,
-    card.moment && h("span", { class: "corner left" }, card.moment), h("span", { class: "corner right" }, card.length));
-  stops.push(preview(media, card));
-  const link = h("a", { class: "card", href: card.href, "data-episode": card.id, title: card.title }, media,
-    h("div", { class: "body" },
-      h("div", { class: "title" }, card.title),
-      card.caption && h("div", { class: "caption" }, card.caption),
-      h("div", { class: "row" }, verdictBadge(card.grade), card.success && h("span", { class: `badge ${card.success === "success" ? "good" : "bad"} outline` }, card.success), noticeBadges(card.notices)),
-      h("div", { class: "meta" }, card.facts.join(" · "), card.assumed && h("span", { class: "assumed", title: "The source does not store its rate; this one is assumed" }, "assumed"))));
+  const moment = card.moment && h("span", { class: "corner left" }, card.moment);
+  return h("div", { class: "media" }, image, moment, h("span", { class: "corner right" }, card.length));
+}
+
+/** @param {Card} card */
+function buildBadges(card) {
+  const tone = card.success === "success" ? "good" : "bad";
+  const outcome = card.success && h("span", { class: `badge ${tone} outline` }, card.success);
+  return h("div", { class: "row" }, verdictBadge(card.grade), outcome, noticeBadges(card.notices));
+}
+
+/** @param {Card} card */
+function buildFacts(card) {
+  const title = "The source does not store its rate; this rate is assumed";
+  const assumed = card.assumed && h("span", { class: "assumed", title }, "assumed");
+  return h("div", { class: "meta" }, card.facts.join(" · "), assumed);
+}
+
+/**
+ * @param {Card} card
+ * @param {import("../dom.js").Send} send
+ * @param {(() => void)[]} stops
+ */
+function buildCard(card, send, stops) {
+  const media = buildMedia(card);
+  stops.push(addPreview(media, card));
+  const caption = card.caption && h("div", { class: "caption" }, card.caption);
+  const title = h("div", { class: "title" }, card.title);
+  const body = h("div", { class: "body" }, title, caption, buildBadges(card), buildFacts(card));
+  const props = { class: "card", href: card.href, "data-episode": card.id, title: card.title };
+  const link = h("a", props, media, body);
   link.addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
@@ -44,10 +125,16 @@ function buildCard(card, send, stops) {
   return link;
 }
 
+/** @type {(root: HTMLElement, data: GridData, send: import("../dom.js").Send) => () => void} */
 function buildGrid(root, data, send) {
+  /** @type {(() => void)[]} */
   const stops = [];
-  root.append(h("div", { class: data.compact ? "grid compact" : "grid" }, data.cards.map((card) => buildCard(card, send, stops))));
+  const cards = data.cards.map((card) => buildCard(card, send, stops));
+  root.append(h("div", { class: data.compact ? "grid compact" : "grid" }, cards));
   return () => stops.forEach((stop) => stop());
 }
 
-export default function (component) { return mount(component, buildGrid); }
+/** @param {import("../dom.js").Component<GridData>} component */
+export default function (component) {
+  return mount(component, buildGrid);
+}

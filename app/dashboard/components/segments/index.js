@@ -1,14 +1,42 @@
-// Segments of an episode: a click on the span of one moves the player to its start.
+// Segments of an episode: a click on the span of a segment moves the player to its start.
+import { h, mount, seekButton } from "../dom.js";
+
+/** @typedef {[name: string, value: string]} Pair */
+/** @typedef {{ start: number, stop: number, annotator: string, text: string, values: Pair[] }} Segment */
+/** @typedef {{ segments: Segment[] }} SegmentsData */
+
+const HEAD = ["span", "by", "text", "columns"];
+
+/** @param {Segment} segment */
 function buildSegment(segment) {
   const span = `${segment.start.toFixed(2)} to ${segment.stop.toFixed(2)} s`;
-  return h("tr", { class: "segment" }, h("td", { "data-cell": "span" }, seekButton(segment.start, span)),
-    h("td", { "data-cell": "annotator" }, segment.annotator), h("td", { "data-cell": "text" }, segment.text),
-    h("td", { "data-cell": "values" }, segment.values.map(([name, value]) => h("div", {}, h("span", { class: "muted" }, `${name}: `), value))));
+  return h(
+    "tr",
+    { class: "segment" },
+    h("td", { "data-cell": "span" }, seekButton(segment.start, span)),
+    h("td", { "data-cell": "annotator" }, segment.annotator),
+    h("td", { "data-cell": "text" }, segment.text),
+    h("td", { "data-cell": "values" }, segment.values.map(buildValue)),
+  );
 }
 
+/** @param {Pair} pair */
+function buildValue([name, value]) {
+  return h("div", {}, h("span", { class: "muted" }, `${name}: `), value);
+}
+
+/** @type {(root: HTMLElement, data: SegmentsData) => void} */
+function buildSegments(root, data) {
+  const head = h(
+    "tr",
+    {},
+    HEAD.map((name) => h("th", { scope: "col" }, name)),
+  );
+  const body = h("tbody", {}, data.segments.map(buildSegment));
+  root.append(h("div", { class: "scroll" }, h("table", {}, h("thead", {}, head), body)));
+}
+
+/** @param {import("../dom.js").Component<SegmentsData>} component */
 export default function (component) {
-  return mount(component, (root, data) => {
-    const head = ["span", "by", "text", "columns"].map((name) => h("th", {}, name));
-    root.append(h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, data.segments.map(buildSegment)))));
-  });
+  return mount(component, buildSegments);
 }

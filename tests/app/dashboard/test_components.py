@@ -1,0 +1,51 @@
+"""The scripts of the page's components: each is joined from modules into one that a browser accepts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import app.dashboard.components
+from app.dashboard.components.registration import join_modules
+
+FOLDER = Path(app.dashboard.components.__file__).parent
+NAMES = sorted(path.parent.name for path in FOLDER.glob("*/index.js"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_component_is_one_module_without_imports_and_without_a_name_for_two_things(name: str) -> None:
+    code = join_modules(FOLDER / name / "index.js")
+    assert re.findall(r"^export .*", code, re.MULTILINE) == ["export default function (component) {"]
+    assert not re.findall(r"^import .*", code, re.MULTILINE)
+    defined = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", code, re.MULTILINE)
+    assert [defined_name for defined_name, count in Counter(defined).items() if count > 1] == []
+    assert {"h", "mount"} <= set(defined)
+
+
+def test_a_module_that_two_others_import_is_joined_once_and_before_both(tmp_path: Path) -> None:
+    (tmp_path / "base.js").write_text("export const base = 1;\n")
+    for name in ("first", "second"):
+        text = f'import {{\n  base,\n}} from "./base.js";\n\nexport const {name} = base + 1;\n'
+        (tmp_path / f"{name}.js").write_text(text)
+    imports = "".join(f'import {{ {name} }} from "./{name}.js";\n' for name in ("first", "second"))
+    (tmp_path / "index.js").write_text(f"{imports}export default first + second;\n")
+    lines = [line for line in join_modules(tmp_path / "index.js").splitlines() if line]
+    assert lines == [
+        "const base = 1;",
+        "const first = base + 1;",
+        "const second = base + 1;",
+        "export default first + second;",
+    ]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node")
+@pytest.mark.parametrize("name", NAMES)
+def test_node_accepts_a_joined_component(name: str, tmp_path: Path) -> None:
+    script = tmp_path / "component.mjs"
+    script.write_text(join_modules(FOLDER / name / "index.js"))
+    subprocess.run(["node", "--check", script], check=True)
