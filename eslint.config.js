@@ -6,7 +6,7 @@ const BANNED =
   "mine odd one pace place places said strangers stretch taken telling there told twice wanted";
 
 export default [
-  { ignores: ["app/dashboard/components/player/[ip]*", "node_modules", ".venv", ".cache", "dist"] },
+  { ignores: ["node_modules", ".venv", ".cache", "dist"] },
   {
     files: ["**/*.js"],
     languageOptions: { ecmaVersion: 2023, sourceType: "module" },

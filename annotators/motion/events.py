@@ -1,10 +1,10 @@
-"""How often grippers and hands open or close."""
+"""When, and how often, grippers and hands open or close."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from annotators.motion.groups import ends_of_arms
 from annotators.motion.smoothness import count_sign_changes
@@ -22,6 +22,51 @@ GRIPPER_LOW, GRIPPER_HIGH = 0.35, 0.65
 _LEAST_GRIPPER_SHARE = 1e-3
 # A hand that moves less rests: radians, or the share of a hand from 0 to 1.
 _LEAST_HAND_RANGE = 0.1
+
+
+class EndChange(NamedTuple):
+    """A gripper or hand opens or closes.
+
+    Attributes:
+        step: The step from which on it is open or closed.
+        number: The dimension that moves most.
+        rises: Whether that dimension goes up.
+    """
+
+    step: int
+    number: int
+    rises: bool
+
+
+def find_events(signal: Signal, kinds: tuple[DimensionKind, ...], kind: DimensionKind) -> list[EndChange]:
+    """The changes that `count_events` counts, in order of time.
+
+    Args:
+        signal: State or action.
+        kinds: Kinds of its dimensions.
+        kind: "gripper" or "hand".
+    """
+    changes = [
+        EndChange(step, columns[number], rises)
+        for columns in _ends(signal.names, kinds, kind)
+        for step, number, rises in _changes(signal.values[:, list(columns)], kind)
+    ]
+    return sorted(changes)
+
+
+def _changes(values: NDArray[np.float32], kind: DimensionKind) -> list[tuple[int, int, bool]]:
+    """Step, number of the leading dimension, and whether it rises, of each change of the dimensions (T, D)."""
+    import numpy as np
+
+    if not np.isfinite(values).all() or not _count(values, kind):
+        return []
+    wide = values.astype(np.float64)
+    moving = np.flatnonzero(_moving(wide, kind))
+    closure, least = _closure(wide[:, moving])
+    steps = np.flatnonzero(np.abs(closure[:, 0]) > least[0])
+    signs = np.sign(closure[steps, 0])
+    leader = int(moving[np.ptp(wide[:, moving], axis=0).argmax()])
+    return [(int(steps[at + 1]), leader, bool(signs[at + 1] > 0)) for at in np.flatnonzero(np.diff(signs))]
 
 
 def count_events(
@@ -60,13 +105,24 @@ def _count(values: NDArray[np.float32], kind: DimensionKind) -> int | None:
     ranges = np.ptp(wide, axis=0)
     if not np.isfinite(ranges).all():
         return None
-    least = _LEAST_GRIPPER_SHARE * max(1.0, float(np.abs(wide).max()))
-    moving = ranges >= max(least if kind == "gripper" else _LEAST_HAND_RANGE, 0.3 * float(ranges.max()))
+    moving = _moving(wide, kind)
     # One joint of a hand alone, such as a thumb that turns at the start, neither opens nor closes it.
     fewest = 2 if kind == "hand" and values.shape[1] > 2 else 1
     if moving.sum() < fewest:
         return 0
     return int(count_sign_changes(*_closure(wide[:, moving]))[0])
+
+
+def _moving(values: NDArray[np.float64], kind: DimensionKind) -> NDArray[np.bool_]:
+    """Which of the dimensions (T, D) of a gripper or hand move, (D,)."""
+    import numpy as np
+
+    ranges = np.ptp(values, axis=0)
+    least = _LEAST_GRIPPER_SHARE * max(1.0, float(np.abs(values).max()))
+    moving: NDArray[np.bool_] = ranges >= max(
+        least if kind == "gripper" else _LEAST_HAND_RANGE, 0.3 * float(ranges.max())
+    )
+    return moving
 
 
 def _closure(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from app.dashboard.joint_names import group_dimensions, match_key
 from ares.episode import Json, Signal, Trajectory
 
 if TYPE_CHECKING:
@@ -13,38 +14,64 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_POINTS = 2000
-_PARTS = re.compile(r"[._/\s:-]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def signal_plots(trajectory: Trajectory) -> list[Json]:
     """Return state, action and reward as the player draws them.
 
+    The action is drawn over the state where it commands the same dimensions in the same numbers: their names are
+    equal, and the action stays nearer to the state than the state or the action ranges.
+
     Returns:
-        One object per signal: title, times (P,) in seconds, groups of lines with a name and values (P,) each,
-        P at most 2000; a value that is not finite is None.
+        One object per plot: title, times (P,) in seconds, groups of lines with a name, values (P,) and action (P,) or
+        None, P at most 2000; a value that is not finite is None.
     """
-    named = [("State", trajectory.state), ("Action", trajectory.action)]
-    plots = [
-        _plot(title, trajectory.timestamps, signal) for title, signal in named if signal and signal.names
-    ]
+    state, action = trajectory.state, trajectory.action
+    pairs = paired_dimensions(state, action) if state and action else {}
+    plots = []
+    if state and state.names:
+        title = "State and action" if pairs else "State"
+        plots.append(_plot(title, trajectory.timestamps, state, action, pairs))
+    if action and action.names and len(pairs) < len(action.names):
+        rest = [number for number in range(len(action.names)) if number not in pairs.values()]
+        unpaired = Signal(values=action.values[:, rest], names=tuple(action.names[number] for number in rest))
+        plots.append(_plot("Action", trajectory.timestamps, unpaired))
     if trajectory.reward is not None and len(set(trajectory.reward.tolist())) > 1:
         reward = Signal(values=trajectory.reward[:, None], names=("reward",))
         plots.append(_plot("Reward", trajectory.timestamps, reward))
-    return [plot for plot in plots if plot]
+    return list[Json](plots)
 
 
-def group_dimensions(names: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """Group dimensions by the first word of their names; the group "" has those that share none.
+def paired_dimensions(state: Signal, action: Signal) -> dict[int, int]:
+    """Numbers of the dimensions of a state by those of the action that commands the same in the same numbers.
 
     Returns:
-        (group, positions in `names`), in order of first appearance.
+        Empty where less than half of the dimensions with equal names agree: the action is then a difference, a speed
+        or in another unit.
     """
-    first_words = [_first_word(name) for name in names]
-    shared = {word for word in first_words if word and first_words.count(word) > 1}
-    groups: dict[str, list[int]] = {}
-    for position, word in enumerate(first_words):
-        groups.setdefault(word if word in shared else "", []).append(position)
-    return [("", groups[""])] if len(groups) == 1 and "" in groups else list(groups.items())
+    keys = [match_key(name) for name in state.names]
+    action_keys = [match_key(name) for name in action.names]
+    named = {
+        number: action_keys.index(key)
+        for number, key in enumerate(keys)
+        if keys.count(key) == action_keys.count(key) == 1
+    }
+    near = {
+        number: other
+        for number, other in named.items()
+        if _are_near(state.values[:, number], action.values[:, other])
+    }
+    return near if 2 * len(near) >= len(named) else {}
+
+
+def _are_near(state: NDArray[np.float32], action: NDArray[np.float32]) -> bool:
+    import numpy as np
+
+    finite = np.isfinite(state) & np.isfinite(action)
+    if not finite.any():
+        return False
+    distance = float(np.median(np.abs(state[finite] - action[finite])))
+    return distance <= max(float(np.ptp(state[finite])), float(np.ptp(action[finite])), 1e-6)
 
 
 def thin_steps(values: NDArray[np.float32], most: int = MOST_POINTS) -> NDArray[np.int64]:
@@ -70,10 +97,22 @@ def thin_steps(values: NDArray[np.float32], most: int = MOST_POINTS) -> NDArray[
     return np.unique(np.array([0, *ends, steps - 1]))
 
 
-def _plot(title: str, times: NDArray[np.float64], signal: Signal) -> dict[str, Json]:
+def _plot(
+    title: str,
+    times: NDArray[np.float64],
+    signal: Signal,
+    action: Signal | None = None,
+    pairs: Mapping[int, int] = MappingProxyType({}),
+) -> dict[str, Json]:
     steps = thin_steps(signal.values)
     lines: list[Json] = [
-        {"name": name, "values": _json_values(signal.values[steps, number])}
+        {
+            "name": name,
+            "values": _json_values(signal.values[steps, number]),
+            "action": _json_values(action.values[steps, pairs[number]])
+            if action and number in pairs
+            else None,
+        }
         for number, name in enumerate(signal.names)
     ]
     groups: list[Json] = [
@@ -87,8 +126,3 @@ def _json_values(values: NDArray[np.float32]) -> list[Json]:
     import numpy as np
 
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
-
-
-def _first_word(name: str) -> str:
-    parts = [part for part in _PARTS.split(name) if part]
-    return parts[0] if len(parts) > 1 else ""

@@ -21,6 +21,7 @@ from app.dashboard.failure_view import draw_episode_failures
 from app.dashboard.finding_view import finding_lanes
 from app.dashboard.results import find_neighbour
 from app.dashboard.segment_view import read_segments, timeline_spans
+from app.dashboard.timeline_events import timeline_ticks
 from app.dashboard.url_params import read_parameter, read_view, write_parameters
 from app.dashboard.view_state import ViewState, view_to_params
 from app.server import poster_url, video_url
@@ -68,7 +69,7 @@ def render() -> None:
     trajectory = cached_reads.limited(lambda: workspace.stores.tables.trajectories.get(episode_id))
     spans = timeline_spans(segments, episode)
     draw_player(
-        _player_data(episode, trajectory, annotations.evidence, spans),
+        _player_data(episode, trajectory, annotations.captions, spans),
         key=f"episode.player.{episode_id}",
         on_step=lambda step: _open_neighbour(view, step),
         on_frame_search=lambda frame: pages.open_page("browse", {"image": [f"{episode_id}/{frame}"]}),
@@ -130,7 +131,7 @@ def _open_neighbour(view: ViewState, step: int) -> None:
 
 
 def _player_data(
-    episode: Episode, trajectory: Trajectory, evidence: list[Json], spans: list[Json]
+    episode: Episode, trajectory: Trajectory, captions: list[Any], spans: list[Json]
 ) -> dict[str, Json]:
     try:
         start = min(max(float(read_parameter("t", "0")), 0.0), episode.duration_seconds)
@@ -158,7 +159,9 @@ def _player_data(
         "start": start if start == start else 0.0,
         "cameras": cameras,
         "signals": signal_plots(trajectory),
-        "marks": evidence,
+        "ticks": cached_reads.limited(
+            lambda: timeline_ticks(cached_reads.workspace().stores, episode, trajectory, captions)
+        ),
         "spans": spans,
     }
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.dashboard.charts import group_dimensions, thin_steps
+from app.dashboard.charts import thin_steps
 from app.dashboard.escape import escape_markdown
+from app.dashboard.joint_names import group_dimensions
 from app.dashboard.view_state import ColumnFilter, ViewState, view_from_params, view_to_params, where_sql
 from ares.errors import RequestError
 
@@ -75,7 +76,7 @@ def test_markdown_in_data_is_made_harmless() -> None:
 
 
 def test_names_are_grouped_by_their_first_word() -> None:
-    assert group_dimensions(["arm_x", "arm_y", "gripper"]) == [("arm", [0, 1]), ("", [2])]
+    assert group_dimensions(["arm_x", "arm_y", "gripper"]) == [("arm", [0, 1]), ("gripper", [2])]
     assert group_dimensions(["x", "y"]) == [("", [0, 1])]
 
 

@@ -88,8 +88,8 @@ export class Clock {
   }
 
   /**
-   * Where paired by index, a video shows frame i for as long as step i lasts. In a step that is longer than two
-   * frames it stops in the middle of the frame.
+   * Where paired by index, a video shows frame i for as long as step i lasts. In a step that is longer than
+   * two frames it stops in the middle of the frame.
    *
    * @param {HTMLVideoElement} video
    * @returns {InFrame}

@@ -1,216 +1,221 @@
-// A plot per signal: lines drawn once on a canvas, the cursor a line above it, the legend a table of values beside it.
+// A plot per signal: lines on a canvas, the cursor above it, and a table of the values beside it.
 import { h } from "../dom.js";
+import { nearestBefore } from "./clock.js";
+import { JointTable } from "./joints.js";
+import { addPointer } from "./pointer.js";
+import { bounds, niceSteps, shareOf } from "./scale.js";
 
-const COLOURS = [
-  "#2563eb",
-  "#dc2626",
-  "#059669",
-  "#d97706",
-  "#7c3aed",
-  "#0891b2",
-  "#db2777",
-  "#65a30d",
-  "#475569",
-  "#ea580c",
-];
-const LEFT = 46,
-  BOTTOM = 18,
-  TOP = 6,
-  RIGHT = 8;
+/** @typedef {import("./joints.js").Line} Line */
+/** @typedef {import("./clock.js").Span} Span */
+/** @typedef {{ title: string, times: number[], groups: import("./joints.js").Group[] }} Signal */
+/**
+ * What is drawn on: its pen, its size in pixels, and the values at its bottom and top.
+ *
+ * @typedef {object} Frame
+ * @property {CanvasRenderingContext2D} pen
+ * @property {number} width
+ * @property {number} height
+ * @property {number} low
+ * @property {number} high
+ */
 
-export function buildPlot(signal, duration, onSeek, onHover) {
+const COLOURS = ["#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed"].concat(
+  ["#0891b2", "#db2777", "#65a30d", "#64748b", "#ea580c"], // read against white and against the dark theme
+);
+const LEFT = 46;
+const BOTTOM = 18;
+const TOP = 6;
+const RIGHT = 8;
+const ACTION_DASH = [4, 3];
+
+/** @param {Signal} signal */
+function colourLines(signal) {
   const lines = signal.groups.flatMap((group) => group.lines);
-  lines.forEach((line, number) => {
-    line.colour = COLOURS[number % COLOURS.length];
-    line.shown = true;
+  // With more lines than colours a colour is that of a group.
+  const byGroup = lines.length > COLOURS.length && signal.groups.length > 1;
+  signal.groups.forEach((group, groupNumber) => {
+    for (const line of group.lines) {
+      const number = byGroup ? groupNumber : lines.indexOf(line);
+      line.colour = COLOURS[number % COLOURS.length];
+    }
   });
-  const canvas = h("canvas", {}),
-    cursor = h("div", { class: "cursor" }),
-    ghost = h("div", { class: "ghost" });
-  const area = h("div", { class: "area", tabIndex: -1 }, canvas, ghost, cursor);
-  const legend = buildLegend(signal, lines, () => draw());
-  const title = h(
-    "div",
-    { class: "plot-title" },
-    signal.title,
-    h("span", { class: "muted" }, lines.length > 1 ? ` ${lines.length} dimensions` : ""),
-  );
-  const node = h(
-    "section",
-    { class: "plot", "data-signal": signal.title },
-    title,
-    h("div", { class: "plot-row" }, area, legend.node),
-  );
-  const plot = { node, time: 0 };
-  const x = (time) => LEFT + (time / duration) * (area.clientWidth - LEFT - RIGHT);
-  const timeAt = (event) => {
-    const box = area.getBoundingClientRect();
-    return Math.max(
-      0,
-      Math.min(duration, ((event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT)) * duration),
-    );
-  };
-  function draw() {
-    const width = area.clientWidth,
-      height = area.clientHeight,
-      ratio = window.devicePixelRatio || 1;
-    if (!width || !height) return;
-    canvas.width = width * ratio;
-    canvas.height = height * ratio;
-    const pen = canvas.getContext("2d");
-    pen.scale(ratio, ratio);
-    const [low, high] = bounds(lines.filter((line) => line.shown));
-    const y = (value) => TOP + (1 - (value - low) / (high - low)) * (height - TOP - BOTTOM);
-    drawAxes(pen, width, height, low, high, y, x, duration);
-    for (const line of lines) if (line.shown) drawLine(pen, line, signal.times, x, y);
-    plot.place(plot.time);
-  }
-  plot.draw = draw;
-  plot.place = (time) => {
-    plot.time = time;
-    cursor.style.transform = `translateX(${x(time)}px)`;
-    legend.show(nearest(signal.times, time));
-  };
-  plot.ghost = (time) => {
-    ghost.style.display = time === null ? "none" : "block";
-    if (time !== null) {
-      ghost.style.transform = `translateX(${x(time)}px)`;
-      legend.show(nearest(signal.times, time));
-    } else legend.show(nearest(signal.times, plot.time));
-  };
-  area.addEventListener("pointermove", (event) => {
-    event.buttons & 1 ? onSeek(timeAt(event)) : onHover(timeAt(event));
-  });
-  area.addEventListener("pointerleave", () => onHover(null));
-  area.addEventListener("pointerdown", (event) => {
-    area.setPointerCapture(event.pointerId);
-    onSeek(timeAt(event));
-  });
-  const observer = new ResizeObserver(draw);
-  observer.observe(area);
-  plot.stop = () => observer.disconnect();
-  return plot;
+  return lines;
 }
 
-function buildLegend(signal, lines, redraw) {
-  const node = h("div", { class: "legend" }),
-    cells = new Map();
-  const paint = () => {
-    for (const line of lines) cells.get(line).row.classList.toggle("off", !line.shown);
-    redraw();
-  };
-  const only = (wanted) => {
-    const already = lines.every((line) => line.shown === wanted.includes(line));
-    for (const line of lines) line.shown = already || wanted.includes(line);
-    paint();
-  };
-  for (const group of signal.groups) {
-    if (group.name)
-      node.append(
-        h(
-          "button",
-          { class: "group", title: "Show only this group, or all again", onclick: () => only(group.lines) },
-          group.name,
-        ),
-      );
-    for (const line of group.lines) {
-      const value = h("span", { class: "value" });
-      const row = h(
-        "button",
-        {
-          class: "entry",
-          title: `${line.name}: click hides or shows, double click shows only this`,
-          onclick: () => {
-            line.shown = !line.shown;
-            paint();
-          },
-          ondblclick: () => only([line]),
-        },
-        h("i", { style: `background:${line.colour}` }),
-        h("span", { class: "name" }, line.name),
-        value,
-      );
-      cells.set(line, { row, value });
-      node.append(row);
+export class Plot {
+  /**
+   * @param {Signal} signal
+   * @param {Span} shown The part of the episode that is drawn.
+   * @param {import("./pointer.js").TimeActions} actions
+   */
+  constructor(signal, shown, actions) {
+    this.signal = signal;
+    this.shown = shown;
+    this.time = 0;
+    this.lines = colourLines(signal);
+    this.limits = bounds(this.lines.flatMap(valueRows));
+    this.table = new JointTable(signal.groups, this.limits, () => this.draw());
+    this.canvas = h("canvas", { role: "img", "aria-label": `${signal.title} over time` });
+    this.cursor = h("div", { class: "cursor" });
+    this.ghost = h("div", { class: "ghost" });
+    this.area = h("div", { class: "area" }, this.canvas, this.ghost, this.cursor);
+    this.node = this.build();
+    addPointer(this.area, (x, box) => this.timeAt(x - box.left, box.width), actions);
+    this.observer = new ResizeObserver(() => this.draw());
+    this.observer.observe(this.area);
+  }
+
+  build() {
+    const count = this.lines.length > 1 && ` ${this.lines.length} dimensions`;
+    const key = this.table.hasAction && h("span", { class: "key" }, "solid: state, dashed: action");
+    const title = h(
+      "div",
+      { class: "plot-title" },
+      this.signal.title,
+      h("span", { class: "muted" }, count),
+      key,
+    );
+    const row = h("div", { class: "plot-row" }, this.area, this.table.node);
+    return h("section", { class: "plot", "data-signal": this.signal.title }, title, row);
+  }
+
+  stop() {
+    this.observer.disconnect();
+  }
+
+  /** @param {number} time */
+  x(time) {
+    const { start, stop } = this.shown;
+    return LEFT + ((time - start) / (stop - start)) * (this.area.clientWidth - LEFT - RIGHT);
+  }
+
+  /**
+   * @param {number} x
+   * @param {number} width
+   */
+  timeAt(x, width) {
+    const { start, stop } = this.shown;
+    return start + shareOf(x, LEFT, width - RIGHT) * (stop - start);
+  }
+
+  /** @param {Span} shown */
+  show(shown) {
+    this.shown = shown;
+    this.draw();
+  }
+
+  draw() {
+    const [width, height] = [this.area.clientWidth, this.area.clientHeight];
+    const pen = this.canvas.getContext("2d");
+    if (!width || !height || !pen) return;
+    const ratio = window.devicePixelRatio || 1;
+    this.canvas.width = width * ratio;
+    this.canvas.height = height * ratio;
+    pen.scale(ratio, ratio);
+    const [low, high] = bounds(this.lines.filter((line) => !line.hidden).flatMap(valueRows));
+    this.drawFrame({ pen, width, height, low, high });
+    this.update(this.time);
+  }
+
+  /** @param {Frame} frame */
+  drawFrame(frame) {
+    this.drawAxes(frame);
+    frame.pen.beginPath();
+    frame.pen.rect(LEFT, 0, frame.width - LEFT - RIGHT, frame.height - BOTTOM + 1);
+    frame.pen.clip();
+    for (const line of this.lines) if (!line.hidden) this.drawDimension(frame, line);
+  }
+
+  /**
+   * @param {Frame} frame
+   * @param {Line} line
+   */
+  drawDimension(frame, line) {
+    const { emphasised } = this.table;
+    frame.pen.strokeStyle = line.colour ?? COLOURS[0];
+    frame.pen.globalAlpha = emphasised && emphasised !== line ? 0.25 : 1;
+    frame.pen.lineWidth = emphasised === line ? 2.5 : 1.5;
+    this.drawLine(frame, line.values, []);
+    if (line.action) this.drawLine(frame, line.action, ACTION_DASH);
+    frame.pen.globalAlpha = 1;
+  }
+
+  /** @type {(frame: Frame, values: (number | null)[], dash: number[]) => void} */
+  drawLine(frame, values, dash) {
+    const { pen } = frame;
+    pen.setLineDash(dash);
+    pen.lineJoin = "round";
+    pen.beginPath();
+    let isDown = false;
+    values.forEach((value, index) => {
+      if (value !== null) {
+        const point = /** @type {const} */ ([this.x(this.signal.times[index]), yOf(frame, value)]);
+        if (isDown) pen.lineTo(...point);
+        else pen.moveTo(...point);
+      }
+      isDown = value !== null;
+    });
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+
+  /** @param {Frame} frame */
+  drawAxes(frame) {
+    const { pen, width, height, low, high } = frame;
+    const style = getComputedStyle(this.canvas);
+    pen.font = `11px ${style.fontFamily}`;
+    pen.lineWidth = 1;
+    pen.strokeStyle = style.getPropertyValue("--grid");
+    pen.fillStyle = style.getPropertyValue("--axis");
+    for (const value of niceSteps(low, high, Math.max(2, height / 48))) drawLevel(frame, value);
+    pen.textAlign = "center";
+    pen.textBaseline = "top";
+    for (const second of niceSteps(this.shown.start, this.shown.stop, Math.max(2, width / 90))) {
+      pen.fillText(`${second} s`, Math.min(this.x(second), width - 14), height - BOTTOM + 4);
     }
   }
-  const show = (index) => {
-    for (const line of lines) cells.get(line).value.textContent = written(line.values[index]);
-  };
-  return { node, show };
+
+  /** @param {number} time */
+  update(time) {
+    this.time = time;
+    this.cursor.style.transform = `translateX(${this.x(time)}px)`;
+    this.cursor.hidden = time < this.shown.start || time > this.shown.stop;
+    this.table.show(nearestBefore(this.signal.times, time));
+  }
+
+  /** @param {number | null} time The second under the pointer; null where it is elsewhere. */
+  hover(time) {
+    this.ghost.style.display = time === null ? "none" : "block";
+    if (time !== null) this.ghost.style.transform = `translateX(${this.x(time)}px)`;
+    this.table.show(nearestBefore(this.signal.times, time ?? this.time));
+  }
 }
 
-function written(value) {
-  if (value === null || value === undefined) return "–";
-  const size = Math.abs(value);
-  return size >= 1e5 || (size > 0 && size < 1e-3)
-    ? value.toExponential(1)
-    : value.toFixed(size >= 100 ? 1 : 3);
+/** @param {Line} line */
+function valueRows(line) {
+  return line.action ? [line.values, line.action] : [line.values];
 }
-function bounds(lines) {
-  let low = Infinity,
-    high = -Infinity;
-  for (const line of lines)
-    for (const value of line.values)
-      if (value !== null) {
-        low = Math.min(low, value);
-        high = Math.max(high, value);
-      }
-  if (low > high) return [0, 1];
-  const room = (high - low) * 0.05 || Math.abs(high) * 0.1 || 0.5;
-  return [low - room, high + room];
+
+/**
+ * @param {Frame} frame
+ * @param {number} value
+ */
+function yOf({ low, high, height }, value) {
+  return TOP + (1 - (value - low) / (high - low)) * (height - TOP - BOTTOM);
 }
-function niceSteps(low, high, count) {
-  const rough = (high - low) / count,
-    power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
-  const marks = [];
-  for (let mark = Math.ceil(low / step) * step; mark <= high + step * 1e-6; mark += step)
-    marks.push(Math.abs(mark) < step * 1e-6 ? 0 : mark);
-  return marks;
-}
-function drawAxes(pen, width, height, low, high, y, x, duration) {
-  const style = getComputedStyle(pen.canvas);
-  pen.font = "11px " + style.fontFamily;
-  pen.lineWidth = 1;
-  pen.strokeStyle = style.getPropertyValue("--grid");
-  pen.fillStyle = style.getPropertyValue("--axis");
+
+/**
+ * @param {Frame} frame
+ * @param {number} value
+ */
+function drawLevel(frame, value) {
+  const { pen, width } = frame;
+  const y = yOf(frame, value);
   pen.textAlign = "right";
   pen.textBaseline = "middle";
-  for (const mark of niceSteps(low, high, Math.max(2, height / 48))) {
-    pen.beginPath();
-    pen.moveTo(LEFT, y(mark));
-    pen.lineTo(width - RIGHT, y(mark));
-    pen.stroke();
-    pen.fillText(String(+mark.toPrecision(4)), LEFT - 6, y(mark));
-  }
-  pen.textAlign = "center";
-  pen.textBaseline = "top";
-  for (const mark of niceSteps(0, duration, Math.max(2, width / 90)))
-    pen.fillText(`${+mark.toPrecision(4)} s`, Math.min(x(mark), width - 14), height - BOTTOM + 4);
-}
-function drawLine(pen, line, times, x, y) {
-  pen.strokeStyle = line.colour;
-  pen.lineWidth = 1.5;
-  pen.lineJoin = "round";
   pen.beginPath();
-  let down = false;
-  line.values.forEach((value, index) => {
-    if (value === null) {
-      down = false;
-      return;
-    }
-    down ? pen.lineTo(x(times[index]), y(value)) : pen.moveTo(x(times[index]), y(value));
-    down = true;
-  });
+  pen.moveTo(LEFT, y);
+  pen.lineTo(width - RIGHT, y);
   pen.stroke();
-}
-function nearest(times, time) {
-  let low = 0,
-    high = times.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    times[middle] <= time + 1e-6 ? (low = middle) : (high = middle - 1);
-  }
-  return low;
+  pen.fillText(String(Number(value.toPrecision(4))), LEFT - 6, y);
 }

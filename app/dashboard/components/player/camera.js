@@ -1,0 +1,96 @@
+// A camera of the episode: its video on the clock, and a caption that folds it.
+import { h } from "../dom.js";
+
+/**
+ * @typedef {object} Camera
+ * @property {string} name
+ * @property {string} about
+ * @property {string} video
+ * @property {string} poster
+ * @property {string[]} flags What is wrong with it; such a camera is folded at the start.
+ * @property {number} rate
+ */
+
+/**
+ * @param {Camera} camera
+ * @param {import("./clock.js").Clock} clock
+ * @param {import("../dom.js").Send} send
+ */
+export function buildCamera(camera, clock, send) {
+  const video = buildVideo(camera);
+  const note = h("div", { class: "note", role: "status" });
+  const fold = buildFold(camera);
+  const flags = camera.flags.map((flag) => h("span", { class: "badge bad" }, flag));
+  const caption = h(
+    "figcaption",
+    {},
+    fold,
+    flags,
+    h("span", { class: "space" }),
+    buildAlike(camera, clock, send),
+  );
+  const node = h("figure", { class: "camera", "data-camera": camera.name }, video, note, caption);
+  const setOpen = (/** @type {boolean} */ isOpen) => {
+    node.classList.toggle("collapsed", !isOpen);
+    fold.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen) start(camera, video, clock);
+    else clock.unfollow(video);
+  };
+  fold.addEventListener("click", () => setOpen(node.classList.contains("collapsed")));
+  video.addEventListener("error", () => explain(video, note));
+  video.addEventListener("click", () => clock.toggle());
+  setOpen(camera.flags.length === 0);
+  return node;
+}
+
+/** @param {Camera} camera */
+function buildVideo(camera) {
+  const label = `camera ${camera.name}`;
+  return h("video", {
+    muted: true,
+    playsInline: true,
+    preload: "auto",
+    poster: camera.poster,
+    "aria-label": label,
+  });
+}
+
+/** @param {Camera} camera */
+function buildFold(camera) {
+  const about = h("span", { class: "muted" }, ` ${camera.about}`);
+  return h("button", { class: "fold", title: "Show or hide this camera" }, h("b", {}, camera.name), about);
+}
+
+/**
+ * @param {Camera} camera
+ * @param {import("./clock.js").Clock} clock
+ * @param {import("../dom.js").Send} send
+ */
+function buildAlike(camera, clock, send) {
+  const search = () => send("frame", `${camera.name}@${clock.time.toFixed(3)}`);
+  const title = "Find moments that look like this frame";
+  return h("button", { class: "alike", title, onclick: search }, "Find like this");
+}
+
+/**
+ * @param {Camera} camera
+ * @param {HTMLVideoElement} video
+ * @param {import("./clock.js").Clock} clock
+ */
+function start(camera, video, clock) {
+  if (!video.src) video.src = camera.video;
+  clock.follow(video, camera.rate);
+  clock.seek(clock.time);
+}
+
+/**
+ * Says why a video cannot be played: the reason of the server is one line of text.
+ *
+ * @param {HTMLVideoElement} video
+ * @param {HTMLElement} note
+ */
+async function explain(video, note) {
+  note.textContent = "this video cannot be played";
+  const answer = await fetch(video.src).catch(() => null);
+  if (answer && answer.status === 422) note.textContent = await answer.text();
+}

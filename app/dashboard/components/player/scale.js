@@ -1,0 +1,123 @@
+// Numbers of the plots: bounds, steps of axes, written values, and the part that is shown.
+
+/** @typedef {import("./clock.js").Span} Span */
+/** @typedef {(number | null)[]} Values */
+
+const LEAST_WINDOW = 0.2;
+
+/**
+ * Lowest and highest value with some room; null values are left out.
+ *
+ * @param {Values[]} rows
+ * @returns {[low: number, high: number]}
+ */
+export function bounds(rows) {
+  const [low, high] = extremes(rows.flat());
+  if (low > high) return [0, 1];
+  const room = (high - low) * 0.05 || Math.abs(high) * 0.1 || 0.5;
+  return [low - room, high + room];
+}
+
+/**
+ * Lowest and highest value; the lowest is above the highest where there is none.
+ *
+ * @param {Values} values
+ * @returns {[low: number, high: number]}
+ */
+export function extremes(values) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const value of values) {
+    if (value === null) continue;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  return [low, high];
+}
+
+/**
+ * Round numbers between two others, about as many as a count.
+ *
+ * @param {number} low
+ * @param {number} high
+ * @param {number} count
+ */
+export function niceSteps(low, high, count) {
+  const rough = (high - low) / count;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10) * power;
+  const steps = [];
+  for (let number = Math.ceil(low / step); number * step <= high + step * 1e-6; number++) {
+    steps.push(Number((number * step).toPrecision(12)) + 0);
+  }
+  return steps;
+}
+
+/** @param {number | null | undefined} value */
+export function writeValue(value) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  if (size >= 1e5 || (size > 0 && size < 1e-3)) return value.toExponential(1);
+  return value.toFixed(size >= 100 ? 1 : 3);
+}
+
+/**
+ * Share of a number between two others, 0 to 1.
+ *
+ * @param {number} value
+ * @param {number} low
+ * @param {number} high
+ */
+export function shareOf(value, low, high) {
+  return high > low ? Math.max(0, Math.min(1, (value - low) / (high - low))) : 0;
+}
+
+/**
+ * The window shortened or lengthened around a second, which stays where it is.
+ *
+ * @param {Span} shown
+ * @param {number} factor Below 1 shows less.
+ * @param {number} centre Seconds.
+ * @param {number} duration
+ * @returns {Span}
+ */
+export function zoom(shown, factor, centre, duration) {
+  const length = shown.stop - shown.start;
+  const wide = Math.min(duration, Math.max(LEAST_WINDOW, length * factor));
+  const start = centre - shareOf(centre, shown.start, shown.stop) * wide;
+  return shift({ start, stop: start + wide }, duration);
+}
+
+/**
+ * The window moved so that a second is inside: by pages, as a text is turned.
+ *
+ * @param {Span} shown
+ * @param {number} time
+ * @param {number} duration
+ * @returns {Span}
+ */
+export function follow(shown, time, duration) {
+  if (time >= shown.start && time <= shown.stop) return shown;
+  const length = shown.stop - shown.start;
+  return shift({ start: time - length * 0.1, stop: time + length * 0.9 }, duration);
+}
+
+/**
+ * @param {Span} shown
+ * @param {number} duration
+ * @returns {Span}
+ */
+function shift(shown, duration) {
+  const length = Math.min(duration, shown.stop - shown.start);
+  const start = Math.max(0, Math.min(shown.start, duration - length));
+  return { start, stop: start + length };
+}
+
+/**
+ * @param {number} from
+ * @param {number} to
+ * @returns {Span}
+ */
+export function spanBetween(from, to) {
+  return { start: Math.min(from, to), stop: Math.max(from, to) };
+}

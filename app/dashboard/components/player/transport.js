@@ -1,0 +1,150 @@
+// Buttons and keys of the player.
+import { h } from "../dom.js";
+
+/** @typedef {import("./clock.js").Clock} Clock */
+/** @typedef {(isShifted: boolean) => void} Action */
+/**
+ * What buttons and keys do beyond the clock.
+ *
+ * @typedef {object} Commands
+ * @property {(step: number) => void} move Opens the previous or next episode.
+ * @property {(factor: number | null) => void} zoom Null shows all of the episode.
+ * @property {(step: number) => void} jump To the previous or next tick.
+ * @property {() => void} help Shows or hides the keys.
+ * @property {() => void} close Hides the keys and ends the repeated part.
+ */
+
+const HELP = [
+  ["Space", "play or pause"],
+  [", .", "one step back or on"],
+  ["← →", "one second back or on"],
+  ["Home End", "start or end"],
+  ["E  Shift E", "next or previous event"],
+  ["+ - 0", "plots: less time, more time, all"],
+  ["[ ]", "loop from here, loop to here"],
+  ["Shift drag", "loop a part"],
+  ["L", "loop on or off"],
+  ["Esc", "all of the episode in the loop"],
+  ["Shift ← →", "previous or next episode"],
+  ["?", "this help"],
+];
+const SPEEDS = [0.25, 0.5, 1, 2, 4];
+
+export function buildHelp() {
+  const rows = HELP.map(([key, what]) => h("div", {}, h("kbd", {}, key), h("span", {}, what)));
+  return h("div", { class: "help", role: "region", "aria-label": "Keyboard" }, h("b", {}, "Keyboard"), rows);
+}
+
+/** @type {(label: string, title: string, action: () => void) => HTMLButtonElement} */
+function buildButton(label, title, action) {
+  return h("button", { title, "aria-label": title, onclick: action }, label);
+}
+
+/** @param {Clock} clock */
+function buildSpeed(clock) {
+  const options = SPEEDS.map((value) => h("option", { value, selected: value === 1 }, `${value}×`));
+  const select = h("select", { title: "Speed", "aria-label": "Speed" }, options);
+  select.addEventListener("change", () => {
+    clock.speed = Number(select.value);
+  });
+  return select;
+}
+
+/** @param {Clock} clock */
+function writeReadout(clock) {
+  const time = `${clock.time.toFixed(2)} s / ${clock.duration.toFixed(1)} s`;
+  return `${time}, step ${clock.step + 1} of ${clock.steps}`;
+}
+
+/** @param {Clock} clock */
+function writeLoop({ loop, span }) {
+  return loop && span ? `Loop ${span.start.toFixed(2)} to ${span.stop.toFixed(2)} s` : "Loop";
+}
+
+/**
+ * @param {Clock} clock
+ * @param {Commands} commands
+ */
+export function buildTransport(clock, commands) {
+  const play = h("button", { class: "play", title: "Play or pause (Space)", onclick: () => clock.toggle() });
+  const loop = h("button", { class: "loop", title: "Loop (L)", onclick: () => clock.toggleLoop() });
+  const readout = h("span", { class: "readout" });
+  const steps = [
+    buildButton("‹", "One step back (,)", () => clock.toStep(clock.step - 1)),
+    buildButton("›", "One step on (.)", () => clock.toStep(clock.step + 1)),
+  ];
+  const zooms = [
+    buildButton("−", "Plots: more time (-)", () => commands.zoom(2)),
+    buildButton("+", "Plots: less time (+)", () => commands.zoom(0.5)),
+  ];
+  const rest = [h("span", { class: "space" }), zooms, buildSpeed(clock), loop];
+  const node = h("div", { class: "transport" }, play, steps, readout, rest);
+  node.append(buildButton("?", "Keyboard (?)", commands.help));
+  const update = () => {
+    play.textContent = clock.playing ? "❚❚" : "►";
+    play.setAttribute("aria-label", clock.playing ? "Pause" : "Play");
+    loop.classList.toggle("on", clock.loop);
+    loop.setAttribute("aria-pressed", String(clock.loop));
+    loop.textContent = writeLoop(clock);
+    readout.textContent = writeReadout(clock);
+  };
+  return { node, update };
+}
+
+/**
+ * @param {Clock} clock
+ * @param {Commands} commands
+ * @returns {Record<string, Action>}
+ */
+function keyActions(clock, commands) {
+  return {
+    " ": () => clock.toggle(),
+    ",": () => clock.toStep(clock.step - 1),
+    ".": () => clock.toStep(clock.step + 1),
+    ArrowLeft: (isShifted) => (isShifted ? commands.move(-1) : clock.seek(clock.time - 1)),
+    ArrowRight: (isShifted) => (isShifted ? commands.move(1) : clock.seek(clock.time + 1)),
+    Home: () => clock.seek(0),
+    End: () => clock.seek(clock.duration),
+    l: () => clock.toggleLoop(),
+    e: () => commands.jump(1),
+    E: () => commands.jump(-1),
+    "+": () => commands.zoom(0.5),
+    "-": () => commands.zoom(2),
+    0: () => commands.zoom(null),
+    "[": () => loopFrom(clock, clock.time, clock.span?.stop ?? clock.duration),
+    "]": () => loopFrom(clock, clock.span?.start ?? 0, clock.time),
+    "?": commands.help,
+    Escape: commands.close,
+  };
+}
+
+/** @type {(clock: Clock, start: number, stop: number) => void} */
+function loopFrom(clock, start, stop) {
+  if (stop > start) clock.loopSpan({ start, stop });
+}
+
+/**
+ * A listener for keys that leaves fields, and Space on a button, to the page.
+ *
+ * @param {Clock} clock
+ * @param {Commands} commands
+ * @returns {(event: KeyboardEvent) => void}
+ */
+export function keyListener(clock, commands) {
+  const actions = keyActions(clock, commands);
+  return (event) => {
+    const action = actions[event.key];
+    if (!action || isForPage(event)) return;
+    event.preventDefault();
+    action(event.shiftKey);
+  };
+}
+
+/** @param {KeyboardEvent} event */
+function isForPage(event) {
+  const target = event.composedPath()[0];
+  if (event.ctrlKey || event.metaKey || event.altKey) return true;
+  if (!(target instanceof HTMLElement)) return false;
+  if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return true;
+  return event.key === " " && target.matches("button, summary, a");
+}
