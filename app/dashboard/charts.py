@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from app.dashboard.joint_names import group_dimensions, match_key
+from app.dashboard.joint_names import group_dimensions, match_key, short_name
 from ares.episode import Json, Signal, Trajectory
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def signal_plots(trajectory: Trajectory) -> list[Json]:
     equal, and the action stays nearer to the state than the state or the action ranges.
 
     Returns:
-        One object per plot: title, times (P,) in seconds, groups of lines with a name, values (P,) and action (P,) or
-        None, P at most 2000; a value that is not finite is None.
+        One object per plot: title, times (P,) in seconds, groups of lines. A line has a name, a label,
+        values (P,), and action (P,) or None; P is at most 2000, and a value that is not finite is None.
     """
     state, action = trajectory.state, trajectory.action
     pairs = paired_dimensions(state, action) if state and action else {}
@@ -56,12 +56,12 @@ def paired_dimensions(state: Signal, action: Signal) -> dict[int, int]:
         for number, key in enumerate(keys)
         if keys.count(key) == action_keys.count(key) == 1
     }
-    near = {
-        number: other
+    near = [
+        number
         for number, other in named.items()
         if _are_near(state.values[:, number], action.values[:, other])
-    }
-    return near if 2 * len(near) >= len(named) else {}
+    ]
+    return named if 2 * len(near) >= len(named) else {}
 
 
 def _are_near(state: NDArray[np.float32], action: NDArray[np.float32]) -> bool:
@@ -105,9 +105,12 @@ def _plot(
     pairs: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[str, Json]:
     steps = thin_steps(signal.values)
+    grouped = group_dimensions(signal.names)
+    group_of = {position: group for group, positions in grouped for position in positions}
     lines: list[Json] = [
         {
             "name": name,
+            "label": short_name(name, group_of[number]),
             "values": _json_values(signal.values[steps, number]),
             "action": _json_values(action.values[steps, pairs[number]])
             if action and number in pairs
@@ -116,8 +119,7 @@ def _plot(
         for number, name in enumerate(signal.names)
     ]
     groups: list[Json] = [
-        {"name": name, "lines": [lines[position] for position in positions]}
-        for name, positions in group_dimensions(signal.names)
+        {"name": name, "lines": [lines[position] for position in positions]} for name, positions in grouped
     ]
     return {"title": title, "times": [round(float(time), 6) for time in times[steps]], "groups": groups}
 

@@ -31,7 +31,7 @@ def draw_episode_failures(episode_id: str, subjects: Sequence[str]) -> None:
         st.warning(f"{text} ({escape_markdown(failure.created)}){detail}", icon=":material/error:")
     for work in dict.fromkeys(failure.work for failure in failures):
         st.caption(f"Try {escape_markdown(work)} again, with the options of the run that failed:")
-        st.code(retry_command(work, episode_id), language="bash", wrap_lines=True)
+        st.code(retry_command(work, episode_id), language=None, wrap_lines=True)
 
 
 def retry_command(work: str, episode_id: str) -> str:

@@ -20,7 +20,7 @@ _PARTS = {
     **dict.fromkeys(("torso", "waist", "trunk", "spine", "chest"), "torso"),
 }
 # A word that is a part only where nothing else in the name is one: "left_arm_shoulder" is a shoulder.
-_WIDE_PARTS = frozenset({"arm", "leg", "hand"})
+_WIDE_PARTS = frozenset({"arm", "leg"})
 _GLUED = re.compile(
     rf"^(left|right|l|r)?({'|'.join(sorted(_PARTS, key=len, reverse=True))})(pitch|roll|yaw|l|r)?$"
 )
@@ -66,6 +66,18 @@ def body_part(name: str) -> str:
         return ""  # "index" and "middle" alone are seldom fingers
     part = "hand" if is_finger else (narrow or named or [""])[0]
     return f"{side} {part}".strip() if part else ""
+
+
+def short_name(name: str, group: str) -> str:
+    """The name of a dimension without what its group says: "pitch" for "kLeftShoulderPitch" of "left shoulder"."""
+    terms = set(group.split())
+    rest = [
+        word
+        for word in name_words(name)
+        if word in _FINGERS or not {_SIDES.get(word), _PARTS.get(word), word} & terms
+    ]
+    rest = [word for word in rest if word not in _SIGNALS]
+    return " ".join(rest) if group and rest else name
 
 
 def match_key(name: str) -> tuple[str, ...]:

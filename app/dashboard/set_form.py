@@ -24,7 +24,7 @@ def draw_set_form(view: ViewState, episodes: int) -> None:
             submitted = st.form_submit_button("Make the set", type="primary")
         st.caption("A set is frozen: the same name with other episodes becomes its next version.")
         line = create_command(cached_reads.workspace().path, name or "NAME", view)
-        st.code(line, language="bash", wrap_lines=True)
+        st.code(line, language=None, wrap_lines=True)
     if submitted:
         _create_set(view, name.strip())
     _draw_created(view)

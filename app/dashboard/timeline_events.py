@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Json, Signal, Trajectory
@@ -97,7 +98,7 @@ def evidence_ticks(captions: Sequence[Mapping[str, Any]], duration_seconds: floa
 
 def is_sampling_grid(seconds: Sequence[float], duration_seconds: float) -> bool:
     """Whether sorted seconds are evenly spaced over at least half of an episode."""
-    gaps = [after - before for before, after in zip(seconds, seconds[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(seconds)]
     if len(seconds) < _LEAST_GRID or seconds[-1] - seconds[0] < duration_seconds / 2:
         return False
     return max(gaps) - min(gaps) <= max(_UNEVEN * duration_seconds, 1e-6)

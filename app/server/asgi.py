@@ -56,11 +56,15 @@ _CONFIG: dict[str, Any] = {
     "server.xsrfCookieSameSite": "strict",
     # Without a base the browser's preference chooses between the two.
     "theme.light.primaryColor": "#2563eb",
+    "theme.light.codeTextColor": "#0f5132",
     "theme.light.textColor": "#0f172a",
     "theme.light.secondaryBackgroundColor": "#f5f7fa",
     "theme.light.borderColor": "#dfe4ea",
     "theme.light.sidebar.backgroundColor": "#fafbfc",
-    "theme.dark.primaryColor": "#3b82f6",
+    # White on it can be read, as axe measures it.
+    "theme.dark.primaryColor": "#2563eb",
+    "theme.dark.linkColor": "#60a5fa",
+    "theme.dark.codeTextColor": "#a7f3d0",
     "theme.dark.textColor": "#e2e8f0",
     "theme.dark.backgroundColor": "#0f172a",
     "theme.dark.secondaryBackgroundColor": "#1e293b",

@@ -60,7 +60,7 @@ def render() -> None:
 def _draw_empty_workspace() -> None:
     st.header("No episodes yet")
     st.write("Put a dataset into this workspace, then reload the page:")
-    st.code(f"ares ingest PATH --workspace {cached_reads.workspace().path}", language="bash")
+    st.code(f"ares ingest PATH --workspace {cached_reads.workspace().path}", language=None)
 
 
 def _draw_search_bar(view: ViewState) -> None:

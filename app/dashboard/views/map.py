@@ -30,7 +30,7 @@ def render() -> None:
     if not all(axis in columns for axis in _AXES):
         st.header("No map yet")
         st.write("It is drawn by a job, from the vectors of the frames:")
-        st.code(f"ares annotate map --workspace {cached_reads.workspace().path}", language="bash")
+        st.code(f"ares annotate map --workspace {cached_reads.workspace().path}", language=None)
         return
     where = " AND ".join(part for part in (where_sql(view, columns), "map_x IS NOT NULL") if part)
     total = cached_reads.count_episodes(where)

@@ -96,7 +96,7 @@ def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
         _draw_export(episode_set)
     with right_column, st.expander("Recipe"):
         document = json.dumps(episode_set.to_json(), indent=1, ensure_ascii=False)
-        st.code(document, language="json", wrap_lines=True)
+        st.code(document, language=None, wrap_lines=True)
     _draw_comparison(episode_set, others)
     _draw_members(episode_set)
 
@@ -119,7 +119,7 @@ def _draw_export(episode_set: CurationSet) -> None:
     command = ["ares", "export", episode_set.label, str(folder / (name or "NAME")), "--format", format]
     command += [] if task == "instruction" else ["--task", task]
     line = shlex.join([*command, "--workspace", workspace.path])
-    st.code(line, language="bash", wrap_lines=True)
+    st.code(line, language=None, wrap_lines=True)
     draw_jobs(workspace.stores, episode_set.label)
 
 

@@ -5,6 +5,7 @@ import { extremes, shareOf, writeValue } from "./scale.js";
 /**
  * @typedef {object} Line
  * @property {string} name
+ * @property {string} label The name without what its group says.
  * @property {(number | null)[]} values
  * @property {(number | null)[] | null} action Commanded values of the same dimension.
  * @property {string} [colour]
@@ -84,7 +85,7 @@ export class JointTable {
     const title = `${line.name}: click hides or shows, double click shows only this`;
     const props = { class: "entry", title, "aria-pressed": "true", onclick: flip };
     const colour = h("i", { style: `background:${line.colour}` });
-    const button = h("button", props, colour, h("span", { class: "name" }, line.name));
+    const button = h("button", props, colour, h("span", { class: "name" }, line.label));
     button.addEventListener("dblclick", () => this.showOnly([line]));
     button.addEventListener("focus", () => this.emphasise(line));
     button.addEventListener("blur", () => this.emphasise(null));

@@ -79,7 +79,9 @@ export function buildTransport(clock, commands) {
   ];
   const rest = [h("span", { class: "space" }), zooms, buildSpeed(clock), loop];
   const node = h("div", { class: "transport" }, play, steps, readout, rest);
-  node.append(buildButton("?", "Keyboard (?)", commands.help));
+  const keys = buildButton("?", "Keyboard (?)", commands.help);
+  keys.classList.add("keys");
+  node.append(keys);
   const update = () => {
     play.textContent = clock.playing ? "❚❚" : "►";
     play.setAttribute("aria-label", clock.playing ? "Pause" : "Play");

@@ -1,0 +1,149 @@
+"""The player in a real browser: keys, a phone, a loop, ticks, and what axe says of every page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from ares.workspace import Workspace
+from tests.app.dashboard.browser import open_tab, serve
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+_AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
+_VIOLATIONS = """async (script) => {
+    if (!window.axe) new Function(script)();
+    const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+    return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).flatMap(({ id, nodes }) =>
+        nodes.map((node) => `${id}: ${node.html.slice(0, 200)}`));
+}"""
+
+
+@pytest.fixture(scope="module")
+def address(workspace: Workspace) -> Iterator[str]:
+    with serve(workspace) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with open_tab(browser, address) as tab:
+        yield tab
+
+
+def _open_episode(
+    page: Page, address: str, workspace: Workspace, where: str = "grade = 'acceptable'"
+) -> None:
+    episode_id = min(workspace.stores.tables.episodes.ids(where))
+    page.goto(f"{address}/episode?episode={episode_id}")
+    page.locator(".player .camera video").first.wait_for()
+
+
+@pytest.mark.skipif(not _AXE.is_file(), reason="no axe-core: run scripts/node.sh check")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_has_nothing_serious_to_say_of_any_page(
+    page: Page, address: str, workspace: Workspace, scheme: Literal["light", "dark"]
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    script = _AXE.read_text()
+    _open_episode(page, address, workspace)
+    page.locator(".compact .card").first.wait_for()
+    violations = {"episode": page.evaluate(_VIOLATIONS, script)}
+    pages = {"": ".card", "sets": "h3", "health": "[data-testid=stMetric]", "status": "h3", "map": "code"}
+    for name, element in pages.items():
+        page.goto(f"{address}/{name}")
+        page.locator(element).first.wait_for()
+        violations[name] = page.evaluate(_VIOLATIONS, script)
+    assert {name: own for name, own in violations.items() if own} == {}
+
+
+def test_after_next_only_the_new_player_hears_the_keys(page: Page, address: str) -> None:
+    page.goto(address)
+    page.locator(".card").first.click()
+    page.locator(".player .camera video").first.wait_for()
+    old_player = page.locator(".player").element_handle()
+    old_video = page.locator(".camera video").first.element_handle()
+    old_address = page.url
+    page.get_by_role("button", name="Next").click()
+    page.wait_for_function("(url) => location.href !== url", arg=old_address)
+    page.wait_for_function("(old) => !old.isConnected", arg=old_player)
+    page.locator(".player .camera video").first.wait_for()
+    page.keyboard.press("Space")
+    page.locator(".player .play[aria-label=Pause]").wait_for()
+    assert old_video.evaluate("(video) => video.paused")
+    assert (
+        old_player.evaluate("(player) => player.querySelector('.play').getAttribute('aria-label')") == "Play"
+    )
+
+
+def test_quick_hovers_over_cards_raise_no_error(page: Page, address: str) -> None:
+    """`open_tab` fails at the first error of the page."""
+    page.goto(address)
+    cards = page.locator(".card .media")
+    cards.nth(5).wait_for()
+    for number in range(18):
+        cards.nth(number % 6).hover()
+        page.wait_for_timeout(130 + 15 * (number % 5))
+    page.mouse.move(2, 2)
+    assert page.locator(".card video").count() == 0
+
+
+def test_keys_zoom_the_plots_and_loop_a_part(page: Page, address: str, workspace: Workspace) -> None:
+    _open_episode(page, address, workspace)
+    window, loop = page.locator(".timeline .window"), page.locator(".transport .loop")
+    page.keyboard.press("Home")
+    page.keyboard.press("+")
+    assert window.is_visible()
+    page.keyboard.press("0")
+    assert not window.is_visible()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("]")
+    assert loop.inner_text() == "Loop 0.00 to 1.00 s"
+    page.keyboard.press("Space")
+    readout = page.locator(".readout")
+    page.wait_for_timeout(1500)
+    assert float(readout.inner_text().split()[0]) < 1.05
+    assert page.locator(".play[aria-label=Pause]").count() == 1
+    page.keyboard.press("Escape")
+    assert loop.inner_text() == "Loop"
+
+
+def test_tab_reaches_every_control_of_the_player_and_shows_where_it_is(
+    page: Page, address: str, workspace: Workspace
+) -> None:
+    _open_episode(page, address, workspace)
+    page.locator(".player .fold").first.focus()
+    reached: list[str] = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        kind, outline = page.evaluate(
+            "() => { let at = document.activeElement; while (at.shadowRoot) at = at.shadowRoot.activeElement;"
+            " return [at.classList[0] || at.tagName, getComputedStyle(at).outlineStyle]; }"
+        )
+        reached.append(kind)
+        if kind == "keys":
+            break
+        assert outline != "none", kind
+    assert {"alike", "entry", "timeline", "tick", "play", "SELECT", "loop", "keys"} <= set(reached)
+
+
+def test_a_tick_is_evidence_in_the_legend_and_seeks(page: Page, address: str, workspace: Workspace) -> None:
+    _open_episode(page, address, workspace)
+    assert "evidence of the grade" in page.locator(".tick-legend").inner_text()
+    page.locator(".row .tick.evidence").first.click()
+    assert page.locator(".readout").inner_text().startswith("0.50 s")
+
+
+def test_on_a_phone_the_transport_stays_in_sight(page: Page, address: str, workspace: Workspace) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    _open_episode(page, address, workspace)
+    play = page.locator(".player .play")
+    for selector in (".camera", ".plot"):
+        page.locator(selector).first.scroll_into_view_if_needed()
+        box = play.bounding_box()
+        assert box is not None and box["y"] + box["height"] <= 844 and box["y"] > 0, selector
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
