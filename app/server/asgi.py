@@ -56,7 +56,7 @@ _CONFIG: dict[str, Any] = {
     "server.xsrfCookieSameSite": "strict",
     # Without a base the browser's preference chooses between the two.
     "theme.light.primaryColor": "#2563eb",
-    "theme.light.codeTextColor": "#0f5132",
+    "theme.light.codeTextColor": "#0b1220",
     "theme.light.textColor": "#0f172a",
     "theme.light.secondaryBackgroundColor": "#f5f7fa",
     "theme.light.borderColor": "#dfe4ea",

@@ -134,19 +134,25 @@ function loopFrom(clock, start, stop) {
  */
 export function keyListener(clock, commands) {
   const actions = keyActions(clock, commands);
+  // Whether Tab has moved the focus since the player was opened: then Space on a button is a click.
+  let isTabbed = false;
   return (event) => {
     const action = actions[event.key];
-    if (!action || isForPage(event)) return;
+    isTabbed ||= event.key === "Tab";
+    if (!action || isForPage(event, isTabbed)) return;
     event.preventDefault();
     action(event.shiftKey);
   };
 }
 
-/** @param {KeyboardEvent} event */
-function isForPage(event) {
+/**
+ * @param {KeyboardEvent} event
+ * @param {boolean} isTabbed
+ */
+function isForPage(event, isTabbed) {
   const target = event.composedPath()[0];
   if (event.ctrlKey || event.metaKey || event.altKey) return true;
   if (!(target instanceof HTMLElement)) return false;
   if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return true;
-  return event.key === " " && target.matches("button, summary, a");
+  return event.key === " " && isTabbed && target.matches("button, summary, a");
 }
