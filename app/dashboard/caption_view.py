@@ -22,13 +22,11 @@ class EpisodeAnnotations:
     Attributes:
         captions: Texts that describe the episode or that others describe, each with its grades and their rulings;
             those that fill columns first, then the newest first.
-        evidence: Seconds to show on the timeline, with a label.
         annotations: Every annotation with its maker.
         subjects: Ids of the episode, and of its segments and annotations.
     """
 
     captions: list[Json]
-    evidence: list[Json]
     annotations: list[dict[str, Json]]
     subjects: list[str]
 
@@ -87,7 +85,6 @@ def read_annotations(
     captions = [_caption(log, annotation) for annotation in log.sorted(_captions(log))]
     return EpisodeAnnotations(
         captions=list[Json](captions),
-        evidence=_evidence(captions),
         annotations=cast("list[dict[str, Json]]", describe_annotations(annotations, catalog)),
         subjects=_subjects(episode, annotations),
     )
@@ -172,18 +169,6 @@ def value_text(value: Json) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(value_text(item) for item in value)
     return f"{value:.6g}" if isinstance(value, float) else "unknown" if value is None else str(value)
-
-
-def _evidence(captions: Sequence[Mapping[str, Any]]) -> list[Json]:
-    """Seconds that the first grade with rulings of the first caption refers to, with criterion and verdict."""
-    labels: dict[float, list[str]] = {}
-    for caption in captions[:1]:
-        graded = [grade for grade in caption["grades"] if grade["groups"]]
-        for group in (group for grade in graded[:1] for group in grade["groups"]):
-            for ruling in group["rulings"]:
-                for second in ruling["seconds"] or group["seconds"]:
-                    labels.setdefault(second, []).append(f"{ruling['criterion']} {ruling['verdict']}")
-    return [{"seconds": second, "label": ", ".join(texts)} for second, texts in sorted(labels.items())]
 
 
 def _provenance(log: _EpisodeLog, annotation: Annotation) -> str:

@@ -16,6 +16,7 @@ _SOURCES = {
     "probe": "chosen from the frames before the caption was read",
     "claim": "asked about the caption",
     "panel": "by the votes of several judges",
+    "stored": "decided by another annotation of the episode",
     "person": "said by a person",
 }
 

@@ -37,7 +37,10 @@ def timeline_ticks(
     key = DatasetKey(episode.format, episode.dataset, episode.version)
     names = [signal.names if signal else () for signal in (trajectory.state, trajectory.action)]
     contract = read_contracts(stores.annotations, key).of_layout(*names)
-    ticks = [*motion_ticks(trajectory, contract), *evidence_ticks(captions, episode.duration_seconds)]
+    ticks: list[dict[str, Json]] = [
+        *motion_ticks(trajectory, contract),
+        *evidence_ticks(captions, episode.duration_seconds),
+    ]
     return list[Json](sorted(ticks, key=lambda tick: float(str(tick["seconds"]))))
 
 
@@ -83,9 +86,12 @@ def evidence_ticks(captions: Sequence[Mapping[str, Any]], duration_seconds: floa
     frames that the judge was shown.
     """
     labels: dict[float, list[str]] = {}
-    grades = [grade for caption in captions[:1] for grade in caption["grades"] if grade["rulings"]]
-    for ruling in (ruling for grade in grades[:1] for ruling in grade["rulings"]):
-        seconds = sorted(set(ruling["seconds"]))
+    grades = [grade for caption in captions[:1] for grade in caption["grades"] if grade["groups"]]
+    pairs = [
+        (group, ruling) for grade in grades[:1] for group in grade["groups"] for ruling in group["rulings"]
+    ]
+    for group, ruling in pairs:
+        seconds = sorted(set(ruling["seconds"] or group["seconds"]))
         if is_sampling_grid(seconds, duration_seconds):
             continue
         for second in seconds:

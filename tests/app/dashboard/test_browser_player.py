@@ -53,7 +53,13 @@ def test_axe_has_nothing_serious_to_say_of_any_page(
     _open_episode(page, address, workspace)
     page.locator(".compact .card").first.wait_for()
     violations = {"episode": page.evaluate(_VIOLATIONS, script)}
-    pages = {"": ".card", "sets": "h2, [data-testid=stAlert]", "health": "[data-testid=stMetric]", "status": "[data-testid=stMetric]", "map": "code"}
+    pages = {
+        "": ".card",
+        "sets": "h2, [data-testid=stAlert]",
+        "health": "[data-testid=stMetric]",
+        "status": "[data-testid=stMetric]",
+        "map": "code",
+    }
     for name, element in pages.items():
         page.goto(f"{address}/{name}")
         page.locator(element).first.wait_for()

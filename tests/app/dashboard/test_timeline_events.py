@@ -52,7 +52,8 @@ def _caption(*rulings: tuple[str, str, list[float]]) -> dict[str, object]:
     listed = [
         {"criterion": name, "verdict": verdict, "seconds": seconds} for name, verdict, seconds in rulings
     ]
-    return {"grades": [{"rulings": []}, {"rulings": listed}, {"rulings": [{"seconds": [9.0]}]}]}
+    older = {"seconds": [], "rulings": [{"criterion": "VERB", "verdict": "MET", "seconds": [9.0]}]}
+    return {"grades": [{"groups": []}, {"groups": [{"seconds": [], "rulings": listed}]}, {"groups": [older]}]}
 
 
 def test_moments_of_rulings_are_ticks_with_their_criteria_and_a_sampling_grid_is_none() -> None:

@@ -1,21 +1,38 @@
 // A lane for each code of the checks: a click on a finding moves the player to its second.
-function buildFinding(lane, span, share) {
-  const text = `${lane.label} at ${span.start.toFixed(2)} s, ${span.label}`;
-  const style = `left:${share(span.start)}%;width:${share(span.stop) - share(span.start)}%`;
-  const seek = () => window.dispatchEvent(new CustomEvent("ares-seek", { detail: span.start }));
-  return h("button", { class: "finding", title: text, "aria-label": text, style, onclick: seek });
+import { h, mount } from "../dom.js";
+
+/** @typedef {{ start: number, stop: number, label: string }} Finding */
+/** @typedef {{ label: string, meaning: string, severity: string, spans: Finding[] }} Lane */
+/** @typedef {{ lanes: Lane[], duration: number }} FindingsData */
+
+/** @type {(second: number, duration: number) => number} */
+function percent(second, duration) {
+  return duration ? Math.max(0, Math.min(100, (second / duration) * 100)) : 0;
 }
 
-function buildLane(lane, share) {
+/** @type {(lane: Lane, finding: Finding, duration: number) => HTMLElement} */
+function buildFinding(lane, finding, duration) {
+  const title = `${lane.label} at ${finding.start.toFixed(2)} s, ${finding.label}`;
+  const seek = () => window.dispatchEvent(new CustomEvent("ares-seek", { detail: finding.start }));
+  const node = h("button", { class: "finding", title, "aria-label": title, onclick: seek });
+  const left = percent(finding.start, duration);
+  Object.assign(node.style, { left: `${left}%`, width: `${percent(finding.stop, duration) - left}%` });
+  return node;
+}
+
+/** @type {(lane: Lane, duration: number) => HTMLElement} */
+function buildLane(lane, duration) {
   const label = h("span", { class: "lane-label", title: lane.meaning }, `${lane.label}: ${lane.meaning}`);
-  const findings = lane.spans.map((span) => buildFinding(lane, span, share));
+  const findings = lane.spans.map((finding) => buildFinding(lane, finding, duration));
   return h("div", { class: `lane ${lane.severity}` }, label, h("div", { class: "lane-track" }, findings));
 }
 
+/** @type {(root: HTMLElement, data: FindingsData) => void} */
 function buildFindings(root, data) {
-  const share = (second) =>
-    data.duration ? Math.max(0, Math.min(100, (second / data.duration) * 100)) : 0;
-  root.append(...data.lanes.map((lane) => buildLane(lane, share)));
+  root.append(...data.lanes.map((lane) => buildLane(lane, data.duration)));
 }
 
-export default function (component) { return mount(component, buildFindings); }
+/** @param {import("../dom.js").Component<FindingsData>} component */
+export default function (component) {
+  return mount(component, buildFindings);
+}

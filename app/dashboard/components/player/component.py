@@ -37,6 +37,4 @@ def draw_player(
         if frame:
             on_frame_search(str(frame))
 
-    load_component("player")(
-        data=data, key=key, on_move_change=handle_step, on_frame_change=handle_frame
-    )
+    load_component("player")(data=data, key=key, on_move_change=handle_step, on_frame_change=handle_frame)

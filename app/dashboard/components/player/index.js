@@ -4,7 +4,7 @@ import { buildCamera } from "./camera.js";
 import { Clock } from "./clock.js";
 import { Plot } from "./plots.js";
 import { follow, zoom } from "./scale.js";
-import { Timeline, buildLanes } from "./timeline.js";
+import { Timeline } from "./timeline.js";
 import { buildHelp, buildTransport, keyListener } from "./transport.js";
 
 /**
@@ -18,7 +18,6 @@ import { buildHelp, buildTransport, keyListener } from "./transport.js";
  * @property {import("./plots.js").Signal[]} signals
  * @property {import("./timeline.js").Tick[]} ticks
  * @property {import("./timeline.js").LabelledSpan[]} spans
- * @property {import("./timeline.js").Lane[]} lanes
  */
 
 const OPENED = "ares-player-opened";
@@ -58,7 +57,7 @@ class Player {
     const cameraGrid = h("div", { class: `cameras n${Math.min(4, numOpen)}` }, cameras);
     const stage = h("div", { class: plots ? "stage" : "stage alone" }, cameraGrid, plots);
     const dock = h("div", { class: "dock" }, this.timeline.node, this.transport.node, this.help);
-    return h("div", { class: "player" }, stage, dock, buildLanes(this.data.lanes, this.clock));
+    return h("div", { class: "player" }, stage, dock);
   }
 
   /** @returns {import("./pointer.js").TimeActions} */

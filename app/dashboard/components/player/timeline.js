@@ -1,4 +1,4 @@
-// The timeline: a slider, ticks of events and of evidence with their legend, segments, and lanes of findings.
+// The timeline: a slider, ticks of events and of evidence with their legend, and segments.
 import { h } from "../dom.js";
 import { addPointer } from "./pointer.js";
 import { shareOf } from "./scale.js";
@@ -6,7 +6,6 @@ import { shareOf } from "./scale.js";
 /** @typedef {import("./clock.js").Span} Span */
 /** @typedef {{ seconds: number, label: string, kind: string }} Tick */
 /** @typedef {Span & { label: string }} LabelledSpan */
-/** @typedef {{ label: string, meaning: string, severity: string, spans: LabelledSpan[] }} Lane */
 /** @typedef {import("./clock.js").Clock} Clock */
 
 /** @type {Record<string, string>} What each kind of tick is, in the order of the legend. */
@@ -120,20 +119,4 @@ function buildLegend(data) {
  */
 function buildEntry(style, text) {
   return h("span", { class: "tick-entry" }, h("i", { class: style }), text);
-}
-
-/**
- * A lane for each check with findings.
- *
- * @param {Lane[]} lanes
- * @param {Clock} clock
- */
-export function buildLanes(lanes, clock) {
-  return lanes.map((lane) => {
-    const blocks = lane.spans.map((span) =>
-      buildBlock("finding", span, clock, `${lane.label}, ${span.label}`),
-    );
-    const label = h("span", { class: "lane-label", title: lane.meaning }, `${lane.label}: ${lane.meaning}`);
-    return h("div", { class: `lane ${lane.severity}` }, label, h("div", { class: "lane-track" }, blocks));
-  });
 }

@@ -1,45 +1,91 @@
-// Captions with their grades: what the judge saw once, then a line for each criterion. Seconds move the player.
+// Captions with their grades: what the judge saw once, then a line for each criterion.
+// Seconds are buttons that move the player.
+import { h, mount, seekButton, verdictBadge } from "../dom.js";
+
+/** @typedef {[name: string, value: string]} Pair */
+/** @typedef {{ judge: string, verdict: string, observed: string, reason: string, seconds: number[] }} Vote */
+/**
+ * @typedef {object} Ruling
+ * @property {string} criterion
+ * @property {string} category
+ * @property {string} verdict
+ * @property {string} observed What this criterion alone rests on, or "".
+ * @property {string} reason
+ * @property {number[]} seconds
+ * @property {Vote[]} votes
+ */
+/**
+ * @typedef {object} Group
+ * @property {string} source
+ * @property {string} observed What all its rulings rest on, or "".
+ * @property {number[]} seconds
+ * @property {string[]} reasons
+ * @property {Ruling[]} rulings
+ */
+/** @typedef {{ grade: string, made: string, note: string, groups: Group[], values: Pair[] }} Grade */
+/** @typedef {{ text: string, grade: string, made: string, shown: boolean, grades: Grade[] }} Caption */
+/** @typedef {{ captions: Caption[], pairs: Pair[] }} RulingsData */
+
+/** @type {Record<string, string>} */
 const TONES = { MET: "good", UNMET: "bad", UNSURE: "open", ERROR: "open", NA: "none" };
 
+/** @type {(name: string, ...children: import("../dom.js").Child[]) => HTMLElement} */
+function buildCell(name, ...children) {
+  return h("td", { "data-cell": name }, ...children);
+}
+
+/** @param {string} verdict */
+function buildBadge(verdict) {
+  return h("span", { class: `badge ${TONES[verdict] ?? "none"}` }, verdict);
+}
+
+/** @param {number[]} seconds */
 function buildSeconds(seconds) {
   return seconds.map((second) => seekButton(second, `${second.toFixed(2)} s`));
 }
 
+/** @param {Ruling} ruling */
 function buildRuling(ruling) {
-  const cell = (name, ...children) => h("td", { "data-cell": name }, ...children);
-  const badge = h("span", { class: `badge ${TONES[ruling.verdict] || "none"}` }, ruling.verdict);
   return h(
     "tr",
     {},
-    cell("verdict", badge),
-    cell("criterion", h("b", {}, ruling.criterion)),
-    cell("category", h("span", { class: "muted" }, ruling.category)),
-    cell(
-      "own",
-      ruling.observed && h("span", {}, `saw: ${ruling.observed} `),
-      ruling.reason && h("span", { class: "muted" }, ruling.reason, " "),
-      buildSeconds(ruling.seconds),
-      buildVotes(ruling.votes),
-    ),
+    buildCell("verdict", buildBadge(ruling.verdict)),
+    buildCell("criterion", h("b", {}, ruling.criterion)),
+    buildCell("category", h("span", { class: "muted" }, ruling.category)),
+    buildCell("own", buildFinding(ruling), buildSeconds(ruling.seconds), ruling.votes.map(buildVote)),
   );
 }
 
-// What each judge of a panel said, where they differ.
-function buildVotes(votes) {
-  return votes.map((vote) =>
-    h(
-      "div",
-      { class: "vote" },
-      h("span", { class: `badge ${TONES[vote.verdict] || "none"}` }, vote.verdict),
-      h("b", {}, ` ${vote.judge} `),
-      vote.observed && h("span", {}, `saw: ${vote.observed} `),
-      h("span", { class: "muted" }, vote.reason, " "),
-      buildSeconds(vote.seconds),
-    ),
+/** @param {{ observed: string, reason: string }} ruling */
+function buildFinding({ observed, reason }) {
+  return [
+    observed && h("span", {}, `saw: ${observed} `),
+    reason && h("span", { class: "muted" }, reason, " "),
+  ];
+}
+
+/**
+ * What a judge of a panel said, where they differ.
+ *
+ * @param {Vote} vote
+ */
+function buildVote(vote) {
+  const name = h("b", {}, ` ${vote.judge} `);
+  return h(
+    "div",
+    { class: "vote" },
+    buildBadge(vote.verdict),
+    name,
+    buildFinding(vote),
+    buildSeconds(vote.seconds),
   );
 }
 
-// What the rulings of a group rest on, said once.
+/**
+ * What the rulings of a group rest on, said once.
+ *
+ * @param {Group} group
+ */
 function buildBasis(group) {
   return h(
     "div",
@@ -51,38 +97,59 @@ function buildBasis(group) {
   );
 }
 
+/** @param {Group} group */
 function buildGroup(group) {
-  return h(
+  const table = h("table", {}, h("tbody", {}, group.rulings.map(buildRuling)));
+  return h("div", { class: "group" }, buildBasis(group), table);
+}
+
+/** @param {Grade} grade */
+function buildGrade(grade) {
+  const note = grade.note && h("span", { class: "badge open note" }, grade.note);
+  const origin = h(
     "div",
-    { class: "group" },
-    buildBasis(group),
-    h("table", {}, h("tbody", {}, group.rulings.map(buildRuling))),
+    { class: "muted made" },
+    grade.grade && verdictBadge(grade.grade),
+    ` ${grade.made} `,
+    note,
+  );
+  return h("div", { class: "grade" }, origin, grade.values.map(buildValue), grade.groups.map(buildGroup));
+}
+
+/** @param {Pair} pair */
+function buildValue([name, value]) {
+  return h("div", { class: "value" }, h("span", { class: "muted" }, `${name}: `), value);
+}
+
+/** @param {Caption} caption */
+function buildCaption(caption) {
+  const head = [verdictBadge(caption.grade), h("span", { class: "text" }, caption.text)];
+  const note = caption.shown && h("span", { class: "badge none note" }, "shown in columns");
+  return h(
+    "section",
+    { class: caption.shown ? "caption shown" : "caption" },
+    h("div", { class: "head" }, head),
+    h("div", { class: "muted made" }, caption.made, note),
+    caption.grades.map(buildGrade),
   );
 }
 
-function buildGrade(grade) {
-  return h("div", { class: "grade" },
-    h("div", { class: "muted made" }, grade.grade && verdictBadge(grade.grade), ` ${grade.made} `, grade.note && h("span", { class: "badge open note" }, grade.note)),
-    grade.values.map(([name, value]) => h("div", { class: "value" }, h("span", { class: "muted" }, `${name}: `), value)),
-    grade.groups.map(buildGroup));
-}
-
-function buildCaption(caption) {
-  return h("section", { class: caption.shown ? "caption shown" : "caption" },
-    h("div", { class: "head" }, verdictBadge(caption.grade), h("span", { class: "text" }, caption.text)),
-    h("div", { class: "muted made" }, caption.made, caption.shown && h("span", { class: "badge none note" }, "shown in columns")), caption.grades.map(buildGrade));
-}
-
+/** @param {Caption[]} captions */
 function buildOthers(captions) {
   const label = `${captions.length} more: by other makers, candidates, or older`;
   return h("details", { class: "others" }, h("summary", {}, label), captions.map(buildCaption));
 }
 
+/** @type {(root: HTMLElement, data: RulingsData) => void} */
+function buildRulings(root, data) {
+  root.append(...data.captions.filter((caption) => caption.shown).map(buildCaption));
+  const others = data.captions.filter((caption) => !caption.shown);
+  if (others.length) root.append(buildOthers(others));
+  const pairs = data.pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]);
+  if (pairs.length) root.append(h("dl", {}, pairs));
+}
+
+/** @param {import("../dom.js").Component<RulingsData>} component */
 export default function (component) {
-  return mount(component, (root, data) => {
-    const first = data.captions.filter((caption) => caption.shown), others = data.captions.filter((caption) => !caption.shown);
-    root.append(...first.map(buildCaption));
-    if (others.length) root.append(buildOthers(others));
-    if (data.pairs.length) root.append(h("dl", {}, data.pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
-  });
+  return mount(component, buildRulings);
 }
