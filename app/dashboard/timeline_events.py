@@ -37,11 +37,9 @@ def timeline_ticks(
     key = DatasetKey(episode.format, episode.dataset, episode.version)
     names = [signal.names if signal else () for signal in (trajectory.state, trajectory.action)]
     contract = read_contracts(stores.annotations, key).of_layout(*names)
-    ticks: list[dict[str, Json]] = [
-        *motion_ticks(trajectory, contract),
-        *evidence_ticks(captions, episode.duration_seconds),
-    ]
-    return list[Json](sorted(ticks, key=lambda tick: float(str(tick["seconds"]))))
+    ticks = [*motion_ticks(trajectory, contract), *evidence_ticks(captions, episode.duration_seconds)]
+    ticks.sort(key=lambda tick: float(str(tick["seconds"])))
+    return list[Json](ticks)
 
 
 def motion_ticks(trajectory: Trajectory, contract: MeaningContract | None) -> list[dict[str, Json]]:

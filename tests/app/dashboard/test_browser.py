@@ -214,7 +214,7 @@ def test_the_page_shows_contradictions_old_grades_and_segments_of_any_annotator(
     rows = contested_page.locator("tr.segment")
     assert rows.locator("[data-cell=annotator]").all_inner_texts() == ["caption", "skills", "skills"]
     assert "skill_done: yes" in rows.nth(1).inner_text()
-    assert contested_page.locator(".timeline .span").count() == 2
+    assert contested_page.locator(".timebar .row .span").count() == 2
     rows.nth(2).locator("button").click()
     _wait_time(contested_page, "Math.abs(t - 1.5) < 0.1")
 

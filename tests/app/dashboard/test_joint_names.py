@@ -69,14 +69,14 @@ def test_names_of_no_body_are_grouped_by_their_first_word() -> None:
 
 def test_the_action_is_drawn_over_the_state_only_where_it_commands_the_same_numbers() -> None:
     rng = np.random.default_rng(3)
-    values = (np.cumsum(rng.normal(size=(80, 3)), axis=0) / 10 + 4).astype(np.float32)
+    values = np.cumsum(rng.normal(size=(80, 3)), axis=0).astype(np.float32) / 10 + 4
     state = Signal(values=values, names=("joint_a.pos", "joint_b.pos", "joint_c.pos"))
     names = ("action.c", "action.a", "gripper")
     order = [2, 0, 1]
-    same = Signal(values=(values[:, order] + 0.01).astype(np.float32), names=names)
-    assert paired_dimensions(state, same) == {0: 1, 2: 0}
-    steps = Signal(values=np.diff(values[:, order], axis=0, prepend=values[:1, order]), names=names)
-    assert paired_dimensions(state, steps) == {}
+    commanded = np.asarray(values[:, order] + 0.01, dtype=np.float32)
+    assert paired_dimensions(state, Signal(values=commanded, names=names)) == {0: 1, 2: 0}
+    deltas = np.diff(values[:, order], axis=0, prepend=values[:1, order]).astype(np.float32)
+    assert paired_dimensions(state, Signal(values=deltas, names=names)) == {}
 
 
 def test_the_joints_of_a_g1_are_in_groups_with_their_commands(shared_data: Path, tmp_path: Path) -> None:
