@@ -53,11 +53,12 @@ def test_axe_has_nothing_serious_to_say_of_any_page(
     _open_episode(page, address, workspace)
     page.locator(".compact .card").first.wait_for()
     violations = {"episode": page.evaluate(_VIOLATIONS, script)}
+    metric = "[data-testid=stMetric]"
     pages = {
         "": ".card",
         "sets": "h2, [data-testid=stAlert]",
-        "health": "[data-testid=stMetric]",
-        "status": "[data-testid=stMetric]",
+        "health": metric,
+        "status": metric,
         "map": "code",
     }
     for name, element in pages.items():

@@ -69,7 +69,7 @@ def test_names_of_no_body_are_grouped_by_their_first_word() -> None:
 
 def test_the_action_is_drawn_over_the_state_only_where_it_commands_the_same_numbers() -> None:
     rng = np.random.default_rng(3)
-    values = np.cumsum(rng.normal(size=(80, 3)), axis=0).astype(np.float32) / 10 + 4
+    values = (np.cumsum(rng.normal(size=(80, 3)), axis=0) / 10 + 4).astype(np.float32)
     state = Signal(values=values, names=("joint_a.pos", "joint_b.pos", "joint_c.pos"))
     names = ("action.c", "action.a", "gripper")
     order = [2, 0, 1]
