@@ -10,7 +10,6 @@ import streamlit as st
 from app.dashboard import cached_reads, pages
 from app.dashboard.caption_view import EpisodeAnnotations, read_annotations
 from app.dashboard.cards import build_cards, episode_params, grade_label, notices, outcome_label
-from app.dashboard.charts import signal_plots
 from app.dashboard.components.findings import draw_findings
 from app.dashboard.components.grid import draw_grid
 from app.dashboard.components.player import draw_player
@@ -19,9 +18,9 @@ from app.dashboard.components.segments import draw_segments
 from app.dashboard.escape import escape_markdown
 from app.dashboard.failure_view import draw_episode_failures
 from app.dashboard.finding_view import finding_lanes
+from app.dashboard.player_data import signal_plots, timeline_ticks
 from app.dashboard.results import find_neighbour
 from app.dashboard.segment_view import read_segments, timeline_spans
-from app.dashboard.timeline_events import timeline_ticks
 from app.dashboard.url_params import read_parameter, read_view, write_parameters
 from app.dashboard.view_state import ViewState, view_to_params
 from app.server import poster_url, video_url

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from app.dashboard.joint_names import group_dimensions, match_key, short_name
+from app.dashboard.player_data.joint_names import group_dimensions, match_key, short_name
 from ares.episode import Json, Signal, Trajectory
 
 if TYPE_CHECKING:
