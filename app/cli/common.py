@@ -143,6 +143,21 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_min_score_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --min-score."""
+    parser.add_argument(
+        "--min-score",
+        type=least_score,
+        metavar="SCORE",
+        help="only episodes that a search scores so high, 0 to 1; auto: as long as they are relevant",
+    )
+
+
+def least_score(text: str) -> float | str:
+    """Parse the value of --min-score: a number from 0 to 1, or "auto"."""
+    return text if text == "auto" else _number(text, 0.0, 1.0, "a score; give a number from 0 to 1, or auto")
+
+
 def episode_count(text: str) -> int:
     """Parse the value of --limit: an integer from 0 on."""
     if not text.isascii() or not text.isdigit() or len(text) > 12:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.search import Query
+from ares.search import MinScore, Query
 from ares.search import search as search_moments
+from ares.search.relevance import score_episodes
 from ares.store import TempDatabase
 from ares.store.filters import batched, conjunction, ids_filter
 
@@ -37,6 +38,7 @@ def select_episodes(
     by: str = "",
     ids: Collection[str] = (),
     limit: int | None = None,
+    min_score: MinScore | None = None,
 ) -> tuple[Iterator[str], dict[str, Json]]:
     """Select episodes. Returns their ids, read when they are iterated, and the recipe to store with the set.
 
@@ -52,18 +54,32 @@ def select_episodes(
         by: Rankers with weights.
         ids: Episode ids, instead of a search.
         limit: Maximum number of episodes.
+        min_score: Selects all episodes that a search scores so high, not the best 100; see `Query`. The recipe has
+            the number also for "auto".
 
     Raises:
-        RequestError: The filter is invalid, or a listed id is not among the episodes that match it. Filters and lists
+        RequestError: The filter is invalid, there is a least score without a search, or a listed id is not among the episodes that match it. Filters and lists
             are checked when the first id is read.
     """
     recipe: dict[str, Json] = {"where": where, "search": search, "ids": len(ids), "limit": limit}
+    if min_score is not None and not (search or like or image):
+        raise RequestError(
+            "a least score belongs to a search", f"got {min_score}; give search, like or image"
+        )
     if search or like or image:
         query = Query(
-            text=search, like=like, image=image, by=by, where=where, limit=limit or _DEFAULT_SEARCH_LIMIT
+            text=search,
+            like=like,
+            image=image,
+            by=by,
+            where=where,
+            limit=limit or _DEFAULT_SEARCH_LIMIT,
+            min_score=min_score,
         )
         options = {"like": like, "image": image, "by": by}
         recipe.update((name, text) for name, text in options.items() if text)
+        if min_score is not None:
+            return _select_passing(stores, query, limit, recipe), recipe
         return iter([hit.episode_id for hit in search_moments(stores, query)]), recipe
     if ids:
         return _select_listed(stores, ids, where, limit), recipe
@@ -71,6 +87,15 @@ def select_episodes(
     order = SOURCE_ORDER if limit is not None else ""
     batches = stores.tables.episodes.scan(["episode_id"], where=where, limit=limit, order_by=order)
     return (str(value) for batch in batches for value in batch.column("episode_id").to_pylist()), recipe
+
+
+def _select_passing(
+    stores: Stores, query: Query, limit: int | None, recipe: dict[str, Json]
+) -> Iterator[str]:
+    """The episodes that reach the least score of a query, best first; writes the score into the recipe."""
+    scores = score_episodes(stores, query)
+    recipe["min_score"] = cut = scores.resolve_cut(query.min_score)
+    return iter(scores.ranked_ids(cut, query.where, limit=limit)[0])
 
 
 def _select_listed(stores: Stores, ids: Collection[str], where: str, limit: int | None) -> Iterator[str]:

@@ -10,6 +10,7 @@ from ares.curation.select import select_episodes
 from ares.curation.sets import Sets
 from ares.episode import Json
 from ares.errors import RequestError
+from ares.search import MinScore
 from ares.store.filters import batched, conjunction, ids_filter, quote_literal
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class EpisodeSelection:
         dataset: Name of a dataset.
         search: Text; the best `limit` episodes for it, 100 without a limit.
         limit: Maximum number of episodes, or None.
+        min_score: Least score of an episode for the text, as for `select_episodes`.
     """
 
     where: str = ""
@@ -37,6 +39,7 @@ class EpisodeSelection:
     dataset: str = ""
     search: str = ""
     limit: int | None = None
+    min_score: MinScore | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -58,8 +61,11 @@ class EpisodeSelection:
             "dataset": self.dataset,
             "search": self.search,
             "limit": self.limit,
+            "min_score": self.min_score,
         }
-        return {name: value for name, value in fields.items() if value}
+        return {
+            name: value for name, value in fields.items() if value or (name == "min_score" and value == 0)
+        }
 
 
 def selected_ids(stores: Stores, selection: EpisodeSelection) -> Iterator[str]:
@@ -78,6 +84,7 @@ def selected_ids(stores: Stores, selection: EpisodeSelection) -> Iterator[str]:
         search=selection.search,
         ids=selection.ids,
         limit=selection.limit,
+        min_score=selection.min_score,
     )
     return ids
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.search.answer import search
     from ares.search.embedding_spaces import (
         SPACES_COLLECTION,
         choose_space,
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
         load_encoder,
         load_model,
     )
-    from ares.search.engine import search
     from ares.search.fusion import Ranking, fuse, run_concurrently
     from ares.search.motion_features import (
         SIGNAL_KINDS,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         read_scale,
         space_name,
     )
-    from ares.search.query import Hit, Query
+    from ares.search.query import AUTO, Hit, MinScore, Query
     from ares.search.text_encoding import (
         TEXT_ENCODER_FOLDER,
         embed_texts,
@@ -38,12 +38,14 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AUTO",
     "SIGNAL_KINDS",
     "SPACES_COLLECTION",
     "SPACE_PREFIX",
     "TEXT_ENCODER_FOLDER",
     "FeatureScale",
     "Hit",
+    "MinScore",
     "Query",
     "Ranking",
     "SignalKind",

@@ -11,17 +11,17 @@ from ares.search.fusion import Ranking, fuse, run_concurrently
 from ares.search.query import Hit, Query
 from ares.search.rankers import MomentRanker, load_ranker
 from ares.store.filters import ids_filter
+from ares.store.vectors import Moment
 
 if TYPE_CHECKING:
     from ares.store import Stores
-    from ares.store.vectors import Moment
 
 # Episodes that each ranker returns per episode of the answer: fusion needs more than what is shown.
 _RANKED_PER_HIT = 2
 _HIT_COLUMNS = ("episode_id", "dataset", "instruction", "caption", "acceptable", "grade")
 
 
-def search(stores: Stores, query: Query) -> list[Hit]:
+def search_moments(stores: Stores, query: Query) -> list[Hit]:
     """The best moment of each of the best episodes, at most `query.limit`.
 
     Raises:
@@ -29,7 +29,7 @@ def search(stores: Stores, query: Query) -> list[Hit]:
         ModelError: The model of the embedding space cannot be loaded.
         PluginError: A ranker or an encoder raised another exception.
     """
-    query = _with_full_ids(stores, query)
+    query = with_full_ids(stores, query)
     # Vectors of removed episodes stay where they are: they must not be ranked.
     is_limited = bool(query.where.strip()) or stores.tables.removed.count() > 0
     candidates = stores.tables.episodes.arrow_ids(query.where) if is_limited else None
@@ -48,7 +48,7 @@ def search(stores: Stores, query: Query) -> list[Hit]:
     return _to_hits(stores, moments, _best_moments(rankers, encoded, moments), _ranks(ranked, moments))
 
 
-def _with_full_ids(stores: Stores, query: Query) -> Query:
+def with_full_ids(stores: Stores, query: Query) -> Query:
     """The query with the ids of its episodes in full. Raises RequestError when one is unknown or ambiguous."""
     episodes, frame = stores.tables.episodes, query.frame
     if query.like.strip():
@@ -59,6 +59,28 @@ def _with_full_ids(stores: Stores, query: Query) -> Query:
     return query
 
 
+def describe_ranked(stores: Stores, query: Query, ids: Sequence[str], scores: Sequence[float]) -> list[Hit]:
+    """The best moment of each of some episodes, in their order.
+
+    Args:
+        stores: Stores of the workspace.
+        query: The query; its filter and its limit do not matter.
+        ids: Ids of the episodes.
+        scores: The score that each has, from 0 to 1.
+    """
+    if not ids:
+        return []
+    narrow = replace(query, where=ids_filter(ids), limit=len(ids), min_score=None)
+    hits = {hit.episode_id: hit for hit in search_moments(stores, narrow)}
+    unmatched = [Moment(episode_id=id, camera="", seconds=0.0, score=0.0) for id in ids if id not in hits]
+    hits |= {hit.episode_id: hit for hit in _to_hits(stores, unmatched, {}, {id: {} for id in ids})}
+    return [
+        replace(hits[id], score=score, relevance=score, ranks=())
+        for id, score in zip(ids, scores, strict=True)
+        if id in hits
+    ]
+
+
 def _fuse(rankings: Sequence[Ranking]) -> Sequence[Moment]:
     if len(rankings) > 1:
         return fuse(rankings)
@@ -66,8 +88,7 @@ def _fuse(rankings: Sequence[Ranking]) -> Sequence[Moment]:
 
 
 def _without_query_episodes(moments: Sequence[Moment], query: Query) -> list[Moment]:
-    query_ids = {query.like, query.frame.episode_id if query.frame else ""}
-    return [moment for moment in moments if moment.episode_id not in query_ids]
+    return [moment for moment in moments if moment.episode_id not in query.own_episodes]
 
 
 def _ranks(

@@ -14,6 +14,9 @@ from ares.registry import rankers
 
 QueryPart = Literal["text", "image", "like"]
 QUERY_PARTS: tuple[QueryPart, ...] = ("text", "image", "like")
+# The cut at which the relevant episodes end, which the search computes.
+AUTO: Literal["auto"] = "auto"
+MinScore = float | Literal["auto"]
 _MAX_LIMIT = 10_000_000
 _DEFAULT_WEIGHTS: Mapping[str, float] = {"frames": 1.0, "captions": 1.0, "meaning": 1.0}
 _FRAME = re.compile(r"(?P<episode_id>[0-9a-f]{4,16})/(?P<camera>.+)@(?P<seconds>\d+(?:\.\d+)?)")
@@ -47,6 +50,8 @@ class Query:
         where: SQL filter over the episode columns, applied before the search.
         limit: Maximum number of episodes in the answer.
         space: Name of the embedding space, or "" for the newest.
+        min_score: Least score of an episode of the answer, 0 to 1, on a scale that compares all episodes; "auto" is
+            where the relevant ones end, see `ares.search.relevance.default_cut`. None ranks without a cut.
     """
 
     text: str = ""
@@ -56,6 +61,7 @@ class Query:
     where: str = ""
     limit: int = 20
     space: str = ""
+    min_score: MinScore | None = None
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -71,6 +77,7 @@ class Query:
                 )
         if not 1 <= self.limit <= _MAX_LIMIT:
             raise RequestError(f"the limit must be at least 1 and at most {_MAX_LIMIT}", f"got {self.limit}")
+        check_min_score(self.min_score)
 
     @property
     def parts(self) -> tuple[QueryPart, ...]:
@@ -91,12 +98,24 @@ class Query:
         return weights
 
     @property
+    def own_episodes(self) -> list[str]:
+        """Ids of the episodes that the query itself names: they are never in the answer."""
+        return [id for id in (self.like, self.frame.episode_id if self.frame else "") if id]
+
+    @property
     def frame(self) -> FrameReference | None:
         """The stored frame that `image` names, or None when it names a file."""
         match = _FRAME.fullmatch(self.image)
         return (
             FrameReference(match["episode_id"], match["camera"], float(match["seconds"])) if match else None
         )
+
+
+def check_min_score(min_score: MinScore | None) -> None:
+    """Raise RequestError for a cut that is no number from 0 to 1, "auto" or None."""
+    is_cut = isinstance(min_score, int | float) and not isinstance(min_score, bool) and 0 <= min_score <= 1
+    if not (min_score is None or min_score == AUTO or is_cut):
+        raise RequestError("the least score is a number from 0 to 1, or 'auto'", f"got {min_score!r}")
 
 
 def _compares(name: str, parts: tuple[QueryPart, ...]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ares.arguments import checks_arguments
 from ares.episode import Episode
 from ares.errors import RequestError
-from ares.search import Hit
+from ares.search import Hit, MinScore
 from ares.workspace.episode_ids import check_ids
 from ares.workspace.reader import WorkspaceReader
 
@@ -30,6 +30,7 @@ class WorkspaceCurator(WorkspaceReader):
         dataset: str = "",
         search: str = "",
         limit: int | None = None,
+        min_score: MinScore | None = None,
         note: str = "",
     ) -> Action:
         """Take episodes out of the workspace, as `ares remove` does; sources stay, and `undo` brings them back.
@@ -44,6 +45,7 @@ class WorkspaceCurator(WorkspaceReader):
             dataset: Name of a dataset.
             search: Text; selects the best `limit` episodes for it, 100 without a limit.
             limit: Maximum number of episodes.
+            min_score: Least score of an episode for the text, 0 to 1 or "auto": all that reach it are selected.
             note: Why, in your words.
 
         Raises:
@@ -52,7 +54,13 @@ class WorkspaceCurator(WorkspaceReader):
         from ares.curation import EpisodeSelection, remove_episodes
 
         selection = EpisodeSelection(
-            ids=check_ids(ids), where=where, set=set, dataset=dataset, search=search, limit=limit
+            ids=check_ids(ids),
+            where=where,
+            set=set,
+            dataset=dataset,
+            search=search,
+            limit=limit,
+            min_score=min_score,
         )
         return self._act(
             selection,
@@ -70,6 +78,7 @@ class WorkspaceCurator(WorkspaceReader):
         dataset: str = "",
         search: str = "",
         limit: int | None = None,
+        min_score: MinScore | None = None,
     ) -> Action:
         """Add a tag to episodes, as `ares tag add` does; the arguments are those of `remove`.
 
@@ -82,7 +91,13 @@ class WorkspaceCurator(WorkspaceReader):
         from ares.curation import EpisodeSelection, add_tag
 
         selection = EpisodeSelection(
-            ids=check_ids(ids), where=where, set=set, dataset=dataset, search=search, limit=limit
+            ids=check_ids(ids),
+            where=where,
+            set=set,
+            dataset=dataset,
+            search=search,
+            limit=limit,
+            min_score=min_score,
         )
         return self._act(selection, lambda staged: add_tag(self.stores, tag, staged, selection.to_json()))
 
@@ -97,6 +112,7 @@ class WorkspaceCurator(WorkspaceReader):
         dataset: str = "",
         search: str = "",
         limit: int | None = None,
+        min_score: MinScore | None = None,
     ) -> Action:
         """Remove a tag from episodes, as `ares tag remove` does; the arguments are those of `remove`.
 
@@ -108,7 +124,13 @@ class WorkspaceCurator(WorkspaceReader):
         from ares.curation import EpisodeSelection, remove_tag
 
         selection = EpisodeSelection(
-            ids=check_ids(ids), where=where, set=set, dataset=dataset, search=search, limit=limit
+            ids=check_ids(ids),
+            where=where,
+            set=set,
+            dataset=dataset,
+            search=search,
+            limit=limit,
+            min_score=min_score,
         )
         return self._act(selection, lambda staged: remove_tag(self.stores, tag, staged, selection.to_json()))
 

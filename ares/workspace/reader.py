@@ -16,6 +16,7 @@ from ares.workspace.set_collection import SetCollection
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from ares.search import MinScore
     from ares.status import MakerStatus, WorkspaceStatus
     from ares.workspace.query_image import ImageLike
     from ares.workspace.results import FacetList, SearchResults
@@ -107,6 +108,7 @@ class WorkspaceReader:
         where: str = "",
         limit: int = 20,
         space: str = "",
+        min_score: MinScore | None = None,
     ) -> SearchResults:
         """Find the moments that match a text, an image or an episode, best first, as `ares search` does.
 
@@ -123,6 +125,8 @@ class WorkspaceReader:
             where: SQL filter over the episodes.
             limit: Most episodes in the answer.
             space: Name of the embedding space; by default the newest.
+            min_score: Least score of an episode, 0 to 1, as on the dashboard; "auto" is where the relevant ones end.
+                By default the answer has the best `limit`, and their scores compare ranks only.
 
         Raises:
             RequestError: Nothing to search for, a wrong filter, or the workspace lacks what a way needs.
@@ -134,7 +138,16 @@ class WorkspaceReader:
         from ares.workspace.stored_hit import StoredHit
 
         with image_path(image) as path:
-            query = Query(text=text, image=path, like=like, by=by, where=where, limit=limit, space=space)
+            query = Query(
+                text=text,
+                image=path,
+                like=like,
+                by=by,
+                where=where,
+                limit=limit,
+                space=space,
+                min_score=min_score,
+            )
             hits = search(self.stores, query)
         return SearchResults(StoredHit.from_hit(hit, self.stores) for hit in hits)
 

@@ -11,7 +11,7 @@ from ares.arguments import checks_arguments
 from ares.curation import CurationSet, SetDiff, Sets, select_episodes
 from ares.episode import Episode
 from ares.errors import RequestError
-from ares.search import Hit
+from ares.search import Hit, MinScore
 from ares.workspace.display import format_table, html_table
 from ares.workspace.episode_ids import IdFile, check_ids
 from ares.workspace.episodes import Episodes
@@ -86,11 +86,13 @@ class SetCollection(Mapping[str, StoredSet]):
         image: str = "",
         by: str = "",
         limit: int | None = None,
+        min_score: MinScore | None = None,
     ) -> StoredSet:
         """Freeze a selection as the next version of a name; the same selection again gives the same version.
 
             >>> ws.sets.create("sinks", where="acceptable AND num_steps > 20")
             >>> ws.sets.create("drawers", ws.search("open the drawer", limit=50))
+            >>> ws.sets.create("mugs", search="mug", min_score="auto")
             >>> ws.sets.create("long", ws.episodes.sort("num_steps", descending=True).take(100))
 
         Args:
@@ -103,6 +105,7 @@ class SetCollection(Mapping[str, StoredSet]):
             image: Image to search by, as for `Workspace.search`.
             by: Ways to compare, as for `Workspace.search`.
             limit: Maximum number of episodes.
+            min_score: Least score of an episode of a search, as for `Workspace.search`: all that reach it are selected.
 
         Raises:
             RequestError: The name is not plain, the filter is wrong, an id is unknown, or no episode was selected.
@@ -121,6 +124,7 @@ class SetCollection(Mapping[str, StoredSet]):
             by=by,
             ids=listed,
             limit=limit,
+            min_score=min_score,
         )
         return self._stored(self._sets.create(name, selected, own_recipe))
 

@@ -6,7 +6,13 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from app.cli.common import add_query_arguments, add_workspace_arguments, episode_count, open_workspace
+from app.cli.common import (
+    add_min_score_argument,
+    add_query_arguments,
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+)
 from app.cli.curation.running_dashboard import search_running_dashboard
 from app.cli.output import OutputTable, answer
 from ares.process_tuning import without_pandas
@@ -29,12 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="most episodes in the answer (default 20)",
     )
+    add_min_score_argument(parser)
     add_workspace_arguments(parser, rows=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the matching moments, best first."""
-    query = {name: getattr(args, name) for name in ("text", "image", "like", "by", "where", "limit")}
+    names = ("text", "image", "like", "by", "where", "limit", "min_score")
+    query = {name: getattr(args, name) for name in names}
     hits: Sequence[Hit] | None = search_running_dashboard(args, query)
     if hits is None:
         if args.is_program:

@@ -34,4 +34,5 @@ def parse_selection(args: argparse.Namespace) -> EpisodeSelection:
         dataset=args.dataset,
         search=getattr(args, "search", ""),
         limit=getattr(args, "limit", None),
+        min_score=getattr(args, "min_score", None),
     )

@@ -7,7 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.common import add_query_arguments, add_workspace_arguments, episode_count, open_workspace
+from app.cli.common import (
+    add_min_score_argument,
+    add_query_arguments,
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+)
 from app.cli.confirm import add_yes_argument, confirm
 from app.cli.output import OutputTable, answer
 from ares.messages import write_stderr
@@ -62,6 +68,7 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=episode_count, metavar="N", help="at most N episodes (of a search: 100)"
     )
+    add_min_score_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,6 +97,7 @@ def _create(workspace: Workspace, args: argparse.Namespace) -> None:
         image=args.image,
         by=args.by,
         limit=args.limit,
+        min_score=args.min_score,
     )
     clashes = workspace.sets.clashes(episode_set)
     for clash in clashes:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from app.cli.common import add_workspace_arguments, episode_count, open_workspace
+from app.cli.common import (
+    add_min_score_argument,
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+)
 from app.cli.curation.selection import add_selection_arguments, parse_selection
 from app.cli.output import OutputTable, answer
 
@@ -28,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument(
             "--limit", type=episode_count, metavar="N", help="at most N episodes (of a search: 100)"
         )
+        add_min_score_argument(action)
     listing = actions.add_parser("list", help="all tags, with who changed each last")
     for action in (add, remove, listing):
         add_workspace_arguments(action, rows=action is listing)

@@ -98,12 +98,15 @@ class EncodedColumns:
         encoding = encoded.encodings[column] if isinstance(encoded, ColumnGroup) else None
         return encoding.edges if isinstance(encoding, BinnedEncoding) else ()
 
-    def count(self, where: str, types: Mapping[str, str]) -> dict[str, FacetCounts]:
+    def count(
+        self, where: str, types: Mapping[str, str], selected: NDArray[np.bool_] | None = None
+    ) -> dict[str, FacetCounts]:
         """Count the values of columns among the episodes that match a filter.
 
         Args:
             where: SQL condition; "" is all.
             types: Columns with their types, of `FACET_TYPES`.
+            selected: (P,) whether the row at each position counts, in addition to the filter; None for all.
 
         Raises:
             RequestError: The filter is invalid.
@@ -114,12 +117,14 @@ class EncodedColumns:
         )
         lists = {name: items for name, items in encoded.items() if isinstance(items, ListItemEncoding)}
         row_mask = self.episodes.row_mask(where) if where.strip() and (groups or lists) else None
+        if selected is not None:
+            row_mask = selected if row_mask is None else row_mask & selected
         counts = {name: items.count(row_mask) for name, items in lists.items()}
         for group, sums in zip(groups, _count_groups(groups, row_mask), strict=True):
             counts |= group.decode_counts(sums)
         for name, encoding in encoded.items():
             if encoding is None:
-                counts[name] = count_frequent_values(self.episodes, where, name, types[name])
+                counts[name] = count_frequent_values(self.episodes, where, name, types[name], selected)
         return counts
 
     def _encode_columns(self, types: Mapping[str, str]) -> dict[str, ColumnGroup | ListItemEncoding | None]:

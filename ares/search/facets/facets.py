@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ares.annotation import Column
     from ares.episode import Json
     from ares.store import Stores
-    from ares.store.lance import EpisodeSnapshot, EpisodeTable
+    from ares.store.lance import EpisodeSnapshot, EpisodeTable, SelectedRows
 
 # Columns that identify or locate an episode: nearly every value is distinct, and counts of them are useless.
 _IDENTITY_COLUMNS = frozenset(
@@ -68,20 +68,26 @@ class Facet:
         return asdict(self)
 
 
-def compute_facets(stores: Stores, where: str = "", columns: Sequence[str] = ()) -> list[Facet]:
+def compute_facets(
+    stores: Stores, where: str = "", columns: Sequence[str] = (), rows: SelectedRows | None = None
+) -> list[Facet]:
     """Count the values of text, bool and list columns, and compute histograms of numbers and times.
 
     Args:
         stores: Stores of the workspace.
         where: SQL filter over the episode columns; "" is all.
         columns: Columns to count; by default all but those that identify or locate an episode.
+        rows: Only these episodes, in addition to the filter, such as those that pass the cut of a search.
 
     Raises:
         RequestError: The filter is invalid, or a column does not exist.
     """
     encoded = _encoded_columns(stores.tables.episodes)
+    if rows is not None and rows.episodes.version != encoded.version:
+        # Rare: the table has changed since the rows were selected.
+        encoded = EncodedColumns(rows.episodes)
     types = _facet_types(encoded.episodes, columns)
-    counts = encoded.count(where, types)
+    counts = encoded.count(where, types, None if rows is None else rows.row_mask)
     declared = {column.name: column for column in declared_columns(stores.annotations.makers().values())}
     return [
         _to_facet(name, types[name], counts[name], encoded.edges(name), declared.get(name)) for name in types

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.search.rankers.base import MomentRanker, Ranker
-    from ares.search.rankers.guard import load_ranker
+    from ares.search.rankers.base import BulkRanker, EpisodeEvidence, MomentRanker, Ranker
+    from ares.search.rankers.guard import GuardedRanker, load_ranker
     from ares.search.rankers.keyword import KeywordRanker
     from ares.search.rankers.motion import ActionRanker, StateRanker
     from ares.search.rankers.semantic import SemanticRanker, rank_by_text
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActionRanker",
+    "BulkRanker",
+    "EpisodeEvidence",
+    "GuardedRanker",
     "KeywordRanker",
     "MomentRanker",
     "Ranker",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from ares.search.query import Query, QueryPart
     from ares.store.vectors import Moment
 
+EvidenceScale = Literal["share", "absolute", "relative"]
 EncodedT = TypeVar("EncodedT")
 
 
@@ -57,6 +59,35 @@ class VectorQuery(NamedTuple):
 
     space: str
     vector: NDArray[np.float32]
+
+
+class EpisodeEvidence(NamedTuple):
+    """What one ranker says of many episodes, as arrays.
+
+    Attributes:
+        episode_ids: (N,) ids; an id may be repeated, then its best score counts.
+        scores: (N,) float64, higher is more like the query.
+        scale: What a score of 1 means. "share": all of the query; 0 is nothing of it. "absolute": the same as the
+            query; other scores mean something in comparison with those of most episodes. "relative": nothing; a score
+            is compared with the best one.
+    """
+
+    episode_ids: pa.ChunkedArray
+    scores: NDArray[np.float64]
+    scale: EvidenceScale
+
+
+@runtime_checkable
+class BulkRanker(Protocol):
+    """A ranker that can also score all episodes of a workspace at once."""
+
+    def score_episodes(self, encoded: Any, limit: int) -> EpisodeEvidence:
+        """Score the episodes of a workspace for one element of the result of `encode`.
+
+        Args:
+            encoded: That element.
+            limit: Episodes that are scored at least, where an index makes scoring all of them too slow.
+        """
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ares.search.embedding_spaces import choose_space, list_spaces
-from ares.search.rankers.base import VectorQuery
+from ares.search.rankers.base import EpisodeEvidence, VectorQuery
 from ares.search.text_encoding import encode_text
 from ares.store.lance import TextHashes, best_rows_per_episode
 from ares.store.vectors import Moment
@@ -51,6 +51,24 @@ class SemanticRanker:
     def rank(self, encoded: VectorQuery, candidates: Collection[str] | None, limit: int) -> Sequence[Moment]:
         """Episodes by cosine similarity of their best text; see `rank_by_text`."""
         return rank_by_text(self._stores, encoded.space, encoded.vector, limit, candidates)
+
+    def score_episodes(self, encoded: VectorQuery, limit: int) -> EpisodeEvidence:
+        """The best text of every episode that has one with a vector."""
+        import numpy as np
+        import pyarrow as pa
+
+        tables = self._stores.tables
+        snapshot = tables.texts(encoded.space).snapshot(len(encoded.vector))
+        if snapshot is None:
+            return EpisodeEvidence(pa.chunked_array([], pa.string()), np.zeros(0), "absolute")
+        text_scores = np.append(snapshot.score_all(encoded.vector), np.nan)
+        selected = [
+            _TextRows.select(hashes, snapshot.text_ids, None)
+            for hashes in (tables.segments.text_hashes(), tables.episodes.text_hashes())
+        ]
+        ids, scores = zip(*(rows.best_by_run(text_scores) for rows in selected), strict=True)
+        chunks = [chunk for array in ids for chunk in array.chunks]
+        return EpisodeEvidence(pa.chunked_array(chunks, pa.string()), np.concatenate(scores), "absolute")
 
 
 def rank_by_text(
@@ -132,6 +150,17 @@ class _TextRows:
         row_scores = scores[self.text_ids]
         rows = np.flatnonzero(~np.isnan(row_scores))
         return rows if isinstance(self.offsets, slice) else self.offsets[rows], row_scores[rows]
+
+    def best_by_run(self, scores: NDArray[np.float64]) -> tuple[pa.ChunkedArray, NDArray[np.float64]]:
+        """Episode ids and best scores of the runs of rows that have one, where all rows are selected; see `scored`."""
+        import numpy as np
+        import pyarrow as pa
+
+        row_index = self.hashes.row_index
+        row_scores = np.nan_to_num(scores[self.text_ids], nan=-np.inf)
+        best = np.maximum.reduceat(row_scores, row_index.offsets) if row_index.count else row_scores
+        is_scored = np.isfinite(best)
+        return row_index.episode_ids.filter(pa.array(is_scored)), best[is_scored]
 
 
 def _batch_by_rows(

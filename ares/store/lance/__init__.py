@@ -8,9 +8,9 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.store.lance.column_types import arrow_type, to_arrow_value, type_mismatch
-    from ares.store.lance.episode_snapshot import EpisodeSnapshot
+    from ares.store.lance.episode_snapshot import EpisodeSnapshot, SelectedRows
     from ares.store.lance.episodes import EpisodeTable
-    from ares.store.lance.fulltext import create_fulltext_index, has_fulltext_index
+    from ares.store.lance.fulltext import WordRows, create_fulltext_index, has_fulltext_index
     from ares.store.lance.lance_api import (
         IndexSearch,
         data_bytes,
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     )
     from ares.store.lance.record_batch import EpisodeBatch, encode_records
     from ares.store.lance.removed import RemovedTable, delete_rows
-    from ares.store.lance.row_index import RowIndex, RowIndexCache, RowSelection, best_rows_per_episode
+    from ares.store.lance.row_index import (
+        EpisodeIds,
+        RowIndex,
+        RowIndexCache,
+        RowSelection,
+        best_rows_per_episode,
+    )
     from ares.store.lance.schema import CLOCK_COLUMNS, episode_schema, trajectory_schema
     from ares.store.lance.segments import SegmentTable, segment_schema
     from ares.store.lance.snapshot import VersionCache
@@ -35,6 +41,7 @@ __all__ = [
     "CLOCK_COLUMNS",
     "DEEP_OFFSET",
     "EpisodeBatch",
+    "EpisodeIds",
     "EpisodeSnapshot",
     "EpisodeTable",
     "IndexSearch",
@@ -46,10 +53,12 @@ __all__ = [
     "RowSelection",
     "ScalarIndexKind",
     "SegmentTable",
+    "SelectedRows",
     "TableWriter",
     "TextHashes",
     "TrajectoryTable",
     "VersionCache",
+    "WordRows",
     "arrow_type",
     "best_rows_per_episode",
     "create_fulltext_index",

@@ -6,13 +6,13 @@ import functools
 import operator
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.deadline import check_deadline, current_deadline
 from ares.errors import QueryTimeout, RequestError, StoreError
 from ares.registry import did_you_mean
 from ares.store.filters import TrustedFilter, split_conjunction
-from ares.store.lance.fulltext import search_fulltext
+from ares.store.lance.fulltext import WordRows, rows_with_words, search_fulltext
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import RowIndexCache
 from ares.store.lance.schema import column_types
@@ -267,6 +267,23 @@ class EpisodeSnapshot:
             matches = search_fulltext(self._dataset, row_index, "instruction", text, limit, episode_ids)
         return list(zip(matches["episode_id"].to_pylist(), matches["score"].to_pylist(), strict=True))
 
+    def instructions_with_words(self, words: Sequence[str]) -> WordRows:
+        """The episodes whose instruction has each of some words."""
+        with lance_errors("episodes"):
+            row_index = self._caches.row_indexes.get(self._dataset)
+            return WordRows(row_index, rows_with_words(self._dataset, row_index, "instruction", words))
+
+    def ids_and_positions(self) -> tuple[pa.ChunkedArray, NDArray[np.int64]]:
+        """(N,) ids of all episodes in the order of a scan, and the (N,) positions of their rows."""
+        import numpy as np
+        import pyarrow as pa
+
+        numbering, ids, positions = self.row_numbering(), list[pa.Array](), [np.zeros(0, np.int64)]
+        for batch in self.reader(["episode_id"], with_row_address=True):
+            ids.append(batch["episode_id"])
+            positions.append(numbering.positions(batch))
+        return pa.chunked_array(ids, pa.string()), np.concatenate(positions)
+
     def _check_columns(self, columns: Collection[str]) -> None:
         names = self.arrow_schema.names
         for name in columns:
@@ -275,6 +292,18 @@ class EpisodeSnapshot:
                     f"no column {name!r} in episodes",
                     f"{did_you_mean(name, names)}the columns are {', '.join(sorted(names))}",
                 )
+
+
+class SelectedRows(NamedTuple):
+    """Some episodes of one version of the table.
+
+    Attributes:
+        episodes: That version.
+        row_mask: (P,) whether the row at each position is selected; see `EpisodeSnapshot.row_numbering`.
+    """
+
+    episodes: EpisodeSnapshot
+    row_mask: NDArray[np.bool_]
 
 
 def _with_lance_errors(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:

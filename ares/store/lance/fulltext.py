@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ares.store.lance.lance_api import allowlist_options, index_types, match_query
 from ares.store.lance.row_index import best_rows_per_episode
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 _ROWS_PER_EPISODE, _GROWTH = 4, 4
 # Up to so many rows are searched without the filter and filtered afterwards; beyond, the filter is applied first.
 _MAX_SCANNED_ROWS = 30_000
+
+
+class WordRows(NamedTuple):
+    """Rows of one version of a table that have some words.
+
+    Attributes:
+        row_index: Rows by episode.
+        offsets: For each word the scan offsets, (M,) int64, of the rows that have it.
+    """
+
+    row_index: RowIndex
+    offsets: list[NDArray[np.int64]]
 
 
 def create_fulltext_index(table: TableWriter, column: str) -> None:
@@ -75,6 +87,25 @@ def search_fulltext(
         if exhausted or num_episodes == limit:
             return best
         count *= _GROWTH
+
+
+def rows_with_words(
+    dataset: lance.LanceDataset, row_index: RowIndex, column: str, words: Sequence[str]
+) -> list[NDArray[np.int64]]:
+    """Scan offsets, (M,) int64, of all rows that have a word, for each word; stop words have no row.
+
+    Args:
+        dataset: A table whose column has a full-text index; rows newer than the index are searched too.
+        row_index: Its rows by episode.
+        column: The column.
+        words: Single words; the index compares their stems.
+    """
+    import numpy as np
+
+    if not row_index.count:
+        return [np.zeros(0, np.int64) for _ in words]
+    matches = [_scan_matches(dataset, column, word, row_index.count, None)[0] for word in words]
+    return [row_index.locate(row_ids)[1] for row_ids in matches]
 
 
 def _scan_matches(

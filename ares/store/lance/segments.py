@@ -7,7 +7,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.store.filters import in_list
-from ares.store.lance.fulltext import search_fulltext
+from ares.store.lance.fulltext import WordRows, rows_with_words, search_fulltext
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.removed import delete_rows
 from ares.store.lance.row_index import RowIndexCache
@@ -119,6 +119,13 @@ class SegmentTable:
         with lance_errors("segments"):
             dataset = self._lance_table.dataset()
             return self._text_hashes.get(dataset, self._row_indexes.get(dataset))
+
+    def texts_with_words(self, words: Sequence[str]) -> WordRows:
+        """The segments whose text has each of some words."""
+        with lance_errors("segments"):
+            dataset = self._lance_table.dataset()
+            row_index = self._row_indexes.get(dataset)
+            return WordRows(row_index, rows_with_words(dataset, row_index, "text", words))
 
     def search_text(
         self, text: str, limit: int, episode_ids: Collection[str] | None = None

@@ -179,6 +179,31 @@ class VectorTable:
         """The best frame of each of the best `limit` episodes; otherwise as `search`."""
         return self._search(query, limit, episode_ids, per_episode=True)
 
+    def score_episodes(
+        self, query: NDArray[np.float32], limit: int
+    ) -> tuple[pa.ChunkedArray, NDArray[np.float64]]:
+        """Ids (N,) of the episodes and the score (N,) of the best frame of each, in no order.
+
+        Args:
+            query: (D,) vector of any length but zero.
+            limit: With an index only the best `limit` episodes are scored; without one all of them.
+
+        Raises:
+            StoreError: The query has another dimension than the vectors.
+        """
+        import numpy as np
+        import pyarrow as pa
+
+        with lance_errors(self._table.name):
+            snapshot = self._snapshot_for(query)
+            if snapshot is None:
+                return pa.chunked_array([], pa.string()), np.zeros(0)
+            params = snapshot.params_for(None, per_episode=True)
+            if params is not None:
+                rows = snapshot.search_episodes(query, limit, None, params)
+                return rows["episode_id"], rows["score"].to_numpy()
+            return snapshot.score_all_episodes(query)
+
     def _search(
         self,
         query: NDArray[np.float32],

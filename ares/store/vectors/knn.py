@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from ares.deadline import check_deadline
 from ares.store.lance import (
     IndexSearch,
     RowIndex,
@@ -200,6 +201,29 @@ class VectorSnapshot:
     def score_rows(self, query: NDArray[np.float32], rows: RowSelection) -> pa.Table:
         """All selected rows in the form of `search`, compared exactly; their vectors are in memory together."""
         return rank_by_score(self._brute_force(query, rows))
+
+    def score_all_episodes(self, query: NDArray[np.float32]) -> tuple[pa.ChunkedArray, NDArray[np.float64]]:
+        """Ids and score of the best row of every run of rows, (R,) each, see `RowIndex`; all vectors are compared."""
+        import numpy as np
+
+        scores = np.round(self.score_all(query), 6)
+        starts = self.row_index.offsets
+        best = np.maximum.reduceat(scores, starts) if len(starts) else np.zeros(0)
+        return self.row_index.episode_ids, best
+
+    def score_all(self, query: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Cosine similarity (N,) of every row with a vector (D,), in the order of a scan; read batch by batch."""
+        import numpy as np
+
+        unit = self.to_stored_precision(query)
+        unit = unit / np.linalg.norm(unit)
+        scores = [np.zeros(0)]
+        for batch in self.dataset.scanner(columns=["vector"], scan_in_order=True).to_batches():
+            check_deadline()
+            vectors = to_matrix(batch["vector"])
+            norms = np.maximum(np.linalg.norm(vectors, axis=1), np.finfo(np.float32).tiny)
+            scores.append((np.einsum("nd,d->n", vectors, unit) / norms).astype(np.float64))
+        return np.concatenate(scores)
 
     def to_stored_precision(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
         """Round queries to the float type of the stored vectors, as Lance does: every kind of search scores alike."""

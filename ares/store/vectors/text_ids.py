@@ -135,6 +135,15 @@ class TextSnapshot:
                 return
             count *= _GROWTH
 
+    def score_all(self, query: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Cosine similarity (T,) of every text with a vector (D,), to six digits."""
+        import numpy as np
+
+        if len(self.text_ids.row_ids) > _MAX_CACHED_VECTORS:
+            return np.round(self.vectors.score_all(query), 6)
+        unit = query / np.linalg.norm(query)
+        return np.round(np.einsum("td,d->t", self.text_ids.vectors, unit).astype(np.float64), 6)
+
     def _rank_in_memory(
         self, query: NDArray[np.float32], text_mask: NDArray[np.bool_]
     ) -> Iterator[tuple[float, NDArray[np.int64]]]:

@@ -1,0 +1,119 @@
+"""Scores every episode for a query: each ranker says how like it is, and the weighted mean is the score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ares.search.engine import describe_ranked, with_full_ids
+from ares.search.fusion import run_concurrently
+from ares.search.query import Hit, Query
+from ares.search.rankers import EpisodeEvidence, load_ranker
+from ares.search.relevance.cut import SCORE_DIGITS, default_cut
+from ares.search.relevance.scores import EpisodeScores
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from ares.store import Stores
+
+# What the rankers say counts so much, times the weight of the query; 1 for all others. Chosen on half of the queries
+# of docs/why/026-where-a-search-ends.md.
+_IMPORTANCE = {"captions": 3.0, "meaning": 1.0, "frames": 0.5}
+# Episodes that a ranker scores which has an index, or which cannot score all of them.
+_SCORED_BY_INDEX = 5_000
+
+
+class _WayScores(NamedTuple):
+    """What one ranker says of each episode: (N,) from 0 to 1, its weight, and the (N,) that fulfil all of the query."""
+
+    scores: NDArray[np.float64]
+    weight: float
+    complete: NDArray[np.bool_] | None
+
+
+def score_episodes(stores: Stores, query: Query) -> EpisodeScores:
+    """Score every episode of a workspace; the filter and the limit of the query do not matter.
+
+    The score is the weighted mean of what the rankers say: words 3, meaning 1, looks 0.5, all others 1, each times
+    its weight in the query. Words say the share of the query's words; meaning and looks say how far an episode is
+    from the median of all towards the same text, or towards the best frame.
+
+    Raises:
+        RequestError, ModelError, PluginError: As `search`.
+    """
+    import numpy as np
+
+    query = with_full_ids(stores, query)
+    episodes = stores.tables.episodes.snapshot()
+    ids, positions = episodes.ids_and_positions()
+    ways = _way_scores(stores, query, ids)
+    total = np.zeros(len(ids))
+    for way in ways:
+        total += way.weight * way.scores
+    scores = np.round(total / max(sum(way.weight for way in ways), 1e-9), SCORE_DIGITS)
+    complete = [way.complete for way in ways if way.complete is not None]
+    cut = default_cut(scores, np.logical_or.reduce(complete) if complete else None, has_words=bool(complete))
+    own = _offsets_of(query.own_episodes, ids)
+    scores[own[own >= 0]] = np.nan
+    return EpisodeScores(episodes, ids, positions, scores, cut)
+
+
+def search_by_score(stores: Stores, query: Query) -> list[Hit]:
+    """The episodes that reach `query.min_score`, best first, at most `query.limit`; `score` is from 0 to 1.
+
+    Raises:
+        RequestError, ModelError, PluginError: As `search`.
+    """
+    scores = score_episodes(stores, query)
+    cut = scores.resolve_cut(query.min_score)
+    ids, values = scores.ranked_ids(cut, query.where, limit=query.limit)
+    return describe_ranked(stores, query, list(ids), values.tolist())
+
+
+def _way_scores(stores: Stores, query: Query, ids: pa.ChunkedArray) -> list[_WayScores]:
+    weights = query.weights
+    rankers = {name: load_ranker(name, stores) for name in weights}
+    parts = [(name, part) for name, ranker in rankers.items() for part in ranker.encode(query)]
+    evidence = run_concurrently(
+        [partial(rankers[name].score_episodes, part, _SCORED_BY_INDEX) for name, part in parts]
+    )
+    return [
+        _to_way_scores(said, ids, weights[name] * _IMPORTANCE.get(name, 1.0))
+        for (name, _), said in zip(parts, evidence, strict=True)
+        if len(said.scores) or said.scale == "share"
+    ]
+
+
+def _to_way_scores(evidence: EpisodeEvidence, ids: pa.ChunkedArray, weight: float) -> _WayScores:
+    import numpy as np
+
+    best = np.full(len(ids), -np.inf)
+    offsets = _offsets_of(evidence.episode_ids, ids)
+    np.maximum.at(best, offsets[offsets >= 0], evidence.scores[offsets >= 0])
+    is_scored = np.isfinite(best)
+    if evidence.scale == "share":
+        return _WayScores(np.where(is_scored, best, 0.0), weight, is_scored & (best >= 1.0))
+    values = best[is_scored]
+    if not len(values):
+        return _WayScores(np.zeros(len(ids)), weight, None)
+    low, high = float(np.median(values)), 1.0 if evidence.scale == "absolute" else float(values.max())
+    # Where all are alike, they are as like the query as can be told.
+    shares = np.clip((best - low) / (high - low), 0.0, 1.0) if high > low else (best >= high).astype(float)
+    return _WayScores(np.where(is_scored, shares, 0.0), weight, None)
+
+
+def _offsets_of(ids: pa.ChunkedArray | Sequence[str], all_ids: pa.ChunkedArray) -> NDArray[np.int64]:
+    """(M,) offset of each id in another array, -1 for one that is not in it."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = pa.array(ids, pa.string()) if not isinstance(ids, pa.ChunkedArray) else ids
+    offsets: NDArray[np.int64] = (
+        pc.index_in(array, value_set=all_ids.combine_chunks()).fill_null(-1).to_numpy()
+    )
+    return offsets.astype(np.int64)
