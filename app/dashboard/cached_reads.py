@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import streamlit as st
 
@@ -11,7 +11,7 @@ from app.dashboard.cards import STALE
 from app.dashboard.limits import PageLimits, forget_slow_filters, run_limited, search_image
 from ares.errors import RequestError
 from ares.rubric import TRUST_COLUMN
-from ares.search import Hit, Query, search
+from ares.search import Hit, Query
 from ares.search.facets import Facet
 from ares.store.sync import CONFLICT, DISAGREEMENT
 from ares.workspace import Workspace
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ares.curation import CurationSet
     from ares.episode import Episode
     from ares.quality import DatasetHealth
+    from ares.search.relevance import EpisodeScores
 
 T = TypeVar("T")
 
@@ -33,8 +34,33 @@ _WITHOUT_FACET = frozenset(
 )
 # Columns that a card shows, beside those that end in "_stale".
 _CARD_COLUMNS = ("caption", "grade", TRUST_COLUMN, CONFLICT, DISAGREEMENT)
+# New vectors change the version of neither the episodes nor the segments.
+_SCORES_AGE_SECONDS = 300
 # The workspace of the process; empty until `use_workspace`.
 _current: list[tuple[Workspace, PageLimits]] = []
+
+
+class SearchCut(NamedTuple):
+    """The episodes that a search selects.
+
+    Attributes:
+        text: As those of `ares.search.Query`, like the next three.
+        like: Id of an episode.
+        image: Name of an image.
+        by: Rankers.
+        min_score: Least score of an episode.
+    """
+
+    text: str
+    like: str
+    image: str
+    by: str
+    min_score: float
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The arguments of `search_scores`."""
+        return {"text": self.text, "like": self.like, "image": self.image, "by": self.by}
 
 
 def use_workspace(opened: Workspace, limits: PageLimits | None = None) -> None:
@@ -76,7 +102,9 @@ def clear_caches() -> None:
         filter_columns,
         count_episodes,
         _facets_of_version,
-        search_hits,
+        _scores_of_version,
+        describe_hits,
+        similar_episodes,
         read_ids,
         read_points,
         read_captions,
@@ -119,33 +147,70 @@ def count_episodes(where: str) -> int:
     return limited(lambda: workspace().stores.tables.episodes.count(where), where)
 
 
-def read_facets(where: str, only: str = "") -> list[Facet]:
+def read_facets(where: str, only: str = "", cut: SearchCut | None = None) -> list[Facet]:
     """Return counts and histograms of the episodes that match a filter.
 
     Args:
         where: SQL filter.
         only: One column; "" for every column that has a facet.
+        cut: Only episodes that a search scores so high; None for all.
     """
     version = limited(lambda: workspace().stores.tables.episodes.version())
-    return _facets_of_version(where, only, version)
+    return _facets_of_version(where, only, version, cut)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def _facets_of_version(where: str, only: str, version: int) -> list[Facet]:
+def _facets_of_version(where: str, only: str, version: int, cut: SearchCut | None) -> list[Facet]:
     from ares.search.facets import compute_facets
 
     columns = [only] if only else [name for name in filter_columns() if name not in _WITHOUT_FACET]
-    return limited(lambda: compute_facets(workspace().stores, where, columns), where)
+    rows = search_scores(**cut.query).rows(cut.min_score) if cut else None
+    return limited(lambda: compute_facets(workspace().stores, where, columns, rows), where)
+
+
+def search_scores(*, text: str = "", like: str = "", image: str = "", by: str = "") -> EpisodeScores:
+    """Return the score of every episode for a text, an image or an episode."""
+    tables = workspace().stores.tables
+    version = limited(lambda: (tables.episodes.version(), tables.segments.version()))
+    return _scores_of_version(text, like, image, by, version)
+
+
+@st.cache_resource(ttl=_SCORES_AGE_SECONDS, max_entries=8, show_spinner=False)
+def _scores_of_version(text: str, like: str, image: str, by: str, version: tuple[int, int]) -> EpisodeScores:
+    from ares.search.relevance import score_episodes
+
+    query = _query(text, like, image, by)
+    return limited(lambda: score_episodes(workspace().stores, query))
 
 
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=64, show_spinner=False)
-def search_hits(
-    where: str, limit: int, *, text: str = "", like: str = "", image: str = "", by: str = ""
+def describe_hits(
+    ids: Sequence[str],
+    scores: Sequence[float],
+    *,
+    text: str = "",
+    like: str = "",
+    image: str = "",
+    by: str = "",
 ) -> list[Hit]:
-    """Return the best moments for a text, an image or an episode."""
-    path = search_image(workspace().stores, image)
-    query = Query(text=text, like=like, image=path, by=by, where=where, limit=limit)
-    return limited(lambda: search(workspace().stores, query), where)
+    """Return the best moment of each of some episodes, for a text, an image or an episode."""
+    from ares.search.relevance import describe_ranked
+
+    query = _query(text, like, image, by)
+    return limited(lambda: describe_ranked(workspace().stores, query, ids, scores))
+
+
+@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=64, show_spinner=False)
+def similar_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:
+    """Return the episodes most like one, by fused ranks."""
+    from ares.search import search
+
+    query = Query(like=episode_id, by=by, limit=limit)
+    return limited(lambda: search(workspace().stores, query))
+
+
+def _query(text: str, like: str, image: str, by: str) -> Query:
+    return Query(text=text, like=like, image=search_image(workspace().stores, image), by=by)
 
 
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=256, show_spinner=False)

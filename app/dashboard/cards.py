@@ -27,6 +27,7 @@ def build_cards(
     hits: Mapping[str, Hit],
     params: Mapping[str, Sequence[str]],
     first: int = 0,
+    is_scored: bool = False,
 ) -> list[Json]:
     """Return cards for the grid.
 
@@ -36,6 +37,7 @@ def build_cards(
         hits: Hits of a search, by episode id; poster and preview start at the hit's second.
         params: Query parameters of the view, added to every link.
         first: Position of the first card in the whole list.
+        is_scored: Whether the scores of the hits are from 0 to 1, and so shown.
     """
     return [
         _card(
@@ -44,6 +46,7 @@ def build_cards(
             hits.get(episode.episode_id),
             params,
             first + number,
+            is_scored,
         )
         for number, episode in enumerate(episodes)
     ]
@@ -93,6 +96,7 @@ def _card(
     hit: Hit | None,
     params: Mapping[str, Sequence[str]],
     position: int,
+    is_scored: bool,
 ) -> dict[str, Json]:
     camera = _poster_camera(episode, hit)
     # A hit without a camera matched by its text, which belongs to no moment.
@@ -109,6 +113,7 @@ def _card(
         "facts": list(card_facts(episode)),
         "assumed": episode.rate_source == "assumed",
         "length": f"{episode.duration_seconds:.1f} s",
+        "score": f"{hit.score:.2f}" if hit and is_scored else "",
         "moment": "" if second is None else f"{second:.1f} s",
         "seconds": second or 0.0,
         "poster": poster_url(episode, camera.name, second) if camera else "",

@@ -10,9 +10,6 @@ from ares.curation import SOURCE_ORDER
 from ares.errors import RequestError
 from ares.search import Hit
 
-# A ranking has no natural end; hits beyond this are no longer similar.
-MAX_RANKED = 240
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultPage:
@@ -25,6 +22,7 @@ class ResultPage:
         shown: Length of the whole list.
         matching: Number of episodes that match the filters.
         total: Number of episodes in the workspace.
+        cut: Least score of the list, 0 to 1; 0 without a search.
     """
 
     ids: list[str]
@@ -33,6 +31,7 @@ class ResultPage:
     shown: int
     matching: int
     total: int
+    cut: float = 0.0
 
     @property
     def pages(self) -> int:
@@ -49,21 +48,47 @@ def read_page(view: ViewState) -> ResultPage:
     """
     where = where_sql(view, cached_reads.filter_columns())
     matching = cached_reads.count_episodes(where)
-    hits = cached_reads.search_hits(where, MAX_RANKED, **view.query) if view.is_search and matching else []
-    shown = len(hits) if view.is_search else matching
-    first = PAGE_SIZE * (min(view.page, max(1, -(-shown // PAGE_SIZE))) - 1)
+    total = cached_reads.count_episodes("")
     if view.is_search:
-        ids = [hit.episode_id for hit in hits[first : first + PAGE_SIZE]]
-    else:
-        ids = cached_reads.read_ids(where, _order_by(view), first, PAGE_SIZE)
+        return _read_ranked(view, where, matching, total)
+    first = _first_of_page(view, matching)
+    ids = cached_reads.read_ids(where, _order_by(view), first, PAGE_SIZE)
+    return ResultPage(ids=ids, hits={}, first=first, shown=matching, matching=matching, total=total)
+
+
+def search_cut(view: ViewState) -> float:
+    """Return the least score of the episodes that a search selects: that of the view, or where relevance ends."""
+    return cached_reads.search_scores(**view.query).cut if view.cut is None else view.cut
+
+
+def lower_cut(view: ViewState) -> float | None:
+    """Return the cut that lets about one more page of episodes pass; None when all pass."""
+    where = where_sql(view, cached_reads.filter_columns())
+    scores, cut = cached_reads.search_scores(**view.query), search_cut(view)
+    _, values = scores.ranked_ids(0.0, where, scores.count(cut, where), PAGE_SIZE)
+    return float(values[-1]) if len(values) else None
+
+
+def _read_ranked(view: ViewState, where: str, matching: int, total: int) -> ResultPage:
+    scores, cut = cached_reads.search_scores(**view.query), search_cut(view)
+    shown = cached_reads.limited(lambda: scores.count(cut, where), where)
+    first = _first_of_page(view, shown)
+    ranked, values = cached_reads.limited(lambda: scores.ranked_ids(cut, where, first, PAGE_SIZE), where)
+    ids = list(ranked)
+    hits = cached_reads.describe_hits(ids, values.tolist(), **view.query)
     return ResultPage(
         ids=ids,
         hits={hit.episode_id: hit for hit in hits},
         first=first,
         shown=shown,
         matching=matching,
-        total=cached_reads.count_episodes(""),
+        total=total,
+        cut=cut,
     )
+
+
+def _first_of_page(view: ViewState, shown: int) -> int:
+    return PAGE_SIZE * (min(view.page, max(1, -(-shown // PAGE_SIZE))) - 1)
 
 
 def find_neighbour(view: ViewState, position: int, step: int) -> tuple[str, float | None] | None:
@@ -77,8 +102,10 @@ def find_neighbour(view: ViewState, position: int, step: int) -> tuple[str, floa
         return None
     where = where_sql(view, cached_reads.filter_columns())
     if view.is_search:
-        hits = cached_reads.search_hits(where, MAX_RANKED, **view.query)
-        return (hits[target].episode_id, hits[target].seconds) if target < len(hits) else None
+        scores = cached_reads.search_scores(**view.query)
+        ranked, values = scores.ranked_ids(search_cut(view), where, target, 1)
+        hits = cached_reads.describe_hits(list(ranked), values.tolist(), **view.query)
+        return (hits[0].episode_id, hits[0].seconds) if hits else None
     ids = cached_reads.read_ids(where, _order_by(view), target, 1)
     return (ids[0], None) if ids else None
 

@@ -9,7 +9,7 @@ import streamlit as st
 from app.dashboard import cached_reads, pages
 from app.dashboard.escape import escape_markdown
 from app.dashboard.limits import search_image
-from app.dashboard.results import MAX_RANKED
+from app.dashboard.results import search_cut
 from app.dashboard.view_state import ViewState, view_to_params, where_sql
 from ares.errors import AresError
 
@@ -39,7 +39,7 @@ def create_command(workspace: str, name: str, view: ViewState) -> str:
         ("--like", view.like),
         ("--image", _image_option(view)),
         ("--by", view.by),
-        ("--limit", str(MAX_RANKED) if view.is_search else ""),
+        ("--min-score", f"{search_cut(view):.4g}" if view.is_search else ""),
         ("--workspace", workspace),
     ]
     parts = [part for option, value in options if value for part in (option, value)]
@@ -55,11 +55,11 @@ def _create_set(view: ViewState, name: str) -> None:
 
     workspace = cached_reads.workspace()
     where = where_sql(view, cached_reads.filter_columns())
-    limit = MAX_RANKED if view.is_search else None
+    min_score = search_cut(view) if view.is_search else None
     image = search_image(workspace.stores, view.image)
     query = {"search": view.text, "like": view.like, "image": image, "by": view.by}
     try:
-        ids, recipe = select_episodes(workspace.stores, where=where, **query, limit=limit)
+        ids, recipe = select_episodes(workspace.stores, where=where, **query, min_score=min_score)
         episode_set = workspace.sets.create(name, ids, recipe)
     except AresError as error:
         pages.show_error(error)

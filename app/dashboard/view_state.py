@@ -54,6 +54,7 @@ class ViewState:
         sort: Column to order by, or "" for the order in the sources.
         descending: Whether the largest comes first.
         page: Page number, from 1.
+        cut: Least score of the episodes of a search, 0 to 1; None is where the relevant ones end.
     """
 
     text: str = ""
@@ -65,6 +66,7 @@ class ViewState:
     sort: str = ""
     descending: bool = False
     page: int = 1
+    cut: float | None = None
 
     @property
     def is_search(self) -> bool:
@@ -75,6 +77,10 @@ class ViewState:
     def query(self) -> dict[str, str]:
         """Parts of the search query, by their names in `ares.search.query.Query`."""
         return {"text": self.text, "like": self.like, "image": self.image, "by": self.by}
+
+    def with_query(self, *, text: str = "", like: str = "", image: str = "", by: str = "") -> ViewState:
+        """Return the view with this search in place of the old one, on its first page and with the default cut."""
+        return replace(self, text=text, like=like, image=image, by=by, cut=None, page=1)
 
     def with_filter(self, new: ColumnFilter) -> ViewState:
         """Return the view with this filter in place of the column's old one, on its first page."""
@@ -102,6 +108,7 @@ def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
         sort=sort.removeprefix("-"),
         descending=sort.startswith("-"),
         page=int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 8 and int(page) else 1,
+        cut=_parse_cut(_first_value(params, "cut")),
     )
 
 
@@ -115,6 +122,7 @@ def view_to_params(view: ViewState) -> dict[str, list[str]]:
         "where": view.where,
     }
     params["sort"] = ("-" if view.descending else "") + view.sort if view.sort else ""
+    params["cut"] = "" if view.cut is None else f"{view.cut:.4g}"
     params["page"] = str(view.page) if view.page > 1 else ""
     query = {name: [text] for name, text in params.items() if text}
     for column, column_filter in view.filters.items():
@@ -210,6 +218,14 @@ def _parse_range(text: str) -> tuple[float | None, float | None] | None:
     if any(bound is not None and not math.isfinite(bound) for bound in bounds):
         return None
     return bounds[0], bounds[1]
+
+
+def _parse_cut(text: str) -> float | None:
+    try:
+        cut = float(text)
+    except ValueError:
+        return None
+    return cut if 0 <= cut <= 1 else None
 
 
 def _format_filter(column_filter: ColumnFilter) -> list[str]:

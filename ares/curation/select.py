@@ -58,8 +58,8 @@ def select_episodes(
             the number also for "auto".
 
     Raises:
-        RequestError: The filter is invalid, there is a least score without a search, or a listed id is not among the episodes that match it. Filters and lists
-            are checked when the first id is read.
+        RequestError: The filter is invalid, there is a least score without a search, or a listed id is not among the
+            episodes that match the filter. Filters and lists are checked when the first id is read.
     """
     recipe: dict[str, Json] = {"where": where, "search": search, "ids": len(ids), "limit": limit}
     if min_score is not None and not (search or like or image):

@@ -264,7 +264,7 @@ def _draw_similar(episode: Episode) -> None:
     )
     by = ways.get(str(selected), "")
     try:
-        hits = cached_reads.search_hits("", _MAX_SIMILAR, like=episode.episode_id, by=by)
+        hits = cached_reads.similar_episodes(episode.episode_id, by, _MAX_SIMILAR)
     except AresError as error:
         st.caption(f"No similar episodes: {escape_markdown(error)}")
         return

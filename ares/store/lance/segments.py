@@ -57,6 +57,11 @@ class SegmentTable:
         """Type of every column: an Arrow type name, or "list<string>"."""
         return column_types(self._lance_table.dataset().schema)
 
+    def version(self) -> int:
+        """Number of the newest version."""
+        with lance_errors("segments"):
+            return int(self._lance_table.dataset().version)
+
     def upsert(self, rows: pa.Table) -> None:
         """Write segments; an existing one keeps the columns that `rows` does not have.
 

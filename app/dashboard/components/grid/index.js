@@ -14,6 +14,7 @@ import { h, mount, noticeBadges, verdictBadge } from "../dom.js";
  * @property {string} grade
  * @property {string} success
  * @property {string} moment
+ * @property {string} score Of a search, from 0 to 1; "" without a search.
  * @property {string} length
  * @property {string[]} facts
  * @property {boolean} assumed Whether the rate is assumed.
@@ -87,7 +88,9 @@ function buildMedia(card) {
   const image = h("img", { src: card.poster, loading: "lazy", alt: "", draggable: false });
   image.addEventListener("error", () => image.replaceWith(h("div", { class: "lost" }, "no picture")));
   const moment = card.moment && h("span", { class: "corner left" }, card.moment);
-  return h("div", { class: "media" }, image, moment, h("span", { class: "corner right" }, card.length));
+  const title = "How like the search it is, from 0 to 1";
+  const score = card.score && h("span", { class: "corner score", title }, card.score);
+  return h("div", { class: "media" }, image, score, moment, h("span", { class: "corner right" }, card.length));
 }
 
 /** @param {Card} card */
