@@ -109,6 +109,7 @@ def _card(
         "caption": values.get("caption") or "",
         "grade": grade_label(values),
         "success": outcome_label(episode),
+        "tags": list[Json](values.get("tags") or ()),
         "notices": list[Json](notices(values)),
         "facts": list(card_facts(episode)),
         "assumed": episode.rate_source == "assumed",

@@ -10,10 +10,15 @@ from app.dashboard import cached_reads, pages
 from app.dashboard.cards import build_cards, episode_params
 from app.dashboard.components.grid import draw_grid
 from app.dashboard.escape import escape_markdown
-from app.dashboard.facet_panel import draw_facets
+from app.dashboard.panels import (
+    change_ticks,
+    draw_facets,
+    draw_search_bar,
+    draw_selection_bar,
+    draw_set_form,
+    ticked_ids,
+)
 from app.dashboard.results import ResultPage, lower_cut, read_page
-from app.dashboard.search_bar import draw_search_bar
-from app.dashboard.set_form import draw_set_form
 from app.dashboard.url_params import read_view, write_view
 from app.dashboard.view_state import ViewState, filter_label, view_to_params
 from ares.errors import AresError
@@ -35,6 +40,7 @@ def render() -> None:
         pages.show_error(error)
         return
     _draw_result_line(view, page)
+    draw_selection_bar(view, page.shown)
     _draw_results(view, page)
 
 
@@ -108,7 +114,13 @@ def _draw_results(view: ViewState, page: ResultPage) -> None:
     cards = build_cards(
         episodes, cached_reads.read_captions(page.ids), page.hits, params, page.first, view.is_search
     )
-    draw_grid(cards, "browse.grid", lambda *card: pages.open_page("episode", episode_params(params, *card)))
+    draw_grid(
+        cards,
+        "browse.grid",
+        lambda *card: pages.open_page("episode", episode_params(params, *card)),
+        ticked=ticked_ids() & set(page.ids),
+        on_tick=change_ticks,
+    )
     if page.pages > 1:
         current = min(view.page, page.pages)
         key = f"browse.page.{current}"

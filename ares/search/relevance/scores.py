@@ -87,9 +87,9 @@ class EpisodeScores:
         import numpy as np
 
         scores = self._scores[self._passing(0.0, where)]
-        return np.bincount(
-            (scores * SCORE_BINS).astype(int).clip(max=SCORE_BINS - 1), minlength=SCORE_BINS
-        ).tolist()
+        bars = (scores * SCORE_BINS).astype(np.int64).clip(max=SCORE_BINS - 1)
+        counts: list[int] = np.bincount(bars, minlength=SCORE_BINS).tolist()
+        return counts
 
     def _passing(self, min_score: float, where: str) -> NDArray[np.bool_]:
         """(N,) whether each episode passes; an episode that is not searched passes no cut."""

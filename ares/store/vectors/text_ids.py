@@ -142,7 +142,8 @@ class TextSnapshot:
         if len(self.text_ids.row_ids) > _MAX_CACHED_VECTORS:
             return np.round(self.vectors.score_all(query), 6)
         unit = query / np.linalg.norm(query)
-        return np.round(np.einsum("td,d->t", self.text_ids.vectors, unit).astype(np.float64), 6)
+        scores: NDArray[np.float64] = np.einsum("td,d->t", self.text_ids.vectors, unit).astype(np.float64)
+        return np.round(scores, 6)
 
     def _rank_in_memory(
         self, query: NDArray[np.float32], text_mask: NDArray[np.bool_]

@@ -1,5 +1,6 @@
 // A grid of episodes: the poster shows the moment that matched; pointing at it plays the video from there.
 import { h, mount, noticeBadges, verdictBadge } from "../dom.js";
+import { addTicks, buildTick } from "./ticks.js";
 
 /**
  * @typedef {object} Card
@@ -19,8 +20,9 @@ import { h, mount, noticeBadges, verdictBadge } from "../dom.js";
  * @property {string[]} facts
  * @property {boolean} assumed Whether the rate is assumed.
  * @property {import("../dom.js").Notice[]} notices
+ * @property {string[]} tags
  */
-/** @typedef {{ cards: Card[], compact: boolean }} GridData */
+/** @typedef {{ cards: Card[], compact: boolean, ticked: string[] | null }} GridData Ticked is null without boxes. */
 
 const WAIT_MS = 120;
 const LEAD_SECONDS = 0.5;
@@ -97,7 +99,8 @@ function buildMedia(card) {
 function buildBadges(card) {
   const tone = card.success === "success" ? "good" : "bad";
   const outcome = card.success && h("span", { class: `badge ${tone} outline` }, card.success);
-  return h("div", { class: "row" }, verdictBadge(card.grade), outcome, noticeBadges(card.notices));
+  const tags = card.tags.map((tag) => h("span", { class: "badge none tag" }, tag));
+  return h("div", { class: "row" }, verdictBadge(card.grade), outcome, noticeBadges(card.notices), tags);
 }
 
 /** @param {Card} card */
@@ -132,8 +135,21 @@ function buildCard(card, send, stops) {
 function buildGrid(root, data, send) {
   /** @type {(() => void)[]} */
   const stops = [];
-  const cards = data.cards.map((card) => buildCard(card, send, stops));
-  root.append(h("div", { class: data.compact ? "grid compact" : "grid" }, cards));
+  const nodes = data.cards.map((card) => buildCard(card, send, stops));
+  const { ticked } = data;
+  if (!ticked) {
+    root.append(h("div", { class: data.compact ? "grid compact" : "grid" }, nodes));
+    return () => stops.forEach((stop) => stop());
+  }
+  const cards = data.cards.map((card, index) => {
+    const isTicked = ticked.includes(card.id);
+    nodes[index].classList.toggle("ticked", isTicked);
+    return { node: nodes[index], box: buildTick(card.title, isTicked), id: card.id };
+  });
+  const cells = cards.map(({ node, box }) => h("div", { class: "cell" }, node, box));
+  const grid = h("div", { class: "grid" }, cells);
+  root.append(grid);
+  stops.push(addTicks(grid, cards, send));
   return () => stops.forEach((stop) => stop());
 }
 

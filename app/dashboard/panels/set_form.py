@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 
 import streamlit as st
 
@@ -11,6 +12,7 @@ from app.dashboard.escape import escape_markdown
 from app.dashboard.limits import search_image
 from app.dashboard.results import search_cut
 from app.dashboard.view_state import ViewState, view_to_params, where_sql
+from ares.episode import Json
 from ares.errors import AresError
 
 _CREATED = "set_form.created"
@@ -25,9 +27,10 @@ def draw_set_form(view: ViewState, episodes: int) -> None:
         st.caption("A set is frozen: the same name with other episodes becomes its next version.")
         line = create_command(cached_reads.workspace().path, name or "NAME", view)
         st.code(line, language=None, wrap_lines=True)
-    if submitted:
-        _create_set(view, name.strip())
-    _draw_created(view)
+        # Inside the popover, which stays open and would cover an answer below it.
+        if submitted:
+            _create_set(view, name.strip())
+        _draw_created(view)
 
 
 def create_command(workspace: str, name: str, view: ViewState) -> str:
@@ -50,17 +53,28 @@ def _image_option(view: ViewState) -> str:
     return search_image(cached_reads.workspace().stores, view.image)
 
 
-def _create_set(view: ViewState, name: str) -> None:
+def select_view(view: ViewState) -> tuple[Iterator[str], dict[str, Json]]:
+    """Select all episodes of a view, of a search those above its cut; returns their ids and the recipe.
+
+    Raises:
+        RequestError: A filter cannot be read.
+        QueryTimeout: The search took longer than the limit.
+    """
     from ares.curation import select_episodes
 
-    workspace = cached_reads.workspace()
+    stores = cached_reads.workspace().stores
     where = where_sql(view, cached_reads.filter_columns())
     min_score = search_cut(view) if view.is_search else None
-    image = search_image(workspace.stores, view.image)
-    query = {"search": view.text, "like": view.like, "image": image, "by": view.by}
+    image = search_image(stores, view.image)
+    return select_episodes(
+        stores, where=where, search=view.text, like=view.like, image=image, by=view.by, min_score=min_score
+    )
+
+
+def _create_set(view: ViewState, name: str) -> None:
     try:
-        ids, recipe = select_episodes(workspace.stores, where=where, **query, min_score=min_score)
-        episode_set = workspace.sets.create(name, ids, recipe)
+        ids, recipe = select_view(view)
+        episode_set = cached_reads.workspace().sets.create(name, ids, recipe)
     except AresError as error:
         pages.show_error(error)
         return

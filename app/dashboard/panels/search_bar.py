@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app.dashboard import cached_reads
+from app.dashboard.components.search_input import draw_search_input
 from app.dashboard.escape import column_label, escape_markdown
 from app.dashboard.limits import IMAGE_TYPES, store_upload
 from app.dashboard.results import sort_columns
@@ -40,6 +41,10 @@ def draw_search_bar(view: ViewState) -> None:
         )
         write_view(changed)
 
+    def search_image(data: bytes) -> None:
+        write_view(view.with_query(image=store_upload(cached_reads.workspace().stores, data)))
+
+    draw_search_input("browse.search_input", search_image)
     columns = sort_columns(cached_reads.filter_columns())
     st.session_state["browse.text"] = view.text
     st.session_state["browse.where"] = view.where

@@ -1,0 +1,105 @@
+// Ticks of cards, and the keys of the grid: arrows move, Enter opens, x ticks, and shift ticks a range.
+import { h } from "../dom.js";
+
+/** @typedef {{ node: HTMLElement, box: HTMLInputElement, id: string }} TickedCard */
+
+// The card that had the focus when the grid was last drawn anew, as after a tick.
+let focused = "";
+// The card that was ticked last: a range goes from there, also after the grid was drawn anew.
+let lastTicked = "";
+
+/**
+ * The cards between two positions, both included.
+ *
+ * @param {readonly TickedCard[]} cards
+ * @param {number} from
+ * @param {number} to
+ */
+export function cardRange(cards, from, to) {
+  return cards.slice(Math.min(from, to), Math.max(from, to) + 1);
+}
+
+/**
+ * The card that a key moves to.
+ *
+ * @param {string} key
+ * @param {number} index Of the card that has the focus.
+ * @param {number} count
+ * @param {number} columns Cards in a row.
+ */
+export function nextIndex(key, index, count, columns) {
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
+  const step = steps[/** @type {keyof steps} */ (key)];
+  if (step === undefined) return -1;
+  const target = index + step;
+  return target < 0 || target >= count ? index : target;
+}
+
+/** @param {readonly TickedCard[]} cards */
+function countColumns(cards) {
+  const top = cards[0].node.offsetTop;
+  const next = cards.findIndex(({ node }) => node.offsetTop !== top);
+  return next < 0 ? cards.length : next;
+}
+
+/**
+ * A box that ticks a card; a click with shift ticks all from the last one.
+ *
+ * @param {string} title
+ * @param {boolean} checked
+ */
+export function buildTick(title, checked) {
+  return h("input", { type: "checkbox", class: "tick", checked, "aria-label": `Tick ${title}` });
+}
+
+/**
+ * Lets boxes and keys tick the cards of a grid.
+ *
+ * @param {HTMLElement} grid
+ * @param {readonly TickedCard[]} cards
+ * @param {import("../dom.js").Send} send
+ * @returns {() => void} Ends it.
+ */
+export function addTicks(grid, cards, send) {
+  // Every message says the whole state of the page: of two that follow each other the later one is enough.
+  const report = () => {
+    const ticked = cards.filter(({ box }) => box.checked).map(({ id }) => id);
+    send("ticked", { shown: cards.map(({ id }) => id), ticked });
+  };
+  /** @type {(index: number, on: boolean, isRange: boolean) => void} */
+  const tick = (index, on, isRange) => {
+    const last = cards.findIndex(({ id }) => id === lastTicked);
+    const changed = isRange && last >= 0 ? cardRange(cards, last, index) : [cards[index]];
+    for (const card of changed) {
+      card.box.checked = on;
+      card.node.classList.toggle("ticked", on);
+    }
+    lastTicked = cards[index].id;
+    report();
+  };
+  cards.forEach(({ box }, index) => {
+    box.addEventListener("click", (event) => {
+      event.stopPropagation();
+      tick(index, box.checked, event.shiftKey);
+    });
+  });
+  grid.addEventListener("keydown", (event) => {
+    const index = cards.findIndex(({ node }) => node.contains(/** @type {Node} */ (event.target)));
+    if (index < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = nextIndex(event.key, index, cards.length, countColumns(cards));
+    if (event.key.toLowerCase() === "x") tick(index, !cards[index].box.checked, event.shiftKey);
+    else if (target >= 0) cards[target].node.focus();
+    else return;
+    event.preventDefault();
+  });
+  const before = cards.find(({ id }) => id === focused);
+  if (before) before.node.focus();
+  focused = "";
+  const focusFirst = () => cards.length && cards[0].node.focus();
+  window.addEventListener("ares-focus-grid", focusFirst);
+  return () => {
+    window.removeEventListener("ares-focus-grid", focusFirst);
+    const active = cards.find(({ node }) => node.matches(":focus"));
+    if (active) focused = active.id;
+  };
+}
