@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Maker
-from ares.curation import Sets, list_tags, maker_catalog, tags_of
+from ares.curation import Sets, list_tags, maker_catalog, notes_of, tags_of
 from ares.episode import Camera, Json
 from ares.jobs import FAILURES
 from ares.rubric import CONTROL
@@ -68,6 +68,7 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         "action_names": list(episode.action_names),
         "metadata": dict(episode.metadata),
         "tags": list[Json](tags_of(stores, episode.episode_id)),
+        "notes": list[Json](notes_of(stores, episode.episode_id)),
         "annotations": describe_annotations(annotations, catalog),
     }
 

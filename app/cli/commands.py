@@ -76,6 +76,16 @@ COMMANDS = {
         "add, remove and list tags of episodes",
         ("ares tag add blurred 42b13cbcbaa01293", "ares tag remove blurred --set accepted", "ares tag list"),
     ),
+    "note": CommandEntry(
+        "app.cli.curation.note",
+        "write a note to episodes",
+        ("ares note 'the gripper slips' 42b13cbcbaa01293", "ares note 'dark' --where 'dataset = 'bridge''"),
+    ),
+    "view": CommandEntry(
+        "app.cli.curation.view",
+        "save, list and delete views of the dashboard",
+        ("ares view save drawers 'q=open+the+drawer&cut=0.6'", "ares view list", "ares view delete drawers"),
+    ),
     "remove": CommandEntry(
         "app.cli.curation.remove",
         "take episodes out of the workspace",

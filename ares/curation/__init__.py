@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         list_failures,
     )
     from ares.curation.makers import maker_catalog, use_makers
+    from ares.curation.notes import add_note, notes_of
     from ares.curation.purge import (
         PurgeReport,
         count_pending_purges,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ares.curation.staged_ids import StagedIds
     from ares.curation.tags import TagUse, add_tag, list_tags, remove_tag, tag_filter, tags_of
     from ares.curation.undoing import UndoReport, undo
+    from ares.curation.views import SavedView, delete_view, list_views, save_view
 
 __all__ = [
     "MEMBERS_COLLECTION",
@@ -44,28 +46,34 @@ __all__ = [
     "Failure",
     "PurgeReport",
     "RemovalPreview",
+    "SavedView",
     "SetDiff",
     "Sets",
     "StagedIds",
     "TagUse",
     "UndoReport",
+    "add_note",
     "add_tag",
     "apply_failure_actions",
     "clear_failures",
     "count_pending_purges",
     "count_removed_members",
+    "delete_view",
     "episodes_of_failures",
     "failures_of",
     "finish_purges",
     "hash_ids",
     "list_failures",
     "list_tags",
+    "list_views",
     "maker_catalog",
+    "notes_of",
     "preview_removal",
     "purge_episodes",
     "purgeable_ids",
     "remove_episodes",
     "remove_tag",
+    "save_view",
     "select_episodes",
     "selected_ids",
     "tag_filter",

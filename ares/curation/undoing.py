@@ -48,20 +48,20 @@ def undo(stores: Stores, number: int | None = None, *, person: str = "") -> Undo
 
     Args:
         stores: Stores of the workspace.
-        number: Number of the action; None for the last that counts and is no undo itself.
+        number: Number of the action; None for the person's own last that counts and is no undo itself.
         person: Who takes it back; the user by default.
 
     Raises:
         RequestError: There is nothing to take back, or the action cannot be taken back (any more).
         StoreError: The log cannot be written.
     """
-    history = read_history(stores.annotations)
-    undone = _last(history) if number is None else _numbered(history, number)
+    history, person = read_history(stores.annotations), person.strip() or user_name()
+    undone = _last(history, person) if number is None else _numbered(history, number)
     _check(history, undone)
     action = record_action(
         stores.annotations,
         "undo",
-        person.strip() or user_name(),
+        person,
         count=undone.count - undone.purged,
         details={"undoes": undone.number},
     )
@@ -73,10 +73,20 @@ def undo(stores: Stores, number: int | None = None, *, person: str = "") -> Undo
     return UndoReport(action=action, undone=undone, absent=absent, pending=pending)
 
 
-def _last(history: ActionHistory) -> Action:
+def _last(history: ActionHistory, person: str) -> Action:
+    """The last action of a person that counts: nobody takes back unseen what somebody else has done since."""
+    others = list[Action]()
     for action in reversed(history.actions):
         if action.kind not in ("undo", "purge") and history.is_effective(action):
-            return action
+            if action.person == person:
+                return action
+            others.append(action)
+    if others:
+        last = others[0]
+        raise RequestError(
+            f"there is nothing of {person} to take back",
+            f"the last action is of {last.person}: `ares undo {last.number}` takes it back",
+        )
     raise RequestError("there is nothing to take back", "`ares undo --list` shows what was done")
 
 

@@ -10,15 +10,18 @@ from ares.doctor.finding import REPAIR, Finding
 from ares.store.actions import ACTION_MEMBERS, read_history, read_members, removed_id_array
 from ares.store.filters import batched
 from ares.store.sync import (
+    NOTES,
+    TAGS,
     absent_restored,
     applied_action,
-    find_wrong_tags,
+    find_wrong_texts,
     present_removed,
     reset_applied_actions,
 )
 
 if TYPE_CHECKING:
     from ares.store import Stores, TempDatabase
+    from ares.store.actions import ActionHistory
 
 _CHUNK = 10_000
 
@@ -39,15 +42,15 @@ def check_purges(stores: Stores, repair: bool) -> Iterator[Finding]:
 
 
 def check_actions(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
-    """Compare the tables with what the actions of the log say of removed episodes and tags."""
+    """Compare the tables with what the actions of the log say of removed episodes, tags and notes."""
     history = read_history(stores.annotations)
     removed = removed_id_array(stores.annotations, history)
     hidden, absent = present_removed(stores.tables, removed), absent_restored(stores.tables, removed)
-    tags = find_wrong_tags(stores.tables, stores.annotations, history, database)
+    texts = {column: _find_wrong(stores, history, database, column) for column in (TAGS, NOTES)}
     wrong = {
         "no removed episode is in the tables": (len(hidden), hidden.slice(0, 1).to_pylist()),
         "each episode that was brought back is in the tables": (len(absent), absent.slice(0, 1).to_pylist()),
-        "the tags match the log": (tags, _first_wrong(database) if tags else []),
+        **{f"the {column} match the log": wrong_texts for column, wrong_texts in texts.items()},
         "the tables show every action": (
             abs(history.last - applied_action(stores.tables)),
             [f"action {history.last}"],
@@ -64,9 +67,16 @@ def check_actions(stores: Stores, database: TempDatabase, repair: bool) -> Itera
     yield from _check_members(stores, repair)
 
 
-def _first_wrong(database: TempDatabase) -> list[str]:
-    rows = database.query("SELECT episode_id, tags FROM wrong_tags ORDER BY episode_id LIMIT 1").to_pylist()
-    return [f"episode {row['episode_id']}: the log says {row['tags'] or []}" for row in rows]
+def _find_wrong(
+    stores: Stores, history: ActionHistory, database: TempDatabase, column: str
+) -> tuple[int, list[str]]:
+    """Number of episodes whose tags or notes differ from the log, and an example."""
+    count = find_wrong_texts(stores.tables, stores.annotations, history, database, column)
+    if not count:
+        return 0, []
+    rows = database.query("SELECT * FROM wrong_texts ORDER BY episode_id LIMIT 1").to_pylist()
+    database.drop_tables("wrong_texts")
+    return count, [f"episode {row['episode_id']}: the log says {row['texts'] or []}" for row in rows]
 
 
 def _check_members(stores: Stores, repair: bool) -> Iterator[Finding]:

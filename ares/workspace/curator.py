@@ -134,13 +134,36 @@ class WorkspaceCurator(WorkspaceReader):
         )
         return self._act(selection, lambda staged: remove_tag(self.stores, tag, staged, selection.to_json()))
 
+    @checks_arguments
+    def note(
+        self,
+        text: str,
+        ids: Iterable[str | Episode | Hit] = (),
+        *,
+        where: str = "",
+        set: str = "",
+        dataset: str = "",
+    ) -> Action:
+        """Write a note to episodes, as `ares note` does; the arguments are those of `remove`.
+
+            >>> ws.note("the gripper slips", ["0123456789abcdef"])
+            >>> ws.episodes.where("notes IS NOT NULL")
+
+        Raises:
+            RequestError: As `remove`, or the text is empty or too long.
+        """
+        from ares.curation import EpisodeSelection, add_note
+
+        selection = EpisodeSelection(ids=check_ids(ids), where=where, set=set, dataset=dataset)
+        return self._act(selection, lambda staged: add_note(self.stores, text, staged, selection.to_json()))
+
     def undo(self, number: int | None = None) -> UndoReport:
         """Take back a removal, a tag or a change of a set, as `ares undo` does.
 
             >>> ws.undo()
 
         Args:
-            number: Number of the action; by default the last.
+            number: Number of the action; by default your last.
 
         Raises:
             RequestError: There is nothing to take back.

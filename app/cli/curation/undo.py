@@ -17,6 +17,9 @@ _VERBS = {
     "remove": "removed {count} episodes",
     "tag": "tagged {count} episodes {tag}",
     "untag": "took the tag {tag} from {count} episodes",
+    "note": "noted of {count} episodes: {note}",
+    "view_save": "saved the view {name}",
+    "view_delete": "deleted the view {name}",
     "set_delete": "deleted {labels}",
     "set_rename": "renamed {labels} to {name}",
     "set_note": "noted of {labels}: {note}",
@@ -33,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=_action_number,
         metavar="NUMBER",
-        help="the action (default: the last that counts)",
+        help="the action (default: your last that counts)",
     )
     parser.add_argument("--list", action="store_true", help="show the last actions: who, when, what")
     parser.add_argument(

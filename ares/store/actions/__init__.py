@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.store.actions.action import TAG_KINDS, Action, ActionKind
+    from ares.store.actions.action import NOTE_KINDS, TAG_KINDS, VIEW_KINDS, Action, ActionKind
     from ares.store.actions.history import (
         ACTION_MEMBERS,
         ACTIONS,
@@ -20,20 +20,23 @@ if TYPE_CHECKING:
         record_action,
         write_members,
     )
-    from ares.store.actions.state import RemovedIds, fold_tags, removed_id_array
+    from ares.store.actions.state import RemovedIds, fold_notes, fold_tags, removed_id_array
     from ares.store.actions.tombstones import TOMBSTONES, add_tombstones, hash_identity, read_tombstones
 
 __all__ = [
     "ACTIONS",
     "ACTION_MEMBERS",
+    "NOTE_KINDS",
     "TAG_KINDS",
     "TOMBSTONES",
+    "VIEW_KINDS",
     "Action",
     "ActionHistory",
     "ActionKind",
     "RemovedIds",
     "action_key",
     "add_tombstones",
+    "fold_notes",
     "fold_tags",
     "hash_identity",
     "new_members_key",

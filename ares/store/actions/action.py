@@ -9,9 +9,22 @@ from typing import Literal, cast
 from ares.episode import Json
 
 ActionKind = Literal[
-    "remove", "tag", "untag", "set_delete", "set_rename", "set_note", "clear_failures", "undo", "purge"
+    "remove",
+    "tag",
+    "untag",
+    "note",
+    "view_save",
+    "view_delete",
+    "set_delete",
+    "set_rename",
+    "set_note",
+    "clear_failures",
+    "undo",
+    "purge",
 ]
 TAG_KINDS: frozenset[ActionKind] = frozenset(("tag", "untag"))
+NOTE_KINDS: frozenset[ActionKind] = frozenset(("note",))
+VIEW_KINDS: frozenset[ActionKind] = frozenset(("view_save", "view_delete"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +39,8 @@ class Action:
         count: Episodes, sets or failures that it is about.
         members: Key of the list of episodes or failures in the log, or "".
         purged: Of its episodes, how many were deleted for good since.
-        details: What else the kind needs: `tag`, `labels`, `name`, `note`, `undoes`, and the `recipe` of a selection.
+        details: What else the kind needs: `tag`, `labels`, `name`, `note`, `query`, `undoes`, and the `recipe` of a
+            selection.
     """
 
     number: int

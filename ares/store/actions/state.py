@@ -1,10 +1,11 @@
-"""What the actions that count say together: which episodes are removed, and which tags each of the others has."""
+"""What the actions that count say together: which episodes are removed, and the tags and notes of the others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ares.store.actions.action import NOTE_KINDS
 from ares.store.actions.history import ActionHistory, read_history, read_members
 from ares.store.actions.tombstones import hash_identity, read_tombstones
 
@@ -18,10 +19,11 @@ REMOVED_REASON = "removed earlier and not read again: `ares undo` brings it back
 PURGED_REASON = "deleted for good earlier and refused"
 # The last action about an episode and a tag decides.
 _TAGS = """
-SELECT episode_id, list_sort(list(tag)) AS tags FROM (
+SELECT episode_id, list_sort(list(tag)) AS texts FROM (
     SELECT episode_id, tag FROM operations GROUP BY episode_id, tag HAVING arg_max(is_added, number)
 ) GROUP BY episode_id
 """
+_NOTES = "SELECT episode_id, list(note ORDER BY number) AS texts FROM operations GROUP BY episode_id"
 
 
 def removed_id_array(annotations: AnnotationStore, history: ActionHistory) -> pa.ChunkedArray:
@@ -37,14 +39,36 @@ def removed_id_array(annotations: AnnotationStore, history: ActionHistory) -> pa
 
 
 def fold_tags(annotations: AnnotationStore, history: ActionHistory, database: TempDatabase) -> None:
-    """Write the table "desired_tags" (episode_id, sorted tags) of the temporary database: what the actions say."""
+    """Write the table "desired_texts" (episode_id, texts) of the temporary database: the tags, sorted."""
     import pyarrow as pa
 
     schema = pa.schema(
         [("episode_id", pa.string()), ("tag", pa.string()), ("number", pa.int64()), ("is_added", pa.bool_())]
     )
     database.insert("operations", schema, _tag_operations(annotations, history, schema))
-    database.create_table_as("desired_tags", _TAGS)
+    database.create_table_as("desired_texts", _TAGS)
+    database.drop_tables("operations")
+
+
+def fold_notes(annotations: AnnotationStore, history: ActionHistory, database: TempDatabase) -> None:
+    """Write the table "desired_texts" (episode_id, texts) of the temporary database: the notes, oldest first."""
+    import pyarrow as pa
+
+    schema = pa.schema([("episode_id", pa.string()), ("note", pa.string()), ("number", pa.int64())])
+    batches = (
+        pa.record_batch(
+            [
+                pa.array(block, pa.string()),
+                pa.array([str(action.details["note"])] * len(block), pa.string()),
+                pa.array([action.number] * len(block), pa.int64()),
+            ],
+            schema=schema,
+        )
+        for action in history.effective(NOTE_KINDS)
+        for block in read_members(annotations, action)
+    )
+    database.insert("operations", schema, batches)
+    database.create_table_as("desired_texts", _NOTES)
     database.drop_tables("operations")
 
 

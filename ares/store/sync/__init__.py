@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from ares.store.sync.removals import absent_restored, present_removed
     from ares.store.sync.shown import newest_by_address, segment_id, select_shown
-    from ares.store.sync.tags import TAGS, find_wrong_tags
+    from ares.store.sync.tags import NOTES, TAGS, find_wrong_texts
     from ares.store.sync.trust import JUDGE_TRUST, read_judge_trust
     from ares.store.sync.views import conflict_changes, refresh_conflicts
 
@@ -29,6 +29,7 @@ __all__ = [
     "CONFLICT",
     "DISAGREEMENT",
     "JUDGE_TRUST",
+    "NOTES",
     "PINS",
     "TAGS",
     "LogChanges",
@@ -39,7 +40,7 @@ __all__ = [
     "apply_log",
     "conflict_changes",
     "declared_columns",
-    "find_wrong_tags",
+    "find_wrong_texts",
     "load_applied_state",
     "newest_by_address",
     "pin_makers",

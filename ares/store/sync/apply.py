@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ares.errors import StoreError
 from ares.process_tuning import tuned_garbage_collector
 from ares.rubric import CONTROL
-from ares.store.actions import TAG_KINDS, read_history, removed_id_array
+from ares.store.actions import NOTE_KINDS, TAG_KINDS, read_history, removed_id_array
 from ares.store.annotations import AnnotationStore, LogEntry
 from ares.store.filters import batched, ids_filter
 from ares.store.lance import arrow_type, episode_schema, segment_schema
@@ -27,7 +27,7 @@ from ares.store.sync.removals import (
     move_out,
     present_removed,
 )
-from ares.store.sync.tags import refresh_tags
+from ares.store.sync.tags import refresh_texts
 from ares.store.sync.trust import count_judge_trust, refresh_trust
 from ares.store.sync.views import (
     annotators_with_stale_values,
@@ -185,7 +185,7 @@ class _ApplyJob:
             save_applied_state(self._tables, self.state)
 
     def follow_actions(self) -> None:
-        """Let the tables show what people have removed, brought back and tagged since the last application."""
+        """Let the tables show what people have removed, brought back, tagged and noted since the last application."""
         kinds = self._history.kinds_after(self.state.actions)
         if "remove" in kinds or "purge" in kinds:
             removed = present_removed(self._tables, self._removed)
@@ -195,13 +195,12 @@ class _ApplyJob:
                 for group in set(self.catalog.groups.values()):
                     self._resolve(ids, group)
             if len(restored):
-                refresh_tags(self._tables, self._annotations, self._history)
+                refresh_texts(self._tables, self._annotations, self._history, TAG_KINDS | NOTE_KINDS)
             forget_removed(self._tables, restored)
             if len(removed) or len(restored):
                 self._tables.episodes.mark_duplicates()
                 self.state.views_sequence = 0
-        if kinds & TAG_KINDS:
-            refresh_tags(self._tables, self._annotations, self._history)
+        refresh_texts(self._tables, self._annotations, self._history, kinds)
         if self.state.actions != self._history.last:
             self.state.actions = self._history.last
             save_applied_state(self._tables, self.state)

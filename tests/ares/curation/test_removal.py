@@ -53,7 +53,7 @@ def test_removed_episodes_vanish_and_come_back_as_they_were(curated: Workspace, 
     with pytest.raises(RequestError, match="was removed"):
         describe_episode(stores, ids[0])
     assert run_checks(stores) == []
-    undo(stores)
+    undo(stores, person="Ann")
     assert rows(curated) == before
     assert stores.tables.segments.read().to_pylist() == segments
     assert run_checks(stores) == []
@@ -133,7 +133,7 @@ def test_a_rebuilt_index_shows_the_same(
     rebuilt = open_curated()
     ingest_paths(rebuilt.stores, [str(demo_samples / "video")], quiet=True)
     assert [row["episode_id"] for row in rows(rebuilt)] == before
-    report = undo(rebuilt.stores)
+    report = undo(rebuilt.stores, person="Ann")
     assert report.absent == 2, "their rows were lost with the index"
     ingest_paths(rebuilt.stores, [str(demo_samples / "video")], quiet=True)
     assert [row["episode_id"] for row in rows(rebuilt)] == ids
@@ -159,7 +159,7 @@ def test_annotations_that_come_meanwhile_are_shown_after_the_undo(curated: Works
     newer = {"text": "push the door", "caption": "push the door"}
     curated.stores.annotations.append([replace(caption, value=newer, revision=1)])
     curated.sync()
-    undo(curated.stores)
+    undo(curated.stores, person="Ann")
     assert rows(curated)[0]["caption"] == "push the door"
     assert run_checks(curated.stores) == []
 
@@ -207,7 +207,7 @@ def test_an_undo_that_is_killed_is_completed_by_the_next_job(
     with monkeypatch.context() as patch:
         patch.setattr(apply, {"resolve": "write_changes", "forget": "forget_removed"}[step], killed)
         with pytest.raises(KeyboardInterrupt):
-            undo(workspace.stores)
+            undo(workspace.stores, person="Ann")
     again = open_curated()
     again.sync()
     assert rows(again) == before
@@ -224,7 +224,7 @@ def test_a_duplicate_of_a_removed_episode_is_none_any_more(curated: Workspace, d
     first = sorted(episodes.ids("dataset = 'video'"))[:2]
     remove(curated, first)
     assert episodes.count("duplicate_of IS NOT NULL") == 10
-    undo(curated.stores)
+    undo(curated.stores, person="Ann")
     assert episodes.count("duplicate_of IS NOT NULL") == 12
 
 
@@ -238,7 +238,7 @@ def test_a_workspace_with_mongodb_removes_and_brings_back(
         before = rows(workspace)
         remove(workspace, episode_ids[:3])
         assert workspace.stores.tables.episodes.count() == 9
-        undo(workspace.stores)
+        undo(workspace.stores, person="Ann")
         assert rows(workspace) == before
         assert run_checks(workspace.stores) == []
 

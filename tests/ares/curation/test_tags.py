@@ -64,7 +64,7 @@ def test_an_undo_is_as_if_the_tag_had_not_been_added(curated: Workspace, ids: li
     undo(curated.stores, first)
     assert curated.stores.tables.episodes.ids(tag_filter("a")) == set(ids[2:5])
     untag(curated, "a", ids[4:])
-    undo(curated.stores)
+    undo(curated.stores, person="Bob")
     assert curated.stores.tables.episodes.ids(tag_filter("a")) == set(ids[2:5])
     assert tags_of(curated.stores, ids[0]) == []
 

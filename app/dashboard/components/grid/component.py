@@ -46,6 +46,6 @@ def draw_grid(
     data: dict[str, Json] = {
         "cards": list(cards),
         "compact": compact,
-        "ticked": None if ticked is None else sorted(ticked),
+        "ticked": None if ticked is None else list[Json](sorted(ticked)),
     }
     load_component("grid")(data=data, key=key, on_opened_change=handle_opened, on_ticked_change=handle_ticked)

@@ -1,0 +1,182 @@
+"""From a search to a set, a tag and an exclusion in a real browser, each of exactly the episodes on the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+import ares
+from ares.workspace import Workspace
+from benchmarks.synthetic_episodes import add_synthetic_episodes
+from tests.app.dashboard.browser import open_tab, serve
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+EPISODES = 100_000
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    with ares.open(tmp_path_factory.mktemp("many") / "w", create=True) as workspace:
+        add_synthetic_episodes(workspace, EPISODES)
+        workspace.stores.tables.optimize()
+        yield workspace
+
+
+@pytest.fixture(scope="module")
+def address(many: Workspace) -> Iterator[str]:
+    with serve(many) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with open_tab(browser, address) as tab:
+        yield tab
+
+
+def _ids(workspace: Workspace, where: str) -> set[str]:
+    return workspace.stores.tables.episodes.ids(where)
+
+
+def _freeze(page: Page, name: str) -> None:
+    page.get_by_role("button", name=re.compile("Make a set from these")).click()
+    page.get_by_label("Name of the set").fill(name)
+    page.get_by_role("button", name="Make the set").click()
+    page.get_by_role("button", name="Open it in Sets").wait_for()
+
+
+def test_a_set_of_a_search_has_what_its_cut_says_and_nothing_else(
+    page: Page, address: str, many: Workspace
+) -> None:
+    drawers = _ids(many, "instruction = 'open the drawer'")
+    page.goto(address)
+    search = page.get_by_placeholder("Search by meaning")
+    search.fill("open the drawer")
+    search.press("Enter")
+    page.get_by_text(f"{len(drawers):,} of {EPISODES:,} episodes").wait_for()
+    expect(page.locator(".corner.score")).to_have_text(["1.00"] * 24)
+    counts = page.locator("details[data-column=success] .value .count").all_inner_texts()
+    assert sum(int(count.replace(",", "")) for count in counts) == len(drawers)
+    _freeze(page, "drawers")
+    assert set(many.sets["drawers"].ids()) == drawers
+    assert many.sets["drawers"].recipe["min_score"] == 1.0
+
+
+def test_a_lower_cut_is_in_the_address_and_lets_more_pass(page: Page, address: str, many: Workspace) -> None:
+    either = _ids(many, "instruction LIKE 'open the %' OR instruction LIKE '% the drawer'")
+    successes = _ids(many, "success") & either
+    page.goto(f"{address}/?q=open+the+drawer&f.success=true")
+    page.locator(".card").first.wait_for()
+    slider = page.locator("details[data-column='~score'] input[type=range]").first
+    slider.evaluate("slider => { slider.value = 0.3; slider.dispatchEvent(new Event('change')); }")
+    page.get_by_text(f"{len(successes):,} of {EPISODES:,} episodes").wait_for()
+    assert "cut=0.3" in page.url
+    shared = page.url
+    page.goto("about:blank")
+    page.goto(shared)
+    page.get_by_text(f"{len(successes):,} of {EPISODES:,} episodes").wait_for()
+    _freeze(page, "either")
+    assert set(many.sets["either"].ids()) == successes
+    page.locator("details[data-column='~score'] .clear").click()
+    drawers = _ids(many, "success AND instruction = 'open the drawer'")
+    page.get_by_text(f"{len(drawers):,} of {EPISODES:,} episodes").wait_for()
+    assert "cut=" not in page.url
+
+
+def test_the_last_page_of_a_search_offers_less_relevant_episodes(
+    page: Page, address: str, many: Workspace
+) -> None:
+    drawers = _ids(many, "instruction = 'open the drawer'")
+    page.goto(f"{address}/?q=open+the+drawer&page=999")
+    page.get_by_role("button", name="Show less relevant ones").click()
+    page.get_by_role("button", name=re.compile("score from 0")).wait_for()
+    shown = page.get_by_text(re.compile(rf"of {EPISODES:,} episodes")).inner_text()
+    assert int(shown.split()[0].replace(",", "")) > len(drawers)
+
+
+def test_ticked_episodes_are_tagged_counted_and_untagged(page: Page, address: str, many: Workspace) -> None:
+    page.goto(f"{address}/?f.dataset=dataset_3")
+    page.locator(".tick").nth(1).click()
+    page.get_by_text("1 selected").wait_for()
+    page.locator(".tick").nth(4).click(modifiers=["Shift"])
+    page.get_by_text("4 selected").wait_for()
+    cards = page.locator(".card")
+    ids = {cards.nth(number).get_attribute("data-episode") for number in range(1, 5)}
+    _add_tag(page, "blurred")
+    page.get_by_text("Tag blurred added to 4 episodes").wait_for()
+    page.keyboard.press("Escape")
+    assert _ids(many, "array_has(tags, 'blurred')") == ids
+    page.locator(".card .tag").nth(3).wait_for()
+    page.locator(".tick").nth(0).click()
+    page.get_by_text("5 selected").wait_for()
+    page.get_by_role("button", name="Tags").click()
+    page.get_by_role("button", name="blurred: 4 of 5").click()
+    page.get_by_text("Tag blurred added to 5 episodes").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Undo").wait_for(state="detached")
+    assert _ids(many, "array_has(tags, 'blurred')") == ids
+
+
+def _add_tag(page: Page, tag: str) -> None:
+    page.get_by_role("button", name="Tags").click()
+    page.get_by_label("New tag").fill(tag)
+    page.get_by_role("button", name="Add the tag").click()
+
+
+def test_all_of_a_search_are_excluded_and_brought_back(page: Page, address: str, many: Workspace) -> None:
+    handles = _ids(many, "instruction = 'turn the handle'")
+    page.goto(f"{address}/?q=turn+the+handle")
+    page.get_by_role("button", name=f"Select all {len(handles):,}").click()
+    page.get_by_role("button", name="Exclude").click()
+    page.get_by_label("Why").fill("black picture")
+    page.get_by_role("button", name=f"Exclude {len(handles):,}").click()
+    page.get_by_text(f"Excluded {len(handles):,} episodes").wait_for()
+    assert not _ids(many, "instruction = 'turn the handle'")
+    # Somebody else works on: the button takes back what it says and nothing else.
+    many.tag("other", where="dataset = 'dataset_5'")
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Undo").wait_for(state="detached")
+    assert _ids(many, "instruction = 'turn the handle'") == handles
+    assert _ids(many, "array_has(tags, 'other')") == _ids(many, "dataset = 'dataset_5'") - handles
+
+
+def test_keys_move_tick_and_open(page: Page, address: str) -> None:
+    page.goto(f"{address}/?f.dataset=dataset_4")
+    page.locator(".card").first.wait_for()
+    page.get_by_role("button", name="Skip to the episodes").wait_for(state="attached")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.placeholder").startswith("Search by")
+    page.keyboard.press("Escape")
+    page.locator(".card").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("x")
+    page.get_by_text("1 selected").wait_for()
+    assert page.locator(".cell .card.ticked").count() == 1
+    assert page.locator(".tick").nth(1).is_checked()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    expected = page.locator(".card").nth(1).get_attribute("data-episode")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(rf"episode={expected}"))
+
+
+def test_a_broken_filter_leaves_the_filters_where_they_are(page: Page, address: str) -> None:
+    page.goto(f"{address}/?where=nonsense+%3D+1")
+    page.get_by_text("the filter cannot be read").first.wait_for()
+    assert page.locator("details[data-column=dataset] .value").count() > 3
+
+
+def test_a_phone_shows_two_cards_beside_each_other(page: Page, address: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(address)
+    page.locator(".card").nth(2).wait_for()
+    first, second, third = (page.locator(".card").nth(number).bounding_box() for number in range(3))
+    assert first and second and third
+    assert first["y"] == second["y"] < third["y"]
+    assert second["x"] + second["width"] <= 390
