@@ -17,7 +17,7 @@ from ares.store.sync import CONFLICT, DISAGREEMENT, TAGS
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
-    from ares.curation import CurationSet
+    from ares.curation import CurationSet, SavedView
     from ares.episode import Episode
     from ares.quality import DatasetHealth
     from ares.search.relevance import EpisodeScores
@@ -30,7 +30,17 @@ _MAX_AGE_SECONDS = 20
 _HEALTH_AGE_SECONDS = 300
 # Columns that have another value for nearly every episode: a facet of them offers no choice.
 _WITHOUT_FACET = frozenset(
-    ("episode_id", "key", "source", "content_hash", "duplicate_of", "instruction", "instructions", "caption")
+    (
+        "episode_id",
+        "key",
+        "source",
+        "content_hash",
+        "duplicate_of",
+        "instruction",
+        "instructions",
+        "caption",
+        "notes",
+    )
 )
 # Columns that a card shows, beside those that end in "_stale".
 _CARD_COLUMNS = ("caption", "grade", TAGS, TRUST_COLUMN, CONFLICT, DISAGREEMENT)
@@ -285,6 +295,13 @@ def list_sets() -> list[CurationSet]:
     """Return every version of every set, the newest of a name first."""
     sets = workspace().sets
     return limited(lambda: [version for name in sets for version in reversed(sets.versions(name))])
+
+
+def list_saved_views() -> list[SavedView]:
+    """Return the saved views, by name."""
+    from ares.curation import list_views
+
+    return limited(lambda: list_views(workspace().stores))
 
 
 def read_episodes(ids: Sequence[str]) -> list[Episode]:

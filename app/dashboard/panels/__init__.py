@@ -8,6 +8,7 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from app.dashboard.panels.facet_panel import draw_facets
+    from app.dashboard.panels.saved_views import draw_saved_views
     from app.dashboard.panels.search_bar import draw_search_bar
     from app.dashboard.panels.selection_bar import change_ticks, draw_selection_bar, ticked_ids
     from app.dashboard.panels.set_form import create_command, draw_set_form, select_view
@@ -16,6 +17,7 @@ __all__ = [
     "change_ticks",
     "create_command",
     "draw_facets",
+    "draw_saved_views",
     "draw_search_bar",
     "draw_selection_bar",
     "draw_set_form",

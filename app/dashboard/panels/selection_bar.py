@@ -64,6 +64,7 @@ def draw_selection_bar(view: ViewState, shown: int) -> None:
         if count:
             st.markdown(f"**{count:,} selected**", width="content")
             _draw_tags(view, is_all, count)
+            _draw_note(view, is_all, count)
             _draw_exclusion(view, is_all, count)
             _draw_person()
             st.button("Clear", key="selection.clear", type="tertiary", on_click=_clear)
@@ -100,6 +101,15 @@ def _draw_tags(view: ViewState, is_all: bool, count: int) -> None:
             )
 
 
+def _draw_note(view: ViewState, is_all: bool, count: int) -> None:
+    with (
+        st.popover("Note", icon=":material/edit_note:"),
+        st.form("selection.note_form", border=False, clear_on_submit=True),
+    ):
+        st.text_area("Note", key="selection.note", placeholder="the gripper slips")
+        st.form_submit_button(f"Write it to {count:,}", on_click=lambda: _write_note(view, is_all))
+
+
 def _draw_exclusion(view: ViewState, is_all: bool, count: int) -> None:
     with st.popover("Exclude", icon=":material/visibility_off:"):
         st.caption(
@@ -112,11 +122,17 @@ def _draw_exclusion(view: ViewState, is_all: bool, count: int) -> None:
             )
 
 
-def _draw_person() -> None:
+def current_person() -> str:
+    """Return the name that the log has for what is done on this page."""
     from ares.settings import user_name
 
-    st.session_state[_PERSON] = st.session_state.get(_PERSON) or user_name()
-    with st.popover(f"as {escape_markdown(st.session_state[_PERSON])}", type="tertiary"):
+    return _entered(_PERSON) or user_name()
+
+
+def _draw_person() -> None:
+    # Set again in every run: Streamlit forgets the value of a field that is not drawn.
+    st.session_state[_PERSON] = current_person()
+    with st.popover(f"as {escape_markdown(current_person())}", type="tertiary"):
         st.text_input("Your name, for the log", key=_PERSON)
 
 
@@ -143,8 +159,19 @@ def _change_tag(view: ViewState, is_all: bool, tag: str, is_added: bool) -> None
     stores = cached_reads.workspace().stores
     _act(
         view, is_all,
-        lambda ids, recipe: change(stores, tag, ids, recipe, person=_entered(_PERSON)),
+        lambda ids, recipe: change(stores, tag, ids, recipe, person=current_person()),
         f"tag {tag} {'added to' if is_added else 'removed from'}",
+    )  # fmt: skip
+
+
+def _write_note(view: ViewState, is_all: bool) -> None:
+    from ares.curation import add_note
+
+    stores, note = cached_reads.workspace().stores, _entered("selection.note")
+    _act(
+        view, is_all,
+        lambda ids, recipe: add_note(stores, note, ids, recipe, person=current_person()),
+        "noted of",
     )  # fmt: skip
 
 
@@ -154,7 +181,7 @@ def _exclude(view: ViewState, is_all: bool) -> None:
     stores, note = cached_reads.workspace().stores, _entered("selection.reason")
     _act(
         view, is_all,
-        lambda ids, recipe: remove_episodes(stores, ids, recipe, person=_entered(_PERSON), note=note),
+        lambda ids, recipe: remove_episodes(stores, ids, recipe, person=current_person(), note=note),
         "excluded",
     )  # fmt: skip
     _clear()
@@ -196,7 +223,7 @@ def _undo(last: LastAction) -> None:
 
     st.session_state[_LAST] = None
     try:
-        undo(cached_reads.workspace().stores, last.number, person=_entered(_PERSON))
+        undo(cached_reads.workspace().stores, last.number, person=current_person())
     except AresError as error:
         pages.show_error(error)
     cached_reads.clear_caches()

@@ -13,6 +13,7 @@ from app.dashboard.escape import escape_markdown
 from app.dashboard.panels import (
     change_ticks,
     draw_facets,
+    draw_saved_views,
     draw_search_bar,
     draw_selection_bar,
     draw_set_form,
@@ -99,6 +100,7 @@ def _draw_result_line(view: ViewState, page: ResultPage) -> None:
             st.caption(f"score from {page.cut:.2f}", width="content")
         _draw_filter_buttons(view)
         st.space("stretch")
+        draw_saved_views(view)
         if page.shown:
             draw_set_form(view, page.shown)
 

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 import ares
+from ares.curation import list_views
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes
 from tests.app.dashboard.browser import open_tab, serve
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 EPISODES = 100_000
+_DROP = """async () => {
+  const canvas = document.createElement("canvas");
+  canvas.width = 1600; canvas.height = 1200;
+  canvas.getContext("2d").fillRect(0, 0, 800, 600);
+  const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  const data = new DataTransfer();
+  data.items.add(new File([blob], "mug.png", { type: "image/png" }));
+  const box = document.querySelector("input[placeholder^='Search by']");
+  box.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +155,43 @@ def test_all_of_a_search_are_excluded_and_brought_back(page: Page, address: str,
     page.get_by_role("button", name="Undo").wait_for(state="detached")
     assert _ids(many, "instruction = 'turn the handle'") == handles
     assert _ids(many, "array_has(tags, 'other')") == _ids(many, "dataset = 'dataset_5'") - handles
+
+
+def test_a_note_and_a_view_are_kept_with_their_person(page: Page, address: str, many: Workspace) -> None:
+    page.goto(f"{address}/?f.dataset=dataset_6&q=press+the+lever&cut=0.4")
+    page.locator(".tick").first.click()
+    page.get_by_text("1 selected").wait_for()
+    page.get_by_role("button", name="as ").click()
+    page.get_by_label("Your name").fill("Ann")
+    page.get_by_label("Your name").press("Enter")
+    page.get_by_role("button", name="as Ann").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Note", exact=True).click()
+    page.get_by_label("Note", exact=True).fill("the gripper slips")
+    page.get_by_role("button", name="Write it to 1").click()
+    page.get_by_text("Noted of 1 episodes").wait_for()
+    noted = _ids(many, "array_has(notes, 'the gripper slips')")
+    assert noted == {page.locator(".card").first.get_attribute("data-episode")}
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Views").click()
+    page.get_by_label("Name of this view").fill("levers")
+    page.get_by_role("button", name="Save this view").click()
+    page.get_by_role("button", name="levers", exact=True).wait_for()
+    (view,) = list_views(many.stores)
+    assert (view.person, view.query["cut"]) == ("Ann", ["0.4"])
+    page.goto(address)
+    page.get_by_role("button", name="Views").click()
+    page.get_by_role("button", name="levers", exact=True).click()
+    page.wait_for_url(re.compile(r"q=press\+the\+lever.*cut=0\.4"))
+
+
+def test_an_image_that_is_dropped_on_the_search_box_is_searched_by(page: Page, address: str) -> None:
+    page.goto(address)
+    page.get_by_role("button", name="Skip to the episodes").wait_for(state="attached")
+    page.evaluate(_DROP)
+    page.wait_for_url(re.compile(r"image=upload%3A[0-9a-f]{32}"))
+    # No frame has a vector here: the page says what to run.
+    page.get_by_text("annotate embed").first.wait_for()
 
 
 def test_keys_move_tick_and_open(page: Page, address: str) -> None:
