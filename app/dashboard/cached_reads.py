@@ -204,7 +204,7 @@ def describe_hits(
     by: str = "",
 ) -> list[Hit]:
     """Return the best moment of each of some episodes, for a text, an image or an episode."""
-    from ares.search.relevance import describe_ranked
+    from ares.search import describe_ranked
 
     query = _query(text, like, image, by)
     return limited(lambda: describe_ranked(workspace().stores, query, ids, scores))

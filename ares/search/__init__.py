@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         load_encoder,
         load_model,
     )
+    from ares.search.engine import describe_ranked
     from ares.search.fusion import Ranking, fuse, run_concurrently
     from ares.search.motion_features import (
         SIGNAL_KINDS,
@@ -52,6 +53,7 @@ __all__ = [
     "SignalLayout",
     "choose_space",
     "compute_features",
+    "describe_ranked",
     "embed_texts",
     "find_layout",
     "fit_scale",

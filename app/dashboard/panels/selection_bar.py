@@ -106,7 +106,7 @@ def _draw_note(view: ViewState, is_all: bool, count: int) -> None:
         st.popover("Note", icon=":material/edit_note:"),
         st.form("selection.note_form", border=False, clear_on_submit=True),
     ):
-        st.text_area("Note", key="selection.note", placeholder="the gripper slips")
+        st.text_area("Text of the note", key="selection.note", placeholder="the gripper slips")
         st.form_submit_button(f"Write it to {count:,}", on_click=lambda: _write_note(view, is_all))
 
 

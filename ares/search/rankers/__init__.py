@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.search.rankers.base import BulkRanker, EpisodeEvidence, MomentRanker, Ranker
+    from ares.search.rankers.base import BulkRanker, MomentRanker, Ranker, RankerEvidence
     from ares.search.rankers.guard import GuardedRanker, load_ranker
     from ares.search.rankers.keyword import KeywordRanker
     from ares.search.rankers.motion import ActionRanker, StateRanker
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ActionRanker",
     "BulkRanker",
-    "EpisodeEvidence",
     "GuardedRanker",
     "KeywordRanker",
     "MomentRanker",
     "Ranker",
+    "RankerEvidence",
     "SemanticRanker",
     "StateRanker",
     "VisualRanker",

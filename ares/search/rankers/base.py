@@ -61,7 +61,7 @@ class VectorQuery(NamedTuple):
     vector: NDArray[np.float32]
 
 
-class EpisodeEvidence(NamedTuple):
+class RankerEvidence(NamedTuple):
     """What one ranker says of many episodes, as arrays.
 
     Attributes:
@@ -81,7 +81,7 @@ class EpisodeEvidence(NamedTuple):
 class BulkRanker(Protocol):
     """A ranker that can also score all episodes of a workspace at once."""
 
-    def score_episodes(self, encoded: Any, limit: int) -> EpisodeEvidence:
+    def score_episodes(self, encoded: Any, limit: int) -> RankerEvidence:
         """Score the episodes of a workspace for one element of the result of `encode`.
 
         Args:

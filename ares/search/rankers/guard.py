@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.errors import PluginError
 from ares.registry import plugin_faults, rankers
-from ares.search.rankers.base import BulkRanker, EpisodeEvidence, MomentRanker
+from ares.search.rankers.base import BulkRanker, MomentRanker, RankerEvidence
 from ares.store.vectors import Moment
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class GuardedRanker:
         with plugin_faults(self._label):
             return self._checked(list(self._ranker.rank(encoded, candidates, limit)))
 
-    def score_episodes(self, encoded: Any, limit: int) -> EpisodeEvidence:
+    def score_episodes(self, encoded: Any, limit: int) -> RankerEvidence:
         """As `BulkRanker.score_episodes`; of a ranker without it the best `limit` episodes. Raises PluginError."""
         if isinstance(self._ranker, BulkRanker):
             with plugin_faults(self._label):
@@ -72,14 +72,14 @@ class GuardedRanker:
         return moments
 
 
-def evidence_of_moments(moments: Sequence[Moment]) -> EpisodeEvidence:
+def evidence_of_moments(moments: Sequence[Moment]) -> RankerEvidence:
     """Ranked moments as arrays; their scores are compared with each other only."""
     import numpy as np
     import pyarrow as pa
 
     ids = pa.array([moment.episode_id for moment in moments], pa.string())
     scores = np.array([moment.score for moment in moments], np.float64)
-    return EpisodeEvidence(pa.chunked_array([ids]), scores, "relative")
+    return RankerEvidence(pa.chunked_array([ids]), scores, "relative")
 
 
 class GuardedMomentRanker(GuardedRanker):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ares.search.fusion import Ranking, best_per_episode, fuse
-from ares.search.rankers.base import EpisodeEvidence
+from ares.search.rankers.base import RankerEvidence
 from ares.search.rankers.word_coverage import word_coverage
 from ares.store.vectors import Moment
 
@@ -46,9 +46,9 @@ class KeywordRanker:
             return fuse(rankings)
         return rankings[0].moments if rankings else []
 
-    def score_episodes(self, encoded: str, limit: int) -> EpisodeEvidence:
+    def score_episodes(self, encoded: str, limit: int) -> RankerEvidence:
         """The share of the words of the text that each episode has, see `word_coverage`."""
-        return EpisodeEvidence(*word_coverage(self._stores, encoded), "share")
+        return RankerEvidence(*word_coverage(self._stores, encoded), "share")
 
 
 def _moment(episode_id: str, seconds: float, score: float) -> Moment:

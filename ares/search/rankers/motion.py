@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ares.errors import RequestError
 from ares.search.motion_features import SignalKind, find_layout, space_name
-from ares.search.rankers.base import EpisodeEvidence, VectorQuery
+from ares.search.rankers.base import RankerEvidence, VectorQuery
 
 if TYPE_CHECKING:
     from ares.search.query import Query, QueryPart
@@ -45,10 +45,10 @@ class _MotionRanker:
         """Episodes by cosine similarity of their motion vectors, of which each has one."""
         return self._stores.tables.vectors(encoded.space).search(encoded.vector, limit, candidates)
 
-    def score_episodes(self, encoded: VectorQuery, limit: int) -> EpisodeEvidence:
+    def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerEvidence:
         """The episodes that move most alike; all of them where the vectors have no index."""
         table = self._stores.tables.vectors(encoded.space)
-        return EpisodeEvidence(*table.score_episodes(encoded.vector, limit), "relative")
+        return RankerEvidence(*table.score_episodes(encoded.vector, limit), "relative")
 
 
 class StateRanker(_MotionRanker):

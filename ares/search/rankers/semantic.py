@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ares.search.embedding_spaces import choose_space, list_spaces
-from ares.search.rankers.base import EpisodeEvidence, VectorQuery
+from ares.search.rankers.base import RankerEvidence, VectorQuery
 from ares.search.text_encoding import encode_text
 from ares.store.lance import TextHashes, best_rows_per_episode
 from ares.store.vectors import Moment
@@ -52,7 +52,7 @@ class SemanticRanker:
         """Episodes by cosine similarity of their best text; see `rank_by_text`."""
         return rank_by_text(self._stores, encoded.space, encoded.vector, limit, candidates)
 
-    def score_episodes(self, encoded: VectorQuery, limit: int) -> EpisodeEvidence:
+    def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerEvidence:
         """The best text of every episode that has one with a vector."""
         import numpy as np
         import pyarrow as pa
@@ -60,7 +60,7 @@ class SemanticRanker:
         tables = self._stores.tables
         snapshot = tables.texts(encoded.space).snapshot(len(encoded.vector))
         if snapshot is None:
-            return EpisodeEvidence(pa.chunked_array([], pa.string()), np.zeros(0), "absolute")
+            return RankerEvidence(pa.chunked_array([], pa.string()), np.zeros(0), "absolute")
         text_scores = np.append(snapshot.score_all(encoded.vector), np.nan)
         selected = [
             _TextRows.select(hashes, snapshot.text_ids, None)
@@ -68,7 +68,7 @@ class SemanticRanker:
         ]
         ids, scores = zip(*(rows.best_by_run(text_scores) for rows in selected), strict=True)
         chunks = [chunk for array in ids for chunk in array.chunks]
-        return EpisodeEvidence(pa.chunked_array(chunks, pa.string()), np.concatenate(scores), "absolute")
+        return RankerEvidence(pa.chunked_array(chunks, pa.string()), np.concatenate(scores), "absolute")
 
 
 def rank_by_text(

@@ -9,7 +9,7 @@ from ares.errors import MediaError, RequestError
 from ares.io import describe_os_error
 from ares.search.embedding_spaces import choose_space, list_spaces, load_encoder
 from ares.search.fusion import moment_order
-from ares.search.rankers.base import EpisodeEvidence, VectorQuery
+from ares.search.rankers.base import RankerEvidence, VectorQuery
 from ares.search.text_encoding import encode_text
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ class VisualRanker:
         """The best frame of each of the best episodes, by cosine similarity."""
         return self._stores.tables.vectors(encoded.space).search_episodes(encoded.vector, limit, candidates)
 
-    def score_episodes(self, encoded: VectorQuery, limit: int) -> EpisodeEvidence:
+    def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerEvidence:
         """The best frame of each episode; of the best `limit` episodes where the vectors have an index."""
         table = self._stores.tables.vectors(encoded.space)
-        return EpisodeEvidence(*table.score_episodes(encoded.vector, limit), "relative")
+        return RankerEvidence(*table.score_episodes(encoded.vector, limit), "relative")
 
     def best_moments(
         self, encoded: Sequence[VectorQuery], episode_ids: Sequence[str]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.search.engine import describe_ranked
     from ares.search.relevance.cut import default_cut
     from ares.search.relevance.scores import SCORE_BINS, EpisodeScores
     from ares.search.relevance.scoring import score_episodes, search_by_score
@@ -16,7 +15,6 @@ __all__ = [
     "SCORE_BINS",
     "EpisodeScores",
     "default_cut",
-    "describe_ranked",
     "score_episodes",
     "search_by_score",
 ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ares.search.engine import describe_ranked, with_full_ids
 from ares.search.fusion import run_concurrently
 from ares.search.query import Hit, Query
-from ares.search.rankers import EpisodeEvidence, load_ranker
+from ares.search.rankers import RankerEvidence, load_ranker
 from ares.search.relevance.cut import SCORE_DIGITS, default_cut
 from ares.search.relevance.scores import EpisodeScores
 
@@ -82,13 +82,13 @@ def _way_scores(stores: Stores, query: Query, ids: pa.ChunkedArray) -> list[_Way
         [partial(rankers[name].score_episodes, part, _SCORED_BY_INDEX) for name, part in parts]
     )
     return [
-        _to_way_scores(said, ids, weights[name] * _IMPORTANCE.get(name, 1.0))
-        for (name, _), said in zip(parts, evidence, strict=True)
-        if len(said.scores) or said.scale == "share"
+        _to_way_scores(part_evidence, ids, weights[name] * _IMPORTANCE.get(name, 1.0))
+        for (name, _), part_evidence in zip(parts, evidence, strict=True)
+        if len(part_evidence.scores) or part_evidence.scale == "share"
     ]
 
 
-def _to_way_scores(evidence: EpisodeEvidence, ids: pa.ChunkedArray, weight: float) -> _WayScores:
+def _to_way_scores(evidence: RankerEvidence, ids: pa.ChunkedArray, weight: float) -> _WayScores:
     import numpy as np
 
     best = np.full(len(ids), -np.inf)

@@ -18,6 +18,8 @@ _COLUMNS = {"dataset": "string", "success": "bool", "num_steps": "int64"}
     "view",
     [
         ViewState(),
+        ViewState(text="open", cut=0.0),
+        ViewState(text="open", cut=0.9901),
         ViewState(text="open & shut", where="a = 'b'", sort="num_steps", descending=True, page=3),
         ViewState(
             filters={"dataset": ColumnFilter(column="dataset", values=("~missing", "a", "~~"), missing=True)}
@@ -33,7 +35,7 @@ def test_a_view_is_the_same_after_a_trip_through_the_url(view: ViewState) -> Non
 
 
 def test_nonsense_in_the_url_is_left_out() -> None:
-    view = view_from_params({"page": ["x"], "f.num_steps": ["~range:a..b"], "f.dataset": []})
+    view = view_from_params({"page": ["x"], "cut": ["1.5"], "f.num_steps": ["~range:a..b"], "f.dataset": []})
     assert view == ViewState()
 
 

@@ -359,10 +359,10 @@ def test_a_mixture_is_the_sum_of_its_ranks(
     like = str(workspace.ids[workspace.frame_keys[100][0]])
     for ws in workspace.workspaces:
         where = f"({filter_.sql}) AND episode_id <> '{like}'"
-        options: dict[str, str] = {"like": like, "where": where, "space": "exact"}
+        options: dict[str, Any] = {"like": like, "where": where, "space": "exact"}
         fused = ws.search(text, by=f"frames={frame_weight},state", limit=limit, **options)
         scores: dict[str, float] = {}
-        searches: list[tuple[str, dict[str, str], float]] = [
+        searches: list[tuple[str, dict[str, Any], float]] = [
             ("", options | {"by": "frames"}, frame_weight),
             ("", options | {"by": "state"}, 1),
         ]

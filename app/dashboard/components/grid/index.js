@@ -22,7 +22,11 @@ import { addTicks, buildTick } from "./ticks.js";
  * @property {import("../dom.js").Notice[]} notices
  * @property {string[]} tags
  */
-/** @typedef {{ cards: Card[], compact: boolean, ticked: string[] | null }} GridData Ticked is null without boxes. */
+/**
+ * Ticked is null in a grid without boxes.
+ *
+ * @typedef {{ cards: Card[], compact: boolean, ticked: string[] | null }} GridData
+ */
 
 const WAIT_MS = 120;
 const LEAD_SECONDS = 0.5;
@@ -92,7 +96,14 @@ function buildMedia(card) {
   const moment = card.moment && h("span", { class: "corner left" }, card.moment);
   const title = "How like the search it is, from 0 to 1";
   const score = card.score && h("span", { class: "corner score", title }, card.score);
-  return h("div", { class: "media" }, image, score, moment, h("span", { class: "corner right" }, card.length));
+  return h(
+    "div",
+    { class: "media" },
+    image,
+    score,
+    moment,
+    h("span", { class: "corner right" }, card.length),
+  );
 }
 
 /** @param {Card} card */

@@ -83,15 +83,7 @@ export function addTicks(grid, cards, send) {
       tick(index, box.checked, event.shiftKey);
     });
   });
-  grid.addEventListener("keydown", (event) => {
-    const index = cards.findIndex(({ node }) => node.contains(/** @type {Node} */ (event.target)));
-    if (index < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-    const target = nextIndex(event.key, index, cards.length, countColumns(cards));
-    if (event.key.toLowerCase() === "x") tick(index, !cards[index].box.checked, event.shiftKey);
-    else if (target >= 0) cards[target].node.focus();
-    else return;
-    event.preventDefault();
-  });
+  addKeys(grid, cards, tick);
   const before = cards.find(({ id }) => id === focused);
   if (before) before.node.focus();
   focused = "";
@@ -102,4 +94,23 @@ export function addTicks(grid, cards, send) {
     const active = cards.find(({ node }) => node.matches(":focus"));
     if (active) focused = active.id;
   };
+}
+
+/**
+ * Lets the arrows move between the cards of a grid, and x tick the card that has the focus.
+ *
+ * @param {HTMLElement} grid
+ * @param {readonly TickedCard[]} cards
+ * @param {(index: number, on: boolean, isRange: boolean) => void} tick
+ */
+function addKeys(grid, cards, tick) {
+  grid.addEventListener("keydown", (event) => {
+    const index = cards.findIndex(({ node }) => node.contains(/** @type {Node} */ (event.target)));
+    if (index < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = nextIndex(event.key, index, cards.length, countColumns(cards));
+    if (event.key.toLowerCase() === "x") tick(index, !cards[index].box.checked, event.shiftKey);
+    else if (target >= 0) cards[target].node.focus();
+    else return;
+    event.preventDefault();
+  });
 }

@@ -16,7 +16,10 @@ function searchBox() {
  */
 function isTyping(event) {
   const target = event.composedPath()[0];
-  return target instanceof HTMLElement && (target.isContentEditable || /^(input|textarea|select)$/i.test(target.tagName));
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable || /^(input|textarea|select)$/i.test(target.tagName))
+  );
 }
 
 /** @param {KeyboardEvent} event */
@@ -44,7 +47,10 @@ function isOverSearch(event) {
 async function reduceImage(file) {
   const bitmap = await createImageBitmap(file);
   const scale = Math.min(1, MAX_PIXELS / Math.max(bitmap.width, bitmap.height));
-  const canvas = h("canvas", { width: Math.round(bitmap.width * scale), height: Math.round(bitmap.height * scale) });
+  const canvas = h("canvas", {
+    width: Math.round(bitmap.width * scale),
+    height: Math.round(bitmap.height * scale),
+  });
   const context = canvas.getContext("2d");
   if (context) context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
   return canvas.toDataURL("image/jpeg", 0.92);
@@ -60,8 +66,8 @@ function skipToEpisodes() {
   window.dispatchEvent(new CustomEvent("ares-focus-grid"));
 }
 
-/** @type {(root: HTMLElement, data: object, send: import("../dom.js").Send) => () => void} */
-function buildSearchInput(root, data, send) {
+/** @type {(root: HTMLElement, _data: object, send: import("../dom.js").Send) => () => void} */
+function buildSearchInput(root, _data, send) {
   /** @param {DragEvent} event */
   const drop = (event) => {
     const file = event.dataTransfer && event.dataTransfer.files[0];
