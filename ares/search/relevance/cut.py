@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Below this no gap is looked for: with words compared, and where only vectors say what is alike. See
-# docs/why/027-where-a-search-ends.md.
+# docs/why/030-where-a-search-ends.md.
 _LEAST_WITH_WORDS, _LEAST_BY_VECTORS = 0.3, 0.7
 # Digits of a score: those of the URL and of the recipe of a set, so that a cut means the same everywhere.
 SCORE_DIGITS = 4

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 # What the rankers say counts so much, times the weight of the query; 1 for all others. Chosen on half of the queries
-# of docs/why/027-where-a-search-ends.md.
+# of docs/why/030-where-a-search-ends.md.
 _IMPORTANCE = {"captions": 3.0, "meaning": 1.0, "frames": 0.5}
 # Episodes that a ranker scores which has an index, or which cannot score all of them.
 _SCORED_BY_INDEX = 5_000
