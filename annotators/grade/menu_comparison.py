@@ -68,13 +68,13 @@ def compare_with_menus(
     """
     slots = [_slots(case) for case in cases]
     contests = [
-        _contests(case, menu, asked, model.most_pairs if model else 0)
-        for case, menu, asked in zip(cases, menus, slots, strict=True)
+        _contests(case, menu, own, model.most_pairs if model else 0)
+        for case, menu, own in zip(cases, menus, slots, strict=True)
     ]
     answers = iter(_ask(cases, contests, model))
     return [
-        _beliefs(case, menu, asked, [(contest, next(answers)) for contest in contested], model is None)
-        for case, menu, asked, contested in zip(cases, menus, slots, contests, strict=True)
+        _beliefs(case, menu, own, [(contest, next(answers)) for contest in contested], model is None)
+        for case, menu, own, contested in zip(cases, menus, slots, contests, strict=True)
     ]
 
 
@@ -126,9 +126,9 @@ def _beliefs(
     beliefs = {}
     for slot in slots:
         equal = sum(belief for phrase, belief in menu if _equal(slot, case.slots, phrase))
-        asked = [(contest.belief, answer.slot(slot)) for contest, answer in known if slot in contest.slots]
-        entailed = equal + sum(belief * answer.entailed for belief, answer in asked)
-        contradicted = sum(belief * answer.contradicted for belief, answer in asked)
+        compared = [(contest.belief, answer.slot(slot)) for contest, answer in known if slot in contest.slots]
+        entailed = equal + sum(belief * answer.entailed for belief, answer in compared)
+        contradicted = sum(belief * answer.contradicted for belief, answer in compared)
         # What is said twice, code sees, and the model overlooks.
         is_strict_here = is_strict or (slot == "additions" and _is_repeated(case.slots))
         beliefs[slot] = (

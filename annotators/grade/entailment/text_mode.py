@@ -80,9 +80,9 @@ class TextModeEntailment:
         self, pairs: Sequence[tuple[str, str]], slots: Sequence[Sequence[str]]
     ) -> Sequence[PairEntailment | PaidFailure]:
         """The entailment of the slots that are asked of each pair; the others are neutral."""
-        asked = [[(*pair, slot) for slot in own] for pair, own in zip(pairs, slots, strict=True)]
+        questions = [[(*pair, slot) for slot in own] for pair, own in zip(pairs, slots, strict=True)]
         # The same question of several captions of a batch is asked, and paid, once.
-        first = {question: index for index, own in reversed([*enumerate(asked)]) for question in own}
+        first = {question: index for index, own in reversed([*enumerate(questions)]) for question in own}
         replies = self._vlm.ask([_request(*question) for question in first]) if first else ()
         by_question = dict(zip(first, replies, strict=True))
         return [
@@ -90,7 +90,7 @@ class TextModeEntailment:
                 {question[2]: by_question[question] for question in own},
                 [by_question[question] for question in own if first[question] == index],
             )
-            for index, own in enumerate(asked)
+            for index, own in enumerate(questions)
         ]
 
 
