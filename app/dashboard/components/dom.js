@@ -81,12 +81,16 @@ const RELEASE_MS = 50;
  * @template Data
  * @param {Component<Data>} component
  * @param {(root: HTMLElement, data: Data, send: Send) => (() => void) | void} build
+ * @param {(keyof Data)[]} initial Fields that count when the component is built, and rebuild nothing later.
  * @returns {() => void} Releases the component.
  */
-export function mount(component, build) {
+export function mount(component, build, initial = []) {
   const root = /** @type {HTMLElement} */ (component.parentElement.querySelector(".root"));
   const instance = instances.get(root) ?? newInstance(root);
-  const signature = JSON.stringify(component.data);
+  const kept = Object.entries(component.data ?? {}).filter(
+    ([name]) => !initial.some((other) => other === name),
+  );
+  const signature = JSON.stringify(kept);
   instance.send = (name, value) => component.setTriggerValue(name, value);
   instance.isReleased = false;
   if (instance.signature !== signature) {

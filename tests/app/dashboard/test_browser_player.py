@@ -154,3 +154,24 @@ def test_on_a_phone_the_transport_stays_in_sight(page: Page, address: str, works
         box = play.bounding_box()
         assert box is not None and box["y"] + box["height"] <= 844 and box["y"] > 0, selector
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_second_is_in_the_address_and_its_link_opens_there(page: Page, address: str) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(address)
+    page.locator(".card").first.click()
+    page.locator(".player .camera video").first.wait_for()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**t=1.00**")
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    link = page.evaluate("() => navigator.clipboard.readText()")
+    # Another part of the page is drawn again: the player stays where it is.
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**t=2.00**")
+    page.get_by_role("radio", name="Words", exact=True).click()
+    page.wait_for_timeout(500)
+    assert page.locator(".readout").inner_text().startswith("2.00 s")
+    page.goto("about:blank")
+    page.goto(link)
+    page.locator(".readout", has_text="1.00 s").wait_for()

@@ -1,5 +1,6 @@
 // The player: cameras, transport, timeline and plots of an episode on the same clock.
 import { h, mount } from "../dom.js";
+import { Address } from "./address.js";
 import { buildCamera } from "./camera.js";
 import { Clock } from "./clock.js";
 import { Plot } from "./plots.js";
@@ -39,6 +40,7 @@ class Player {
     this.transport = buildTransport(this.clock, this.commands);
     this.help = buildHelp();
     this.node = this.build(send);
+    this.address = new Address();
     this.isReady = true;
     this.clock.seek(data.start);
   }
@@ -83,6 +85,7 @@ class Player {
       jump: (step) => this.jump(step),
       help: () => this.help.classList.toggle("shown"),
       close: () => this.close(),
+      copyLink: (button) => this.address.copy(button),
     };
   }
 
@@ -114,10 +117,12 @@ class Player {
     this.plots.forEach((plot) => plot.update(this.clock.time));
     this.timeline.update();
     this.transport.update();
+    this.address.show(this.clock.time);
   }
 
   stop() {
     this.clock.pause();
+    this.address.stop();
     this.plots.forEach((plot) => plot.stop());
   }
 }
@@ -151,5 +156,6 @@ function seek(clock, event) {
 
 /** @param {import("../dom.js").Component<PlayerData>} component */
 export default function (component) {
-  return mount(component, buildPlayer);
+  // The page is told the second that the player has written into the address.
+  return mount(component, buildPlayer, ["start"]);
 }

@@ -12,6 +12,7 @@ import { h } from "../dom.js";
  * @property {(step: number) => void} jump To the previous or next tick.
  * @property {() => void} help Shows or hides the keys.
  * @property {() => void} close Hides the keys and ends the repeated part.
+ * @property {(button: HTMLElement) => void} copyLink Copies the address of this moment.
  */
 
 const HELP = [
@@ -77,7 +78,9 @@ export function buildTransport(clock, commands) {
     buildButton("−", "Plots: more time (-)", () => commands.zoom(2)),
     buildButton("+", "Plots: less time (+)", () => commands.zoom(0.5)),
   ];
-  const rest = [h("span", { class: "space" }), zooms, buildSpeed(clock), loop];
+  const copy = h("button", { class: "copy", title: "Copy a link to this moment" }, "Copy link");
+  copy.addEventListener("click", () => commands.copyLink(copy));
+  const rest = [h("span", { class: "space" }), copy, zooms, buildSpeed(clock), loop];
   const node = h("div", { class: "transport" }, play, steps, readout, rest);
   const keys = buildButton("?", "Keyboard (?)", commands.help);
   keys.classList.add("keys");
