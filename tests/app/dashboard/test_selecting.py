@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 EPISODES = 100_000
-_DROP = """async () => {
+_DROP = """async (box) => {
   const canvas = document.createElement("canvas");
   canvas.width = 1600; canvas.height = 1200;
   canvas.getContext("2d").fillRect(0, 0, 800, 600);
   const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
   const data = new DataTransfer();
   data.items.add(new File([blob], "mug.png", { type: "image/png" }));
-  const box = document.querySelector("input[placeholder^='Search by']");
   box.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
 }"""
 
@@ -189,7 +188,7 @@ def test_an_image_that_is_dropped_on_the_search_box_is_searched_by(page: Page, a
     page.goto(address)
     page.locator(".card").first.wait_for()
     page.get_by_role("button", name="Skip to the episodes").wait_for(state="attached")
-    page.evaluate(_DROP)
+    page.get_by_placeholder("Search by meaning").evaluate(_DROP)
     page.wait_for_url(re.compile(r"image=upload%3A[0-9a-f]{32}"))
     # No frame has a vector here: the page says what to run.
     page.get_by_text("annotate embed").first.wait_for()
@@ -225,7 +224,8 @@ def test_a_phone_shows_two_cards_beside_each_other(page: Page, address: str) -> 
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(address)
     page.locator(".card").nth(2).wait_for()
-    first, second, third = (page.locator(".card").nth(number).bounding_box() for number in range(3))
-    assert first and second and third
-    assert first["y"] == second["y"] < third["y"]
-    assert second["x"] + second["width"] <= 390
+    boxes = page.locator(".card").evaluate_all(
+        "cards => cards.slice(0, 3).map(card => card.getBoundingClientRect().toJSON())"
+    )
+    assert boxes[0]["y"] == boxes[1]["y"] < boxes[2]["y"]
+    assert boxes[1]["right"] <= 390
