@@ -13,6 +13,7 @@ import ares
 from ares.errors import RequestError
 from ares.search import Query, search
 from ares.search.facets import compute_facets
+from ares.search.facets.high_cardinality import count_frequent_values
 from ares.search.relevance import EpisodeScores, score_episodes
 from ares.store.filters import in_list
 from ares.store.lance import segment_schema
@@ -106,6 +107,17 @@ def test_facets_count_what_passes_the_cut(
         drawers.stores, f"num_steps > 50 AND {in_list('episode_id', relevant)}", columns
     )
     assert [facet.to_json() for facet in counted] == [facet.to_json() for facet in expected]
+
+
+def test_columns_with_too_many_values_for_codes_are_counted_alike(
+    drawers: Workspace, scores: EpisodeScores, relevant: set[str]
+) -> None:
+    rows = scores.rows(scores.cut)
+    for column, kind in (("instruction", "string"), ("instructions", "list<string>"), ("robot", "string")):
+        counted = count_frequent_values(rows.episodes, "success", column, kind, rows.row_mask)
+        where = f"success AND {in_list('episode_id', relevant)}"
+        assert counted == count_frequent_values(rows.episodes, where, column, kind)
+        assert 0 < sum(count for _, count in counted.values) < len(relevant)
 
 
 def test_a_set_of_a_search_has_what_passes_and_its_recipe_says_the_cut(
