@@ -10,6 +10,9 @@ from ares.curation import SOURCE_ORDER
 from ares.errors import RequestError
 from ares.search import Hit
 
+# How far an episode may have moved in its list since the list was drawn, by exclusions and new episodes.
+_MOST_MOVED = 48
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultPage:
@@ -91,23 +94,58 @@ def _first_of_page(view: ViewState, shown: int) -> int:
     return PAGE_SIZE * (min(view.page, max(1, -(-shown // PAGE_SIZE))) - 1)
 
 
-def find_neighbour(view: ViewState, position: int, step: int) -> tuple[str, float | None] | None:
-    """Return the episode at `position + step` in the list of a view.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """An episode beside another one in the list of a view.
 
-    Returns:
-        Its id, and the second of its hit or None without a search; None past either end of the list.
+    Attributes:
+        episode_id: Its id.
+        position: Its position in the list, from 0.
     """
-    target = position + step
-    if target < 0:
+
+    episode_id: str
+    position: int
+
+
+def find_neighbours(
+    view: ViewState, episode_id: str, position: int
+) -> tuple[Neighbour | None, Neighbour | None]:
+    """Return the episodes before and behind an episode in the list of a view; None past an end of the list.
+
+    Args:
+        view: The view.
+        episode_id: The episode. Where it is no longer in the list, its neighbours are those that it had.
+        position: Where it was in the list, from 0; it may have moved by a few, where others were excluded.
+    """
+    first = max(0, position - _MOST_MOVED)
+    ids = _read_part(view, first, 2 * _MOST_MOVED + 2)
+    if episode_id in ids:
+        position = first + ids.index(episode_id)
+        return _neighbour(ids, first, position - 1), _neighbour(ids, first, position + 1)
+    return _neighbour(ids, first, position - 1), _neighbour(ids, first, position)
+
+
+def _neighbour(ids: list[str], first: int, position: int) -> Neighbour | None:
+    index = position - first
+    return Neighbour(episode_id=ids[index], position=position) if 0 <= index < len(ids) else None
+
+
+def shown_second(view: ViewState, episode_id: str) -> float | None:
+    """Return the second of an episode that a search matches best; None without a search."""
+    if not view.is_search:
         return None
+    hits = cached_reads.describe_hits([episode_id], [1.0], **view.query)
+    return hits[0].seconds if hits else None
+
+
+def _read_part(view: ViewState, first: int, count: int) -> list[str]:
+    """The ids of a part of the list of a view."""
     where = where_sql(view, cached_reads.filter_columns())
-    if view.is_search:
-        scores = cached_reads.search_scores(**view.query)
-        ranked, values = scores.ranked_ids(search_cut(view), where, target, 1)
-        hits = cached_reads.describe_hits(list(ranked), values.tolist(), **view.query)
-        return (hits[0].episode_id, hits[0].seconds) if hits else None
-    ids = cached_reads.read_ids(where, _order_by(view), target, 1)
-    return (ids[0], None) if ids else None
+    if not view.is_search:
+        return cached_reads.read_ids(where, _order_by(view), first, count)
+    scores = cached_reads.search_scores(**view.query)
+    ranked, _ = cached_reads.limited(lambda: scores.ranked_ids(search_cut(view), where, first, count), where)
+    return list(ranked)
 
 
 def sort_columns(columns: dict[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from app.dashboard.escape import escape_markdown
 from app.dashboard.failure_view import draw_episode_failures
 from app.dashboard.finding_view import finding_lanes
 from app.dashboard.player_data import signal_plots, timeline_ticks
-from app.dashboard.results import find_neighbour
+from app.dashboard.results import Neighbour, find_neighbours, shown_second
 from app.dashboard.segment_view import read_segments, timeline_spans
 from app.dashboard.url_params import read_parameter, read_view, write_parameters
 from app.dashboard.view_state import ViewState, view_to_params
@@ -70,7 +70,7 @@ def render() -> None:
     draw_player(
         _player_data(episode, trajectory, annotations.captions, spans),
         key=f"episode.player.{episode_id}",
-        on_step=lambda step: _open_neighbour(view, step),
+        on_step=lambda step: _open_neighbour(view, _neighbours(view, episode_id)[step > 0]),
         on_frame_search=lambda frame: pages.open_page("browse", {"image": [f"{episode_id}/{frame}"]}),
     )
     findings = st.container()
@@ -93,12 +93,12 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             "Results", icon=":material/arrow_back:", key="episode.back",
             on_click=pages.open_page, args=("browse", view_to_params(view)),
         )  # fmt: skip
-        position = _position()
-        for text, icon, step in (("Previous", "chevron_left", -1), ("Next", "chevron_right", 1)):
-            has_neighbour = position is not None and find_neighbour(view, position, step) is not None
+        neighbours = _neighbours(view, episode.episode_id)
+        buttons = (("Previous", "chevron_left"), ("Next", "chevron_right"))
+        for (text, icon), neighbour in zip(buttons, neighbours, strict=True):
             st.button(
-                text, icon=f":material/{icon}:", key=f"episode.{text}", disabled=not has_neighbour,
-                on_click=_open_neighbour, args=(view, step),
+                text, icon=f":material/{icon}:", key=f"episode.{text}", disabled=neighbour is None,
+                on_click=_open_neighbour, args=(view, neighbour),
             )  # fmt: skip
         st.markdown(f"#### {escape_markdown(episode.instruction or episode.key)}", width="content")
         columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
@@ -118,15 +118,18 @@ def _position() -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def _open_neighbour(view: ViewState, step: int) -> None:
+def _neighbours(view: ViewState, episode_id: str) -> tuple[Neighbour | None, Neighbour | None]:
+    """The episodes before and behind an episode in the list that it was opened from."""
     position = _position()
-    neighbour = None if position is None else find_neighbour(view, position, step)
-    if neighbour is None or position is None:
+    return (None, None) if position is None else find_neighbours(view, episode_id, position)
+
+
+def _open_neighbour(view: ViewState, neighbour: Neighbour | None) -> None:
+    if neighbour is None:
         st.toast("There is no further episode in this list.")
         return
-    episode_id, second = neighbour
-    params = episode_params(view_to_params(view), episode_id, position + step, second or 0.0)
-    write_parameters(params)
+    second = shown_second(view, neighbour.episode_id) or 0.0
+    write_parameters(episode_params(view_to_params(view), neighbour.episode_id, neighbour.position, second))
 
 
 def _player_data(

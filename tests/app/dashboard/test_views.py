@@ -16,6 +16,8 @@ from app.dashboard.exports import ExportJob, list_jobs
 from app.dashboard.failure_view import failure_rows
 from app.dashboard.finding_view import finding_lanes
 from app.dashboard.limits import PageLimits
+from app.dashboard.results import Neighbour, find_neighbours, read_page
+from app.dashboard.view_state import ColumnFilter, ViewState
 from ares.errors import RequestError
 from ares.jobs import FailureLog
 from ares.quality import episode_findings
@@ -96,6 +98,26 @@ def test_a_filter_that_cannot_be_read_is_one_box_that_names_the_columns(displaye
 def test_a_column_that_is_not_there_is_one_box(displayed: Workspace) -> None:
     app = _draw("browse", {"f.colour": "red"})
     assert [error.value.split("\n")[0] for error in app.error] == ["**no column \\'colour\\'**"]
+
+
+def test_neighbours_follow_the_episode_where_others_were_excluded(displayed: Workspace) -> None:
+    view = ViewState(filters={"dataset": ColumnFilter(column="dataset", values=("metaworld_sawyer",))})
+    ids = read_page(view).ids
+    before, behind = find_neighbours(view, ids[4], 4)
+    assert before == Neighbour(episode_id=ids[3], position=3)
+    assert behind == Neighbour(episode_id=ids[5], position=5)
+    assert find_neighbours(view, ids[0], 0)[0] is None
+    assert find_neighbours(view, ids[-1], len(ids) - 1)[1] is None
+    excluded = displayed.remove(ids=[ids[1]])
+    try:
+        cached_reads.clear_caches()
+        assert find_neighbours(view, ids[4], 4)[1] == Neighbour(episode_id=ids[5], position=4)
+        # Of an episode that was excluded itself: those that stood beside it.
+        gone = find_neighbours(view, ids[1], 1)
+        assert [neighbour and neighbour.episode_id for neighbour in gone] == [ids[0], ids[2]]
+    finally:
+        displayed.undo(excluded.number)
+        cached_reads.clear_caches()
 
 
 def test_an_unknown_episode_is_one_box(displayed: Workspace) -> None:
