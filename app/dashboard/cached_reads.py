@@ -13,7 +13,7 @@ from ares.errors import RequestError
 from ares.rubric import TRUST_COLUMN
 from ares.search import Hit, Query
 from ares.search.facets import Facet
-from ares.store.sync import CONFLICT, DISAGREEMENT, TAGS
+from ares.store.sync import CONFLICT, DISAGREEMENT, NOTES, TAGS
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _WITHOUT_FACET = frozenset(
     )
 )
 # Columns that a card shows, beside those that end in "_stale".
-_CARD_COLUMNS = ("caption", "grade", TAGS, TRUST_COLUMN, CONFLICT, DISAGREEMENT)
+_CARD_COLUMNS = ("caption", "grade", TAGS, NOTES, TRUST_COLUMN, CONFLICT, DISAGREEMENT)
 # New vectors change the version of neither the episodes nor the segments.
 _SCORES_AGE_SECONDS = 300
 # The workspace of the process; empty until `use_workspace`.

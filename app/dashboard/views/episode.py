@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -18,6 +19,7 @@ from app.dashboard.components.segments import draw_segments
 from app.dashboard.escape import escape_markdown
 from app.dashboard.failure_view import draw_episode_failures
 from app.dashboard.finding_view import finding_lanes
+from app.dashboard.panels import change_ticks, draw_selection_bar, ticked_ids
 from app.dashboard.player_data import signal_plots, timeline_ticks
 from app.dashboard.results import Neighbour, find_neighbours, shown_second
 from app.dashboard.segment_view import read_segments, timeline_spans
@@ -28,6 +30,7 @@ from ares.clock import rounding_seconds
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError
 from ares.quality import QualityFinding, episode_findings
+from ares.store.sync import NOTES, TAGS
 
 _MAX_SIMILAR = 6
 # Ways to compare episodes: label, and the value of `--by`.
@@ -102,14 +105,35 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             )  # fmt: skip
         st.markdown(f"#### {escape_markdown(episode.instruction or episode.key)}", width="content")
         columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
-        grade = grade_label(columns)
-        text, color = _GRADE_BADGES.get(grade, (grade, "gray"))
-        st.badge(text, color=color)  # type: ignore[arg-type]
-        outcome = outcome_label(episode)
-        if outcome:
-            st.badge(outcome, color="green" if outcome == "success" else "red")
-        for notice in notices(columns):
-            st.badge(escape_markdown(notice["text"]), color="red" if notice["tone"] == "bad" else "orange")
+        _draw_badges(episode, columns)
+        st.space("stretch")
+        st.toggle(
+            "Select", key=f"episode.select.{episode.episode_id}", value=episode.episode_id in ticked_ids(),
+            on_change=_change_tick, args=(episode.episode_id,),
+        )  # fmt: skip
+    for note in columns.get(NOTES) or ():
+        st.caption(f":material/edit_note: {escape_markdown(note)}")
+    if ticked_ids():
+        draw_selection_bar(view, 0)
+
+
+def _draw_badges(episode: Episode, columns: Mapping[str, Any]) -> None:
+    """Draw the grade, the outcome, what contradicts itself, and the tags of an episode."""
+    grade = grade_label(columns)
+    text, color = _GRADE_BADGES.get(grade, (grade, "gray"))
+    st.badge(text, color=color)  # type: ignore[arg-type]
+    outcome = outcome_label(episode)
+    if outcome:
+        st.badge(outcome, color="green" if outcome == "success" else "red")
+    for notice in notices(columns):
+        st.badge(escape_markdown(notice["text"]), color="red" if notice["tone"] == "bad" else "orange")
+    for tag in columns.get(TAGS) or ():
+        st.badge(escape_markdown(tag), icon=":material/label:", color="gray")
+
+
+def _change_tick(episode_id: str) -> None:
+    is_ticked = st.session_state[f"episode.select.{episode_id}"]
+    change_ticks([episode_id], [episode_id] if is_ticked else [])
 
 
 def _position() -> int | None:

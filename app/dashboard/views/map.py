@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, pages
 from app.dashboard.escape import column_label
+from app.dashboard.panels import draw_selection_bar
 from app.dashboard.url_params import read_view
 from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params, where_sql
 
@@ -37,7 +38,7 @@ def render() -> None:
     colour = _draw_headline(columns, total)
     points = cached_reads.read_points(where, [*_AXES, colour, "instruction"], _MAX_POINTS, total)
     event = st.altair_chart(_chart(points, colour), on_select="rerun", key="map.chart")
-    _draw_open_button(view, event.selection.get("box", {}) if event else {})
+    _draw_box(view, event.selection.get("box", {}) if event else {})
 
 
 def _draw_headline(columns: Mapping[str, str], total: int) -> str:
@@ -75,7 +76,8 @@ def _colour_label(value: object) -> str:
     return {None: "none", True: "true", False: "false"}.get(value, str(value))  # type: ignore[call-overload,no-any-return]
 
 
-def _draw_open_button(view: ViewState, box: Mapping[str, Sequence[float]]) -> None:
+def _draw_box(view: ViewState, box: Mapping[str, Sequence[float]]) -> None:
+    """Draw what can be done with the episodes in a box: open them in Browse, tag, note or exclude them."""
     if not all(axis in box for axis in _AXES):
         return
     for axis in _AXES:
@@ -86,3 +88,4 @@ def _draw_open_button(view: ViewState, box: Mapping[str, Sequence[float]]) -> No
         f"Open these {count:,} in Browse", type="primary", icon=":material/grid_view:", key="map.open",
         on_click=pages.open_page, args=("browse", view_to_params(replace(view, page=1))),
     )  # fmt: skip
+    draw_selection_bar(view, count)

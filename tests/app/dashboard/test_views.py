@@ -120,6 +120,25 @@ def test_neighbours_follow_the_episode_where_others_were_excluded(displayed: Wor
         cached_reads.clear_caches()
 
 
+def test_an_episode_shows_its_tags_and_notes_and_can_be_selected(displayed: Workspace) -> None:
+    episode_id = next(iter(displayed.stores.tables.episodes.ids("grade = 'acceptable'")))
+    tagged = displayed.tag("blurred", ids=[episode_id])
+    noted = displayed.note("the gripper *slips*", ids=[episode_id])
+    try:
+        cached_reads.clear_caches()
+        app = _draw("episode", {"episode": episode_id})
+        assert "blurred" in _markdown(app)
+        assert any("slips" in caption.value for caption in app.caption)
+        app.toggle(key=f"episode.select.{episode_id}").set_value(True).run()
+        assert "**1 selected**" in _markdown(app)
+        app.toggle(key=f"episode.select.{episode_id}").set_value(False).run()
+        assert "selected**" not in _markdown(app)
+    finally:
+        displayed.undo(noted.number)
+        displayed.undo(tagged.number)
+        cached_reads.clear_caches()
+
+
 def test_an_unknown_episode_is_one_box(displayed: Workspace) -> None:
     app = _draw("episode", {"episode": "0" * 16})
     assert len(app.error) == 1
