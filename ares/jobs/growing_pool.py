@@ -6,14 +6,36 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, Protocol
 
 from ares.errors import AresError, RequestError
-from ares.jobs.engine import R, T
+from ares.jobs.engine import DEFAULT_NEEDS, R, T, WorkerNeeds
 from ares.jobs.worker_pool import Worker, WorkerDied, map_with_retries
 
 _READY_SECONDS = 0.5
-_COUNT_SECONDS = 5.0
+
+
+class ClusterWorker(Worker, Protocol):
+    """A worker on a machine of a cluster."""
+
+    @property
+    def machine(self) -> str:
+        """Id of its machine, or "" until it has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a cluster has for the workers of one pool.
+
+    Attributes:
+        workers: Most workers, at least 1.
+        needs: What each of them takes.
+        machines: Ids of the machines that are there.
+    """
+
+    workers: int
+    needs: WorkerNeeds = DEFAULT_NEEDS
+    machines: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -22,21 +44,25 @@ class _Slot:
 
     Attributes:
         worker: The worker, or the one that starts.
+        needs: What it takes of the cluster.
         is_ready: Whether it has started.
         calls: Batches that it works on.
+        is_leaving: Whether it ends after these.
     """
 
-    worker: Worker
+    worker: ClusterWorker
+    needs: WorkerNeeds
     is_ready: bool = False
     calls: int = 0
+    is_leaving: bool = False
 
 
 class GrowingPool(Generic[T, R]):
     """As many workers as the cluster has room for at the moment; a machine that is lost costs only its work in hand.
 
     Args:
-        start_worker: Starts a worker without waiting for it.
-        count_room: How many workers there may be now, at least 1.
+        start_worker: Starts a worker that takes so much, without waiting for it.
+        measure_room: What the cluster has for the pool now.
         most_workers: Most workers ever.
         threads_per_worker: Batches that one worker takes at the same time.
         on_worker_death: Error of an item whose worker died in two attempts.
@@ -47,8 +73,8 @@ class GrowingPool(Generic[T, R]):
 
     def __init__(
         self,
-        start_worker: Callable[[], Worker],
-        count_room: Callable[[], int],
+        start_worker: Callable[[WorkerNeeds], ClusterWorker],
+        measure_room: Callable[[], Room],
         most_workers: int,
         threads_per_worker: int,
         on_worker_death: type[AresError],
@@ -57,30 +83,34 @@ class GrowingPool(Generic[T, R]):
         report: Callable[[str], None],
     ) -> None:
         self._start_worker = start_worker
-        self._count_room = count_room
+        self._measure_room = measure_room
         self._threads_per_worker = threads_per_worker
         self._on_worker_death = on_worker_death
         self._no_worker_error = no_worker_error
         self._patience_seconds = patience_seconds
         self._report = report
         self._most = most_workers
-        self._room = min(count_room(), most_workers)
+        self._room = measure_room()
         self._slots: list[_Slot] = []
+        self._leaving: list[_Slot] = []
         self._waiting = 0
         self._is_closed = False
         self._changed = threading.Condition()
-        now = time.monotonic()
-        self._checked_at, self._counted_at, self._worked_at = float("-inf"), now, now
+        self._checked_at, self._worked_at = float("-inf"), time.monotonic()
 
     @property
     def max_workers(self) -> int:
         """Calls of `map` that can run at the same time now."""
-        return self._room * self._threads_per_worker
+        return self._workers * self._threads_per_worker
 
     @property
     def most_workers(self) -> int:
         """Calls of `map` that can ever run at the same time."""
         return self._most * self._threads_per_worker
+
+    @property
+    def _workers(self) -> int:
+        return min(self._room.workers, self._most)
 
     def map(self, batch: Sequence[T]) -> Sequence[R | AresError]:
         """One result or error per item, in order; raises what the function raised."""
@@ -89,12 +119,27 @@ class GrowingPool(Generic[T, R]):
     def start(self) -> None:
         """Start all workers now, without waiting for them."""
         with self._changed:
-            self._open(self._room)
+            self._open(self._workers)
+
+    def follow(self) -> None:
+        """Follow the size of the cluster; workers without room end after their call, so that other pools fit beside.
+
+        Whoever has the pool calls this now and then, also while it has no work: its workers keep their room.
+        """
+        room = self._measure_room()
+        with self._changed:
+            before, self._room = self._workers, room
+            if self._workers != before:
+                self._report(f"the cluster has room for {self._workers} workers now, and had for {before}")
+            for slot in self._without_room():
+                self._end(slot)
+            self._changed.notify_all()
 
     def close(self) -> None:
         """End all workers."""
         with self._changed:
-            slots, self._slots, self._is_closed = self._slots, [], True
+            slots, self._slots, self._leaving = [*self._slots, *self._leaving], [], []
+            self._is_closed = True
         for slot in slots:
             slot.worker.close()
 
@@ -109,10 +154,11 @@ class GrowingPool(Generic[T, R]):
         finally:
             with self._changed:
                 slot.calls -= 1
+                self._close_left(slot)
                 self._worked_at = time.monotonic()
                 self._changed.notify()
 
-    def _take(self) -> tuple[_Slot, Worker]:
+    def _take(self) -> tuple[_Slot, ClusterWorker]:
         """A worker that has room for a batch. Raises RequestError when there was none for too long."""
         with self._changed:
             self._waiting += 1
@@ -132,47 +178,59 @@ class GrowingPool(Generic[T, R]):
         free = [slot for slot in self._slots if slot.is_ready and slot.calls < self._threads_per_worker]
         return max(free, key=lambda slot: slot.calls, default=None)
 
-    def _replace(self, slot: _Slot, worker: Worker) -> None:
+    def _replace(self, slot: _Slot, worker: ClusterWorker) -> None:
         """Start another worker for one that died, unless another thread has done so."""
         with self._changed:
-            if slot.worker is worker and not self._is_closed:
+            if slot.worker is worker and not self._is_closed and not slot.is_leaving:
                 worker.close()
-                slot.worker, slot.is_ready = self._start_worker(), False
+                self._restart(slot)
+
+    def _restart(self, slot: _Slot) -> None:
+        slot.worker, slot.needs, slot.is_ready = self._start_worker(self._room.needs), self._room.needs, False
 
     def _refresh(self) -> None:
-        """Follow the cluster: its size now and then, and which workers have started."""
-        now = time.monotonic()
-        if now - self._counted_at >= _COUNT_SECONDS:
-            self._counted_at = now
-            self._follow(min(self._count_room(), self._most))
+        """Start workers for those who wait, and see which have started."""
         starting = sum(not slot.is_ready for slot in self._slots)
         needed = -(-self._waiting // self._threads_per_worker)
-        self._open(min(self._room, len(self._slots) + max(0, needed - starting)))
+        self._open(min(self._workers, len(self._slots) + max(0, needed - starting)))
+        now = time.monotonic()
         if now - self._checked_at >= _READY_SECONDS or starting == 0:
             self._checked_at = now
             for slot in self._slots:
                 self._check_start(slot)
             self._changed.notify_all()
 
-    def _follow(self, room: int) -> None:
-        """Close slots that cannot be refilled: those whose worker has not started."""
-        if room != self._room:
-            self._report(f"the cluster has room for {room} workers now, and had for {self._room}")
-        self._room = room
-        for slot in [slot for slot in self._slots if not slot.is_ready][: max(0, len(self._slots) - room)]:
-            self._slots.remove(slot)
+    def _without_room(self) -> list[_Slot]:
+        """Workers that take more than there is for one now, and those beyond the number: lost and idle ones first."""
+        fitting = [slot for slot in self._slots if _is_within(slot.needs, self._room.needs)]
+        fitting.sort(key=lambda slot: (not self._is_lost(slot), slot.is_ready, slot.calls), reverse=True)
+        kept = fitting[: self._workers]
+        return [slot for slot in self._slots if slot not in kept]
+
+    def _is_lost(self, slot: _Slot) -> bool:
+        return bool(slot.worker.machine) and slot.worker.machine not in self._room.machines
+
+    def _end(self, slot: _Slot) -> None:
+        slot.is_leaving = True
+        self._slots.remove(slot)
+        self._leaving.append(slot)
+        self._close_left(slot)
+
+    def _close_left(self, slot: _Slot) -> None:
+        if slot in self._leaving and not slot.calls:
+            self._leaving.remove(slot)
             slot.worker.close()
 
     def _open(self, count: int) -> None:
         while len(self._slots) < count and not self._is_closed:
-            self._slots.append(_Slot(self._start_worker()))
+            self._slots.append(_Slot(self._start_worker(self._room.needs), self._room.needs))
 
     def _check_start(self, slot: _Slot) -> None:
         try:
             slot.is_ready = slot.is_ready or slot.worker.is_ready()
         except WorkerDied:
             slot.worker.close()
-            slot.worker = self._start_worker()
+            self._restart(slot)
 
     def _check_patience(self) -> None:
         now = time.monotonic()
@@ -180,3 +238,7 @@ class GrowingPool(Generic[T, R]):
             self._worked_at = now
         elif self._is_closed or now - self._worked_at > self._patience_seconds:
             raise self._no_worker_error()
+
+
+def _is_within(needs: WorkerNeeds, limit: WorkerNeeds) -> bool:
+    return needs.cpus <= limit.cpus and needs.memory_bytes <= limit.memory_bytes and needs.gpus <= limit.gpus

@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from ares.jobs.engine import (
     WorkerNeeds,
     WorkerPool,
 )
-from ares.jobs.growing_pool import GrowingPool
+from ares.jobs.growing_pool import GrowingPool, Room
 from ares.jobs.worker_pool import WorkerDied, WorkerLimitExceeded, WorkerLost, identity
 from ares.jobs.worker_process import resident_bytes
 from ares.messages import print_message
@@ -39,6 +39,7 @@ _MAX_WORKERS = 256
 # Longer than an autoscaling cluster takes for a new machine, and no endless wait on a full cluster.
 _START_SECONDS = 600.0
 _CONNECT_TIMEOUT_SECONDS = 5.0
+_FOLLOW_SECONDS = 5.0
 _STEPS = 10_000
 _ROUNDING = 1e-6
 _POLL_SECONDS = 0.1
@@ -59,6 +60,8 @@ class RayEngine:
         ray = _ray()
         self._max_workers = max_workers or _MAX_WORKERS
         self._pools: list[GrowingPool[Any, Any]] = []
+        self._stop_following = threading.Event()
+        self._follower: threading.Thread | None = None
         self._owns_connection = not ray.is_initialized()
         if self._owns_connection:
             address = ray_address()
@@ -85,17 +88,10 @@ class RayEngine:
         limits: WorkerLimits | None = None,
     ) -> WorkerPool[T, R]:
         """Actors, started when there is work for them; see `ares.jobs.engine.Engine.pool`."""
-        needs = _fitted_needs(needs, share, gpu_share)
-        count_room = partial(_count_room, needs, share, gpu_share)
         threads = max_workers if shared_worker else 1
-        resources = {
-            "num_cpus": _rounded(needs.cpus),
-            "num_gpus": _rounded(needs.gpus),
-            "memory": needs.memory_bytes,
-        }
         pool: GrowingPool[T, R] = GrowingPool(
-            partial(_start_actor, build or partial(identity, fn), threads, resources, limits),
-            count_room,
+            partial(_start_actor, build or partial(identity, fn), threads, limits),
+            partial(_measure_room, needs, share, gpu_share),
             1 if shared_worker else min(most_workers or _MAX_WORKERS, self._max_workers),
             threads,
             on_worker_death,
@@ -104,7 +100,20 @@ class RayEngine:
             print_message,
         )
         self._pools.append(pool)
+        self._start_following()
         return pool
+
+    def _start_following(self) -> None:
+        """Have all pools follow the size of the cluster: each keeps to its share, so that the others have theirs."""
+        if self._follower is None:
+            self._stop_following = threading.Event()
+            self._follower = threading.Thread(target=self._follow, args=[self._stop_following], daemon=True)
+            self._follower.start()
+
+    def _follow(self, stop: threading.Event) -> None:
+        while not stop.wait(_FOLLOW_SECONDS):
+            for pool in list(self._pools):
+                pool.follow()
 
     @staticmethod  # so that it can be pickled
     def put(value: V) -> Callable[[], V | None]:
@@ -113,6 +122,10 @@ class RayEngine:
 
     def close(self) -> None:
         """End all actors."""
+        self._stop_following.set()
+        if self._follower is not None:
+            self._follower.join()
+            self._follower = None
         pools, self._pools = self._pools, []
         for pool in pools:
             pool.close()
@@ -182,6 +195,11 @@ class _ActorWorker:
         self._starting = actor.node_id.remote()
         self._node_id = ""
 
+    @property
+    def machine(self) -> str:
+        """Id of its machine, or "" until it has started."""
+        return self._node_id
+
     def is_ready(self) -> bool:
         """Whether it has started. Raises WorkerDied when it could not."""
         ray = _ray()
@@ -218,11 +236,17 @@ class _ActorWorker:
 def _start_actor(
     build: Callable[[], BatchFunction[Any, Any]],
     threads: int,
-    resources: Mapping[str, float],
     limits: WorkerLimits | None,
+    needs: WorkerNeeds,
 ) -> _ActorWorker:
-    """Start an actor, without waiting for it: it runs once the cluster has room."""
-    options = {"max_concurrency": threads, "scheduling_strategy": "SPREAD", **resources}
+    """Start an actor that takes so much, without waiting for it: it runs once the cluster has room."""
+    options = {
+        "max_concurrency": threads,
+        "scheduling_strategy": "SPREAD",
+        "num_cpus": _rounded(needs.cpus),
+        "num_gpus": _rounded(needs.gpus),
+        "memory": needs.memory_bytes,
+    }
     remote = _ray().remote(_ActorBody).options(**options)
     actor = remote.remote(build, str(Path.cwd()), limits.memory_bytes if limits else None)
     return _ActorWorker(actor, limits.seconds if limits else None)
@@ -240,20 +264,31 @@ def _total(resource: str) -> float:
 
 
 def _fitted_needs(needs: WorkerNeeds, share: float, gpu_share: float) -> WorkerNeeds:
-    """What a worker takes, at most the share of its pool: else even the first one would never be placed."""
+    """What a worker takes: at most the share of its pool of the largest machine, so that each pool can start one.
+
+    A worker that takes more could be kept out for ever by small workers of other pools, some on every machine. Where
+    no machine has a CPU at the moment, a worker waits for one: without any it would run on the head.
+    """
     has_gpus = bool(needs.gpus) and _total("GPU") >= 1
     gpus = needs.gpus if needs.gpus > 1 else min(needs.gpus, gpu_share)
     return WorkerNeeds(
-        cpus=min(needs.cpus, share * _total("CPU")),
-        memory_bytes=int(min(needs.memory_bytes, share * _largest_memory())),
+        cpus=min(needs.cpus, share * _largest("CPU") or needs.cpus),
+        memory_bytes=int(min(needs.memory_bytes, share * _largest("memory"))),
         gpus=gpus if has_gpus else 0.0,
     )
 
 
-def _largest_memory() -> float:
-    """Bytes of memory that the largest machine of the cluster gives to workers; 0 where none says so."""
+def _measure_room(needs: WorkerNeeds, share: float, gpu_share: float) -> Room:
+    """What the cluster has now for the workers of a pool with a share of it."""
+    fitted = _fitted_needs(needs, share, gpu_share)
+    machines = frozenset(str(node["NodeID"]) for node in _ray().nodes() if node["Alive"])
+    return Room(_count_room(fitted, share, gpu_share), fitted, machines)
+
+
+def _largest(resource: str) -> float:
+    """What the largest machine of the cluster gives to workers; 0 where none says so."""
     nodes = [node["Resources"] for node in _ray().nodes() if node["Alive"]]
-    return float(max((node.get("memory", 0) for node in nodes), default=0))
+    return float(max((node.get(resource, 0) for node in nodes), default=0))
 
 
 def _count_room(needs: WorkerNeeds, share: float, gpu_share: float) -> int:

@@ -11,21 +11,32 @@ from typing import Any
 import pytest
 
 from ares.errors import AresError, RequestError, SourceError
-from ares.jobs.growing_pool import GrowingPool
+from ares.jobs import WorkerNeeds
+from ares.jobs.growing_pool import GrowingPool, Room
 from ares.jobs.worker_pool import WorkerDied, WorkerLost
 
 
 class Cluster:
-    """A cluster of so many machines for one worker each; a worker of a lost machine is lost at its next batch."""
+    """A cluster of so many machines for one worker each; a worker of a lost machine is lost at its next batch.
+
+    Attributes:
+        cpus: What a worker takes of its machine.
+    """
 
     def __init__(self, machines: int) -> None:
         self.machines = machines
+        self.cpus = 1.0
         self.running: list[Worker] = []
         self.lines: list[str] = []
         self.lock = threading.Lock()
 
-    def start(self) -> Worker:
-        return Worker(self)
+    def start(self, needs: WorkerNeeds) -> Worker:
+        return Worker(self, needs)
+
+    def room(self) -> Room:
+        with self.lock:
+            machines = frozenset(worker.machine for worker in self.running)
+            return Room(max(1, self.machines), WorkerNeeds(cpus=self.cpus), machines)
 
     def lose(self, count: int) -> None:
         with self.lock:
@@ -38,9 +49,10 @@ class Cluster:
 class Worker:
     """A worker; it doubles numbers, 13 kills it, 7 raises."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster, needs: WorkerNeeds) -> None:
+        self.cluster, self.needs = cluster, needs
         self.is_lost = self.is_closed = False
+        self.machine = str(id(self))
 
     def is_ready(self) -> bool:
         with self.cluster.lock:
@@ -70,14 +82,22 @@ MakePool = Callable[..., GrowingPool[int, int]]
 
 @pytest.fixture
 def make_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePool]:
-    monkeypatch.setattr("ares.jobs.growing_pool._COUNT_SECONDS", 0.05)
     monkeypatch.setattr("ares.jobs.growing_pool._READY_SECONDS", 0.02)
     pools: list[GrowingPool[int, int]] = []
+    ended = threading.Event()
+
+    def follow() -> None:
+        while not ended.wait(0.05):
+            for pool in pools:
+                pool.follow()
+
+    follower = threading.Thread(target=follow)
+    follower.start()
 
     def make(cluster: Cluster, most: int = 8, threads: int = 1, patience: float = 20.0) -> Any:
         pool: GrowingPool[int, int] = GrowingPool(
             cluster.start,
-            lambda: max(1, cluster.machines),
+            cluster.room,
             most,
             threads,
             SourceError,
@@ -89,6 +109,8 @@ def make_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePool]:
         return pool
 
     yield make
+    ended.set()
+    follower.join()
     for pool in pools:
         pool.close()
 
@@ -183,3 +205,73 @@ def test_a_closed_pool_ends_its_workers(make_pool: MakePool) -> None:
     assert pool.map([1]) == [2]
     pool.close()
     assert cluster.running == []
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_pool_without_work_gives_up_what_is_more_than_its_share(make_pool: MakePool) -> None:
+    """Else the workers of other pools, whose machine was lost, could not start again."""
+    cluster = Cluster(4)
+    pool = make_pool(cluster)
+    run_all(pool, list(range(100, 140)), 4)
+    assert len(cluster.running) == 4
+    cluster.machines = 2
+    wait_until(lambda: len(cluster.running) == 2)
+    assert pool.map([1]) == [2]
+
+
+def test_a_worker_that_takes_more_than_there_is_now_is_replaced_by_a_smaller_one(make_pool: MakePool) -> None:
+    cluster = Cluster(1)
+    pool = make_pool(cluster)
+    assert pool.map([1]) == [2]
+    (large,) = cluster.running
+    cluster.cpus = 0.5
+    wait_until(lambda: large.is_closed)
+    assert pool.map([2]) == [4]
+    assert [worker.needs.cpus for worker in cluster.running] == [0.5]
+
+
+def test_a_worker_without_room_ends_after_its_call(
+    make_pool: MakePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(1)
+    pool = make_pool(cluster)
+    goes_on = threading.Event()
+
+    def slow(worker: Worker, batch: Sequence[int]) -> list[int]:
+        assert goes_on.wait(20) and not worker.is_closed
+        return [2 * number for number in batch]
+
+    monkeypatch.setattr(Worker, "process", slow)
+    with ThreadPoolExecutor(1) as executor:
+        call = executor.submit(pool.map, [1])
+        wait_until(lambda: bool(cluster.running))
+        cluster.cpus = 0.5
+        time.sleep(0.2)
+        goes_on.set()
+        assert call.result() == [2]
+    wait_until(lambda: not cluster.running)
+
+
+def test_lost_workers_go_before_idle_ones(make_pool: MakePool) -> None:
+    cluster = Cluster(3)
+    pool = make_pool(cluster)
+    run_all(pool, list(range(100, 130)), 3)
+    kept = cluster.running[1:]
+    cluster.lose(1)
+    wait_until(lambda: pool.max_workers == 2)
+    assert run_all(pool, list(range(100, 130)), 2) == [2 * number for number in range(100, 130)]
+    assert cluster.running == kept
+
+
+def test_a_caller_that_keeps_to_the_room_hears_of_machines_that_join(make_pool: MakePool) -> None:
+    cluster = Cluster(1)
+    pool = make_pool(cluster)
+    assert pool.map([1]) == [2]
+    cluster.machines = 3
+    wait_until(lambda: pool.max_workers == 3)

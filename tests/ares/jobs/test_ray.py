@@ -190,9 +190,9 @@ def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyP
     assert _count_room(WorkerNeeds(cpus=4.0), 0.5, 1.0) == 2
     assert _count_room(WorkerNeeds(gpus=0.5), 0.5, 0.5) == 4
     assert _count_room(WorkerNeeds(gpus=0.25), 0.5, 1.0) == 8  # bounded by the cores
-    # Even a worker that is larger than its share, or than a machine, is placed, alone.
+    # Even a worker that is larger than its share, or than a machine, is placed: workers of other pools may be on both.
     assert _fitted_needs(WorkerNeeds(cpus=99.0, memory_bytes=int(90e9)), 0.5, 0.5) == WorkerNeeds(
-        8.0, int(16e9)
+        4.0, int(16e9)
     )
     assert _fitted_needs(WorkerNeeds(gpus=1.0), 0.5, 0.5).gpus == 0.5
-    assert _count_room(_fitted_needs(WorkerNeeds(cpus=99.0), 0.5, 0.5), 0.5, 0.5) == 1
+    assert _count_room(_fitted_needs(WorkerNeeds(cpus=99.0), 0.5, 0.5), 0.5, 0.5) == 2
