@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -112,8 +112,10 @@ class RayEngine:
 
     def _follow(self, stop: threading.Event) -> None:
         while not stop.wait(_FOLLOW_SECONDS):
-            for pool in list(self._pools):
-                pool.follow()
+            # A cluster that does not answer fails the calls of the pools; here the next round may do better.
+            with suppress(_ray().exceptions.RayError, ConnectionError, RuntimeError):
+                for pool in list(self._pools):
+                    pool.follow()
 
     @staticmethod  # so that it can be pickled
     def put(value: V) -> Callable[[], V | None]:

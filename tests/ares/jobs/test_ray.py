@@ -196,3 +196,23 @@ def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyP
     )
     assert _fitted_needs(WorkerNeeds(gpus=1.0), 0.5, 0.5).gpus == 0.5
     assert _count_room(_fitted_needs(WorkerNeeds(cpus=99.0), 0.5, 0.5), 0.5, 0.5) == 2
+
+
+def test_a_cluster_that_does_not_answer_is_asked_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ares.jobs.ray._FOLLOW_SECONDS", 0.02)
+    pool = engine.pool(double, max_workers=1, on_worker_death=SourceError)
+    silent, again = threading.Event(), threading.Event()
+
+    def nodes() -> list[dict[str, Any]]:
+        if not silent.is_set():
+            silent.set()
+            raise ray.exceptions.RpcError("the head does not answer")
+        again.set()
+        return []
+
+    monkeypatch.setattr(ray, "nodes", nodes)
+    assert again.wait(20)
+    monkeypatch.undo()
+    assert pool.map([1]) == [2]
