@@ -9,6 +9,7 @@ from functools import lru_cache
 from annotators.base import PaidFailure
 from annotators.grade.entailment import EntailmentModel, PairEntailment
 from annotators.grade.judge import Case
+from annotators.grade.word_order import is_out_of_order
 from ares.annotation import Cost
 from ares.rubric import CaptionSlots, parse_caption, slot_matches
 
@@ -123,10 +124,15 @@ def _beliefs(
         return PaidFailure(failures[0].error, sum((failure.cost for failure in failures), paid))
     # The phrases of a menu exclude each other: what is said in the words of one needs no model.
     is_strict = is_strict or _is_on_menu(case, menu, slots)
+    is_heap = is_out_of_order(case.slots, [cached_parse(phrase) for phrase, _ in menu])
     beliefs = {}
     for slot in slots:
         equal = sum(belief for phrase, belief in menu if _equal(slot, case.slots, phrase))
-        compared = [(contest.belief, answer.slot(slot)) for contest, answer in known if slot in contest.slots]
+        compared = (
+            []
+            if is_heap
+            else [(contest.belief, answer.slot(slot)) for contest, answer in known if slot in contest.slots]
+        )
         entailed = equal + sum(belief * answer.entailed for belief, answer in compared)
         contradicted = sum(belief * answer.contradicted for belief, answer in compared)
         # What is said twice, code sees, and the model overlooks.

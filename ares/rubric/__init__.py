@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.rubric.caption_parser import CaptionSlots, parse_caption, parser_hash, split_outcome
+    from ares.rubric.caption_parser import CaptionSlots, NounPhrase, parse_caption, parser_hash, split_outcome
     from ares.rubric.gates import MAX_FALSE_FAILS_OF_CODE, VERDICTS_COLUMN, GateRecord, Gates, measure_gates
     from ares.rubric.hard_checks import CHECKS, CheckInput
+    from ares.rubric.lexicon import ATTRIBUTES, VERBS
     from ares.rubric.rubric import Criterion, Probe, Rubric, read_rubric
     from ares.rubric.slot_match import is_stated, slot_matches, unsupported_claims
     from ares.rubric.trust import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ATTRIBUTES",
     "CHECKS",
     "CONTROL",
     "GATES",
@@ -44,6 +46,7 @@ __all__ = [
     "MAX_FALSE_FAILS_OF_CODE",
     "PANEL_COLUMNS",
     "TRUST_COLUMN",
+    "VERBS",
     "VERDICTS_COLUMN",
     "CaptionSlots",
     "CheckInput",
@@ -52,6 +55,7 @@ __all__ = [
     "GateRecord",
     "Gates",
     "JudgeTrust",
+    "NounPhrase",
     "Probe",
     "Rubric",
     "Ruling",

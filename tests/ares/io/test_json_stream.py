@@ -14,7 +14,9 @@ _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False
 _VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(document=st.dictionaries(st.text(), _VALUES), items=st.lists(_VALUES), name=st.text())
 def test_it_is_the_text_of_json_dumps(document: dict[str, object], items: list[object], name: str) -> None:
     expected = json.dumps({**document, name: items}, indent=1, ensure_ascii=False)

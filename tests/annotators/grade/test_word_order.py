@@ -1,0 +1,40 @@
+"""Captions in any words pass the check of their order; the same words heaped up or reversed do not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from annotators.grade.menu import load_menu
+from annotators.grade.word_order import is_out_of_order
+from ares.rubric import parse_caption
+
+MENU = [parse_caption(phrase) for phrase in load_menu("metaworld").all_phrases()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "push the green drawer closed",
+        "shut the green drawer",
+        "the robot arm nudges the drawer shut",
+        "it turns the lock of the safe door to unlock it",
+        "grasps the plug and pulls it out of the socket",
+        "picks up a mug and sets it down beside the coffee machine",
+    ],
+)
+def test_a_sentence_is_in_order(text: str) -> None:
+    assert not is_out_of_order(parse_caption(text), MENU)
+
+
+def test_most_heaps_of_the_words_of_two_phrases_are_not() -> None:
+    dice = random.Random(11)
+    phrases = load_menu("metaworld").all_phrases()
+    heaps = []
+    for _ in range(200):
+        words = " ".join(dice.sample(phrases, 2)).split()
+        heaps.append(" ".join(dice.sample(words, len(words))))
+    caught = sum(is_out_of_order(parse_caption(heap), MENU) for heap in heaps)
+    assert caught >= 120
+    assert is_out_of_order(parse_caption("closed drawer green the push"), MENU)
