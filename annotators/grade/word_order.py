@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from ares.rubric import ATTRIBUTES, VERBS, CaptionSlots, NounPhrase
 
 # Verbs that name things, too.
-_NAMES = """plug lock screw hammer brush iron clip hook tape saw drill nail cap cover stack pile can pot box bag pack mop
-sponge switch button handle wheel ring tie wrap seal stamp staple label light crank slide cut press"""
+_NAMES = """plug lock screw hammer brush iron clip hook tape saw drill nail cap cover stack pile can pot box bag pack
+mop sponge switch button handle wheel ring tie wrap seal stamp staple label light crank slide cut press"""
 _THINGS = frozenset(_NAMES.split())
 
 
