@@ -109,7 +109,7 @@ def app(
     query_seconds: float | None = None,
     trusted_proxies: Sequence[str] = (),
 ) -> Dashboard:
-    """Serve the dashboard of a workspace in the background, until it is closed or the process ends.
+    """Serve the dashboard of a workspace by a process in the background, until it is closed or this process ends.
 
     `ares app` serves until interrupted.
 

@@ -8,7 +8,7 @@ import threading
 import time
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from ares.errors import RequestError
 from ares.extras import needs_extra
 from ares.messages import print_message
 from ares.settings import Settings
-from ares.workspace import Dashboard, Workspace, open_workspace
+from ares.workspace import Workspace, open_workspace
 
 if TYPE_CHECKING:
     import streamlit as st
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 # An image to search by; a websocket message carries what a user typed or selected.
 MAX_UPLOAD_MB, _MAX_MESSAGE_BYTES = 16, 8 * 2**20
-# The server answers when the browser asks; and how long it may take to end.
-_BROWSER_SECONDS, _CLOSE_SECONDS = 0.8, 10.0
+# The server answers when the browser asks.
+_BROWSER_SECONDS = 0.8
 _MAIN = Path(__file__).parents[1] / "dashboard" / "main.py"
 _CONFIG: dict[str, Any] = {
     "browser.gatherUsageStats": False,
@@ -120,7 +120,7 @@ def serve(
         RequestError: The port is in use, the host needs a password, an option cannot be read, or the extra `app` is not
             installed.
     """
-    with _listening(
+    with listening(
         workspace,
         host,
         port,
@@ -134,62 +134,8 @@ def serve(
         server.run(sockets=[listener])
 
 
-def start(
-    workspace: Workspace,
-    *,
-    host: str,
-    port: int,
-    open_browser: bool,
-    export_dirs: Sequence[str],
-    query_seconds: float | None,
-    trusted_proxies: Sequence[str],
-) -> Dashboard:
-    """Serve a workspace in the background until it is closed or the process ends.
-
-    Raises as `serve`, and RequestError where this process shows a dashboard already.
-    """
-    _refuse_second_dashboard()
-    stack = ExitStack()
-    server, listener, address = stack.enter_context(
-        _listening(
-            workspace,
-            host,
-            port,
-            export_dirs=export_dirs,
-            query_seconds=query_seconds,
-            trusted_proxies=trusted_proxies,
-        )
-    )
-    thread = threading.Thread(target=server.run, args=([listener],), name="ARES dashboard", daemon=True)
-    thread.start()
-
-    def close() -> None:
-        server.should_exit = True
-        thread.join(_CLOSE_SECONDS)
-        stack.close()
-        _forget_runtime()
-
-    if open_browser:
-        threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
-    return Dashboard(url=address, close=close)
-
-
-def _refuse_second_dashboard() -> None:
-    from streamlit import runtime
-
-    if runtime.exists():
-        raise RequestError("this process shows a dashboard already", "close() it first, or run `ares app`")
-
-
-def _forget_runtime() -> None:
-    """Let this process start another dashboard: Streamlit keeps its one runtime after it has stopped."""
-    from streamlit.runtime import Runtime
-
-    Runtime._instance = None
-
-
 @contextmanager
-def _listening(
+def listening(
     workspace: Workspace,
     host: str,
     port: int,
@@ -198,7 +144,7 @@ def _listening(
     query_seconds: float | None,
     trusted_proxies: Sequence[str],
 ) -> Iterator[tuple[uvicorn.Server, socket.socket, str]]:
-    """The server, the socket that it listens on, and its address."""
+    """The server, the socket that it listens on, and its address. Raises as `serve`."""
     with needs_extra("app"):
         import uvicorn
 

@@ -49,6 +49,12 @@ class Failure:
     detail: str
     created: str
 
+    @property
+    def maker_id(self) -> str:
+        """Maker of the annotator that failed; "" for an ingestion."""
+        scope = self.key.removesuffix(f"/{self.subject}")
+        return scope.removeprefix(self.work).removeprefix("/")
+
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON, without the key."""
         return {

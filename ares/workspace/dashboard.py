@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dashboard:
-    """A dashboard that is being served in the background of this process.
+    """A dashboard that is being served in the background, by a process of its own.
 
         >>> dashboard = ares.app(ws)
         >>> dashboard.url

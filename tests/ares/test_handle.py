@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,19 +155,44 @@ def test_a_missing_package_is_one_clear_line(ws: Workspace, monkeypatch: pytest.
         ws.ingest("data")
 
 
-def test_the_dashboard_runs_beside_a_notebook_and_again_after_it_was_closed(ws: Workspace) -> None:
+def test_dashboards_run_beside_a_notebook_and_end_with_their_close(ws: Workspace) -> None:
+    from urllib.error import URLError
     from urllib.request import urlopen
 
-    for _ in range(2):
-        dashboard = ares.app(ws, port=0, open_browser=False)
-        try:
+    first, second = (ares.app(ws, port=0, open_browser=False) for _ in range(2))
+    try:
+        for dashboard in (first, second):
             with urlopen(f"{dashboard.url}/api/health", timeout=60) as answer:
                 assert answer.status == 200
             assert dashboard.url in dashboard._repr_html_() and len(ws.episodes) == 12
-            with pytest.raises(RequestError, match="this process shows a dashboard already"):
-                ares.app(ws, port=0, open_browser=False)
-        finally:
-            dashboard.close()
+        with pytest.raises(RequestError, match="cannot listen on"):
+            ares.app(ws, port=int(first.url.rpartition(":")[2]), open_browser=False)
+        first.close()
+        with pytest.raises(URLError):
+            urlopen(f"{first.url}/api/health", timeout=60)
+        with urlopen(f"{second.url}/api/health", timeout=60) as answer:
+            assert answer.status == 200
+    finally:
+        first.close()
+        second.close()
+
+
+def test_a_dashboard_ends_with_the_program_that_opened_it(ws: Workspace) -> None:
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    program = "import ares, sys; print(ares.app(ares.open(sys.argv[1]), port=0, open_browser=False).url)"
+    done = subprocess.run(
+        [sys.executable, "-c", program, ws.path], capture_output=True, text=True, check=True
+    )
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            urlopen(f"{done.stdout.strip()}/api/health", timeout=60).close()
+        except URLError:
+            return
+        time.sleep(0.05)
+    pytest.fail("the dashboard goes on")
 
 
 @pytest.mark.parametrize("package", ["ares", "ingest", "annotators", "app"])

@@ -15,7 +15,7 @@ from app.dashboard import cached_reads, pages
 from app.dashboard.cards import build_cards, episode_params
 from app.dashboard.components.grid import draw_grid
 from app.dashboard.escape import escape_markdown
-from app.dashboard.exports import draw_jobs, start_export
+from app.dashboard.jobs import draw_exports, start_export
 from app.dashboard.limits import default_export_folder, export_destination
 from app.dashboard.url_params import read_parameter, write_parameter
 from ares.curation import CurationSet
@@ -120,7 +120,7 @@ def _draw_export(episode_set: CurationSet) -> None:
     command += [] if task == "instruction" else ["--task", task]
     line = shlex.join([*command, "--workspace", workspace.path])
     st.code(line, language=None, wrap_lines=True)
-    draw_jobs(workspace.stores, episode_set.label)
+    draw_exports(workspace.stores, episode_set.label)
 
 
 def _select_export_folder() -> Path:

@@ -11,6 +11,7 @@ import streamlit as st
 from app.dashboard import cached_reads
 from app.dashboard.escape import escape_markdown
 from app.dashboard.failure_view import draw_failed_work
+from app.dashboard.jobs import draw_retries
 from ares.rubric import describe_gates
 
 _TABLE_COUNTS = ("rows", "indexed", "recall", "p50_ms")
@@ -83,6 +84,7 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
 
 def _draw_failures(failures: list[dict[str, Any]]) -> None:
     """Draw the failures by reason; a selected row shows the episodes behind it."""
+    draw_retries("")
     if not failures:
         st.caption("nothing has failed")
         return

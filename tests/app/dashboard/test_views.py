@@ -12,12 +12,13 @@ from streamlit.testing.v1 import AppTest
 
 import ares
 from app.dashboard import cached_reads
-from app.dashboard.exports import ExportJob, list_jobs
 from app.dashboard.failure_view import failure_rows
 from app.dashboard.finding_view import finding_lanes
+from app.dashboard.jobs import Job, list_jobs
 from app.dashboard.limits import PageLimits
 from app.dashboard.results import Neighbour, find_neighbours, read_page
 from app.dashboard.view_state import ColumnFilter, ViewState
+from ares.curation import list_failures
 from ares.errors import RequestError
 from ares.jobs import FailureLog
 from ares.quality import episode_findings
@@ -214,10 +215,10 @@ def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
         assert (tmp_path / "exports" / task).is_dir()
 
 
-def _wait_for_export(stores: Stores, label: str) -> ExportJob:
+def _wait_for_export(stores: Stores, label: str) -> Job:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        job = list_jobs(stores, label)[0]
+        job = list_jobs(stores, "export", label)[0]
         if job.ended:
             return job
         time.sleep(0.1)
@@ -246,7 +247,8 @@ def test_a_failure_says_its_reason_on_its_episode_and_leads_there_from_status(di
         assert any("ares annotate grade --retry-failed" in code.value for code in app.code)
         assert not _draw("episode", {"episode": captioned[1]}).warning
         _draw("status")
-        rows = failure_rows(displayed.stores, "grade", reason)
+        failures = list(list_failures(displayed.stores, work="grade", reason=reason))
+        rows = failure_rows(displayed.stores, failures)
         assert [row["episode"] for row in rows] == captioned[:1]
     finally:
         log.record({}, [caption.annotation_id])

@@ -1,4 +1,4 @@
-"""The file of an export: what it writes where, how far it is, and how it ended."""
+"""The file of a job: what it does, how far it is, and how it ended."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ares.export import TaskSource
 from ares.store import Stores
 
+Kind = Literal["export", "retry"]
 State = Literal["running", "finished", "failed", "stopped", "lost"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportJob:
-    """One export, running or ended.
+class Job:
+    """One job, running or ended.
 
     Attributes:
-        set: Label of the set, "name@version".
-        dest: Folder to write.
-        format: Name of the exporter.
-        task: What the task of every episode is.
-        total: Episodes to write.
+        kind: What it does: an export of a set, or another try of failed work.
+        subject: What it is about: the label of the set, or the failed work.
+        name: What only one job can do at a time, such as the folder to write; a later job of the name replaces it.
+        arguments: Arguments of the work, as JSON.
+        total: Episodes to write, or subjects to annotate.
         started: ISO 8601 time in UTC.
-        done: Episodes written.
+        done: How many of them are done.
         pid: Number of its process; 0 until the process has begun.
         state: "lost" is a process that ended without saying how, such as a killed one.
-        report: Report of the exporter, once it has finished.
-        reason: Why the export failed, or "".
+        report: Report of the work, once it has finished.
+        reason: Why it failed, or "".
         detail: The value and the location of the failure.
     """
 
-    set: str
-    dest: str
-    format: str
-    task: TaskSource
+    kind: Kind
+    subject: str
+    name: str
+    arguments: Mapping[str, Any]
     total: int
     started: str
     done: int = 0
@@ -56,35 +56,34 @@ class ExportJob:
 
 
 def job_folder(stores: Stores) -> Path:
-    """The folder with the files of exports, in the workspace, or in its cache where that is on an object store."""
-    return stores.folder / "export-jobs"
+    """The folder with the files of jobs, in the workspace, or in its cache where that is on an object store."""
+    return stores.folder / "jobs"
 
 
-def job_path(stores: Stores, dest: Path) -> Path:
-    """The file of the export into a folder; another export into the same folder replaces it."""
-    name = hashlib.blake2b(os.fsencode(dest), digest_size=8).hexdigest()
-    return job_folder(stores) / f"{name}.json"
+def job_path(stores: Stores, kind: Kind, name: str) -> Path:
+    """The file of the job of a name."""
+    digest = hashlib.blake2b(f"{kind} {name}".encode(errors="surrogateescape"), digest_size=8).hexdigest()
+    return job_folder(stores) / f"{digest}.json"
 
 
-def list_jobs(stores: Stores, label: str) -> list[ExportJob]:
-    """The exports of a set, the newest first."""
+def list_jobs(stores: Stores, kind: Kind, subject: str) -> list[Job]:
+    """The jobs about a subject, the newest first."""
     jobs = [read_job(path) for path in sorted(job_folder(stores).glob("*.json"))]
-    return sorted(
-        (job for job in jobs if job and job.set == label), key=lambda job: job.started, reverse=True
-    )
+    matching = (job for job in jobs if job and (job.kind, job.subject) == (kind, subject))
+    return sorted(matching, key=lambda job: job.started, reverse=True)
 
 
-def read_job(path: Path) -> ExportJob | None:
+def read_job(path: Path) -> Job | None:
     """Read a file; None where there is none, or one that cannot be read."""
     is_alive = has_process(path)  # before the file, whose last state is written before the process ends
     try:
-        job = ExportJob(**json.loads(path.read_text()))
+        job = Job(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
         return None
     return job if job.ended or is_alive else replace(job, state="lost")
 
 
-def write_job(path: Path, job: ExportJob, **changes: object) -> ExportJob:
+def write_job(path: Path, job: Job, **changes: object) -> Job:
     """Write a job with some fields changed, in one step; returns it."""
     job = replace(job, **changes)  # type: ignore[arg-type]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The process of an export: `python -m app.dashboard.exports.process JOB_FILE LOCK`, started by the dashboard."""
+"""The process of a job, whose command line is JOB_FILE LOCK; `app.dashboard.jobs.launch` starts it."""
 
 from __future__ import annotations
 
@@ -11,61 +11,60 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.dashboard.exports.job import ExportJob, read_job, write_job
+from app.dashboard.jobs.job import Job, read_job, write_job
 from ares.errors import AresError
 from ares.settings import Settings
 
 _WRITE_SECONDS = 0.5
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> None:
-    """Export what the job file says, and write into it how far the export is and how it ends."""
+    """Do what the job file says, and write into it how far the job is and how it ends."""
     path, lock = Path(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(lock, False)  # only this process holds it
     location, settings = pickle.load(sys.stdin.buffer)
     job = read_job(path)
     assert job
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _STOP_SIGNALS:
         signal.signal(number, signal.default_int_handler)
+    # Who reads the number of this process may stop it at once: that waits until the end is written down.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     _run(path, write_job(path, job, pid=os.getpid()), location, settings)
 
 
-def _run(path: Path, job: ExportJob, location: str, settings: Settings) -> None:
+def _run(path: Path, job: Job, location: str, settings: Settings) -> None:
     progress = _Progress(path, job)
     try:
-        report = _export(job, location, settings, progress)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+        report = _work(job, location, settings, progress)
     except AresError as error:
         write_job(path, progress.job, state="failed", reason=error.reason, detail=error.detail)
     except KeyboardInterrupt:
         write_job(path, progress.job, state="stopped")
     except BaseException as error:
-        write_job(
-            path,
-            progress.job,
-            state="failed",
-            reason="the export failed because of a bug",
-            detail=repr(error),
-        )
-        logging.getLogger("ares.dashboard").exception("an export failed because of a bug")
+        reason = "the job failed because of a bug"
+        write_job(path, progress.job, state="failed", reason=reason, detail=repr(error))
+        logging.getLogger("ares.dashboard").exception(reason)
     else:
         write_job(path, progress.job, state="finished", report=report)
 
 
-def _export(job: ExportJob, location: str, settings: Settings, progress: _Progress) -> dict[str, Any]:
-    from ares.export import load_exporter
+def _work(job: Job, location: str, settings: Settings, progress: _Progress) -> dict[str, Any]:
+    from app.dashboard.jobs.export import export_set
+    from app.dashboard.jobs.retry import retry_work
     from ares.workspace import open_workspace
 
     workspace = open_workspace(location, settings, create=False)
-    # Exporters of other packages may not know the option.
-    options: dict[str, Any] = {} if job.task == "instruction" else {"task": job.task}
-    exporter, members = load_exporter(job.format), workspace.sets[job.set]
-    return exporter(workspace.stores, members, Path(job.dest), progress.advance, **options).to_json()
+    if job.kind == "export":
+        return export_set(workspace, job, progress.advance)
+    return retry_work(workspace, job)
 
 
 class _Progress:
     """Counts episodes, and writes the count into the file of the job twice a second at most."""
 
-    def __init__(self, path: Path, job: ExportJob) -> None:
+    def __init__(self, path: Path, job: Job) -> None:
         self._path, self.job, self._done = path, job, 0
         self._written_at = time.monotonic()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.dashboard.exports import ExportJob, list_jobs, start_export, stop_export
+from app.dashboard.jobs import Job, list_jobs, start_export, stop_job
 from ares.curation import CurationSet
 from ares.errors import RequestError
 from ares.workspace import Workspace
@@ -21,17 +21,17 @@ def frozen(workspace: Workspace) -> CurationSet:
     return workspace.sets.create("exported", sorted(workspace.stores.tables.episodes.ids()), {})
 
 
-def _wait(workspace: Workspace, frozen: CurationSet, ready: Callable[[ExportJob], bool]) -> ExportJob:
+def _wait(workspace: Workspace, frozen: CurationSet, ready: Callable[[Job], bool]) -> Job:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        job = list_jobs(workspace.stores, frozen.label)[0]
+        job = list_jobs(workspace.stores, "export", frozen.label)[0]
         if ready(job):
             return job
         time.sleep(0.02)
     pytest.fail(f"the export stays {job}")
 
 
-def _suspend(job: ExportJob) -> bool:
+def _suspend(job: Job) -> bool:
     """Halt the process of a job as soon as it has a number; whether it has."""
     if job.pid:
         os.kill(job.pid, signal.SIGSTOP)
@@ -45,7 +45,7 @@ def test_an_export_is_stopped_and_leaves_nothing(
     job = _wait(workspace, frozen, _suspend)
     with pytest.raises(RequestError, match="is running"):
         start_export(workspace.stores, frozen, "lerobot", tmp_path / "stopped", "instruction")
-    stop_export(workspace.stores, started)
+    stop_job(workspace.stores, started)
     os.kill(job.pid, signal.SIGCONT)
     assert _wait(workspace, frozen, lambda job: job.ended).state == "stopped"
     assert list(tmp_path.iterdir()) == []

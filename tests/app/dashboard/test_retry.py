@@ -1,0 +1,180 @@
+"""Failed work that is tried again from the page: free of charge at once, for money after its price was said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from annotators.base import Options
+from annotators.caption import make_caption_annotator
+from app.dashboard import cached_reads
+from app.dashboard.jobs import Job, Retry, list_jobs, quote_retry, start_retry, stop_job
+from ares.curation import list_failures
+from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
+from ares.jobs import FailureLog
+from ares.settings import Price, Settings
+from ares.store import Stores
+from ares.workspace import Workspace, open_workspace
+from tests.app.dashboard.browser import open_tab, serve
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+# A model that replies the rest of its name; and a paid one behind a server that does not listen.
+FREE, PAID = "stub:open the drawer", "openai:gpt-4o@http://127.0.0.1:9/v1"
+REASON = "model server cannot be reached"
+SERVE_COMMAND = (
+    "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
+    "from app.server.asgi import serve;"
+    f"serve(open_workspace(sys.argv[1], Settings(caption_model={FREE!r})), port=0)"
+)
+
+
+def _open(folder: Path, samples: Path, settings: Settings) -> tuple[Workspace, Retry]:
+    """Three episodes whose captions have failed, and what tries them again."""
+    workspace = open_workspace(str(folder), settings)
+    workspace.ingest(samples / "video", limit=3, quiet=True)
+    maker = make_caption_annotator(Options(settings=settings, load_models=False), workspace.stores).maker
+    workspace.stores.annotations.add_maker(maker)
+    error = ModelError(REASON, "after 30 s")
+    log = FailureLog(workspace.stores.annotations, f"caption/{maker.maker_id}")
+    log.record(dict.fromkeys(workspace.stores.tables.episodes.ids(), error), ())
+    return workspace, Retry(work="caption", maker_id=maker.maker_id)
+
+
+@pytest.fixture
+def free(tmp_path: Path, demo_samples: Path) -> Iterator[tuple[Workspace, Retry]]:
+    workspace, retry = _open(tmp_path / "free", demo_samples, Settings(caption_model=FREE))
+    yield workspace, retry
+    workspace.close()
+
+
+@pytest.fixture(scope="module")
+def paid(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[tuple[Workspace, Retry]]:
+    settings = Settings(caption_model=PAID, price=Price(usd_per_mtok_in=2.5, usd_per_mtok_out=10.0))
+    workspace, retry = _open(tmp_path_factory.mktemp("paid") / "w", demo_samples, settings)
+    yield workspace, retry
+    workspace.close()
+
+
+def _wait(stores: Stores, subject: str, is_ready: Callable[[Job], bool]) -> Job:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        job = list_jobs(stores, "retry", subject)[0]
+        if is_ready(job):
+            return job
+        time.sleep(0.02)
+    pytest.fail(f"the job stays {job}")
+
+
+def _suspend(job: Job) -> bool:
+    if job.pid:
+        os.kill(job.pid, signal.SIGSTOP)
+    return bool(job.pid)
+
+
+def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
+    browser: Browser, free: tuple[Workspace, Retry]
+) -> None:
+    workspace, _ = free
+    first, *_rest = sorted(workspace.stores.tables.episodes.ids())
+    with serve(workspace, SERVE_COMMAND) as address, open_tab(browser, address) as page:
+        page.goto(f"{address}/episode?episode={first}")
+        page.get_by_text(REASON).wait_for()
+        page.get_by_role("button", name="Try caption again").click()
+        page.get_by_text("caption again: 1 done, none failed").wait_for()
+        page.get_by_text(REASON).wait_for(state="detached")
+        page.locator(".caption .text", has_text="open the drawer").wait_for()
+        assert len(list(list_failures(workspace.stores))) == 2
+        page.goto(f"{address}/status")
+        table = page.get_by_test_id("stDataFrame").last
+        table.scroll_into_view_if_needed()
+        table.click(position={"x": 16, "y": 52})
+        page.get_by_role("button", name="Try all of them again with caption").click()
+        page.get_by_text(f"caption again ({REASON}): 2 done, none failed").wait_for()
+        page.get_by_text("nothing has failed").wait_for()
+    assert not list(list_failures(workspace.stores))
+    assert workspace.stores.tables.episodes.count("caption = 'open the drawer'") == 3
+
+
+def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Workspace, Retry]) -> None:
+    workspace, retry = free
+    quote = quote_retry(workspace, retry)
+    assert (quote.estimate.planned, quote.is_free) == (3, True)
+    started = start_retry(workspace.stores, quote)
+    job = _wait(workspace.stores, "", _suspend)
+    with pytest.raises(RequestError, match="is running"):
+        start_retry(workspace.stores, quote)
+    stop_job(workspace.stores, started)
+    os.kill(job.pid, signal.SIGCONT)
+    assert _wait(workspace.stores, "", lambda job: job.ended).state == "stopped"
+    cached_reads.use_workspace(workspace)
+    assert [info.value for info in _draw_status().info] == ["caption again: stopped; what was done stays"]
+
+
+def _draw_status() -> AppTest:
+    script = "from app.dashboard.pages import page_function\npage_function('status')()\n"
+    return AppTest.from_string(script, default_timeout=60).run()
+
+
+def _draw_episode(episode_id: str) -> AppTest:
+    script = "from app.dashboard.pages import page_function\npage_function('episode')()\n"
+    app = AppTest.from_string(script, default_timeout=60)
+    app.query_params["episode"] = episode_id
+    return app.run()
+
+
+def test_what_another_try_costs_is_said_before_it_starts(paid: tuple[Workspace, Retry]) -> None:
+    workspace, retry = paid
+    cached_reads.use_workspace(workspace)
+    episode_id = min(workspace.stores.tables.episodes.ids())
+    app = _draw_episode(episode_id)
+    app = next(button for button in app.button if button.label == "Try caption again").click().run()
+    assert not list_jobs(workspace.stores, "retry", episode_id)
+    (price,) = (text.value for text in app.markdown if "US dollars" in text.value)
+    usd = quote_retry(workspace, retry).estimate.cost.usd
+    assert usd and price.startswith(f"**About {usd / 3:.2g} US dollars.** 1 calls")
+    next(button for button in app.button if button.label == "Start").click().run()
+    job = _wait(workspace.stores, episode_id, lambda job: job.ended)
+    assert (job.state, job.reason) == ("failed", REASON)
+
+
+def test_only_the_newest_jobs_are_kept(
+    paid: tuple[Workspace, Retry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, retry = paid
+    monkeypatch.setattr("app.dashboard.jobs.launch._MAX_KEPT", 1)
+    ids = sorted(workspace.stores.tables.episodes.ids())
+    for episode_id in ids:
+        quote = quote_retry(workspace, replace(retry, episode_id=episode_id))
+        start_retry(workspace.stores, quote)
+        _wait(workspace.stores, episode_id, lambda job: job.ended)
+    assert [len(list_jobs(workspace.stores, "retry", episode_id)) for episode_id in ids] == [0, 1, 1]
+
+
+def test_failures_of_another_model_say_so_and_start_nothing(paid: tuple[Workspace, Retry]) -> None:
+    workspace, retry = paid
+    other = open_workspace(workspace.path, Settings(caption_model=FREE))
+    with pytest.raises(RequestError, match="had another model"):
+        quote_retry(other, retry)
+
+
+def test_a_read_only_workspace_offers_no_other_try(
+    paid: tuple[Workspace, Retry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, retry = paid
+    quote = quote_retry(workspace, retry)
+    monkeypatch.setattr(Stores, "is_writable", False)
+    cached_reads.use_workspace(workspace)
+    app = _draw_episode(min(workspace.stores.tables.episodes.ids()))
+    assert [button.disabled for button in app.button if button.label == "Try caption again"] == [True]
+    with pytest.raises(ReadOnlyWorkspace):
+        start_retry(workspace.stores, quote)
