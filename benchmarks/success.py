@@ -1,9 +1,9 @@
 """Measures `ares annotate success` on simulated episodes whose length does not tell the outcome.
 
 Generate them with the recipe of the reference models, in a folder per part: first successes, then with MATCH failures
-that are as long as the success of their task. SEEDS are 120, then 180,181,182 (development); 121, then 183,184,185
-(threshold); 122, then 186,187,188 (test). Weights are of the development part and thresholds of the threshold part. The
-test part is read last.
+that are as long as the success of their task. SEEDS are those of the first line of each part in
+`benchmarks/grading/parts.yaml`. Weights are of the development part and thresholds of the threshold part. The test part
+is read last.
 
 .venv/bin/python -m benchmarks.success EPISODES MODELS WORKSPACES --part development --write fitted.yaml
 .venv/bin/python -m benchmarks.success EPISODES MODELS WORKSPACES --part threshold --read fitted.yaml --write clip.yaml
@@ -106,7 +106,7 @@ def read_part(args: argparse.Namespace, part: str) -> list[SimulatedEpisode]:
         workspace.stores.tables.episodes.add(records)
         workspace.annotate("caption")
         (report,) = workspace.annotate("success", options={"combination": "clip"})
-        return list(_with_parts(workspace, rows, records, report.maker))
+        return list(read_examples(workspace, rows, records, report.maker))
 
 
 def make_record(folder: Path, row: dict[str, Any]) -> Record:
@@ -155,9 +155,10 @@ def _camera(folder: Path, row: dict[str, Any], view: Role) -> Camera:
     return Camera(name=view, role=view, width=192, height=192, codec="h264", media=media)
 
 
-def _with_parts(
+def read_examples(
     workspace: Workspace, rows: Sequence[dict[str, Any]], records: Sequence[Record], maker_id: str
 ) -> Iterator[SimulatedEpisode]:
+    """Episodes of the recipe with the parts of their stored success by a maker."""
     ids = [record.episode.episode_id for record in records]
     annotations = workspace.stores.annotations.find_annotations(ids, maker_ids=[maker_id])
     values = {annotation.episode_id: dict(annotation.value) for annotation in annotations}

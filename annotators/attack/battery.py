@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from annotators.base import Options
     from ares.episode import Json
-    from ares.rubric.attacks import FrameChange
+    from ares.rubric.attacks import FrameChange, Texts
     from ares.store import Stores
 
 
@@ -46,6 +46,7 @@ class AttackRequest:
         per_family: Most texts of a family in one episode.
         seed: Of the sample and of the texts.
         paraphrases: YAML file with true paraphrases by caption, beside those that come with ARES; None for these alone.
+        families: Names of the families to compose; empty for all.
         budget_usd: Hard stop, or None.
     """
 
@@ -55,6 +56,7 @@ class AttackRequest:
     per_family: int
     seed: int
     paraphrases: Path | None = None
+    families: Sequence[str] = ()
     budget_usd: float | None = None
 
 
@@ -202,19 +204,17 @@ def _compose(
     if request.paraphrases:
         paraphrases |= read_paraphrases(request.paraphrases)
     batteries = [
-        (
-            truth,
-            compose_battery(
-                truth,
-                [other for other in sample.captions if other is not truth],
-                paraphrases,
-                request.per_family,
-                request.seed,
-            ),
-        )
-        for truth in sample.captions
+        (truth, _compose_texts(truth, sample.captions, paraphrases, request)) for truth in sample.captions
     ]
     return sample, batteries
+
+
+def _compose_texts(
+    truth: KnownCaption, captions: Sequence[KnownCaption], paraphrases: Texts, request: AttackRequest
+) -> list[AttackText]:
+    others = [other for other in captions if other is not truth]
+    texts = compose_battery(truth, others, paraphrases, request.per_family, request.seed)
+    return [text for text in texts if not request.families or text.family in request.families]
 
 
 def _change(text: AttackText) -> FrameChange:
@@ -231,6 +231,7 @@ def _graded(
         grade=grade.grade,
         score=grade.score,
         verdicts=grade.verdicts,
+        belief=grade.belief,
         without_rubric=without_rubric if text.family != EXACT else None,
     )
 

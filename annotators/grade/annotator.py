@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ares.jobs import WorkerNeeds
     from ares.store import Stores
 
-_VERSION = "3"
+_VERSION = "4"
 _CLIP_PREFIX = "clip:"
 # Annotators whose annotations are graded.
 _GRADED = ("caption",)

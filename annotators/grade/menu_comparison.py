@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from annotators.base import PaidFailure
-from annotators.grade.entailment import EntailmentModel, PairEntailment
+from annotators.grade.entailment import Entailment, EntailmentModel, PairEntailment
 from annotators.grade.judge import Case
 from annotators.grade.word_order import is_out_of_order
 from ares.annotation import Cost
-from ares.rubric import CaptionSlots, parse_caption, slot_matches
+from ares.rubric import CaptionSlots, contradicts, parse_caption, slot_matches
 
+_CONTRADICTED = Entailment(0.0, 1.0, 0.0)
 cached_parse = lru_cache(maxsize=50_000)(parse_caption)
 
 
@@ -131,7 +132,11 @@ def _beliefs(
         compared = (
             []
             if is_heap
-            else [(contest.belief, answer.slot(slot)) for contest, answer in known if slot in contest.slots]
+            else [
+                (contest.belief, _slot_entailment(slot, case.slots, contest, answer))
+                for contest, answer in known
+                if slot in contest.slots
+            ]
         )
         entailed = equal + sum(belief * answer.entailed for belief, answer in compared)
         contradicted = sum(belief * answer.contradicted for belief, answer in compared)
@@ -144,6 +149,14 @@ def _beliefs(
     return MenuComparison(
         slots=beliefs, outcome=outcome, cost=sum((answer.cost for _, answer in known), Cost()), paid=paid
     )
+
+
+def _slot_entailment(
+    slot: str, claimed: CaptionSlots, contest: _Contest, answer: PairEntailment
+) -> Entailment:
+    """What the model says of a slot, unless code knows better."""
+    is_contradicted = contradicts(slot, claimed, cached_parse(contest.phrase))
+    return _CONTRADICTED if is_contradicted else answer.slot(slot)
 
 
 def _is_on_menu(case: Case, menu: Sequence[tuple[str, float]], slots: Sequence[str]) -> bool:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import PaidFailure, Preflight, Subject
 from annotators.caption import evenly_spaced_seconds
+from annotators.grade.controls import scrambled
 from annotators.grade.entailment import EntailmentModel, TextModeEntailment
 from annotators.grade.judge import Case, Judgement
 from annotators.grade.menu import Menu
 from annotators.grade.menu_comparison import MenuComparison, cached_parse, compare_with_menus
+from annotators.grade.probe_frames import CameraFrames, CaseFrames, PhraseMenu, next_vectors
 from annotators.runner import CameraSeconds
 from ares.annotation import Cost
 from ares.episode import Camera, Json
@@ -37,40 +38,7 @@ if TYPE_CHECKING:
 _BATCH_SIZE = 8
 # Of a large vocabulary only the best fitting phrases are put on the menu.
 _MENU_SIZE = 500
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _CameraFrames:
-    """Frames of one camera, over the episode and at its end: images (N, H, W, 3), later their vectors (N, D)."""
-
-    task: NDArray[Any]
-    last: NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _CaseFrames:
-    """The frames of a case by camera; seconds are those of the first camera."""
-
-    cameras: Sequence[_CameraFrames]
-    task_seconds: tuple[float, ...]
-    last_seconds: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _PhraseMenu:
-    """The phrases on offer in a case and the model's belief in each, which add up to 1."""
-
-    phrases: Sequence[str]
-    beliefs: NDArray[np.float64]
-
-    @property
-    def top(self) -> str:
-        return self.phrases[int(self.beliefs.argmax())]
-
-    @property
-    def items(self) -> list[tuple[str, float]]:
-        """Each phrase with the belief in it."""
-        return list(zip(self.phrases, self.beliefs.tolist(), strict=True))
+_NO_ARRANGEMENT = "seen as well where the parts of the frames are shuffled"
 
 
 class ProbeJudge:
@@ -133,7 +101,7 @@ class ProbeJudge:
         menus = {
             key: self._rank_phrases(*self._vocabulary, frames)
             for key, frames in encoded.items()
-            if isinstance(frames, _CaseFrames)
+            if isinstance(frames, CaseFrames)
         }
         readable = [case for case in cases if _frames_key(case) in menus]
         items = [menus[_frames_key(case)].items for case in readable]
@@ -149,7 +117,7 @@ class ProbeJudge:
         return judgements
 
     def _judge_case(
-        self, case: Case, frames: _CaseFrames, menu: _PhraseMenu, compared: MenuComparison | PaidFailure
+        self, case: Case, frames: CaseFrames, menu: PhraseMenu, compared: MenuComparison | PaidFailure
     ) -> Judgement | PaidFailure:
         if isinstance(compared, PaidFailure):
             return compared
@@ -166,41 +134,44 @@ class ProbeJudge:
     def _vocabulary(self) -> tuple[list[str], NDArray[np.float32]]:
         return self._phrases, self._encode_phrases(self._probe.task, self._phrases)
 
-    def _encode_cases(self, cases: Sequence[Case]) -> list[_CaseFrames | AresError]:
+    def _encode_cases(self, cases: Sequence[Case]) -> list[CaseFrames | AresError]:
         """The frames of cases as vectors, by one call of the encoder."""
         case_frames = [self._read_frames(case) for case in cases]
         cameras = [
-            camera for frames in case_frames if isinstance(frames, _CaseFrames) for camera in frames.cameras
+            camera for frames in case_frames if isinstance(frames, CaseFrames) for camera in frames.cameras
         ]
-        images = [image for camera in cameras for image in (*camera.task, *camera.last)]
+        images = [image for camera in cameras for image in (*camera.task, *camera.last, *camera.shuffled)]
         vectors = iter(self._encoder.encode_images(images))
 
-        def encode(camera: _CameraFrames) -> _CameraFrames:
-            return _CameraFrames(
-                _next_vectors(vectors, len(camera.task)), _next_vectors(vectors, len(camera.last))
-            )
+        def encode(camera: CameraFrames) -> CameraFrames:
+            parts = (camera.task, camera.last, camera.shuffled)
+            return CameraFrames(*(next_vectors(vectors, len(part)) for part in parts))
 
         return [
             replace(frames, cameras=[encode(camera) for camera in frames.cameras])
-            if isinstance(frames, _CaseFrames)
+            if isinstance(frames, CaseFrames)
             else frames
             for frames in case_frames
         ]
 
-    def _read_frames(self, case: Case) -> _CaseFrames | AresError:
+    def _read_frames(self, case: Case) -> CaseFrames | AresError:
         camera_seconds = self._camera_seconds(case.work.subject)
         if not camera_seconds:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
         frames = case.work.frames
         try:
             cameras = [
-                _CameraFrames(frames.at(camera.name, task), frames.at(camera.name, last))
+                self._camera_frames(frames.at(camera.name, task), frames.at(camera.name, last))
                 for camera, task, last in camera_seconds
             ]
         except MediaError as error:
             return error
         _, task_seconds, last_seconds = camera_seconds[0]
-        return _CaseFrames(cameras, tuple(task_seconds), tuple(last_seconds))
+        return CaseFrames(cameras, tuple(task_seconds), tuple(last_seconds))
+
+    def _camera_frames(self, task: NDArray[Any], last: NDArray[Any]) -> CameraFrames:
+        shuffled = scrambled(task) if self._probe.least_arrangement is not None else task[:0]
+        return CameraFrames(task, last, shuffled)
 
     def _camera_seconds(self, subject: Subject) -> list[tuple[Camera, list[float], list[float]]]:
         """Cameras with seconds over the span of a subject and at its end.
@@ -218,18 +189,19 @@ class ProbeJudge:
             if not self._camera or camera.name == self._camera
         ]
 
-    def _observe(self, menu: _PhraseMenu, frames: _CaseFrames) -> dict[str, Json]:
+    def _observe(self, menu: PhraseMenu, frames: CaseFrames) -> dict[str, Json]:
         """The action and the outcome that the frames show, chosen from the menu without the caption."""
         return {
             "action": menu.top,
             "belief": round(float(menu.beliefs.max()), 4),
             "success_belief": round(self._success_belief(menu.top, frames), 4),
             "phrases": len(menu.phrases),
+            **({} if menu.arrangement is None else {"arrangement": round(menu.arrangement, 4)}),
         }
 
     def _rank_phrases(
-        self, phrases: Sequence[str], texts: NDArray[np.float32], frames: _CaseFrames
-    ) -> _PhraseMenu:
+        self, phrases: Sequence[str], texts: NDArray[np.float32], frames: CaseFrames
+    ) -> PhraseMenu:
         """The best fitting of N phrases, with vectors (N, D), and the belief in each."""
         import numpy as np
 
@@ -237,18 +209,26 @@ class ProbeJudge:
         scores = cosines.astype(np.float64) * self._probe.task_sharpness
         best = np.sort(np.argsort(-scores, kind="stable")[:_MENU_SIZE])
         weights = np.exp(scores[best] - scores.max())
-        return _PhraseMenu([phrases[index] for index in best], weights / weights.sum())
+        top = int(scores.argmax())
+        shuffled = [
+            float((camera.shuffled @ texts[top]).mean()) for camera in frames.cameras if len(camera.shuffled)
+        ]
+        arrangement = float(cosines[top] - np.mean(shuffled)) if shuffled else None
+        return PhraseMenu([phrases[index] for index in best], weights / weights.sum(), arrangement)
 
     def _rule_slot(
         self,
         criterion: Criterion,
         slots: CaptionSlots,
-        menu: _PhraseMenu,
-        frames: _CaseFrames,
+        menu: PhraseMenu,
+        frames: CaseFrames,
         compared: MenuComparison,
     ) -> Ruling:
         if criterion.slot is None:
             return self._ruling(criterion, Verdict.UNSURE, menu.top, (), "no probe for this criterion", None)
+        if self._shows_nothing(menu):
+            seconds = frames.task_seconds
+            return self._ruling(criterion, Verdict.UNSURE, menu.top, seconds, _NO_ARRANGEMENT, None)
         belief = compared.slots[criterion.slot].entailed
         against = compared.slots[criterion.slot].contradicted
         verdict = _verdict(belief, self._probe.met, self._probe.unmet, against)
@@ -259,12 +239,17 @@ class ProbeJudge:
                 verdict, reason = Verdict.UNSURE, f"no phrase to choose from says: {', '.join(unsupported)}"
         return self._ruling(criterion, verdict, menu.top, frames.task_seconds, reason, belief)
 
+    def _shows_nothing(self, menu: PhraseMenu) -> bool:
+        """Whether what was seen does not depend on where in the frames anything is: then the frames do not show it."""
+        least = self._probe.least_arrangement
+        return least is not None and menu.arrangement is not None and menu.arrangement < least
+
     def _rule_outcome(
         self,
         criterion: Criterion,
         slots: CaptionSlots,
-        menu: _PhraseMenu,
-        frames: _CaseFrames,
+        menu: PhraseMenu,
+        frames: CaseFrames,
         compared: MenuComparison,
     ) -> Ruling:
         success = self._success_belief(menu.top, frames)
@@ -277,9 +262,20 @@ class ProbeJudge:
             return self._ruling(criterion, Verdict.UNSURE, observed, frames.last_seconds, reason, None)
         belief = success if slots.outcome == "success" else 1.0 - success
         verdict = _verdict(belief, self._probe.outcome_met, self._probe.outcome_unmet)
-        return self._ruling(criterion, verdict, observed, frames.last_seconds, _reason(verdict), belief)
+        reason = _reason(verdict)
+        if verdict is Verdict.MET and slots.outcome == "success" and not self._advances(menu.top, frames):
+            verdict, reason = Verdict.UNSURE, "the end is no nearer to it than the start"
+        return self._ruling(criterion, verdict, observed, frames.last_seconds, reason, belief)
 
-    def _success_belief(self, phrase: str, frames: _CaseFrames) -> float:
+    def _advances(self, phrase: str, frames: CaseFrames) -> bool:
+        """Whether an action looks more completed in the last frame of its course than in the first."""
+        import numpy as np
+
+        done, undone = self._encode_outcomes(phrase)
+        changes = [(camera.task[-1] - camera.task[0]) @ (done - undone) for camera in frames.cameras]
+        return self._probe.task_frames == 1 or float(np.mean(changes)) > 0.0
+
+    def _success_belief(self, phrase: str, frames: CaseFrames) -> float:
         """Belief that the observed action, not the one that the caption claims, is completed at the end."""
         import numpy as np
 
@@ -332,12 +328,6 @@ class ProbeJudge:
 def _frames_key(case: Case) -> tuple[int, str]:
     """The same for cases about the same frames: several texts about one subject."""
     return id(case.work.frames), case.work.subject.id
-
-
-def _next_vectors(vectors: Iterator[NDArray[np.float32]], count: int) -> NDArray[np.float32]:
-    import numpy as np
-
-    return np.stack(list(islice(vectors, count)))
 
 
 def _verdict(belief: float, met: float, unmet: float, against: float | None = None) -> Verdict:

@@ -49,6 +49,11 @@ class Frames:
         """The seconds that can be read, by camera."""
         return self._seconds
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether they are other frames than those of the episode, to see what a judge makes of them."""
+        return False
+
     def missing(self, request: CameraSeconds) -> CameraSeconds:
         """The part of a request that cannot be read here."""
         missing = {

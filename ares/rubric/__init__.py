@@ -8,6 +8,7 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.rubric.caption_parser import CaptionSlots, NounPhrase, parse_caption, parser_hash, split_outcome
+    from ares.rubric.contradiction import contradicts
     from ares.rubric.gates import MAX_FALSE_FAILS_OF_CODE, VERDICTS_COLUMN, GateRecord, Gates, measure_gates
     from ares.rubric.hard_checks import CHECKS, CheckInput
     from ares.rubric.lexicon import ATTRIBUTES, VERBS
@@ -62,6 +63,7 @@ __all__ = [
     "TrustState",
     "Verdict",
     "aggregate",
+    "contradicts",
     "correct_grade",
     "count_controls",
     "decide_trust",

@@ -178,6 +178,11 @@ _STARTS = (
     ),
     _start(r"(?:try|tries|tried|trying|(?:attempt|struggle|seek)(?:s|d|ed|ing)?) (?:to|at)", "attempt"),
     _start(
+        r"(?:(?:be|is|are|was|were) )?(?:about|ready) to|gets? ready to"
+        r"|(?:prepare|pretend|plan|intend|want|hope)(?:s|d|ed)? to",
+        "attempt",
+    ),
+    _start(
         r"is|are|was|were|been|being|has|have|had|should|must|will|does|do|did|to"
         r"|(?:going|supposed|starts?|begins?) to",
         "auxiliary",

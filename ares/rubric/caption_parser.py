@@ -9,7 +9,7 @@ from ares.annotation import short_hash
 from ares.rubric import lexicon
 from ares.rubric.caption_form import Outcome, base_form, read_form
 
-_PARSER_VERSION = 3
+_PARSER_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,8 @@ class Probe(_StrictModel):
         unmet: Probability below which it is UNMET; between the two it is UNSURE.
         outcome_met: Like `met`, for the outcome.
         outcome_unmet: Like `unmet`, for the outcome.
+        least_arrangement: Cosine by which the action that was seen must fit the frames better than the same frames with
+            shuffled tiles; below it they show nothing. None where that is not asked.
     """
 
     task: tuple[Phrase, ...] = Field(min_length=1)
@@ -103,6 +105,7 @@ class Probe(_StrictModel):
     unmet: float = Field(ge=0, le=1)
     outcome_met: float = Field(ge=0, le=1)
     outcome_unmet: float = Field(ge=0, le=1)
+    least_arrangement: float | None = None
 
     @model_validator(mode="after")
     def _check_thresholds(self) -> Probe:

@@ -68,12 +68,12 @@ def _no_additions(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
     return (
         no_more_actions
         and _all_observed(claimed.noun_phrases, observed.noun_phrases)
-        and not _is_reversed(claimed, observed)
-        and not _is_reversed(observed, claimed)
+        and not is_reversed(claimed, observed)
+        and not is_reversed(observed, claimed)
     )
 
 
-def _is_reversed(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+def is_reversed(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
     """Whether one names as the start what the other names as the end: "out of the goal" and "into the goal"."""
     ends = {relation.noun_phrase.head for relation in observed.destinations}
     starts = {noun_phrase.head for noun_phrase in observed.sources}

@@ -32,6 +32,11 @@ class ChangedFrames(Frames):
         """The seconds that can be read, by camera."""
         return self._frames.requested
 
+    @property
+    def is_changed(self) -> bool:
+        """Always: what is stored of the episode was seen in other frames."""
+        return True
+
     def decode(self) -> None:
         """As `Frames.decode`."""
         self._frames.decode()

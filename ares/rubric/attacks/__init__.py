@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ares.rubric.attacks.compose import AttackText, KnownCaption, compose_battery
     from ares.rubric.attacks.families import EXACT, FAMILIES, AttackFamily, FrameChange
     from ares.rubric.attacks.report import AttackResult, BatteryReport, FamilyResult, report_battery
-    from ares.rubric.attacks.texts import hostile_texts, read_paraphrases, shipped_paraphrases
+    from ares.rubric.attacks.texts import Texts, hostile_texts, read_paraphrases, shipped_paraphrases
 
 __all__ = [
     "EXACT",
@@ -22,6 +22,7 @@ __all__ = [
     "FamilyResult",
     "FrameChange",
     "KnownCaption",
+    "Texts",
     "compose_battery",
     "hostile_texts",
     "read_paraphrases",

@@ -49,6 +49,14 @@ def test_the_reference_judge_refuses_nonsense_and_blank_frames(demo_ws: Workspac
     assert not list(demo_ws.stores.annotations.find_annotations(ids, ["grade"])), "no grade is stored"
 
 
+def test_only_the_families_that_are_asked_for_are_graded(demo_ws: Workspace, options: Options) -> None:
+    options = replace(options, values={"menu": "metaworld"})
+    attack = _attack(demo_ws, options, replace(REQUEST, families=("exact_truth", "empty")))
+    assert {text.family for text in attack.graded} == {"exact_truth", "empty"}
+    beliefs = {text.family: text.belief for text in attack.graded}
+    assert beliefs["empty"] == 0.0 and (beliefs["exact_truth"] or 0.0) > 0.5
+
+
 def test_a_server_that_always_says_yes_is_flagged(
     demo_ws: Workspace, served: Options, model_server: ModelServer
 ) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from annotators.attack.reversed_frames import ReversedFrames
 from annotators.base import Annotator, Options, Result, Work
 from annotators.grade import make_grade_annotator
+from annotators.grade.controls import ChangedFrames, scrambled
 from ares.annotation import Annotation
 from ares.episode import Episode, Signal, Trajectory
 from ares.errors import MediaError, RequestError
@@ -175,6 +177,28 @@ def test_what_is_observed_does_not_depend_on_the_caption(
         observations.append((observation.value, observation.subject))
     assert observations[0] == observations[1]
     assert observations[0][0]["action"] == "push the green drawer closed"
+
+
+@pytest.mark.parametrize(
+    ("change", "unsure"),
+    [("scrambled", {"VERB", "OBJECT", "NOADD", "COMPLETE"}), ("reversed", {"OUTCOME"})],
+)
+def test_the_truth_is_not_seen_in_shuffled_tiles_nor_its_end_in_reversed_frames(
+    judge: Annotator,
+    episodes: dict[str, Episode],
+    work_for: Works,
+    caption_of: Captions,
+    change: str,
+    unsure: set[str],
+) -> None:
+    episode = episodes["drawer-close_000"]
+    work = work_for(episode, [judge], caption_of(episode, "push the green drawer closed"))
+    frames = ReversedFrames(work.frames) if change == "reversed" else ChangedFrames(work.frames, scrambled)
+    (result,) = judge.process([replace(work, frames=frames)])
+    assert isinstance(result, Result)
+    value = dict(result.annotations[0].value)
+    assert value["grade"] != "acceptable"
+    assert all(_verdict(value, criterion)["verdict"] != "MET" for criterion in unsure)
 
 
 def test_frames_that_cannot_be_had_fail_their_own_caption_only(

@@ -29,6 +29,8 @@ def test_a_failure_is_an_outcome_not_a_verb() -> None:
         ("open",),
     )
     assert parse_caption("attempt to close the door").outcome == "attempt"
+    assert parse_caption("be about to close the door").outcome == "attempt"
+    assert parse_caption("the robot gets ready to close the door").phrase == "close the door"
 
 
 @pytest.mark.parametrize(
