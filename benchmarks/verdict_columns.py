@@ -9,6 +9,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import ares
 from ares.search.facets import compute_facets
@@ -47,7 +48,7 @@ def measure(count: int, has_verdicts: bool) -> Iterator[tuple[str, float]]:
         yield "facets, first call after a change of the table", _best(lambda: _facets_of_new_workspace(ws))
         yield "facets after a filter change", _best(lambda: compute_facets(ws.stores, _new_filter()))
         for where in _FILTERS if has_verdicts else _FILTERS[:1]:
-            yield f"count where {where}", _best(lambda where=where: _count(ws, where))
+            yield f"count where {where}", _best(partial(_count, ws, where))
         ws.close()
 
 

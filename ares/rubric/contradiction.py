@@ -47,5 +47,5 @@ def _are_opposite(
 
 def _is_part(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
     """Whether a caption says some of the observed actions in the same words, and leaves out others."""
-    said, seen = Counter(claimed.verbs), Counter(observed.verbs)
-    return bool(said) and said < seen and slot_matches("additions", claimed, observed)
+    stated, seen = Counter(claimed.verbs), Counter(observed.verbs)
+    return bool(stated) and stated < seen and slot_matches("additions", claimed, observed)
