@@ -16,7 +16,7 @@ app: app-env ## Open the dashboard of a workspace, without models where there ar
 test: dev-env ## Run every test (ARGS="-k NAME -x")
 	@scripts/test_system.sh
 	@scripts/node.sh test
-	@$(BIN)/pytest -n auto $(ARGS)
+	@$(BIN)/pytest -n auto --dist loadfile $(ARGS)
 
 check: dev-env ## Lint, format, types, and the tests of the house rules
 	@$(BIN)/ruff check .
