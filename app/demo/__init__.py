@@ -7,8 +7,24 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from app.demo.run import ACCEPTED, DEMO_FOLDER, DemoReport, demo_settings, new_run_folder, run_demo
+    from app.demo.run import (
+        ACCEPTED,
+        DEMO_FOLDER,
+        TEST_NOTE,
+        DemoReport,
+        demo_settings,
+        new_run_folder,
+        run_demo,
+    )
 
-__all__ = ["ACCEPTED", "DEMO_FOLDER", "DemoReport", "demo_settings", "new_run_folder", "run_demo"]
+__all__ = [
+    "ACCEPTED",
+    "DEMO_FOLDER",
+    "TEST_NOTE",
+    "DemoReport",
+    "demo_settings",
+    "new_run_folder",
+    "run_demo",
+]
 
 __getattr__ = lazy_exports(__name__)

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _blocks(report: DemoReport) -> Iterator[Block]:
-    from app.demo import ACCEPTED
+    from app.demo import ACCEPTED, TEST_NOTE
 
     rows = [
         ("episodes", report.episodes),
@@ -65,7 +65,7 @@ def _blocks(report: DemoReport) -> Iterator[Block]:
         ("captions that are true", _percent(report.caption_truth_agreement)),
         ("grades that agree with that", f"{_percent(report.grade_truth_agreement)} of the {decided} decided"),
     ]
-    yield from (OutputTable(rows), "", f"{report.label}:", OutputTable(shares))
+    yield from (OutputTable(rows), "", f"{report.label}:", OutputTable(shares), f"the judge {TEST_NOTE}")
     trust = cast("Mapping[str, Mapping[str, Json]]", report.judge_trust)
     words = [(dataset, describe_trust(document)) for dataset, document in trust.items()]
     yield from ("", "the judge by its controls, SIMULATION:", OutputTable(words))
