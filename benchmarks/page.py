@@ -1,20 +1,28 @@
-"""Benchmark 22: a click on a card to the first frame of all cameras, and filter and search to paint, in Chromium.
+"""Benchmark 22: what a person waits for on the page, in Chromium: one alone, two at once, and while an ingest runs.
 
-    python -m benchmarks.page 1000000
+    python -m benchmarks.page 1000000 [--workspace FOLDER]
 
-The episodes are synthetic. Their videos are those of the demo, two cameras each, so that every card has pixels.
+The episodes are synthetic. Their videos are those of the demo, two cameras each, so that every card has pixels. A
+folder that is given is kept, and used again where it exists.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -23,6 +31,7 @@ from app.demo import DEMO_FOLDER
 from ares.episode import Camera, Episode, Record, Signal, Trajectory
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import set_annotator_columns, synthetic_episode
+from benchmarks.synthetic_lerobot import write_lerobot_dataset
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -30,6 +39,10 @@ if TYPE_CHECKING:
 _ROUNDS = 7
 _BATCH_SIZE = 50_000
 _RATE_HZ = 20.0
+# Episodes up to this key have a step for each frame: the pages that are opened show them.
+_LAST_KEY_WITH_STEPS = "101"
+# The ingest adds so many episodes every two seconds or so.
+_INGESTED, _INGEST_PAUSE_SECONDS = 1_000, 1.0
 # Every camera shows a frame at the start of the episode, and its picture is not the poster.
 _ALL_FRAMES_SHOWN = """() => {
   const all = (root, tag) => [...root.querySelectorAll("*")].flatMap((node) => [
@@ -37,17 +50,30 @@ _ALL_FRAMES_SHOWN = """() => {
   const videos = all(document, "video").filter((video) => video.closest(".camera"));
   return videos.length === 2 && videos.every((video) => video.readyState >= 2 && !video.seeking);
 }"""
+Waits = dict[str, list[float]]
 
 
 def main() -> None:
-    """Write a workspace of the size in the arguments, measure, and print a table."""
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    with tempfile.TemporaryDirectory() as folder:
-        workspace = ares.open(f"{folder}/workspace", create=True)
-        add_episodes_with_pixels(workspace, size)
-        print(f"| {size:,} episodes, {_ROUNDS} rounds | median | slowest |\n|---|---|---|")
-        for work, seconds in measure_page(workspace):
-            print(f"| {work} | {statistics.median(seconds):.2f} s | {max(seconds):.2f} s |", flush=True)
+    """Write a workspace of the size in the arguments where there is none, measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("episodes", type=int, nargs="?", default=1_000_000)
+    parser.add_argument("--workspace", type=Path, help="folder of the workspace, which is kept")
+    parser.add_argument("--only", choices=["alone", "two", "ingest"], help="one of the settings")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.workspace or Path(temporary) / "workspace"
+        if not folder.exists():
+            with ares.open(folder, create=True) as workspace:
+                add_episodes_with_pixels(workspace, args.episodes)
+        print("| setting | what a person waits for | median | slowest |\n|---|---|---|---|")
+        for name, setting, measure in (
+            ("alone", f"one person, {args.episodes:,} episodes", lambda: measure_page(folder)),
+            ("two", "two people at once", lambda: measure_page(folder, people=2)),
+            ("ingest", "an ingest runs", lambda: _measure_with_ingest(folder, Path(temporary))),
+        ):
+            for work, seconds in measure().items() if args.only in (None, name) else ():
+                numbers = f"{statistics.median(seconds):.2f} s | {max(seconds):.2f} s"
+                print(f"| {setting} | {work} | {numbers} |", flush=True)
 
 
 def add_episodes_with_pixels(ws: Workspace, size: int) -> None:
@@ -61,48 +87,101 @@ def add_episodes_with_pixels(ws: Workspace, size: int) -> None:
     set_annotator_columns(ws)
 
 
-def measure_page(ws: Workspace) -> Iterator[tuple[str, list[float]]]:
-    """Seconds of each round by what a person does."""
+def measure_page(folder: Path, people: int = 1) -> Waits:
+    """Seconds of each round of some people at once, by what they wait for; the first one has opened the page before."""
+    from tests.app.dashboard.browser import serve
+
+    with (
+        ares.open(folder) as workspace,
+        serve(workspace) as address,
+        ProcessPoolExecutor(people, get_context("spawn")) as pool,
+    ):
+        measured = list(pool.map(_measure_person, [address] * people))
+    return {work: [second for waits in measured for second in waits[work]] for work in measured[0]}
+
+
+def _measure_with_ingest(folder: Path, temporary: Path) -> Waits:
+    """Measure on a copy of the workspace, to which a command adds episodes again and again."""
+    copy = temporary / "copy"
+    shutil.copytree(folder, copy)
+    with _running_ingest(copy, temporary):
+        return measure_page(copy)
+
+
+@contextmanager
+def _running_ingest(folder: Path, temporary: Path) -> Iterator[None]:
+    """Run `ares ingest` on one dataset after another, each in a process of its own as a person would."""
+    is_over = threading.Event()
+
+    def ingest() -> None:
+        number = 0
+        while not is_over.wait(_INGEST_PAUSE_SECONDS):
+            number += 1
+            dataset = write_lerobot_dataset(temporary / f"more_{number}", _INGESTED)
+            command = [sys.executable, "-m", "ares", "ingest", str(dataset), "-w", str(folder), "-q"]
+            subprocess.run(command, check=True)
+
+    thread = threading.Thread(target=ingest)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _measure_person(address: str) -> Waits:
+    """What one person waits for, in a browser of their own."""
     from playwright.sync_api import sync_playwright
 
-    from tests.app.dashboard.browser import QUIET, open_tab, serve
+    from tests.app.dashboard.browser import QUIET, open_tab
 
+    waits: Waits = {}
     chromium = shutil.which("chromium") or "/usr/bin/chromium"
-    with serve(ws) as address, sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
         with open_tab(browser, address) as tab:
             tab.set_default_timeout(120_000)
-            tab.goto(address)
-            tab.locator(".card").nth(23).wait_for()
-            yield (
-                "click on a card to the first frame of both cameras",
-                [_open_card(tab, n) for n in range(_ROUNDS)],
-            )
-            yield (
-                "next episode to the first frame of both cameras",
-                [_next_episode(tab) for _ in range(_ROUNDS)],
-            )
-            tab.goto(address)
-            tab.locator(".card").nth(23).wait_for()
-            yield "a value of a facet to its cards", [_filter(tab, n) for n in range(_ROUNDS)]
-            tab.goto(address)
-            tab.locator(".card").nth(23).wait_for()
-            yield "words to their cards", [_search(tab, n) for n in range(_ROUNDS)]
+            _open_browse(tab, address)
+            opened = [_open_card(tab, number) for number in range(_ROUNDS)]
+            waits["click on a card to the player"] = [painted for painted, _ in opened]
+            waits["click on a card to the first frame of both cameras"] = [shown for _, shown in opened]
+            waits["next episode to the first frame of both cameras"] = _repeat(lambda _: _next_episode(tab))
+            _open_browse(tab, address)
+            waits["a value of a facet to its cards"] = _repeat(lambda number: _filter(tab, number))
+            _open_browse(tab, address)
+            waits["words of a search to their cards"] = _repeat(lambda number: _search(tab, number))
+            _open_browse(tab, address)
+            waits["words of the filter to their count"] = _repeat(lambda number: _filter_words(tab, number))
         browser.close()
+    return waits
 
 
-def _open_card(tab: Page, number: int) -> float:
+def _repeat(measure: Callable[[int], float]) -> list[float]:
+    return [measure(number) for number in range(_ROUNDS)]
+
+
+def _open_browse(tab: Page, address: str) -> None:
+    tab.goto(address)
+    tab.locator(".card").nth(23).wait_for()
+    time.sleep(1.0)
+
+
+def _open_card(tab: Page, number: int) -> tuple[float, float]:
+    """Seconds from the click to the player, and to the first frame of both cameras."""
     card = tab.locator(".card").nth(number)
     card.wait_for()
     start = time.perf_counter()
     card.click()
+    tab.locator(".player").wait_for()
+    painted = time.perf_counter() - start
     tab.wait_for_function(_ALL_FRAMES_SHOWN, polling=10)
-    seconds = time.perf_counter() - start
+    shown = time.perf_counter() - start
     time.sleep(1.0)
     tab.get_by_role("button", name="Results").click()
     tab.locator(".card").nth(23).wait_for()
     time.sleep(1.0)
-    return seconds
+    return painted, shown
 
 
 def _next_episode(tab: Page) -> float:
@@ -147,12 +226,25 @@ def _search(tab: Page, number: int) -> float:
     return seconds
 
 
+def _filter_words(tab: Page, number: int) -> float:
+    text = ["drawer", "door", "mug", "pot", "lever", "button", "faucet"][number]
+    field = tab.get_by_role("textbox", name="Filter by words")
+    field.fill(text)
+    start = time.perf_counter()
+    field.press("Enter")
+    tab.get_by_role("button", name=f"words: {text}").wait_for()
+    tab.locator(f".card[href*='words={text}']").first.wait_for()
+    seconds = time.perf_counter() - start
+    time.sleep(1.0)
+    return seconds
+
+
 def _with_pixels(episode: Episode, cameras: list[tuple[Camera, ...]], number: int) -> Record:
     import numpy as np
 
     pair = cameras[number % len(cameras)]
     steps = pair[0].media.num_frames
-    times = np.arange(steps if number < 1_000 else 1) / _RATE_HZ
+    times = np.arange(steps if str(number) < _LAST_KEY_WITH_STEPS else 1) / _RATE_HZ
     values = np.sin(times[:, None] * np.arange(1, 8)).astype(np.float32)
     signal = Signal(values=values, names=tuple(f"joint_{joint}" for joint in range(7)))
     episode = replace(episode, cameras=pair, num_steps=len(times), rate_hz=_RATE_HZ)

@@ -8,7 +8,16 @@ from app.dashboard.pages import build_pages, draw_log_out_link, switch_page
 
 # A named icon would be fetched from the internet; this file is not.
 st.set_page_config(page_title="ARES", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
-st.html("<style>.stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }</style>")
+_STYLE = """<style>
+.stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
+@media (max-width: 640px) {
+  .st-key-browse_bar .stHorizontalBlock { flex-wrap: wrap; gap: 0.5rem; }
+  .st-key-browse_bar .stColumn { flex: 1 1 20%; min-width: 0; }
+  .st-key-browse_bar .stColumn:first-child { flex-basis: 100%; }
+  .st-key-browse_bar .stColumn:not(:has(.stElementContainer)) { display: none; }
+}
+</style>"""
+st.html(_STYLE)
 draw_log_out_link()
 pages = build_pages()
 current_page = st.navigation(list(pages.values()), position="top")

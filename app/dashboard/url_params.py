@@ -10,7 +10,7 @@ from app.dashboard.view_state import FILTER_PREFIX, ViewState, view_from_params,
 from ares.errors import RequestError
 
 # Parameters by page, beside those of the filters of columns ("f.COLUMN"): the page reads no others.
-_VIEW_PARAMETERS = ("q", "like", "image", "by", "where", "sort", "page", "cut")
+_VIEW_PARAMETERS = ("q", "like", "image", "by", "words", "where", "sort", "page", "cut")
 PAGE_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "browse": _VIEW_PARAMETERS,
     "map": _VIEW_PARAMETERS,

@@ -12,6 +12,8 @@ from ares.store.filters import in_list, parenthesize, quote_literal
 PAGE_SIZE = 24
 # Beginning of the query parameters that filter a column.
 FILTER_PREFIX = "f."
+# Texts of an episode that words filter.
+_TEXT_COLUMNS = ("instruction", "caption")
 # Marker of a missing value in the URL; a value that starts with "~" is written with "~~".
 _MISSING = "~missing"
 
@@ -49,6 +51,7 @@ class ViewState:
         like: Episode to search for similar ones of, or "".
         image: Image to search by: a frame ("EPISODE_ID/CAMERA@SECONDS"), an uploaded one ("upload:ID"), or "".
         by: Ways to compare, or "" for the default ones.
+        words: Words that the instruction or the caption must have, or "".
         where: SQL condition typed by the user, or "".
         filters: By column.
         sort: Column to order by, or "" for the order in the sources.
@@ -61,6 +64,7 @@ class ViewState:
     like: str = ""
     image: str = ""
     by: str = ""
+    words: str = ""
     where: str = ""
     filters: Mapping[str, ColumnFilter] = field(default_factory=dict)
     sort: str = ""
@@ -103,6 +107,7 @@ def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
         like=_first_value(params, "like"),
         image=_first_value(params, "image"),
         by=_first_value(params, "by"),
+        words=_first_value(params, "words"),
         where=_first_value(params, "where"),
         filters=filters,
         sort=sort.removeprefix("-"),
@@ -119,6 +124,7 @@ def view_to_params(view: ViewState) -> dict[str, list[str]]:
         "like": view.like,
         "image": view.image,
         "by": view.by,
+        "words": view.words,
         "where": view.where,
     }
     params["sort"] = ("-" if view.descending else "") + view.sort if view.sort else ""
@@ -142,6 +148,7 @@ def where_sql(view: ViewState, columns: Mapping[str, str], leave_out: str = "") 
         RequestError: A filter on an unknown column, or SQL that would reach beyond its parentheses.
     """
     parts = [parenthesize(view.where)] if view.where else []
+    parts += [_word_condition(word, columns) for word in view.words.lower().split()]
     for column, column_filter in view.filters.items():
         if column not in columns:
             raise RequestError(f"no column {column!r}", f"there are: {', '.join(sorted(columns))}")
@@ -159,6 +166,12 @@ def filter_label(column_filter: ColumnFilter) -> str:
     if column_filter.missing:
         parts.append("missing")
     return f"{name}: {' or '.join(parts)}"
+
+
+def _word_condition(word: str, columns: Mapping[str, str]) -> str:
+    literal = quote_literal(word)
+    parts = [f"contains(lower({column}), {literal})" for column in _TEXT_COLUMNS if column in columns]
+    return f"({' OR '.join(parts)})"
 
 
 def _condition(column_filter: ColumnFilter, kind: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -94,32 +95,51 @@ def _add_episode_with_markup(opened: Workspace) -> None:
     )
 
 
-@pytest.fixture
-def contested(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+def _copy(workspace: Path, folder: Path) -> Workspace:
+    shutil.copytree(workspace, folder)
+    return open_workspace(str(folder), Settings())
+
+
+@pytest.fixture(scope="session")
+def contested_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
     """Four episodes: two captioners and two judges, and segments of a guest, all in `tests.app.contested_makers`."""
     from ingest.pipeline import ingest_paths
 
-    opened = open_workspace(str(tmp_path / "contested"), Settings())
-    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=4, quiet=True)
-    annotate_with_several_makers(opened)
-    yield opened
-    opened.close()
+    folder = tmp_path_factory.mktemp("contested") / "w"
+    with open_workspace(str(folder), Settings()) as opened:
+        ingest_paths(opened.stores, [str(demo_samples / "video")], limit=4, quiet=True)
+        annotate_with_several_makers(opened)
+    return folder
 
 
 @pytest.fixture
-def mapped(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+def contested(contested_folder: Path, tmp_path: Path) -> Iterator[Workspace]:
+    """A copy of `contested_folder` that a test may change."""
+    with _copy(contested_folder, tmp_path / "contested") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def mapped_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
     """A few episodes with coordinates on the map."""
     import pyarrow as pa
 
     from ingest.pipeline import ingest_paths
 
-    opened = open_workspace(str(tmp_path / "mapped"), Settings())
-    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=4, quiet=True)
-    ids = sorted(opened.stores.tables.episodes.ids())
-    coordinates = {"episode_id": ids, "map_x": [0.0, 0.1, 5.0, 5.1], "map_y": [0.0, 0.1, 5.0, 5.1]}
-    opened.stores.tables.episodes.set_values(pa.table(coordinates))
-    yield opened
-    opened.close()
+    folder = tmp_path_factory.mktemp("mapped") / "w"
+    with open_workspace(str(folder), Settings()) as opened:
+        ingest_paths(opened.stores, [str(demo_samples / "video")], limit=4, quiet=True)
+        ids = sorted(opened.stores.tables.episodes.ids())
+        coordinates = {"episode_id": ids, "map_x": [0.0, 0.1, 5.0, 5.1], "map_y": [0.0, 0.1, 5.0, 5.1]}
+        opened.stores.tables.episodes.set_values(pa.table(coordinates))
+    return folder
+
+
+@pytest.fixture
+def mapped(mapped_folder: Path, tmp_path: Path) -> Iterator[Workspace]:
+    """A copy of `mapped_folder` that a test may change."""
+    with _copy(mapped_folder, tmp_path / "mapped") as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Filters beside the episodes: the score of a search, and each column with the counts of what the search selects."""
+"""Filters beside the episodes: words, the score of a search, and each column with the counts of what is selected."""
 
 from __future__ import annotations
 
@@ -34,6 +34,20 @@ _FIRST_FACETS = (
 # Name of the score of a search among the facets; no column has a name like it. The value of its filter while a cut
 # is in force, so that "clear" differs from a cut at 0.
 _SCORE, _CUT = "~score", "cut"
+
+
+def draw_words_filter(view: ViewState) -> None:
+    """Draw the field for words that the texts of an episode must have; a search beside it ranks what is left."""
+
+    def apply() -> None:
+        words = " ".join(str(st.session_state["browse.words"]).split())
+        write_view(replace(view, words=words, page=1))
+
+    st.session_state["browse.words"] = view.words
+    st.text_input(
+        "Filter by words", key="browse.words", on_change=apply, placeholder="drawer open",
+        help="Only episodes whose instruction or caption has all of these words, or parts of words",
+    )  # fmt: skip
 
 
 def draw_facets(view: ViewState) -> None:

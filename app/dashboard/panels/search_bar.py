@@ -50,7 +50,9 @@ def draw_search_bar(view: ViewState) -> None:
     st.session_state["browse.where"] = view.where
     st.session_state["browse.sort"] = view.sort if view.sort in columns else _SOURCE_ORDER
     st.session_state["browse.direction"] = _DESCENDING if view.descending else _ASCENDING
-    text, image, sort, direction, sql = st.columns([7.4, 1.6, 3, 1.6, 1.4], vertical_alignment="bottom")
+    # By this key the style of every page lets the row wrap on a phone.
+    with st.container(key="browse_bar"):
+        text, image, sort, direction, sql = st.columns([7.4, 1.6, 3, 1.6, 1.4], vertical_alignment="bottom")
     text.text_input(
         "Search", key="browse.text", type="search", on_change=apply, label_visibility="collapsed",
         placeholder="Search by meaning and words, such as “open the drawer”", icon=":material/search:",
@@ -96,10 +98,11 @@ def _draw_order(
         "Sort by", [_SOURCE_ORDER, *columns], key="browse.sort", on_change=apply, label_visibility="collapsed",
         format_func=lambda name: f"Sort: {column_label(name)}", disabled=view.is_search,
     )  # fmt: skip
-    direction.segmented_control(
-        "Direction", [_ASCENDING, _DESCENDING], key="browse.direction", on_change=apply, required=True,
-        label_visibility="collapsed", disabled=view.is_search or not view.sort,
-    )  # fmt: skip
+    if view.sort and not view.is_search:
+        direction.segmented_control(
+            "Direction", [_ASCENDING, _DESCENDING], key="browse.direction", on_change=apply, required=True,
+            label_visibility="collapsed",
+        )  # fmt: skip
 
 
 def _draw_image_upload(view: ViewState) -> None:

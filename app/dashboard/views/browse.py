@@ -17,6 +17,7 @@ from app.dashboard.panels import (
     draw_search_bar,
     draw_selection_bar,
     draw_set_form,
+    draw_words_filter,
     ticked_ids,
 )
 from app.dashboard.results import ResultPage, lower_cut, read_page
@@ -33,6 +34,7 @@ def render() -> None:
         return
     draw_search_bar(view)
     with st.sidebar:
+        draw_words_filter(view)
         draw_facets(view)
     try:
         page = read_page(view)
@@ -82,6 +84,8 @@ def _views_without_a_part(view: ViewState) -> dict[str, ViewState]:
     if view.image:
         image = "uploaded image" if view.image.startswith("upload:") else f"frame {view.image}"
         views[f"like the {escape_markdown(image)}"] = view.with_query(text=view.text, like=view.like)
+    if view.words:
+        views[f"words: {escape_markdown(view.words)}"] = replace(view, words="", page=1)
     if view.where:
         views[escape_markdown(view.where)] = replace(view, where="", page=1)
     return views | cut if view.is_search else views

@@ -14,7 +14,8 @@ from app.dashboard.failure_view import draw_failed_work
 from app.dashboard.jobs import draw_retries
 from ares.rubric import describe_gates
 
-_TABLE_COUNTS = ("rows", "indexed", "recall", "p50_ms")
+# Counts of a table, and what they are called on the page.
+_TABLE_COUNTS = {"rows": "rows", "indexed": "indexed", "recall": "recall", "p50_ms": "median (ms)"}
 
 
 def render() -> None:
@@ -36,11 +37,11 @@ def render() -> None:
 
 
 def _draw_tiles(document: Mapping[str, Any]) -> None:
-    tiles = st.columns(4)
-    tiles[0].metric("Episodes", f"{document['episodes']:,}", border=True)
-    tiles[1].metric("Datasets", f"{len(document['datasets']):,}", border=True)
-    tiles[2].metric("Sets", f"{len(document['sets']):,}", border=True)
-    tiles[3].metric("Media cache", _format_bytes(cached_reads.media_cache_bytes()), border=True)
+    tiles = st.container(horizontal=True)  # two in a row on a phone
+    tiles.metric("Episodes", f"{document['episodes']:,}", border=True)
+    tiles.metric("Datasets", f"{len(document['datasets']):,}", border=True)
+    tiles.metric("Sets", f"{len(document['sets']):,}", border=True)
+    tiles.metric("Media cache", _format_bytes(cached_reads.media_cache_bytes()), border=True)
 
 
 def _draw_stores(document: Mapping[str, Any]) -> None:
@@ -49,7 +50,7 @@ def _draw_stores(document: Mapping[str, Any]) -> None:
     _draw_table(datasets, "none yet")
     st.subheader("Tables")
     tables = [
-        {"table": name, **{key: counts[key] for key in _TABLE_COUNTS}}
+        {"table": name, **{label: counts[key] for key, label in _TABLE_COUNTS.items()}}
         for name, counts in document["tables"].items()
     ]
     _draw_table(tables, "none yet")
@@ -59,6 +60,8 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
     st.subheader("Annotations")
     annotations = [{"annotation": name, **counts} for name, counts in document["annotations"].items()]
     _draw_table(annotations, "none yet")
+    st.subheader("Failures by reason")
+    _draw_failures(document["failures"])
     _draw_judges(document)
     st.subheader("Makers")
     makers = [
@@ -78,8 +81,6 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
         "settings",
     ]
     _draw_table(makers, "none yet", order)
-    st.subheader("Failures by reason")
-    _draw_failures(document["failures"])
 
 
 def _draw_failures(failures: list[dict[str, Any]]) -> None:
@@ -126,8 +127,11 @@ def _share(document: Mapping[str, Any], part: str, whole: str, bounds: str) -> s
 
 
 def _draw_table(rows: list[dict[str, Any]], placeholder: str, order: Sequence[str] | None = None) -> None:
+    """Draw a table without the columns that no row has a value for."""
     if rows:
-        st.dataframe(rows, column_order=order, hide_index=True)
+        empty = {name for name in rows[0] if all(row.get(name) is None for row in rows)}
+        shown = [{name: value for name, value in row.items() if name not in empty} for row in rows]
+        st.dataframe(shown, column_order=order, hide_index=True)
     else:
         st.caption(placeholder)
 

@@ -8,7 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -122,42 +124,52 @@ def test_ingest(
     assert state(tmp_path / "w") == state(ingested)
 
 
+CLIP, HASH = "clip", "hash:64"
 ANNOTATE_POINTS = [
-    # Vectors without their annotations.
-    ("ares.store.vectors.frame_table", "VectorTable.add", "after", 2),
+    # Vectors without their annotations; the command that is killed with a real model, too.
+    (CLIP, ("ares.store.vectors.frame_table", "VectorTable.add", "after", 2)),
     # Annotations that the index has not applied.
-    ("ares.store.annotations.sqlite", "SqliteAnnotationStore.append", "after", 2),
-    ("ares.store.annotations.sqlite", "SqliteAnnotationStore.append", "before", 2),
-    ("ares.store.sync.apply", "apply_log", "after", 2),
+    (HASH, ("ares.store.annotations.sqlite", "SqliteAnnotationStore.append", "after", 2)),
+    (HASH, ("ares.store.annotations.sqlite", "SqliteAnnotationStore.append", "before", 2)),
+    (HASH, ("ares.store.sync.apply", "apply_log", "after", 2)),
 ]
 
 
 @pytest.fixture(scope="module")
 def annotated(
     ingested: Path, reference_models: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
-    path = tmp_path_factory.mktemp("complete") / "w"
-    shutil.copytree(ingested, path)
-    run(*_annotate(path, reference_models))
-    return state(path)
+) -> Callable[[str], dict[str, Any]]:
+    """The state of a workspace whose annotation by a model was never killed."""
+
+    @cache
+    def annotate(model: str) -> dict[str, Any]:
+        path = tmp_path_factory.mktemp("complete") / "w"
+        shutil.copytree(ingested, path)
+        run(*_annotate(path, model, reference_models))
+        return state(path)
+
+    return annotate
 
 
-@pytest.mark.parametrize("kill_point", ANNOTATE_POINTS)
+@pytest.mark.parametrize(("model", "kill_point"), ANNOTATE_POINTS)
 def test_annotate(
+    model: str,
     kill_point: tuple[str, str, str, int],
-    annotated: dict[str, Any],
+    annotated: Callable[[str], dict[str, Any]],
     ingested: Path,
     reference_models: Path,
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "w"
     shutil.copytree(ingested, path)
-    run_and_kill(kill_point, *_annotate(path, reference_models))
-    run(*_annotate(path, reference_models))
-    assert state(path) == annotated
-    again = run(*_annotate(path, reference_models))
+    words = _annotate(path, model, reference_models)
+    run_and_kill(kill_point, *words)
+    run(*words)
+    assert state(path) == annotated(model)
+    again = run(*words)
     assert again["already"] == again["planned"] == 12 and again["kept"] == 0
 
 
-def _annotate(path: Path, models: Path) -> tuple[str, ...]:
-    return ("annotate", "embed", "-w", str(path), "--model", f"local-dir:{models / 'reference-clip'}")
+def _annotate(path: Path, model: str, models: Path) -> tuple[str, ...]:
+    spec = f"local-dir:{models / 'reference-clip'}" if model == CLIP else model
+    return ("annotate", "embed", "-w", str(path), "--model", spec)

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from ares.workspace import Workspace
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import open_tab, serve
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
-@pytest.fixture(scope="module")
-def address(workspace: Workspace) -> Iterator[str]:
-    with serve(workspace) as address:
-        yield address
-
-
 @pytest.fixture
-def contested_address(contested: Workspace) -> Iterator[str]:
-    with serve(contested) as address:
+def address(workspace_address: str) -> str:
+    return workspace_address
+
+
+@pytest.fixture(scope="module")
+def shown(contested_folder: Path) -> Iterator[Workspace]:
+    """The contested workspace, which no test of this file changes."""
+    with open_workspace(str(contested_folder), Settings()) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def contested_address(shown: Workspace) -> Iterator[str]:
+    with serve(shown) as address:
         yield address
 
 
@@ -196,9 +204,9 @@ def test_markup_in_data_stays_text(page: Page, address: str, workspace: Workspac
 
 
 def test_the_page_shows_contradictions_old_grades_and_segments_of_any_annotator(
-    contested_page: Page, contested_address: str, contested: Workspace
+    contested_page: Page, contested_address: str, shown: Workspace
 ) -> None:
-    tables = contested.stores.tables.episodes
+    tables = shown.stores.tables.episodes
     (conflicting,) = tables.ids("conflict IS NOT NULL")
     contested_page.goto(contested_address)
     card = contested_page.locator(f".card[data-episode='{conflicting}']")
@@ -214,15 +222,15 @@ def test_the_page_shows_contradictions_old_grades_and_segments_of_any_annotator(
     rows = contested_page.locator("tr.segment")
     assert rows.locator("[data-cell=annotator]").all_inner_texts() == ["caption", "skills", "skills"]
     assert "skill_done: yes" in rows.nth(1).inner_text()
-    assert contested_page.locator(".timebar .row .span").count() == 2
+    assert contested_page.locator(".timebar .markers .span").count() == 2
     rows.nth(2).locator("button").click()
     _wait_time(contested_page, "Math.abs(t - 1.5) < 0.1")
 
 
 def test_a_page_marks_what_fills_columns_and_folds_the_rest(
-    contested_page: Page, contested_address: str, contested: Workspace, markup: str
+    contested_page: Page, contested_address: str, shown: Workspace, markup: str
 ) -> None:
-    tables = contested.stores.tables.episodes
+    tables = shown.stores.tables.episodes
     (differing,) = tables.ids("array_has(disagreement, 'grade')")
     contested_page.goto(f"{contested_address}/episode?episode={differing}")
     shown = contested_page.locator(".caption.shown")
@@ -242,9 +250,9 @@ def test_a_page_marks_what_fills_columns_and_folds_the_rest(
 
 
 def test_markup_of_makers_stays_text(
-    contested_page: Page, contested_address: str, contested: Workspace, markup: str
+    contested_page: Page, contested_address: str, shown: Workspace, markup: str
 ) -> None:
-    for episode_id in contested.stores.tables.episodes.ids("caption IS NOT NULL"):
+    for episode_id in shown.stores.tables.episodes.ids("caption IS NOT NULL"):
         contested_page.goto(f"{contested_address}/episode?episode={episode_id}")
         contested_page.locator("tr.segment").first.wait_for()
         contested_page.get_by_text("onerror").first.wait_for()

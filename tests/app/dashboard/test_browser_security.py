@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ares.workspace import Workspace
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import open_tab, serve
 
 if TYPE_CHECKING:
@@ -23,18 +25,27 @@ _SERVE_WITH_PASSWORD = (
 )
 
 
-@pytest.fixture
-def mapped_address(mapped: Workspace) -> Iterator[str]:
-    mapped.sets.create("all", sorted(mapped.stores.tables.episodes.ids()), {})
-    with serve(mapped) as address:
+@pytest.fixture(scope="module")
+def shown(mapped_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """A copy of the mapped workspace with a set."""
+    folder = tmp_path_factory.mktemp("shown") / "w"
+    shutil.copytree(mapped_folder, folder)
+    with open_workspace(str(folder), Settings()) as opened:
+        opened.sets.create("all", sorted(opened.stores.tables.episodes.ids()), {})
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def mapped_address(shown: Workspace) -> Iterator[str]:
+    with serve(shown) as address:
         yield address
 
 
 def test_every_page_and_every_response_keeps_to_the_policy(
-    browser: Browser, mapped_address: str, mapped: Workspace
+    browser: Browser, mapped_address: str, shown: Workspace
 ) -> None:
     """`open_tab` fails at the first report of the policy."""
-    episode_id = min(mapped.stores.tables.episodes.ids())
+    episode_id = min(shown.stores.tables.episodes.ids())
     marks = {
         "": ".card img",
         "map": "svg.marks",
@@ -80,8 +91,8 @@ def test_a_path_in_the_address_is_refused_and_an_uploaded_image_is_not(
         assert re.search(r"image=upload%3A[0-9a-f]{32}", tab.url)
 
 
-def test_users_log_in_by_a_form_and_out_by_a_link(browser: Browser, mapped: Workspace) -> None:
-    with serve(mapped, _SERVE_WITH_PASSWORD) as listening:
+def test_users_log_in_by_a_form_and_out_by_a_link(browser: Browser, shown: Workspace) -> None:
+    with serve(shown, _SERVE_WITH_PASSWORD) as listening:
         address = listening.replace("0.0.0.0", "127.0.0.1")
         with open_tab(browser, address) as tab:
             tab.goto(f"{address}/?f.success=true")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from filelock import FileLock
 from playwright.sync_api import expect
 
 import ares
@@ -31,10 +33,18 @@ _DROP = """async (box) => {
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    with ares.open(tmp_path_factory.mktemp("many") / "w", create=True) as workspace:
-        add_synthetic_episodes(workspace, EPISODES)
-        workspace.stores.tables.optimize()
+def many(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Workspace]:
+    """A copy of a workspace that the first worker of the run has written."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own if worker_id == "master" else own.parent) / "many-episodes"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            with ares.open(folder / "w", create=True) as workspace:
+                add_synthetic_episodes(workspace, EPISODES)
+                workspace.stores.tables.optimize()
+    copy = tmp_path_factory.mktemp("many") / "w"
+    shutil.copytree(folder / "w", copy)
+    with ares.open(copy) as workspace:
         yield workspace
 
 
@@ -97,6 +107,25 @@ def test_a_lower_cut_is_in_the_address_and_lets_more_pass(page: Page, address: s
     drawers = _ids(many, "success AND instruction = 'open the drawer'")
     page.get_by_text(f"{len(drawers):,} of {EPISODES:,} episodes").wait_for()
     assert "cut=" not in page.url
+
+
+def test_words_filter_with_and_without_a_search(page: Page, address: str, many: Workspace) -> None:
+    with_words = _ids(many, "instruction LIKE '%up%' AND instruction LIKE '%drawer%'")
+    page.goto(address)
+    words = page.get_by_role("textbox", name="Filter by words")
+    words.fill("Drawer  up")
+    words.press("Enter")
+    page.get_by_text(f"{len(with_words):,} of {EPISODES:,} episodes").wait_for()
+    assert "words=Drawer+up" in page.url
+    _freeze(page, "words")
+    assert set(many.sets["words"].ids()) == with_words
+    # What the search likes most, open drawers, has not the other word.
+    page.goto(f"{address}/?words=up&q=open+the+drawer&cut=0")
+    ups = _ids(many, "instruction LIKE '%up%'")
+    page.get_by_text(f"{len(ups):,} of {EPISODES:,} episodes").wait_for()
+    expect(page.locator(".card .title")).to_have_text(["pick up the drawer"] * 24)
+    page.get_by_role("button", name="words: up").click()
+    page.get_by_text(f"{EPISODES:,} of {EPISODES:,} episodes").wait_for()
 
 
 def test_the_last_page_of_a_search_offers_less_relevant_episodes(

@@ -19,6 +19,7 @@ _COLUMNS = {"dataset": "string", "success": "bool", "num_steps": "int64"}
     [
         ViewState(),
         ViewState(text="open", cut=0.0),
+        ViewState(words="drawer it's"),
         ViewState(text="open", cut=0.9901),
         ViewState(text="open & shut", where="a = 'b'", sort="num_steps", descending=True, page=3),
         ViewState(
@@ -51,6 +52,14 @@ def test_the_sql_of_filters() -> None:
         "(num_steps > 3) AND ((dataset IN ('it''s')) OR (dataset IS NULL)) AND ((success IS TRUE))"
     )
     assert "dataset" not in where_sql(view, _COLUMNS, leave_out="dataset")
+
+
+def test_the_sql_of_words_wants_each_in_the_instruction_or_the_caption() -> None:
+    columns = {"instruction": "string", "caption": "string"}
+    assert where_sql(ViewState(words="Open it's"), columns) == (
+        "(contains(lower(instruction), 'open') OR contains(lower(caption), 'open')) AND "
+        "(contains(lower(instruction), 'it''s') OR contains(lower(caption), 'it''s'))"
+    )
 
 
 def test_the_sql_of_ranges_fits_the_type_of_the_column() -> None:

@@ -58,6 +58,22 @@ def test_the_entry_script_opens_on_browse(displayed: Workspace) -> None:
     assert "25 of 25 episodes" in _markdown(app)
 
 
+def test_a_click_on_a_card_opens_its_episode_without_drawing_browse_again(
+    displayed: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from app.dashboard.views import browse, episode
+
+    drawn: list[str] = []
+    for module in (browse, episode):
+        name, render = module.__name__.rpartition(".")[2], module.render
+        monkeypatch.setattr(module, "render", lambda name=name, render=render: (drawn.append(name), render()))
+    app = AppTest.from_file(str(Path("app/dashboard/main.py").resolve()), default_timeout=30).run()
+    episode_id = min(displayed.stores.tables.episodes.ids())
+    app.session_state["pages.next"] = ("episode", {"episode": [episode_id]})
+    app.run()
+    assert drawn == ["browse", "episode"]
+
+
 def test_the_map_says_what_to_run_until_it_is_drawn_and_then_shows_what_the_filters_leave(
     displayed: Workspace, mapped: Workspace
 ) -> None:

@@ -10,13 +10,15 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.cli.main import main
 from app.server import search_socket
 from app.server.search_socket import answer_searches, search_by_dashboard
 from ares.search import Query, search
@@ -124,15 +126,13 @@ def test_a_path_that_is_too_long_is_not_used(workspace: Workspace, tmp_path: Pat
     assert not Path(settings.cache).exists()
 
 
-def _ares(cache: Path, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "app.cli.main", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=folder,
-        env={**os.environ, "ARES_CACHE": str(cache)},
-    )
+def _ares(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error of a command."""
+    monkeypatch.setenv("ARES_CACHE", str(cache))
+    status = main(list(arguments))
+    return status, *capsys.readouterr()
 
 
 @contextmanager
@@ -161,13 +161,21 @@ def _dashboard(workspace: Workspace, cache: Path) -> Iterator[subprocess.Popen[s
         server.communicate()
 
 
+@pytest.fixture
+def ares(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Exit status, standard output and standard error of a command, which needs no process of its own."""
+    return partial(_ares, cache, monkeypatch, capsys)
+
+
 def test_the_command_asks_the_dashboard(
-    workspace: Workspace, cache: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, cache: Path, ares: Callable[..., tuple[int, str, str]]
 ) -> None:
     searches = [["search", *words, "--json", "-w", workspace.path] for words in _SEARCHES]
-    alone = [_ares(cache, *words).stdout for words in searches]
+    alone = [ares(*words)[1] for words in searches]
     with _dashboard(workspace, cache) as server:
-        assert [_ares(cache, *words).stdout for words in searches] == alone
+        assert [ares(*words)[1] for words in searches] == alone
         assert len(json.loads(alone[1])) == 3
         code = (
             "import sys; from app.cli.main import main; sys.argv = ['ares', *sys.argv[1:]]; main();"
@@ -177,21 +185,23 @@ def test_the_command_asks_the_dashboard(
         environ = {**os.environ, "ARES_CACHE": str(cache)}
         loaded = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environ)
         assert (loaded.stdout, loaded.stderr.strip()) == (alone[0], "[]"), "it searched by itself"
-        wrong = _ares(cache, "search", "a", "--where", "colour = 1", "-w", workspace.path)
-        assert wrong.returncode == 2 and "colour" in wrong.stderr
+        status, _, errors = ares("search", "a", "--where", "colour = 1", "-w", workspace.path)
+        assert status == 2 and "colour" in errors
         server.send_signal(signal.SIGTERM)
         server.wait(60)
         assert not _sockets(cache)
-        assert _ares(cache, *searches[0]).stdout == alone[0]
+        assert ares(*searches[0])[1] == alone[0]
 
 
-def test_a_killed_dashboard_is_no_obstacle(workspace: Workspace, cache: Path) -> None:
+def test_a_killed_dashboard_is_no_obstacle(
+    workspace: Workspace, cache: Path, ares: Callable[..., tuple[int, str, str]]
+) -> None:
     arguments = ["search", "green drawer", "--json", "-w", workspace.path]
-    alone = _ares(cache, *arguments).stdout
+    alone = ares(*arguments)[1]
     with _dashboard(workspace, cache) as server:
         server.kill()
         server.wait(60)
         assert _sockets(cache)
-        assert _ares(cache, *arguments).stdout == alone
+        assert ares(*arguments)[1] == alone
         with _dashboard(workspace, cache):
-            assert _ares(cache, *arguments).stdout == alone
+            assert ares(*arguments)[1] == alone

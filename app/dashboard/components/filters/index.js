@@ -107,14 +107,10 @@ function buildBars(facet, change, least, most) {
     const [from, to] = [facet.edges[index], facet.edges[index + 1]];
     const span = `${short(from, facet.type === "timestamp")} to ${short(to, facet.type === "timestamp")}`;
     const bar = h("i", { style: `height:${count ? Math.max(6, (count / tallest) * 100) : 0}%` });
-    const label = `${facet.label} ${span}, ${count} episodes`;
     const select = () => change({ low: from, high: to });
     const style = to >= low && from <= high ? "hbar in" : "hbar";
-    return h(
-      "button",
-      { class: style, title: `${span}: ${count}`, "aria-label": label, onclick: select },
-      bar,
-    );
+    // For the pointer alone: bars are narrow, and the sliders below them choose the same.
+    return h("div", { class: style, title: `${span}: ${count}`, onclick: select }, bar);
   });
 }
 
@@ -171,17 +167,14 @@ function buildMissing(facet, change) {
 }
 
 /**
+ * The button that removes a filter; behind the summary, which is a button itself.
+ *
  * @param {Facet} facet
  * @param {Change} change
  */
-function buildSummary(facet, change) {
-  const clear = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    change(EMPTY);
-  };
-  const props = { class: "clear", title: "Remove this filter", onclick: clear };
-  const button = isActive(facet) && h("button", props, "clear");
-  return h("summary", { title: facet.meaning }, h("span", {}, facet.label), button);
+function buildClear(facet, change) {
+  const props = { class: "clear", title: "Remove this filter", onclick: () => change(EMPTY) };
+  return isActive(facet) && h("button", props, "clear");
 }
 
 /** @type {(facet: Facet, send: import("../dom.js").Send, redraw: () => void) => HTMLElement} */
@@ -192,7 +185,8 @@ function buildFacet(facet, send, redraw) {
   const isNumber = NUMBERS.includes(facet.type);
   const body = isNumber ? buildRange(facet, change) : buildValues(facet, change, redraw);
   const props = { open: isOpen, "data-column": facet.column };
-  const parts = [buildSummary(facet, change), body, buildBeyond(facet), buildMissing(facet, change)];
+  const summary = h("summary", { title: facet.meaning }, h("span", {}, facet.label));
+  const parts = [summary, buildClear(facet, change), body, buildBeyond(facet), buildMissing(facet, change)];
   const node = h("details", props, parts);
   node.addEventListener("toggle", () => {
     if (node.open) openFacets.add(facet.column);

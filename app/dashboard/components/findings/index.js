@@ -1,30 +1,32 @@
 // A lane for each code of the checks: a click on a finding moves the player to its second.
 import { h, mount } from "../dom.js";
+import { buildMarkers } from "../targets.js";
 
 /** @typedef {{ start: number, stop: number, label: string }} Finding */
 /** @typedef {{ label: string, meaning: string, severity: string, spans: Finding[] }} Lane */
 /** @typedef {{ lanes: Lane[], duration: number }} FindingsData */
 
-/** @type {(second: number, duration: number) => number} */
-function percent(second, duration) {
-  return duration ? Math.max(0, Math.min(100, (second / duration) * 100)) : 0;
+/** @param {number} second */
+function seekSecond(second) {
+  window.dispatchEvent(new CustomEvent("ares-seek", { detail: second }));
 }
 
-/** @type {(lane: Lane, finding: Finding, duration: number) => HTMLElement} */
-function buildFinding(lane, finding, duration) {
-  const title = `${lane.label} at ${finding.start.toFixed(2)} s, ${finding.label}`;
-  const seek = () => window.dispatchEvent(new CustomEvent("ares-seek", { detail: finding.start }));
-  const node = h("button", { class: "finding", title, "aria-label": title, onclick: seek });
-  const left = percent(finding.start, duration);
-  Object.assign(node.style, { left: `${left}%`, width: `${percent(finding.stop, duration) - left}%` });
-  return node;
+/** @type {(lane: Lane, finding: Finding) => import("../targets.js").Marker} */
+function findingMarker(lane, { start, stop, label }) {
+  const text = `${lane.label} at ${start.toFixed(2)} s, ${label}`;
+  return { start, stop, label: text, node: h("i", { class: "finding" }) };
 }
 
 /** @type {(lane: Lane, duration: number) => HTMLElement} */
 function buildLane(lane, duration) {
   const label = h("span", { class: "lane-label", title: lane.meaning }, `${lane.label}: ${lane.meaning}`);
-  const findings = lane.spans.map((finding) => buildFinding(lane, finding, duration));
-  return h("div", { class: `lane ${lane.severity}` }, label, h("div", { class: "lane-track" }, findings));
+  const markers = lane.spans.map((finding) => findingMarker(lane, finding));
+  return h(
+    "div",
+    { class: `lane ${lane.severity}` },
+    label,
+    buildMarkers("track", markers, duration, seekSecond),
+  );
 }
 
 /** @type {(root: HTMLElement, data: FindingsData) => void} */

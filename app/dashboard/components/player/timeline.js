@@ -1,5 +1,6 @@
 // The timeline: a slider, ticks of events and of evidence with their legend, and segments.
 import { h } from "../dom.js";
+import { buildMarkers } from "../targets.js";
 import { addPointer } from "./pointer.js";
 import { shareOf } from "./scale.js";
 
@@ -31,9 +32,11 @@ export class Timeline {
     this.repeat = h("div", { class: "repeat", hidden: true });
     this.window = h("div", { class: "window", hidden: true });
     this.bar = this.buildBar();
-    const ticks = data.ticks.map((tick) => buildTick(tick, clock));
-    const spans = data.spans.map((span) => buildBlock("span", span, clock, span.label));
-    const rows = [buildRow("ticks", ticks), buildRow("spans", spans)];
+    const seek = (/** @type {number} */ second) => clock.seek(second);
+    const rows = [
+      data.ticks.length > 0 && buildMarkers("ticks", data.ticks.map(tickMarker), this.duration, seek),
+      data.spans.length > 0 && buildMarkers("spans", data.spans.map(spanMarker), this.duration, seek),
+    ];
     this.node = h("div", { class: "timebar" }, this.bar, rows, buildLegend(data));
     addPointer(this.bar, (x, box) => shareOf(x, box.left, box.right) * this.duration, actions);
   }
@@ -76,33 +79,16 @@ function bandStyle(span, duration) {
   return { left: `${left}%`, width: `${right - left}%` };
 }
 
-/**
- * @param {string} name
- * @param {HTMLElement[]} parts
- */
-function buildRow(name, parts) {
-  return parts.length > 0 && h("div", { class: `row ${name}` }, parts);
+/** @type {(tick: Tick) => import("../targets.js").Marker} */
+function tickMarker({ seconds, label, kind }) {
+  const node = h("i", { class: `tick ${kind}` });
+  return { start: seconds, stop: seconds, label: `${seconds.toFixed(2)} s: ${label}`, node };
 }
 
-/**
- * @param {Tick} tick
- * @param {Clock} clock
- */
-function buildTick(tick, clock) {
-  const title = `${tick.seconds.toFixed(2)} s: ${tick.label}`;
-  const seek = () => clock.seek(tick.seconds);
-  const node = h("button", { class: `tick ${tick.kind}`, title, "aria-label": title, onclick: seek });
-  node.style.left = `${shareOf(tick.seconds, 0, clock.duration) * 100}%`;
-  return node;
-}
-
-/** @type {(name: string, span: Span, clock: Clock, label: string) => HTMLElement} */
-function buildBlock(name, span, clock, label) {
-  const title = `${span.start.toFixed(2)} to ${span.stop.toFixed(2)} s: ${label}`;
-  const seek = () => clock.seek(span.start);
-  const node = h("button", { class: name, title, "aria-label": title, onclick: seek });
-  Object.assign(node.style, bandStyle(span, clock.duration));
-  return node;
+/** @type {(span: LabelledSpan) => import("../targets.js").Marker} */
+function spanMarker({ start, stop, label }) {
+  const text = `${start.toFixed(2)} to ${stop.toFixed(2)} s: ${label}`;
+  return { start, stop, label: text, node: h("i", { class: "span" }) };
 }
 
 /** @param {{ ticks: Tick[], spans: LabelledSpan[] }} data */

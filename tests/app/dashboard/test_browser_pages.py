@@ -1,0 +1,264 @@
+"""The map, the sets, a humanoid, and other people and jobs at the same time, in a real browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from app.dashboard.jobs import list_jobs
+from ares.curation import undo
+from ares.episode import Record, Signal, Trajectory, make_episode_id
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from tests.app.dashboard.browser import open_tab, serve
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+_VIDEOS = 8
+_JOINTS = ("kLeftShoulderPitch", "kLeftShoulderRoll", "kLeftElbow", "kRightShoulderPitch", "kRightElbow")
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    """Eight episodes on a map, four of them in its middle, and one of a humanoid."""
+    import pyarrow as pa
+
+    opened = open_workspace(str(tmp_path_factory.mktemp("several") / "w"), Settings())
+    opened.ingest(demo_samples / "video", limit=_VIDEOS, quiet=True)
+    ids = sorted(opened.stores.tables.episodes.ids())
+    x = [0.0, 0.0, 4.0, 4.0, 4.0, 4.0, 9.0, 9.0]
+    y = [float(number) for number in range(_VIDEOS)]
+    opened.stores.tables.episodes.set_values(pa.table({"episode_id": ids, "map_x": x, "map_y": y}))
+    _add_humanoid(opened)
+    yield opened
+    opened.close()
+
+
+def _add_humanoid(opened: Workspace) -> None:
+    first = next(opened.stores.tables.episodes.read("dataset = 'video'"))
+    times = np.arange(first.num_steps) / first.rate_hz
+    values = np.sin(times[:, None] * np.arange(1, len(_JOINTS) + 1)).astype(np.float32)
+    state, action = (Signal(values=own, names=_JOINTS) for own in (values, values + np.float32(0.1)))
+    new_id = make_episode_id(format="video", dataset="humanoid", version="", split="", key="h")
+    episode = replace(first, episode_id=new_id, dataset="humanoid", key="h")
+    trajectory = Trajectory(timestamps=times, state=state, action=action)
+    opened.stores.tables.episodes.add([Record(episode=episode, trajectory=trajectory)])
+
+
+@pytest.fixture(scope="module")
+def address(several: Workspace) -> Iterator[str]:
+    with serve(several) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with open_tab(browser, address) as tab:
+        yield tab
+
+
+def _tagged(workspace: Workspace, tag: str) -> set[str]:
+    return workspace.stores.tables.episodes.ids(f"array_has(tags, '{tag}')")
+
+
+def _add_tag(page: Page, tag: str) -> None:
+    page.get_by_role("button", name="Tags").click()
+    page.get_by_label("New tag").fill(tag)
+    page.get_by_role("button", name="Add the tag").click()
+    page.get_by_text(f"Tag {tag} added to").wait_for()
+    page.keyboard.press("Escape")
+
+
+def test_a_box_on_the_map_is_tagged_and_opened_in_browse(
+    page: Page, address: str, several: Workspace
+) -> None:
+    middle = several.stores.tables.episodes.ids("map_x = 4")
+    page.goto(f"{address}/map")
+    chart = page.locator("svg.marks .background").first
+    chart.wait_for(state="attached")
+    box = chart.bounding_box()
+    assert box is not None
+    corners = [(box["x"] + box["width"] * share, box["y"] + box["height"] * share) for share in (0.15, 0.85)]
+    page.mouse.move(*corners[0])
+    page.mouse.down()
+    page.mouse.move(*corners[1], steps=5)
+    page.mouse.up()
+    page.get_by_role("button", name=f"Open these {len(middle)} in Browse").wait_for()
+    page.get_by_role("button", name=f"Select all {len(middle)}").click()
+    _add_tag(page, "middle")
+    assert _tagged(several, "middle") == middle
+    page.get_by_role("button", name=f"Open these {len(middle)} in Browse").click()
+    expect(page.locator(".card")).to_have_count(len(middle))
+    shown = page.locator(".card").evaluate_all("cards => cards.map(card => card.dataset.episode)")
+    assert set(shown) == middle
+
+
+def test_a_tag_is_a_filter_with_its_count(page: Page, address: str, several: Workspace) -> None:
+    several.tag("odd", where="map_y IN (1, 3, 5)")
+    page.goto(address)
+    facet = page.locator("details[data-column=tags]")
+    facet.locator("summary").click()
+    value = facet.locator("button.value", has_text="odd")
+    assert value.locator(".count").inner_text() == "3"
+    value.click()
+    page.get_by_text(f"3 of {_VIDEOS + 1} episodes").wait_for()
+    expect(page.locator(".card")).to_have_count(3)
+
+
+def test_next_is_the_next_episode_also_after_one_before_it_was_excluded(
+    page: Page, address: str, several: Workspace
+) -> None:
+    page.goto(f"{address}/?f.dataset=video")
+    cards = page.locator(".card")
+    cards.nth(4).wait_for()
+    first, fourth = (cards.nth(number).get_attribute("data-episode") for number in (0, 3))
+    cards.nth(2).click()
+    page.locator(".player .camera video").first.wait_for()
+    excluded = several.remove(where=f"episode_id = '{first}'")
+    try:
+        page.get_by_role("button", name="Next").click()
+        page.wait_for_url(re.compile(f"episode={fourth}"))
+    finally:
+        undo(several.stores, excluded.number)
+
+
+def test_joints_of_a_humanoid_are_in_groups_with_ranges_and_the_action_over_the_state(
+    page: Page, address: str, several: Workspace
+) -> None:
+    (humanoid,) = several.stores.tables.episodes.ids("dataset = 'humanoid'")
+    page.goto(f"{address}/episode?episode={humanoid}")
+    page.locator(".joints .group").nth(3).wait_for()
+    assert page.locator(".joints .group").all_inner_texts() == [
+        "left shoulder", "left elbow", "right shoulder", "right elbow",
+    ]  # fmt: skip
+    assert page.locator(".plot .key").inner_text() == "solid: state, dashed: action"
+    widths = page.locator(".range i").evaluate_all("bars => bars.map(bar => bar.clientWidth)")
+    assert len(widths) == len(_JOINTS) and min(widths) > 0
+    before = page.locator(".joints .value").all_inner_texts()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".joints .value").all_inner_texts() != before
+
+
+def test_the_skip_link_leads_to_the_first_card(page: Page, address: str) -> None:
+    page.goto(address)
+    page.locator(".card").first.wait_for()
+    skip = page.get_by_role("button", name="Skip to the episodes")
+    skip.focus()
+    box = skip.bounding_box()
+    assert box is not None and box["height"] >= 24
+    page.keyboard.press("Enter")
+    focused = page.evaluate(
+        "() => { let at = document.activeElement; while (at.shadowRoot) at = at.shadowRoot.activeElement;"
+        " return at.dataset.episode; }"
+    )
+    assert focused == page.locator(".card").first.get_attribute("data-episode")
+
+
+def test_sets_are_compared_and_a_set_that_is_not_there_shows_no_other(
+    page: Page, address: str, several: Workspace
+) -> None:
+    several.sets.create("upper", where="map_y > 2")
+    several.sets.create("lower", where="map_y < 5")
+    page.goto(f"{address}/sets?set=nope")
+    page.get_by_text("there is no set 'nope'").wait_for()
+    assert page.locator(".card").count() == 0
+    page.goto(f"{address}/sets?set=upper")
+    page.get_by_role("heading", name="upper@1").wait_for()
+    page.get_by_label("Compare with").click()
+    page.get_by_role("option", name="lower@1").click()
+    page.get_by_text("2 episodes in both, 3 only in upper@1, 3 only in lower@1").wait_for()
+
+
+def test_an_export_is_stopped_and_another_result_keeps_its_own_folder(
+    page: Page, address: str, several: Workspace, browser: Browser
+) -> None:
+    label = several.sets.create("written", where="dataset = 'video'").label
+    page.goto(f"{address}/sets?set=written")
+    page.get_by_label("Format").click()
+    page.get_by_role("option", name="parquet").click()
+    name = page.get_by_role("textbox", name="Name of the new folder")
+    _export_as(page, "first")
+    page.get_by_text(re.compile("Exported to .*first")).wait_for()
+    _export_as(page, "second")
+    pid = _suspend_newest(several, label)
+    page.get_by_role("button", name="Stop").click()
+    os.kill(pid, signal.SIGCONT)
+    page.get_by_text(re.compile("Stopped: .*second was not written")).wait_for()
+    # A result stays with its folder when another one is named.
+    name.fill("third")
+    name.press("Enter")
+    page.get_by_text("exports/third").wait_for()
+    assert page.get_by_text(re.compile("Exported to .*third")).count() == 0
+    with serve(several) as other_address, open_tab(browser, other_address) as other:
+        other.goto(f"{other_address}/sets?set=written")
+        other.get_by_text(re.compile("Exported to .*first")).wait_for()
+        other.get_by_text(re.compile("Stopped: .*second was not written")).wait_for()
+
+
+def _export_as(page: Page, folder: str) -> None:
+    name = page.get_by_role("textbox", name="Name of the new folder")
+    name.fill(folder)
+    name.press("Enter")
+    page.get_by_text(f"exports/{folder}").wait_for()
+    page.get_by_role("button", name="Export", exact=True).click()
+
+
+def _suspend_newest(workspace: Workspace, label: str) -> int:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        jobs = list_jobs(workspace.stores, "export", label)
+        if jobs[0].name.endswith("second") and jobs[0].pid:
+            os.kill(jobs[0].pid, signal.SIGSTOP)
+            return jobs[0].pid
+        time.sleep(0.005)
+    pytest.fail("the export does not start")
+
+
+def test_two_people_tick_tag_and_undo_at_once(
+    browser: Browser, page: Page, address: str, several: Workspace
+) -> None:
+    with open_tab(browser, address) as other:
+        for tab, number in ((page, 0), (other, 3)):
+            tab.goto(f"{address}/?f.dataset=video")
+            tab.locator(".tick").nth(number).click()
+            tab.get_by_text("1 selected").wait_for()
+        ids = [page.locator(".card").nth(number).get_attribute("data-episode") for number in (0, 3)]
+        _add_tag(page, "mine")
+        _add_tag(other, "yours")
+        assert (_tagged(several, "mine"), _tagged(several, "yours")) == ({ids[0]}, {ids[1]})
+        page.get_by_role("button", name="Undo").click()
+        page.get_by_role("button", name="Undo").wait_for(state="detached")
+        assert (_tagged(several, "mine"), _tagged(several, "yours")) == (set(), {ids[1]})
+
+
+def test_an_ingest_beside_the_page_adds_episodes_and_disturbs_no_player(
+    browser: Browser, tmp_path: Path, demo_samples: Path
+) -> None:
+    workspace = open_workspace(str(tmp_path / "grows"), Settings())
+    workspace.ingest(demo_samples / "video", limit=3, quiet=True)
+    with serve(workspace) as address, open_tab(browser, address) as page:
+        page.goto(address)
+        second = page.locator(".card").nth(1).get_attribute("data-episode")
+        page.locator(".card").first.click()
+        page.locator(".player .camera video").first.wait_for()
+        player = page.locator(".player").element_handle()
+        workspace.ingest(demo_samples / "rlds", rate_hz=10, quiet=True)
+        page.keyboard.press("Home")
+        assert player is not None and player.evaluate("player => player.isConnected")
+        page.get_by_role("button", name="Next").click()
+        page.wait_for_url(re.compile(f"episode={second}"))
+        page.get_by_role("link", name="Status", exact=True).click()
+        page.get_by_role("button", name="Refresh").click()
+        page.locator("[data-testid=stMetricValue]", has_text="15").first.wait_for()
+    workspace.close()
