@@ -66,12 +66,15 @@ def main() -> None:
             with ares.open(folder, create=True) as workspace:
                 add_episodes_with_pixels(workspace, args.episodes)
         print("| setting | what a person waits for | median | slowest |\n|---|---|---|---|")
-        for name, setting, measure in (
+        measures: list[tuple[str, str, Callable[[], Waits]]] = [
             ("alone", f"one person, {args.episodes:,} episodes", lambda: measure_page(folder)),
             ("two", "two people at once", lambda: measure_page(folder, people=2)),
             ("ingest", "an ingest runs", lambda: _measure_with_ingest(folder, Path(temporary))),
-        ):
-            for work, seconds in measure().items() if args.only in (None, name) else ():
+        ]
+        for name, setting, measure in measures:
+            if args.only not in (None, name):
+                continue
+            for work, seconds in measure().items():
                 numbers = f"{statistics.median(seconds):.2f} s | {max(seconds):.2f} s"
                 print(f"| {setting} | {work} | {numbers} |", flush=True)
 

@@ -233,13 +233,13 @@ def test_a_page_marks_what_fills_columns_and_folds_the_rest(
     tables = shown.stores.tables.episodes
     (differing,) = tables.ids("array_has(disagreement, 'grade')")
     contested_page.goto(f"{contested_address}/episode?episode={differing}")
-    shown = contested_page.locator(".caption.shown")
-    shown.wait_for()
-    assert shown.locator(".text").all_inner_texts() == [markup]
+    caption = contested_page.locator(".caption.shown")
+    caption.wait_for()
+    assert caption.locator(".text").all_inner_texts() == [markup]
     # A person has refused what the newer judge accepted.
-    assert shown.locator(".head .badge").inner_text() == "not acceptable"
-    assert "acceptable" in shown.locator(".grade .badge.good").all_inner_texts()
-    made = " ".join(shown.locator(".grade .made").all_inner_texts())
+    assert caption.locator(".head .badge").inner_text() == "not acceptable"
+    assert "acceptable" in caption.locator(".grade .badge.good").all_inner_texts()
+    made = " ".join(caption.locator(".grade .made").all_inner_texts())
     assert f"by a person Ada {markup}" in made
     assert "not shown in columns" in made
     contested_page.get_by_text("makers differ: acceptable, caption, grade").wait_for()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -64,9 +64,16 @@ def test_a_click_on_a_card_opens_its_episode_without_drawing_browse_again(
     from app.dashboard.views import browse, episode
 
     drawn: list[str] = []
-    for module in (browse, episode):
-        name, render = module.__name__.rpartition(".")[2], module.render
-        monkeypatch.setattr(module, "render", lambda name=name, render=render: (drawn.append(name), render()))
+
+    def recorded(name: str, render: Callable[[], None]) -> Callable[[], None]:
+        def draw() -> None:
+            drawn.append(name)
+            render()
+
+        return draw
+
+    monkeypatch.setattr(browse, "render", recorded("browse", browse.render))
+    monkeypatch.setattr(episode, "render", recorded("episode", episode.render))
     app = AppTest.from_file(str(Path("app/dashboard/main.py").resolve()), default_timeout=30).run()
     episode_id = min(displayed.stores.tables.episodes.ids())
     app.session_state["pages.next"] = ("episode", {"episode": [episode_id]})
