@@ -14,7 +14,6 @@ _STYLE = """<style>
   .st-key-browse_bar .stHorizontalBlock { flex-wrap: wrap; gap: 0.5rem; }
   .st-key-browse_bar .stColumn { flex: 1 1 20%; min-width: 0; }
   .st-key-browse_bar .stColumn:first-child { flex-basis: 100%; }
-  .st-key-browse_bar .stColumn:not(:has(.stElementContainer)) { display: none; }
 }
 </style>"""
 st.html(_STYLE)

@@ -253,6 +253,8 @@ def test_a_phone_shows_two_cards_beside_each_other(page: Page, address: str) -> 
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(address)
     page.locator(".card").nth(2).wait_for()
+    for name in ("Image", "SQL"):
+        assert page.get_by_role("button", name=name).is_visible(), name
     boxes = page.locator(".card").evaluate_all(
         "cards => cards.slice(0, 3).map(card => card.getBoundingClientRect().toJSON())"
     )
