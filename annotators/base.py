@@ -238,6 +238,7 @@ class Annotator:
             AresError where the run cannot go well.
         charges_budget: Whether its model charges `Options.budget` itself, call by call.
         side_names: Names of annotations that some of its results hold beside its own; what they cost is quoted with it.
+        side_makers: Makers of some of these, where that is not its own: facts that outlive a change of its settings.
         needs: What one worker takes of a machine, where `process` runs in several.
     """
 
@@ -254,6 +255,7 @@ class Annotator:
     preflight: Callable[[Sequence[Maker]], Preflight] = no_preflight
     charges_budget: bool = False
     side_names: Sequence[str] = ()
+    side_makers: Sequence[Maker] = ()
     needs: WorkerNeeds = field(default_factory=WorkerNeeds)
 
 

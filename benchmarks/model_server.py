@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 if TYPE_CHECKING:
+    from ares.episode import Json
     from ares.jobs import AnnotateReport
 
 
@@ -162,7 +163,10 @@ def _annotate(
         ingest_paths(workspace.stores, [str(videos)], quiet=True)
         _forget_peak_memory()
         started_at, used = time.monotonic(), _processor_seconds()
-        options = Options(settings=Settings(), model=f"openai:{model}@http://127.0.0.1:{port}/v1")
+        # Claims alone, as in earlier results: four calls of a caption at once.
+        values: dict[str, Json] = {"observe": "never"} if name == "grade" else {}
+        url = f"http://127.0.0.1:{port}/v1"
+        options = Options(settings=Settings(), model=f"openai:{model}@{url}", values=values)
         (report,) = annotate(workspace.stores, [name], options, limit=limit, quiet=True)
         seconds, cpu = time.monotonic() - started_at, _processor_seconds() - used
         return report, seconds, cpu, _peak_memory_bytes()

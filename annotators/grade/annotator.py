@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
-
-from pydantic import Field
+from typing import TYPE_CHECKING
 
 from annotators.base import (
     Annotator,
@@ -22,61 +20,35 @@ from annotators.base import (
     Work,
     new_annotation,
 )
-from annotators.caption import LayoutName, parse_layout
 from annotators.grade.controls import Control, ControlPlan, control_value, plan_controls
 from annotators.grade.grading import GradedText, GradeOutcome, Grader, Text, grade_texts
-from annotators.grade.judge import Judge, Judgement
+from annotators.grade.judge import Judge
 from annotators.grade.kinship import kinship_error, kinship_warnings
-from annotators.grade.panel import PanelJudge, split_criteria
+from annotators.grade.load_judges import (
+    GradeOptions,
+    judge_needs,
+    judge_specs,
+    load_judges,
+    schema_warnings,
+)
+from annotators.grade.observation import ObservingJudge
+from annotators.grade.panel import PanelJudge, panel_members, split_criteria
 from annotators.grade.shipped_rubrics import load_rubric
 from annotators.grade.stored_outcome import OutcomeSource, open_outcome_source, refuse_success_in_run
-from annotators.models import LocalModelOptions, worker_needs
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
-from ares.errors import AresError, RequestError
+from ares.errors import AresError
 from ares.rubric import CONTROL, GRADE_COLUMNS, PANEL_COLUMNS, Rubric, parser_hash
-from ares.store.sync import segment_id
 
 if TYPE_CHECKING:
-    from ares.jobs import WorkerNeeds
     from ares.store import Stores
 
-_VERSION = "4"
-_CLIP_PREFIX = "clip:"
+# Of judges that know the caption always or choose from a menu, and of those that observe first.
+_VERSION, _OBSERVING_VERSION = "4", "5"
 # Annotators whose annotations are graded.
 _GRADED = ("caption",)
-
-
-class GradeOptions(LocalModelOptions):
-    """Options of grading."""
-
-    # The maker knows judges by their names.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"judge"}
-
-    rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
-    menu: str = Field(
-        default="tabletop",
-        description="phrases that a clip judge chooses from: a shipped name or a YAML file",
-    )
-    entailment: str = Field(
-        default="reference",
-        description="what compares a caption in other words with what a clip judge saw: reference, tables (words that "
-        "differ are different), or a model of texts (hf:... or openai:...)",
-    )
-    layout: LayoutName = Field(
-        default="tiles",
-        description="frames that a judge gets, other than a clip judge: tiles, collage or frames:N",
-    )
-    judge: tuple[str, ...] = Field(
-        default=(),
-        description="judge; given several times, a panel that votes (default: --model, or ARES_JUDGE_MODEL)",
-    )
-    camera: str = Field(
-        default="",
-        description="camera that the judge gets (default: the best view; a clip judge gets every good one)",
-    )
 
 
 @takes_options(GradeOptions)
@@ -89,8 +61,8 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
     """
     own = options.parse(GradeOptions)
     rubric = load_rubric(own.rubric)
-    specs = _judge_specs(options, own)
-    judge = _load_judges(specs, options, own, stores, rubric)
+    specs = judge_specs(options, own)
+    judge = load_judges(specs, options, own, stores, rubric)
     families_file = options.settings.model_families
     captioners = _captioners(stores)
     errors = [kinship_error(judge, maker, families_file) for maker in captioners.values()]
@@ -111,16 +83,19 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
         preflight=lambda makers: _preflight(grader, stores, makers),
         charges_budget=True,
         estimate=lambda subject: _estimate(subject, grader, plan),
-        side_names=(CONTROL,),
-        needs=_needs(specs),
+        side_names=(CONTROL, *{maker.annotator for maker in judge.observation_makers}),
+        side_makers=judge.observation_makers,
+        warnings=schema_warnings(judge, own),
+        needs=judge_needs(specs),
     )
 
 
 def _maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: OutcomeSource) -> Maker:
     is_panel = isinstance(judge, PanelJudge)
+    is_observing = any(isinstance(member, ObservingJudge) for member in panel_members(judge))
     return Maker(
         annotator="grade",
-        version=_VERSION,
+        version=_OBSERVING_VERSION if is_observing else _VERSION,
         model=judge.name,
         prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
         # Rubric, menu and entailment model are known by their content, not by a path: the hash of the rubric is part of
@@ -156,54 +131,20 @@ def _preflight(grader: Grader, stores: Stores, makers: Sequence[Maker]) -> Prefl
     return replace(checked, warnings=[*checked.warnings, *related, *outcomes])
 
 
-def _judge_specs(options: Options, own: GradeOptions) -> Sequence[str]:
-    """The specs of the judges of a run. Raises RequestError where --judge and --model are given."""
-    if own.judge and options.model:
-        raise RequestError("--judge and --model both name the judge", "give one of them")
-    return own.judge or [options.model or options.settings.judge_model]
-
-
-def _load_judges(
-    specs: Sequence[str], options: Options, own: GradeOptions, stores: Stores, rubric: Rubric
-) -> Judge:
-    """The judge of a spec, or the panel of several."""
-    judges = [_load_judge(spec, options, own, stores, rubric) for spec in specs]
-    return judges[0] if len(judges) == 1 else PanelJudge(judges, options.settings.model_families)
-
-
-def _needs(specs: Sequence[str]) -> WorkerNeeds:
-    """What a worker with all judges takes of a machine."""
-    needs = [worker_needs("judge", spec) for spec in specs]
-    memory = sum(own.memory_bytes for own in needs)
-    return replace(needs[0], memory_bytes=memory, gpus=max(own.gpus for own in needs))
-
-
-def _load_judge(spec: str, options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
-    if spec.startswith(_CLIP_PREFIX):
-        from annotators.grade.entailment import load_entailment
-        from annotators.grade.menu import load_menu
-        from annotators.grade.probe_judge import ProbeJudge
-        from annotators.models import load_encoder_for
-
-        encoder = load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores)
-        entailment = load_entailment(own.entailment, options, stores)
-        return ProbeJudge(encoder, rubric.probe, load_menu(own.menu), own.camera, entailment)
-    from annotators.grade.claim_judge import MAX_NEW_TOKENS, ClaimJudge
-    from annotators.models import load_vlm
-
-    layout = parse_layout(own.layout)
-    vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
-    return ClaimJudge(vlm, layout, own.camera, options.settings, spec.startswith("openai:"))
-
-
 def _estimate(subject: Subject, grader: Grader, plan: ControlPlan) -> Cost:
     """The expected cost of a caption, with its share of the controls."""
-    cost, gradings = grader.judge.estimate(subject, grader.rubric.criteria), 1 + plan.expected(subject)
+    judge = grader.judge
+    texts = _scaled(judge.estimate(subject, grader.rubric.criteria), 1 + plan.expected(subject))
+    changed = _scaled(judge.estimate_changed_frames(subject), plan.expected_changed_frames(subject))
+    return texts + changed + judge.estimate_observation(subject)
+
+
+def _scaled(cost: Cost, factor: float) -> Cost:
     return Cost(
-        calls=round(cost.calls * gradings),
-        tokens_in=round(cost.tokens_in * gradings),
-        tokens_out=round(cost.tokens_out * gradings),
-        usd=None if cost.usd is None else cost.usd * gradings,
+        calls=round(cost.calls * factor),
+        tokens_in=round(cost.tokens_in * factor),
+        tokens_out=round(cost.tokens_out * factor),
+        usd=None if cost.usd is None else cost.usd * factor,
     )
 
 
@@ -288,6 +229,8 @@ def _result(
         "caption_id": caption.annotation.annotation_id,
         **({"success_id": caption.outcome.annotation_id} if caption.outcome else {}),
     }
+    if own.judgement.observation_ids:
+        value["observation_ids"] = list[Json](own.judgement.observation_ids)
     if isinstance(grader.judge, PanelJudge):
         value["grade_split"] = list[Json](split_criteria(own.rulings))
     seconds = sorted({second for ruling in own.rulings for second in ruling.evidence})
@@ -295,7 +238,7 @@ def _result(
     camera = cameras[0] if len(cameras) == 1 else ""
     cost = own.judgement.cost
     annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=cost)
-    observations = _observations(work, own.judgement, grader)
+    observations = _observations(own, controls)
     side = _control_annotations(caption, own, controls, grader)
     paid = own.judgement.paid + _paid(controls)
     return Result(annotations=[annotation, *observations, *side], paid=paid)
@@ -337,14 +280,11 @@ def _paid(graded: Sequence[GradeOutcome]) -> Cost:
     return sum(costs, Cost())
 
 
-def _observations(work: Work, judgement: Judgement, grader: Grader) -> list[Annotation]:
-    """What the judge saw before it knew the caption: a fact of the segment, which captions of it share."""
-    if judgement.observation is None:
-        return []
-    requested = grader.judge.select_frames(work.subject).values()
-    seconds = sorted({second for camera_seconds in requested for second in camera_seconds})
-    graded = new_annotation(work, grader.maker, judgement.observation, frames=seconds)
-    return [replace(graded, name="observation", subject=segment_id(graded), subject_kind="segment")]
+def _observations(own: GradedText, controls: Sequence[GradeOutcome]) -> list[Annotation]:
+    """What judges saw before they knew the caption or a control of it: facts of the segment, each once."""
+    graded = [own, *(item for item in controls if isinstance(item, GradedText))]
+    observations = [annotation for item in graded for annotation in item.judgement.observations]
+    return list({annotation.annotation_id: annotation for annotation in observations}.values())
 
 
 def _captioners(stores: Stores) -> dict[str, Maker]:

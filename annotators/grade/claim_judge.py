@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from annotators.base import PaidFailure, Preflight, Subject
-from annotators.caption import FrameLayout, select_frame_seconds
+from annotators.caption import FrameLayout
 from annotators.grade.judge import Case, Judgement
+from annotators.grade.judge_frames import JudgeFrames
+from annotators.json_reply import read_json_reply
 from annotators.models import (
-    ReadableImages,
     Vlm,
     VlmFailure,
     VlmReply,
@@ -27,8 +28,8 @@ from annotators.models import (
 )
 from annotators.prompts import read_prompt
 from annotators.runner import CameraSeconds
-from ares.annotation import Cost, short_hash
-from ares.errors import AresError, MediaError
+from ares.annotation import Cost, Maker, short_hash
+from ares.errors import AresError
 from ares.rubric import Criterion, Ruling, Verdict
 from ares.settings import Settings
 
@@ -101,9 +102,11 @@ class ClaimJudge:
     """
 
     is_free = False
+    observation_makers: Sequence[Maker] = ()
 
     def __init__(self, vlm: Vlm, layout: FrameLayout, camera: str, settings: Settings, remote: bool) -> None:
         self._vlm, self._layout, self._camera = vlm, layout, camera
+        self._frames = JudgeFrames(layout, camera)
         self._price = settings.price
         self._remote = remote
         self.name, self.family = vlm.name, vlm.family
@@ -113,7 +116,7 @@ class ClaimJudge:
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames that the layout takes."""
-        return select_frame_seconds(subject, self._camera, self._layout.count)
+        return self._frames.select(subject)
 
     def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
         """One call per criterion that a model can check, and two more for claims that it contests."""
@@ -125,6 +128,12 @@ class ClaimJudge:
         tokens_out = calls * _REPLY_TOKENS
         usd = price_usd(self._price, tokens_in, tokens_out) if self._remote else 0.0
         return Cost(calls=calls, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+
+    def estimate_observation(self, subject: Subject) -> Cost:
+        """Nothing: it knows the caption always."""
+        return Cost()
+
+    estimate_changed_frames = estimate_observation
 
     @property
     def call_limit(self) -> Callable[[], int] | None:
@@ -198,11 +207,10 @@ class ClaimJudge:
 
     def _requests_without_evidence(self, case: Case, ruling: Ruling) -> list[VlmRequest] | AresError:
         """The question on blank frames, and before it with the cited frames masked where others are left."""
-        (camera, seconds), *_ = self.select_frames(case.work.subject).items()
-        try:
-            frames = case.work.frames.at(camera, seconds)
-        except MediaError as error:
-            return error
+        frames = self._frames.read_pixels(case.work)
+        if isinstance(frames, AresError):
+            return frames
+        (seconds,) = self.select_frames(case.work.subject).values()
         cited = [second in ruling.evidence for second in seconds]
         criterion = next(item for item in case.criteria if item.id == ruling.criterion)
         prompt = build_prompt(criterion, case.text, self._layout.legend(seconds))
@@ -225,22 +233,14 @@ class ClaimJudge:
         return CheckedRuling(ruling=ruling, cost=sum((reply.cost for reply in answered), Cost()), paid=paid)
 
     def _questions(self, case: Case) -> _Questions | AresError:
-        seconds = self.select_frames(case.work.subject)
-        if not seconds:
-            return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
-        (camera, camera_seconds), *_ = seconds.items()
-        try:
-            images = ReadableImages(
-                lambda: self._layout.arrange(case.work.frames.at(camera, camera_seconds)),
-                case.work.release_frames,
-            )
-        except MediaError as error:
-            return error
+        read = self._frames.read(case.work)
+        if isinstance(read, AresError):
+            return read
         criteria = [criterion for criterion in case.criteria if criterion.claim]
-        legend = self._layout.legend(camera_seconds)
+        legend = self._layout.legend(read.seconds)
         prompts = [build_prompt(criterion, case.text, legend) for criterion in criteria]
-        requests = [self._request(images, prompt) for prompt in prompts]
-        return _Questions(criteria=criteria, seconds=camera_seconds, requests=requests)
+        requests = [self._request(read.images, prompt) for prompt in prompts]
+        return _Questions(criteria=criteria, seconds=read.seconds, requests=requests)
 
     def _request(self, images: Sequence[NDArray[np.uint8]], prompt: str) -> VlmRequest:
         schema = _ClaimReply.model_json_schema() if "schema" in self._vlm.capabilities else None
@@ -339,18 +339,9 @@ def parse_reply(reply: str, frames: int) -> tuple[Verdict, str, Sequence[int], s
 
     One pair of code fences is removed; nothing else is corrected. A verdict without a frame as evidence is UNSURE.
     """
-    body = reply.strip()
-    fenced = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", body, re.DOTALL)
-    try:
-        document = json.loads(
-            fenced[1] if fenced else body,
-            object_pairs_hook=_reject_duplicate_keys,
-            parse_constant=_reject_constant,
-        )
-        claim_reply = _ClaimReply.model_validate(document)
-    except (ValueError, RecursionError) as error:
-        off_menu = isinstance(error, ValidationError)
-        return Verdict.ERROR, "", (), "reply is off the menu" if off_menu else "reply is no JSON"
+    claim_reply = read_json_reply(_ClaimReply, reply)
+    if isinstance(claim_reply, str):
+        return Verdict.ERROR, "", (), claim_reply
     if any(not 1 <= number <= frames for number in claim_reply.frames):
         return Verdict.ERROR, claim_reply.observation, (), "reply cites a frame that was not shown"
     if not claim_reply.frames and claim_reply.verdict != "UNSURE":
@@ -361,17 +352,6 @@ def parse_reply(reply: str, frames: int) -> tuple[Verdict, str, Sequence[int], s
         claim_reply.frames,
         "judged by the frames cited",
     )
-
-
-def _reject_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) != len(keys):
-        raise ValueError("a key comes twice")
-    return dict(pairs)
-
-
-def _reject_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _unsupported_ruling(criterion: Criterion, judge: str) -> Ruling:

@@ -126,8 +126,7 @@ def _prepare(text: Text, rubric: Rubric) -> _PreparedText:
 
 def _grade(text: _PreparedText, judgement: Judgement, rubric: Rubric) -> GradedText:
     by_id = {ruling.criterion: ruling for ruling in (*text.code_rulings, *judgement.rulings)}
-    seen = str((judgement.observation or {}).get("action", ""))
-    by_id |= rule_in_other_words(rubric, text.case.text, text.case.work, text.outcome, by_id, seen)
+    by_id |= rule_in_other_words(rubric, text.case.text, text.case.work, text.outcome, by_id, judgement.seen)
     value = grade_values(
         [{**by_id[name].to_json(), "category": category} for name, category in rubric.categories]
     )

@@ -9,7 +9,7 @@ from typing import Protocol
 from annotators.base import PaidFailure, Preflight, Subject, Work
 from annotators.models import ModelProperties
 from annotators.runner import CameraSeconds
-from ares.annotation import Cost
+from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Json
 from ares.errors import AresError
 from ares.rubric import CaptionSlots, Criterion, Ruling
@@ -40,13 +40,18 @@ class Judgement:
         rulings: One per open criterion.
         cost: What they cost, whenever it was paid.
         paid: What was paid for them now.
-        observation: What the judge saw before it knew the caption, or None when it always knows it.
+        observations: What the judge saw before it knew the caption, as new facts of the segment; empty where it saw
+            nothing before, or where the log has them.
+        seen: The action that a judge with a menu saw, or "".
+        observation_ids: Ids of the stored observations that the rulings rest on, or were compared with.
     """
 
     rulings: Sequence[Ruling]
     cost: Cost
     paid: Cost
-    observation: Mapping[str, Json] | None = None
+    observations: Sequence[Annotation] = ()
+    seen: str = ""
+    observation_ids: Sequence[str] = ()
 
 
 class Judge(ModelProperties, Protocol):
@@ -64,6 +69,10 @@ class Judge(ModelProperties, Protocol):
     def settings(self) -> Mapping[str, Json]:
         """What makes its rulings what they are beside its name and prompts, for the maker of grades."""
 
+    @property
+    def observation_makers(self) -> Sequence[Maker]:
+        """Makers of what it sees before it knows the caption; empty where it always knows it."""
+
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """Frames that it needs of the span of a caption."""
 
@@ -78,4 +87,10 @@ class Judge(ModelProperties, Protocol):
         """Cases to have in hand at the same time now, or None where that is always `workers`."""
 
     def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
-        """Expected cost of one case."""
+        """Expected cost of one case, without what it observes before it knows the caption."""
+
+    def estimate_observation(self, subject: Subject) -> Cost:
+        """Expected cost of the observation that the captions of a subject share; nothing where there is one."""
+
+    def estimate_changed_frames(self, subject: Subject) -> Cost:
+        """Expected cost of the observation of other frames, which no captions share."""

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from annotators.base import PaidFailure, Preflight, Subject
 from annotators.grade.claim_judge import CheckedRuling, ClaimJudge
 from annotators.grade.judge import Case, Judge, Judgement
+from annotators.grade.observation import ObservingJudge
 from annotators.models import compare_models
 from annotators.runner import CameraSeconds
-from ares.annotation import Cost, short_hash
+from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.rubric import Criterion, Ruling, Verdict
@@ -40,6 +41,9 @@ class PanelJudge:
         self.prompt_hash = short_hash([judge.prompt_hash for judge in self.members])
         self.batch_size = min(judge.batch_size for judge in self.members)
         self.workers = min(judge.workers for judge in self.members)
+        self.observation_makers: Sequence[Maker] = [
+            maker for judge in self.members for maker in judge.observation_makers
+        ]
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -61,6 +65,14 @@ class PanelJudge:
     def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
         """What all judges cost."""
         return sum((judge.estimate(subject, criteria) for judge in self.members), Cost())
+
+    def estimate_observation(self, subject: Subject) -> Cost:
+        """What the observations of all judges cost."""
+        return sum((judge.estimate_observation(subject) for judge in self.members), Cost())
+
+    def estimate_changed_frames(self, subject: Subject) -> Cost:
+        """The same of other frames."""
+        return sum((judge.estimate_changed_frames(subject) for judge in self.members), Cost())
 
     def preflight(self) -> Preflight:
         """Check that every judge answers."""
@@ -112,14 +124,15 @@ class PanelJudge:
             ],
             cost=sum((item.cost for item in judgements), sum((check.cost for check in checked), Cost())),
             paid=paid,
-            observation=next((item.observation for item in judgements if item.observation), None),
+            observations=[annotation for item in judgements for annotation in item.observations],
+            observation_ids=[key for item in judgements for key in item.observation_ids],
         )
 
     def _check(
         self, judge: Judge, case: Case, own: Mapping[str, Ruling], votes: Sequence[Mapping[str, Ruling]]
     ) -> Sequence[CheckedRuling | PaidFailure | AresError]:
         """Check the evidence of a judge where another says UNMET; it has checked that of its own refusals itself."""
-        if not isinstance(judge, ClaimJudge):
+        if not isinstance(judge, ClaimJudge | ObservingJudge):
             return []
         split = [
             (case, ruling)

@@ -15,9 +15,10 @@ from annotators.grade.entailment import EntailmentModel, TextModeEntailment
 from annotators.grade.judge import Case, Judgement
 from annotators.grade.menu import Menu
 from annotators.grade.menu_comparison import MenuComparison, cached_parse, compare_with_menus
+from annotators.grade.observation import OBSERVATION, observation_annotation
 from annotators.grade.probe_frames import CameraFrames, CaseFrames, PhraseMenu, next_vectors
 from annotators.runner import CameraSeconds
-from ares.annotation import Cost
+from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Camera, Json
 from ares.errors import AresError, MediaError
 from ares.rubric import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from annotators.models import NamedEncoder
 
 _BATCH_SIZE = 8
+_OBSERVATION_VERSION = "1"
 # Of a large vocabulary only the best fitting phrases are put on the menu.
 _MENU_SIZE = 500
 _NO_ARRANGEMENT = "seen as well where the parts of the frames are shuffled"
@@ -77,6 +79,22 @@ class ProbeJudge:
         self.name = f"clip:{encoder.name}"
         self.family = self.name
         self._outcome_vectors: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+        self._observation_maker = Maker(
+            annotator=OBSERVATION,
+            version=_OBSERVATION_VERSION,
+            model=self.name,
+            prompt_hash=short_hash(probe.model_dump(mode="json")),
+            settings={**own, "camera": camera},
+            kind="model",
+            subject_kind="segment",
+        )
+        self.observation_makers: Sequence[Maker] = [self._observation_maker]
+
+    def estimate_observation(self, subject: Subject) -> Cost:
+        """A cost of nothing but time."""
+        return Cost()
+
+    estimate_changed_frames = estimate_observation
 
     def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
         """A cost of nothing but time, or of the calls that compare a caption in other words with what was seen."""
@@ -127,8 +145,25 @@ class ProbeJudge:
             else self._rule_slot(criterion, case.slots, menu, frames, compared)
             for criterion in case.criteria
         ]
-        observation = self._observe(menu, frames)
-        return Judgement(rulings=rulings, cost=compared.cost, paid=compared.paid, observation=observation)
+        observations = [] if case.work.frames.is_changed else [self._observation(case, menu, frames)]
+        return Judgement(
+            rulings=rulings,
+            cost=compared.cost,
+            paid=compared.paid,
+            observations=observations,
+            seen=menu.top,
+        )
+
+    def _observation(self, case: Case, menu: PhraseMenu, frames: CaseFrames) -> Annotation:
+        """What was chosen from the menu, as a fact of the segment."""
+        selected = self.select_frames(case.work.subject)
+        return observation_annotation(
+            case.work,
+            self._observation_maker,
+            self._observe(menu, frames),
+            camera=next(iter(selected)) if len(selected) == 1 else "",
+            seconds=sorted({second for seconds in selected.values() for second in seconds}),
+        )
 
     @cached_property
     def _vocabulary(self) -> tuple[list[str], NDArray[np.float32]]:

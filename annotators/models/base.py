@@ -101,11 +101,13 @@ class VlmFailure:
         error: What was wrong.
         cost: Cost of its calls.
         is_unusable_reply: The model replied, but not in a form that can be used; otherwise there was no reply.
+        has_no_probabilities: The server has no probabilities, or refuses a request for them.
     """
 
     error: ModelError
     cost: Cost = field(default_factory=Cost)
     is_unusable_reply: bool = False
+    has_no_probabilities: bool = False
 
 
 class ModelProperties(Protocol):

@@ -137,9 +137,10 @@ def _measured_costs(stores: Stores, task: AnnotatorTask, sample: Sequence[Episod
     """
     ids, maker = [episode.episode_id for episode in sample], task.annotator.maker
     names = [maker.annotator, *task.annotator.side_names]
+    makers = {maker.maker_id, *(side.maker_id for side in task.annotator.side_makers)}
     costs: dict[str, list[Cost]] = {name: [] for name in names}
     for annotation in stores.annotations.find_annotations(ids, names):
-        if annotation.maker_id == maker.maker_id and annotation.cost.calls:
+        if annotation.maker_id in makers and annotation.cost.calls:
             costs[annotation.name].append(annotation.cost)
     own = costs.pop(maker.annotator)
     if len(own) < _FEWEST_MEASURED:

@@ -37,6 +37,7 @@ class ResultCheck:
     def __init__(self, label: str, annotator: Annotator) -> None:
         self._label = label
         self._maker_id = annotator.maker.maker_id
+        self._side_makers = {maker.maker_id for maker in annotator.side_makers}
         self._columns: tuple[Column, ...] = tuple(annotator.maker.columns)
         self._space = annotator.space
         # Vectors of a space have one length; the first that pass every other rule determine it.
@@ -89,7 +90,7 @@ class ResultCheck:
                 "an annotation of another episode",
                 f"got {_shorten(annotation.episode_id)}; use new_annotation",
             )
-        if annotation.maker_id != self._maker_id:
+        if annotation.maker_id != self._maker_id and annotation.maker_id not in self._side_makers:
             raise self.wrong(
                 "an annotation of another maker",
                 f"got {_shorten(annotation.maker_id)}; the annotator declares {self._maker_id}",
@@ -118,7 +119,8 @@ class ResultCheck:
         value = annotation.value
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise self.wrong("a value that is no JSON object", f"got {_describe(value)}")
-        for column in self._columns if annotation.ordinal == 0 else ():
+        is_own = annotation.maker_id == self._maker_id and annotation.ordinal == 0
+        for column in self._columns if is_own else ():
             mismatch = type_mismatch(value.get(column.name), column.type, column.name, column.choices)
             if mismatch:
                 raise self.wrong("a value that does not fit its column", _shorten(mismatch, quote=False))

@@ -100,7 +100,7 @@ def annotate(
         makers = [task.annotator.maker for task in tasks]
         for task in reversed(tasks):  # a judge refuses a captioner before the test call of that one is paid
             task.preflight(makers, report_line)
-        for maker in makers:
+        for maker in [*makers, *(side for task in tasks for side in task.annotator.side_makers)]:
             stores.annotations.add_maker(maker)
         decoders = decoder_pool(engine, readers, len(tasks))
         delete_unrecorded_vectors(stores)

@@ -14,7 +14,8 @@ _Basis = tuple[str, str, tuple[float, ...]]
 _SOURCES = {
     "hard": "checked by code",
     "probe": "chosen from the frames before the caption was read",
-    "claim": "asked about the caption",
+    "observation": "seen before the caption was read, and compared with it",
+    "claim": "asked about the caption, with the frames",
     "panel": "by the votes of several judges",
     "stored": "decided by another annotation of the episode",
     "person": "said by a person",
@@ -63,7 +64,9 @@ def _group(basis: _Basis, rulings: Sequence[Mapping[str, Any]]) -> Json:
 
 
 def _verdict_and_reason(ruling: Mapping[str, Any]) -> tuple[str, str]:
-    return str(ruling.get("verdict") or ""), str(ruling.get("reason") or "")
+    """The verdict, and its reason with why the claim was asked about at all."""
+    reasons = [str(ruling.get(key) or "") for key in ("contested", "reason")]
+    return str(ruling.get("verdict") or ""), "; ".join(reason for reason in reasons if reason)
 
 
 def _ruling(ruling: Mapping[str, Any], basis: _Basis, shared: Sequence[tuple[str, str]]) -> Json:

@@ -102,20 +102,23 @@ class Ruling:
     Attributes:
         criterion: Id of the criterion.
         verdict: The verdict.
-        source: Code ("hard"), a blind forced choice ("probe"), a question about the caption ("claim"), votes of
-            several judges ("panel"), another annotation of the episode ("stored") or a person.
+        source: Code ("hard"), a blind forced choice ("probe"), what was observed before any caption was known
+            ("observation"), a question about the caption ("claim"), votes of several judges ("panel"), another
+            annotation of the episode ("stored") or a person.
         observed: The observation, in the words of the judge or the check.
         evidence: Times of the frames used, in seconds.
         judge: Portable name of the model, or "" for code.
         reason: The reason, from a small set of phrases that can be counted.
         reply: The unchanged reply of the model, for a claim.
-        confidence: Probability, 0 to 1, that the probe assigns to the caption; None without a probe.
+        confidence: Probability, 0 to 1, that the probe assigns to the caption, or that a model says of its observation;
+            None without either.
         votes: The rulings of the judges of a panel.
+        contested: Why a claim was asked about although there was an observation; "" where there was none.
     """
 
     criterion: str
     verdict: Verdict
-    source: Literal["hard", "probe", "claim", "panel", "stored", "person"]
+    source: Literal["hard", "probe", "observation", "claim", "panel", "stored", "person"]
     observed: str = ""
     evidence: tuple[float, ...] = ()
     judge: str = ""
@@ -123,6 +126,7 @@ class Ruling:
     reply: str = ""
     confidence: float | None = None
     votes: tuple[Ruling, ...] = ()
+    contested: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """The ruling as stored JSON."""
@@ -138,6 +142,7 @@ class Ruling:
             "reply": self.reply,
             "confidence": self.confidence,
             **votes,
+            **({"contested": self.contested} if self.contested else {}),
         }
 
 

@@ -23,7 +23,7 @@ ControlKind = Literal["foreign", "flipped", "instruction", "paraphrase", "blank"
 _SHARE = 0.05
 # Controls of one caption: false captions, one of them with its outcome turned round; and the instruction, a paraphrase,
 # blank and scrambled frames.
-_FALSE_CAPTIONS, _OTHERS = 4, 4
+_FALSE_CAPTIONS, _OTHERS, _CHANGED_FRAMES = 4, 4, 2
 _MOST_FALSE_CAPTIONS = 12
 # Captions with controls that a dataset should have: for false captions that are worth 59 independent ones, also where
 # chance draws fewer, and where controls cost nothing for 200 controls.
@@ -67,6 +67,10 @@ class ControlPlan:
         """Expected number of gradings for the controls of a caption."""
         dataset = subject.episode.dataset
         return self._share(dataset) * (self._false_captions(dataset) + _OTHERS)
+
+    def expected_changed_frames(self, subject: Subject) -> float:
+        """Expected number of those of them on changed frames, each of which is observed anew."""
+        return self._share(subject.episode.dataset) * _CHANGED_FRAMES
 
     def draw(self, work: Work, text: str) -> list[Control]:
         """The controls of a caption, none for most; the same for the same caption, whoever works on it."""

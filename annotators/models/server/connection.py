@@ -32,6 +32,7 @@ _LONGEST_WAIT_SECONDS = 30.0
 _LONGEST_RETRY_AFTER_SECONDS = 300.0
 _REFUSED = (429, 503)
 _RETRIED = (408, 409, 425, 429)
+_BAD_REQUEST = (400, 422)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,14 @@ class Answer:
         calls: Requests that were sent, retries included.
         unknown_calls: Those of them whose usage is not known, as no answer came or it could not be read.
         error: Why there is no answer, or None.
+        is_bad_request: The server does not take a field of the request.
     """
 
     body: bytes
     calls: int
     unknown_calls: int = 0
     error: ModelError | None = None
+    is_bad_request: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class _Attempt:
     is_refused: bool = False
     was_sent: bool = True
     is_usage_unknown: bool = False
+    is_bad_request: bool = False
 
 
 class ServerConnection:
@@ -189,6 +193,7 @@ class ServerConnection:
             is_retried=status in _RETRIED or status >= 500,
             wait_seconds=_retry_after_seconds(response.headers.get("retry-after", "")),
             is_refused=status in _REFUSED,
+            is_bad_request=status in _BAD_REQUEST,
         )
 
 
@@ -196,7 +201,8 @@ def _answer(attempts: Sequence[_Attempt]) -> Answer:
     """The last attempt, with the calls of all."""
     calls = sum(attempt.was_sent for attempt in attempts)
     unknown_calls = sum(attempt.is_usage_unknown for attempt in attempts)
-    return Answer(attempts[-1].body, calls, unknown_calls, attempts[-1].error)
+    last = attempts[-1]
+    return Answer(last.body, calls, unknown_calls, last.error, last.is_bad_request)
 
 
 def _was_sent(error: Exception) -> bool:

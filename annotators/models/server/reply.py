@@ -67,6 +67,7 @@ class CompletionReply:
         tokens: Tokens read and written, or None where the server does not say it in a form that can be used.
         model: The server's name of the model that replied, or "".
         probabilities: Probability of each choice, where they were asked for.
+        has_no_probabilities: They were asked for, and the reply has none.
     """
 
     texts: Sequence[str] = ()
@@ -76,6 +77,7 @@ class CompletionReply:
     tokens: tuple[int, int] | None = None
     model: str = ""
     probabilities: Mapping[str, float]
+    has_no_probabilities: bool = False
 
 
 def read_completion(body: bytes, request: VlmRequest, max_tokens: int) -> CompletionReply:
@@ -105,7 +107,10 @@ def read_completion(body: bytes, request: VlmRequest, max_tokens: int) -> Comple
     texts = [_text(choice, request) for choice in usable]
     probabilities = _probabilities(usable[0], request) if request.probabilities else {}
     if request.probabilities and not probabilities:
-        return _problem("model server sent no probabilities", repr(texts[0])[:200], tokens, completion.model)
+        missing = _problem(
+            "model server sent no probabilities", repr(texts[0])[:200], tokens, completion.model
+        )
+        return replace(missing, has_no_probabilities=True)
     return CompletionReply(texts=texts, tokens=tokens, model=completion.model, probabilities=probabilities)
 
 

@@ -165,7 +165,13 @@ class OpenAiVlm:
             cost = cost + self._cost(answer, reply)
             error = self._error(answer, reply)
             if error:
-                return VlmFailure(error, cost, is_unusable_reply=reply.is_unusable)
+                return VlmFailure(
+                    error,
+                    cost,
+                    is_unusable_reply=reply.is_unusable,
+                    has_no_probabilities=reply.has_no_probabilities
+                    or (request.probabilities and answer.is_bad_request),
+                )
             texts += reply.texts
         return VlmReply(
             text=texts[0],

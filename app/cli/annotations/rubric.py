@@ -46,7 +46,7 @@ def _add_compare_arguments(parser: argparse.ArgumentParser) -> None:
     add_workspace_arguments(parser)
 
 
-def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_judge_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", default="", metavar="SPEC", help="the judge (default: the configured judge)"
     )
@@ -57,6 +57,16 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="phrases of a clip judge: a shipped name or a YAML file",
     )
+    parser.add_argument(
+        "--observe",
+        choices=("first", "never"),
+        default="first",
+        help="whether a vision-language judge observes before it knows a text",
+    )
+
+
+def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_judge_arguments(parser)
     parser.add_argument(
         "--truth",
         default="",
@@ -121,7 +131,7 @@ def _attack(args: argparse.Namespace) -> int:
     from annotators.base import Options
 
     stores = open_workspace(args).stores
-    values = {"rubric": args.rubric, "menu": args.menu}
+    values = {"rubric": args.rubric, "menu": args.menu, "observe": args.observe}
     options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
     request = AttackRequest(
         truth=args.truth,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from ares.rubric.attacks import FAMILIES
 from ares.settings import Price
 from ares.workspace import Workspace
 from tests.annotators.conftest import ModelServer
+from tests.annotators.judge_replies import judge
 
 REQUEST = AttackRequest(episodes=2, per_family=1, seed=0)
-YES = json.dumps({"observation": "x", "frames": [1], "verdict": "MET"})
 
 
 def _attack(ws: Workspace, options: Options, request: AttackRequest = REQUEST) -> AttackRun:
@@ -31,7 +30,7 @@ def _attack(ws: Workspace, options: Options, request: AttackRequest = REQUEST) -
 @pytest.fixture
 def served(options: Options, model_server: ModelServer) -> Options:
     """A judge behind a server that says yes."""
-    model_server.says(YES)
+    model_server.replies(judge())
     settings = replace(options.settings, price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0))
     return replace(options, settings=settings, model=f"openai:Other/Judge-9B@{model_server.url}")
 

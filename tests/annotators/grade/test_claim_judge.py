@@ -1,4 +1,4 @@
-"""Claim checks: what the judge model is asked, and that no reply of it is lost or bent into a pass."""
+"""Claim checks without an observation: what the judge is asked, and that no reply is lost or bent into a pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from annotators.base import Annotator, Options, PaidFailure, Result, Work
 from annotators.grade import load_rubric, make_grade_annotator
 from annotators.grade.claim_judge import build_prompt, parse_reply
 from ares.annotation import Annotation
-from ares.episode import Episode
+from ares.episode import Episode, Json
 from ares.errors import ModelError, RequestError
 from ares.rubric import Verdict
 from ares.workspace import Workspace
@@ -34,7 +34,8 @@ def _reply(verdict: str = "MET", frames: Any = (1, 3), **more: Any) -> str:
 
 @pytest.fixture()
 def judge(options: Options, ws: Workspace, model_server: Any, quick_retries: None) -> Annotator:
-    return make_grade_annotator(replace(options, model=f"openai:Some/Judge-9B@{model_server.url}"), ws.stores)
+    model = f"openai:Some/Judge-9B@{model_server.url}"
+    return make_grade_annotator(replace(options, model=model, values={"observe": "never"}), ws.stores)
 
 
 @pytest.fixture()
@@ -233,7 +234,10 @@ def test_of_two_captioners_only_the_one_of_the_same_family_is_refused(
     for maker in makers:
         ws.stores.annotations.add_maker(maker)
     model_server.says(_reply())
-    judge = make_grade_annotator(replace(options, model=f"openai:judge-9b@{model_server.url}"), ws.stores)
+    values: dict[str, Json] = {"observe": "never"}
+    judge = make_grade_annotator(
+        replace(options, model=f"openai:judge-9b@{model_server.url}", values=values), ws.stores
+    )
     episode = episodes["drawer-close_000"]
     texts = [caption_of(episode, "push the green drawer closed", maker.maker_id) for maker in makers]
     same_family, other = (judge.process([work_for(episode, [judge], text)])[0] for text in texts)

@@ -34,7 +34,7 @@ def panel_of(
 ) -> Callable[..., Annotator]:
     def make(*names: str) -> Annotator:
         specs: list[Json] = [f"openai:{name}@{model_server.url}" for name in names]
-        return make_grade_annotator(replace(options, values={"judge": specs}), ws.stores)
+        return make_grade_annotator(replace(options, values={"judge": specs, "observe": "never"}), ws.stores)
 
     return make
 

@@ -17,6 +17,7 @@ from ares.jobs import AnnotateReport
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
+from tests.annotators.judge_replies import judge
 
 NO_SUCCESS = (
     "no success is stored: the judge alone decides on OUTCOME; run ares annotate success before grade"
@@ -114,13 +115,10 @@ def _captioner_and_judge(
     return replace(options, settings=settings)
 
 
-RULING = '{"observation": "a drawer", "frames": [1], "verdict": "MET"}'
-
-
 def test_a_judge_with_the_captioners_language_model_is_refused_before_a_call(
     ws: Workspace, remote: Options, model_server: Any, tmp_path: Path
 ) -> None:
-    model_server.answers(lambda request: RULING if "caption is data" in str(request) else "close the drawer")
+    model_server.replies(judge())
     names = ("Qwen/Qwen2.5-VL-7B-Instruct", "OpenGVLab/InternVL3-8B-hf")
     options = _captioner_and_judge(remote, model_server.url, *names)
     with pytest.raises(RequestError, match=r"both were trained from qwen2\.5"):
@@ -137,7 +135,7 @@ def test_a_judge_with_the_captioners_language_model_is_refused_before_a_call(
 def test_a_judge_on_another_release_of_the_language_model_is_a_warning(
     ws: Workspace, remote: Options, model_server: Any
 ) -> None:
-    model_server.answers(lambda request: RULING if "caption is data" in str(request) else "close the drawer")
+    model_server.replies(judge())
     names = ("Qwen/Qwen3-VL-4B-Instruct", "OpenGVLab/InternVL3-8B-hf")
     options = _captioner_and_judge(remote, model_server.url, *names)
     _, grade = _annotate(ws, options, ["caption", "grade"], limit=1)

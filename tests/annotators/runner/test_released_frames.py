@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,7 @@ from ares.errors import MediaError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
-
-RULING = json.dumps({"observation": "a drawer", "frames": [1], "verdict": "MET"})
+from tests.annotators.judge_replies import COMPARES, OBSERVES, is_asked, observation, ruling
 
 
 class Pixels:
@@ -76,10 +74,14 @@ def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
     in_flight: dict[str, set[int]] = {"caption": set(), "grade": set()}
 
     def reply(request: dict[str, Any]) -> str:
-        is_grade = request["messages"][0]["role"] == "system"
+        is_grade = request["messages"][0]["role"] == "system" or is_asked(request, COMPARES)
         if pixels.decodings:  # else it is the test call
             in_flight["grade" if is_grade else "caption"].add(pixels.in_memory())
-        return RULING if is_grade else "open the drawer"
+        if not is_grade:
+            return "open the drawer"
+        if is_asked(request, OBSERVES):
+            return observation("open the drawer")
+        return "neutral" if is_asked(request, COMPARES) else ruling()
 
     model_server.answers(reply)
     settings = Settings(
@@ -88,9 +90,9 @@ def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
     )
     reports = annotate(ws.stores, ["caption", "grade"], Options(settings=settings), quiet=True)
     assert [(report.kept, report.failed) for report in reports] == [(1, 0), (1, 0)]
-    # The judge reads the three frames of the captioner, which are decoded once.
+    # The judge reads the three frames of the captioner; for claims of controls that it contests they are decoded again.
     assert in_flight == {"caption": {3}, "grade": {0}}
-    assert pixels.decodings == 1
+    assert pixels.decodings == 2
     assert pixels.in_memory() == 0
 
 

@@ -19,8 +19,22 @@ from pathlib import Path
 from typing import Any
 
 CAPTION, RULING = "open the drawer", '{"observation": "a drawer", "frames": [1], "verdict": "MET"}'
+ENTAILED = "entailed"
+OBSERVATION = json.dumps(
+    {
+        "action": {"text": CAPTION, "frames": [1, 3], "confidence": 90},
+        "objects": [{"text": "drawer", "attributes": [], "frames": [1], "confidence": 90}],
+        **{
+            part: {"text": "not visible", "frames": [], "confidence": 0}
+            for part in ("where_from", "where_to", "actor", "manner")
+        },
+        "outcome": {"text": "completed", "frames": [3], "confidence": 90},
+    }
+)
 # Replies to the questions of other annotators than the captioner, by words of these.
 REPLIES = {
+    b"Say what happens in one robot episode": OBSERVATION,
+    b"what follows from the first sentence": ENTAILED,
     b"caption is data": RULING,
     b"List what must be visible": '{"criteria": ["the drawer is open"]}',
     b"in random order": '{"progress": [10, 20, 30]}',
@@ -218,6 +232,8 @@ async def _send(
         if kind == "refusal":
             message |= {"content": None, "refusal": "I would rather not"}
         choice = {"index": 0, "message": message, "finish_reason": FINISHES.get(kind, "stop")}
+        if text == ENTAILED:
+            choice["logprobs"] = {"content": [{"token": text, "logprob": 0.0, "top_logprobs": []}]}
         model = "another-model" if kind == "other model" else ""
         _write(writer, json.dumps({"model": model, "choices": [choice], "usage": usage}).encode())
         await writer.drain()

@@ -20,7 +20,8 @@ def workspace(tmp_path: Path, demo_samples: Path) -> str:
 
 
 def _attack(workspace: str, *more: str) -> int:
-    return main(["rubric", "attack", "--model", YES, "--per-family", "1", "-w", workspace, "-q", *more])
+    judge = ["--model", YES, "--observe", "never"]
+    return main(["rubric", "attack", *judge, "--per-family", "1", "-w", workspace, "-q", *more])
 
 
 def test_a_judge_that_says_yes_fails_the_command(workspace: str, capsys: pytest.CaptureFixture[str]) -> None:

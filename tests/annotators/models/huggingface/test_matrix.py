@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
+from annotators.grade.observation import Observation, ObservationReply, observation_schema, parse_observation
 from annotators.models import VlmReply, VlmRequest
 from annotators.models.huggingface import HuggingfaceVlm
 from annotators.runner import annotate, estimate_cost
@@ -32,16 +33,6 @@ ORDER = (
     "tiny-SmolVLM",
     "tiny-LLaVA-OneVision",
 )
-OBSERVATION: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "objects": {"type": "array", "items": {"type": "string", "maxLength": 20}, "maxItems": 3},
-        "moved": {"type": "boolean"},
-        "arms": {"type": "integer", "minimum": 1, "maximum": 2},
-    },
-    "required": ["objects", "moved", "arms"],
-    "additionalProperties": False,
-}
 CHOICES = ("MET", "UNMET", "UNSURE")
 Tiny = Callable[[str], HuggingfaceVlm]
 
@@ -73,8 +64,9 @@ def test_each_architecture_captions_and_judges(
     facts = {entry.annotation.name: entry.annotation for entry in one_episode.stores.annotations.read()}
     assert facts["caption"].value["text"] == SENTENCE
     value: Any = facts["grade"].value
-    rulings = [ruling for ruling in value["rulings"] if ruling["source"] == "claim"]
+    rulings = [ruling for ruling in value["rulings"] if ruling["source"] in ("claim", "observation")]
     assert rulings and {ruling["verdict"] for ruling in rulings} <= {"MET", "UNMET", "UNSURE"}
+    assert value["observation_ids"] == [facts["observation"].annotation_id]
     # An estimate loads no model, and knows all the same what these have done.
     estimates = list(estimate_cost(one_episode.stores, ["caption", "grade"], options))
     assert [estimate.already for estimate in estimates] == [1, 1]
@@ -82,13 +74,16 @@ def test_each_architecture_captions_and_judges(
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_reply_has_the_form_of_its_schema(name: str, tiny_vlm: Tiny, frames: list[Any]) -> None:
-    request = VlmRequest(images=frames, prompt="What is seen?", schema=OBSERVATION)
+    schema = observation_schema(len(frames))
+    request = VlmRequest(images=frames, prompt="What is seen?", schema=schema, max_tokens=800)
     free = VlmRequest(images=frames[:1], prompt="Describe the task.")
     structured, sentence = tiny_vlm(name).ask([request, free])
     assert isinstance(structured, VlmReply) and isinstance(sentence, VlmReply)
-    observation = json.loads(structured.text)
-    assert list(observation) == ["objects", "moved", "arms"]
-    assert observation["arms"] in (1, 2) and len(observation["objects"]) <= 3
+    document = json.loads(structured.text)
+    assert list(document) == list(ObservationReply.model_fields), "fields come in the order of the schema"
+    observation = parse_observation(structured.text, [0.0, 1.0, 2.0])
+    assert isinstance(observation, Observation) and observation.action.text
+    assert _cells(name)["structured observation"] == "yes"
     assert sentence.text == SENTENCE
 
 
@@ -147,20 +142,24 @@ def test_the_table_of_the_manual_says_what_an_architecture_can_do(
     name: str, tiny_vlm: Tiny, frames: list[Any]
 ) -> None:
     vlm = tiny_vlm(name)
-    row = next(
-        line
-        for line in MANUAL.read_text().splitlines()
-        if line.startswith(f"| {FAMILIES[name].architecture} |")
-    )
-    _, _, *cells, _ = [cell.strip() for cell in row.split("|")]
     abilities = {
-        "caption": True,
-        "schema": "schema" in vlm.capabilities,
-        "choices": {"choices", "probabilities"} <= vlm.capabilities,
-        "samples": {"samples", "seed"} <= vlm.capabilities,
+        "captions and grades": True,
+        "JSON of a schema": "schema" in vlm.capabilities,
+        "choice with probabilities": {"choices", "probabilities"} <= vlm.capabilities,
+        "samples with a seed": {"samples", "seed"} <= vlm.capabilities,
         "clip": "clip" in vlm.capabilities,
     }
-    assert cells[: len(abilities)] == ["yes" if able else "no" for able in abilities.values()]
+    stated = {ability: _cells(name)[ability] for ability in abilities}
+    assert stated == {ability: "yes" if able else "no" for ability, able in abilities.items()}
     if abilities["clip"]:
         (reply,) = vlm.ask([VlmRequest(images=frames, prompt="What happens?", clip=True)])
         assert isinstance(reply, VlmReply) and reply.cost.tokens_in > 0
+
+
+def _cells(name: str) -> dict[str, str]:
+    """What the table of the manual says of an architecture, by column."""
+    rows = [
+        line.strip("| ").split(" | ") for line in MANUAL.read_text().splitlines() if line.startswith("| ")
+    ]
+    header, row = rows[0], next(row for row in rows if row[0] == FAMILIES[name].architecture)
+    return dict(zip(header, row, strict=False))
