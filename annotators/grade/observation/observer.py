@@ -141,11 +141,11 @@ class Observer:
         first = {_key(work): work for work in reversed(works)}
         known = self._read_stored([work for work in first.values() if not work.frames.is_changed])
         missing = {key: work for key, work in first.items() if key not in known}
-        made = self._ask(missing)
+        answers = self._ask(missing)
         outcomes: list[ObservationOutcome] = []
         paid_for: set[tuple[int, str]] = set()
         for key in map(_key, works):
-            outcome = known[key] if key in known else made[key]
+            outcome = known[key] if key in known else answers[key]
             outcomes.append(_shared(outcome) if key in paid_for else outcome)
             paid_for.add(key)
         return outcomes
@@ -214,8 +214,8 @@ def observation_annotation(
     cost: Cost | None = None,
 ) -> Annotation:
     """What was seen in the span of a work, as a fact about its segment that all captions of it share."""
-    made = new_annotation(work, maker, value, camera=camera, frames=seconds, cost=cost)
-    return replace(made, subject=_segment(work.subject), subject_kind="segment")
+    annotation = new_annotation(work, maker, value, camera=camera, frames=seconds, cost=cost)
+    return replace(annotation, subject=_segment(work.subject), subject_kind="segment")
 
 
 def _shared(outcome: ObservationOutcome) -> ObservationOutcome:

@@ -387,6 +387,7 @@ def test_in_a_panel_an_agreement_that_another_judge_contests_is_asked_of_the_fra
     panel = make_grade_annotator(replace(options, values={"judge": specs}), ws.stores)
     episode = episodes["drawer-close_000"]
     (outcome,) = panel.process([work_for(episode, [panel], caption_of(episode, TRUE))])
+    assert isinstance(outcome, Result)
     assert len([item for item in outcome.annotations if item.name == "observation"]) == 2
     votes = {vote["judge"]: vote for vote in _rulings(outcome)["OBJECT"]["votes"]}
     # The first says MET on masked and blank frames, too: its agreement does not stand against a refusal.

@@ -50,7 +50,11 @@ def test_each_claim_keeps_its_own_observation_and_no_ruling_is_lost() -> None:
     ]
     code = [_ruling(name, "NA", "hard", reason="caption does not say") for name in ("SOURCE", "MANNER")]
     groups: Any = group_rulings([*claims, *code, {"verdict": "ERROR"}])
-    assert [group["source"] for group in groups] == ["asked about the caption", "", "checked by code"]
+    assert [group["source"] for group in groups] == [
+        "asked about the caption, with the frames",
+        "",
+        "checked by code",
+    ]
     assert [member["observed"] for member in groups[0]["rulings"]] == ["saw VERB", "saw OBJECT"]
     assert groups[0]["reasons"] == ["MET: judged by the frames"]
     assert groups[2]["reasons"] == ["NA: caption does not say"]
@@ -78,3 +82,20 @@ def test_the_timeline_names_every_criterion_that_rests_on_a_second() -> None:
     assert [(tick["seconds"], tick["label"]) for tick in evidence_ticks([caption], 8.0)] == [
         (second, "VERB MET, OBJECT UNMET") for second in (0.5, 1.5)
     ]
+
+
+def test_what_was_seen_first_is_said_once_and_a_contested_claim_says_why_it_was_asked() -> None:
+    seen = {"observed": "open the drawer", "evidence": [1.0], "reason": "the observation says the same"}
+    agreed = [_ruling(name, "MET", "observation", **seen) for name in ("VERB", "OBJECT")]
+    contested = {"contested": "not visible in the observation", "reason": "judged by the frames cited"}
+    asked = _ruling("OUTCOME", "UNMET", "claim", observed="it is shut", evidence=[2.0], **contested)
+    groups: Any = group_rulings([*agreed, asked])
+    first, second = groups
+    assert first["source"] == "seen before the caption was read, and compared with it"
+    assert (first["observed"], first["reasons"]) == (
+        "open the drawer",
+        ["MET: the observation says the same"],
+    )
+    assert [ruling["reason"] for ruling in first["rulings"]] == ["", ""]
+    (ruling,) = second["rulings"]
+    assert ruling["reason"] == "not visible in the observation; judged by the frames cited"
