@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ares.doctor.finding import REPAIR, Finding
 from ares.doctor.row_checks import DUPLICATE_ROWS, load_table, remove_rows
 from ares.store import LogChanges, applied_sequence, read_changes, reset_applied_sequence
 from ares.store.lance import arrow_type, segment_schema
-from ares.store.sync import CONFLICT, MakerCatalog, conflict_changes, declared_columns, refresh_conflicts
+from ares.store.sync import (
+    CONFLICT,
+    MakerCatalog,
+    conflict_changes,
+    declared_columns,
+    followed_grades,
+    refresh_conflicts,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
 
 # Rows written at once: each write reads the ids of the whole table.
 _CHUNK = 100_000
-_SEGMENTS = "expected segments"
+_SEGMENTS, _FOLLOWED = "expected segments", "rows that follow from more"
 # The newest values of each key: those of the last batch, missing values included.
 _LATEST = 'SELECT {key}, unnest(arg_max(struct_pack({packed}), batch)) FROM "{table}" GROUP BY {key}'
 _SQL_TYPES = {
@@ -82,8 +89,8 @@ def load_log(stores: Stores, database: TempDatabase) -> Iterator[Finding]:
 
 def check_columns(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
     """Compare the columns that annotators fill in the episodes table with the log."""
-    makers, episodes = stores.annotations.makers().values(), stores.tables.episodes
-    on_episodes = {column.name: column.episode_type for column in declared_columns(makers)}
+    makers, episodes = stores.annotations.makers(), stores.tables.episodes
+    on_episodes = {column.name: column.episode_type for column in declared_columns(makers.values())}
     on_episodes.pop(CONFLICT, None)  # follows from other columns
     yield from _check_table(
         _ColumnCheck(
@@ -91,8 +98,9 @@ def check_columns(stores: Stores, database: TempDatabase, repair: bool) -> Itera
             prefix="column",
             label="episode",
             existing=episodes.columns(),
-            scan=lambda names: episodes.scan(names),
+            scan=lambda names, where: episodes.scan(names, where),
             write=episodes.set_values if repair else None,
+            followed=followed_grades(MakerCatalog(makers), episodes.columns()),
         ),
         database,
         on_episodes,
@@ -107,10 +115,11 @@ def _check_segment_columns(stores: Stores, database: TempDatabase, repair: bool)
         prefix="segment column",
         label="segment",
         existing=segments.columns(),
-        scan=lambda names: segments.scan(names).to_batches(),
+        scan=lambda names, where: segments.scan(names, where).to_batches(),
         write=segments.set_values if repair else None,
         # A row that the log does not show is a finding already.
         join=f'SEMI JOIN "{_SEGMENTS}" USING (annotation_id)',
+        followed=followed_grades(MakerCatalog(makers), segments.columns()),
     )
     names = {maker.annotator for maker in makers.values()}
     yield from _check_table(check, database, MakerCatalog(makers).segment_columns(names))
@@ -125,18 +134,20 @@ class _ColumnCheck:
         prefix: Start of the names of its tables in the temporary database.
         label: A row, for messages.
         existing: Type of every column that it has.
-        scan: Reads some columns.
+        scan: Reads some columns of the rows that match a filter, "" for all.
         write: Writes rows of the key and a column; None reports only.
         join: SQL that selects the rows to compare; "" compares all.
+        followed: Filter of the rows in which a column follows from more than the log, by column.
     """
 
     key: str
     prefix: str
     label: str
     existing: Mapping[str, str]
-    scan: Callable[[list[str]], Iterable[pa.RecordBatch]]
+    scan: Callable[[list[str], str], Iterable[pa.RecordBatch]]
     write: Callable[[pa.Table], None] | None
     join: str = ""
+    followed: Mapping[str, str] = field(default_factory=dict)
 
 
 def _check_table(
@@ -158,11 +169,15 @@ def _check_column(check: _ColumnCheck, database: TempDatabase, name: str, kind: 
     else:
         expected = f"SELECT ''::VARCHAR AS {key}, NULL::{_SQL_TYPES[kind]} AS value WHERE false"
     schema = pa.schema([(key, pa.string()), *([(name, arrow_type(kind))] if exists else [])])
-    database.insert(current_table, schema, check.scan(schema.names))
+    database.insert(current_table, schema, check.scan(schema.names, ""))
+    compared = check.join
+    if name in check.followed:
+        database.insert(_FOLLOWED, pa.schema([(key, pa.string())]), check.scan([key], check.followed[name]))
+        compared += f' ANTI JOIN "{_FOLLOWED}" USING ({key})'
     current = f'"{name}"' if exists else "NULL"
     wrong = database.create_table_as(
         "wrong",
-        f'SELECT s.{key}, e.value AS "{name}" FROM "{current_table}" s {check.join}'
+        f'SELECT s.{key}, e.value AS "{name}" FROM "{current_table}" s {compared}'
         f" LEFT JOIN ({expected}) e USING ({key})"
         f" WHERE {current} IS DISTINCT FROM e.value",
     )
@@ -174,7 +189,7 @@ def _check_column(check: _ColumnCheck, database: TempDatabase, name: str, kind: 
             f"{check.prefix} {name} matches the log",
             f"{check.label} {{{key}}}: the log says {{{name}!r}}",
         )
-    database.drop_tables(current_table, log_table)
+    database.drop_tables(current_table, log_table, _FOLLOWED)
 
 
 def _check_conflicts(stores: Stores, repair: bool) -> Iterator[Finding]:

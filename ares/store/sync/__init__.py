@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from ares.store.sync.removals import absent_restored, present_removed
     from ares.store.sync.shown import newest_by_address, segment_id, select_shown
     from ares.store.sync.tags import NOTES, TAGS, find_wrong_texts
-    from ares.store.sync.trust import JUDGE_TRUST, read_judge_trust
+    from ares.store.sync.trust import (
+        JUDGE_TRUST,
+        followed_grades,
+        read_judge_trust,
+        refresh_trust,
+        trust_changes,
+    )
     from ares.store.sync.views import conflict_changes, refresh_conflicts
 
 __all__ = [
@@ -41,6 +47,7 @@ __all__ = [
     "conflict_changes",
     "declared_columns",
     "find_wrong_texts",
+    "followed_grades",
     "load_applied_state",
     "newest_by_address",
     "pin_makers",
@@ -49,11 +56,13 @@ __all__ = [
     "read_judge_trust",
     "read_pins",
     "refresh_conflicts",
+    "refresh_trust",
     "reset_applied_actions",
     "reset_applied_sequence",
     "segment_id",
     "select_shown",
     "skip_applied",
+    "trust_changes",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from ares.episode import Json
 from ares.rubric import CONTROL, TRUST_COLUMN, VERDICTS_COLUMN, Gates, judge_controls
-from ares.store.filters import batched, ids_filter
+from ares.store.filters import batched, ids_filter, in_list
 from ares.store.sync.makers import MakerCatalog, maker_column, stale_column
 
 if TYPE_CHECKING:
@@ -65,9 +65,22 @@ def refresh_trust(tables: Tables, annotations: AnnotationStore, catalog: MakerCa
 
     What an untrusted judge says is no decision.
     """
+    write = {"episode_id": tables.episodes.set_values, "annotation_id": tables.segments.set_values}
+    for key, rows in trust_changes(tables, annotations, catalog):
+        for start in range(0, len(rows), _WRITE_ROWS):
+            write[key](rows.slice(start, _WRITE_ROWS))
+
+
+def trust_changes(
+    tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog
+) -> Iterator[tuple[str, pa.Table]]:
+    """Grades that do not show what the controls of their judge say, as they should be.
+
+    Yields:
+        The column of ids, "episode_id" of episodes or "annotation_id" of segments, and rows; see `wrong_rows`.
+    """
     trust = read_judge_trust(annotations)
-    for name in _judges(catalog):
-        makers = [maker.maker_id for maker in catalog.makers_of([name]) if maker.kind == "model"]
+    for name, makers in judges(catalog).items():
         documents = {
             f"{maker_id}/{dataset}": document
             for maker_id in makers
@@ -75,20 +88,43 @@ def refresh_trust(tables: Tables, annotations: AnnotationStore, catalog: MakerCa
         }
         columns = [_GRADE, _ACCEPTABLE, TRUST_COLUMN, maker_column(name), stale_column(name)]
         for batch in _episode_rows(tables, columns):
-            _write(tables.episodes.set_values, wrong_rows(batch, "episode_id", name, makers, documents))
+            yield "episode_id", wrong_rows(batch, "episode_id", name, makers, documents)
         for batch in _segment_rows(tables, columns):
-            _write(tables.segments.set_values, wrong_rows(batch, "annotation_id", name, makers, documents))
+            yield "annotation_id", wrong_rows(batch, "annotation_id", name, makers, documents)
 
 
-def _judges(catalog: MakerCatalog) -> list[str]:
-    """Annotators whose makers are judges with controls."""
-    return sorted(
-        {
-            maker.annotator
-            for maker in catalog.makers.values()
-            if maker.kind == "model" and any(column.name == TRUST_COLUMN for column in maker.columns)
-        }
-    )
+def judges(catalog: MakerCatalog) -> dict[str, list[str]]:
+    """Ids of the makers that are judges with controls, by annotator."""
+    names = {
+        maker.annotator
+        for maker in catalog.makers.values()
+        if maker.kind == "model" and any(column.name == TRUST_COLUMN for column in maker.columns)
+    }
+    return {
+        name: [maker.maker_id for maker in catalog.makers_of([name]) if maker.kind == "model"]
+        for name in sorted(names)
+    }
+
+
+def followed_grades(catalog: MakerCatalog, existing: Collection[str]) -> dict[str, str]:
+    """Filter of the rows in which a column follows from the controls of a judge, and not from the log alone, by column.
+
+    Args:
+        catalog: All makers.
+        existing: Columns of the table.
+    """
+    conditions = [
+        in_list(maker_column(name), makers)
+        for name, makers in judges(catalog).items()
+        if maker_column(name) in existing
+    ]
+    if not conditions:
+        return {}
+    is_judged = f"({' OR '.join(conditions)})"
+    followed = {TRUST_COLUMN: is_judged, _ACCEPTABLE: is_judged}
+    if VERDICTS_COLUMN in existing:
+        followed[_GRADE] = f"{is_judged} AND {VERDICTS_COLUMN} IS NOT NULL"
+    return followed
 
 
 def _episode_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -200,8 +236,3 @@ def _number(decisions: pa.Array) -> pa.Array:
     import pyarrow.compute as pc
 
     return pc.fill_null(decisions.cast(pa.int8()), 2)
-
-
-def _write(set_values: Callable[[pa.Table], None], rows: pa.Table) -> None:
-    for start in range(0, len(rows), _WRITE_ROWS):
-        set_values(rows.slice(start, _WRITE_ROWS))

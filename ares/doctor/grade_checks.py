@@ -1,0 +1,33 @@
+"""Checks that grades show what the controls of their judge say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ares.doctor.finding import REPAIR, Finding
+from ares.rubric import TRUST_COLUMN
+from ares.store.sync import MakerCatalog, refresh_trust, trust_changes
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+
+def check_judge_trust(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Compare the grades of judges with what their controls say: what an untrusted judge says is no decision."""
+    tables, annotations = stores.tables, stores.annotations
+    catalog = MakerCatalog(annotations.makers())
+    wrong = [(key, rows) for key, rows in trust_changes(tables, annotations, catalog) if len(rows)]
+    if not wrong:
+        return
+    if repair:
+        refresh_trust(tables, annotations, catalog)
+    key, rows = wrong[0]
+    label = "episode" if key == "episode_id" else "segment"
+    yield Finding(
+        check="each grade follows from the controls of its judge",
+        count=sum(len(rows) for _, rows in wrong),
+        example=f"{label} {rows[key][0]}: its judge is {rows[TRUST_COLUMN][0]}",
+        repaired=repair,
+        remedy=REPAIR,
+    )
