@@ -38,7 +38,7 @@ CONTROLS = [
 ]
 
 
-def annotations(episode: str) -> list[Annotation]:
+def graded_caption(episode: str) -> list[Annotation]:
     """A caption, its grade, and the controls of the grade."""
 
     def make(name: str, maker: Maker, value: Any, subject: str = episode, part: str = "") -> Annotation:
@@ -71,7 +71,7 @@ def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
         for maker in (CAPTION, JUDGE):
             stores.annotations.add_maker(maker)
         for episode in sorted(stores.tables.episodes.ids()):
-            stores.annotations.append(annotations(episode))
+            stores.annotations.append(graded_caption(episode))
         stores.sync()
         yield workspace
 
