@@ -23,6 +23,14 @@ def test_the_slots_of_a_server_are_used(name: str, monkeypatch: pytest.MonkeyPat
     assert run.share_used >= BAR
 
 
+@pytest.mark.parametrize(("slots", "latency"), [(200, 2.0), (150, 0.5)])
+def test_more_slots_than_the_first_limit_are_used(
+    slots: int, latency: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = _run(monkeypatch, Profile(slots=slots, latency=latency), seconds=150)
+    assert run.share_used >= BAR
+
+
 @pytest.mark.parametrize("slots", [3, 24, 100])
 def test_the_limit_finds_what_a_server_can_do(slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Simulation(Profile(slots=slots, latency=1.0), monkeypatch, first_limit=8).run(300 * slots)
