@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from benchmarks.entailment.lexicon import CONTRADICTED, ENTAILED, NEUTRAL, Lexicon
-from benchmarks.entailment.wordings import Caption, Event, Noun
+from benchmarks.entailment.lexicon import CONTRADICTED, ENTAILED, NEUTRAL, Lexicon, Reading
+from benchmarks.entailment.meanings import Caption, Event, Noun
 
 SLOTS = (
     "verb",
@@ -43,7 +43,9 @@ def label(lexicon: Lexicon, observed: Sequence[Event], caption: Caption) -> tupl
             for seen, claim in matches
             if claim.direction
         ),
-        "manner": NEUTRAL if caption.manners else NOT_STATED,
+        "manner": NEUTRAL
+        if caption.manners
+        else _worst(_ways(lexicon, seen, claim) for seen, claim in matches),
     }
     more = [_best(lexicon, claim.more, [seen.thing, seen.more]) for seen, claim in matches if claim.more]
     labels["object"] = min(labels["object"], *more) if more else labels["object"]
@@ -54,6 +56,23 @@ def label(lexicon: Lexicon, observed: Sequence[Event], caption: Caption) -> tupl
 
 def _worst(labels: Iterable[int]) -> int:
     return min(labels, default=NOT_STATED)
+
+
+def _ways(lexicon: Lexicon, seen: Event, claim: Event) -> int:
+    """How the way past a thing, the tool and the side that a claimed action comes from stand to the observed ones."""
+    found = [NOT_STATED]
+    if claim.path:
+        same = seen.path and min(
+            lexicon.path_relation(seen.path[0], claim.path[0]), _noun(lexicon, seen.path[1], claim.path[1])
+        )
+        found.append(NEUTRAL if same is None else same)
+    if claim.tool:
+        found.append(_noun(lexicon, seen.tool, claim.tool) if seen.tool else NEUTRAL)
+    if claim.approach:
+        found.append(
+            ENTAILED if seen.approach == claim.approach else CONTRADICTED if seen.approach else NEUTRAL
+        )
+    return min(found)
 
 
 def _match(lexicon: Lexicon, observed: Sequence[Event], claim: Event) -> tuple[Event, Event]:
@@ -70,7 +89,10 @@ def _match(lexicon: Lexicon, observed: Sequence[Event], claim: Event) -> tuple[E
 def _verb(lexicon: Lexicon, seen: Event, claim: Event) -> int:
     if seen.is_unknown or claim.is_unknown:
         return ENTAILED if seen.verb == claim.verb else NEUTRAL
-    return lexicon.action_relation(seen.action, claim.action)
+    thing = seen.thing.key if seen.thing else ""
+    return lexicon.wording_relation(
+        Reading(seen.action, seen.verb), Reading(claim.action, claim.verb), thing, bool(seen.goal)
+    )
 
 
 def _best(lexicon: Lexicon, claim: Noun | None, observed: Sequence[Noun | None]) -> int:
@@ -84,6 +106,8 @@ def _noun(lexicon: Lexicon, seen: Noun, claim: Noun) -> int:
         return NEUTRAL
     else:
         relation = lexicon.thing_relation(seen.key, claim.key)
+    if relation == ENTAILED and claim.owner and claim.owner != seen.owner:
+        return min(lexicon.thing_relation(seen.owner, claim.owner), NEUTRAL) if seen.owner else NEUTRAL
     if relation == ENTAILED and claim.modifier and claim.modifier != seen.modifier:
         return NEUTRAL if not seen.modifier else CONTRADICTED
     return relation
@@ -128,6 +152,8 @@ def _direction(lexicon: Lexicon, seen: Event) -> str:
 def _additions(lexicon: Lexicon, nouns: Sequence[Noun], caption: Caption, labels: Mapping[str, int]) -> int:
     things = [_best(lexicon, noun, nouns) for event in caption.events for noun in event.nouns]
     worst = min([labels["verb"], *things])
+    if labels["manner"] in (CONTRADICTED, NEUTRAL):
+        worst = min(worst, labels["manner"])
     if caption.is_repeated or labels["source"] == CONTRADICTED:
         return CONTRADICTED
     return min(worst, NEUTRAL) if caption.manners or caption.actor != "robot" else worst
@@ -152,4 +178,17 @@ def _covers(lexicon: Lexicon, seen: Event, claim: Event) -> int:
         return CONTRADICTED
     thing = _best(lexicon, seen.thing, [claim.thing, claim.more]) if seen.thing and claim.thing else ENTAILED
     back = _best(lexicon, claim.thing, [seen.thing, seen.more]) if seen.thing and claim.thing else ENTAILED
-    return min(verb, max(thing, back))
+    # A caption may leave out what an action is done with, but then it says less.
+    tool = NEUTRAL if seen.tool and not claim.tool else ENTAILED
+    return min(verb, tool, max(thing, back))
+
+
+ESSENTIAL = ("verb", "object", "destination", "attributes", "direction", "additions", "complete")
+
+
+def whole(caption: Caption, labels: Sequence[int]) -> int:
+    """What the caption is as a whole: as its worst essential slot; negated, it is contradicted."""
+    stated = [
+        label for slot, label in zip(SLOTS, labels, strict=True) if slot in ESSENTIAL and label != NOT_STATED
+    ]
+    return CONTRADICTED if caption.is_negated else min(stated)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -81,6 +82,8 @@ USUAL = (
     *(
         "toggle_on",
         "toggle_off",
+        "tap_on",
+        "tap_off",
         "hammer",
         "wipe",
         "flip",
@@ -90,7 +93,7 @@ USUAL = (
 )
 _FOLDER = Path(__file__).parent
 _SHARE_LEFT_OUT = 0.08
-_SEED = 15
+_SEED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class Action:
         goals: Keys of where it ends; empty for any thing.
         patterns: Ways to say it, as words.
         loose: Actions that it always is.
+        results: Ways to say it of the thing: "O ends up D".
         part: Actions that it always holds.
         near: Actions that no word of it refuses.
     """
@@ -117,9 +121,18 @@ class Action:
     relations: Sequence[str]
     goals: Sequence[str]
     patterns: Sequence[tuple[str, ...]]
+    results: Sequence[tuple[str, ...]]
     loose: frozenset[str]
     part: frozenset[str]
     near: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The words of an action, and the action that they stand for."""
+
+    action: str
+    words: str
 
 
 class Lexicon:
@@ -144,17 +157,29 @@ class Lexicon:
         self.sources = {key: _split(text) for key, text in self._actions["sources"].items()}
         self.directions = {key: _split(text) for key, text in self._actions["directions"].items()}
         self._opposites = _pairs(", ".join(pair.split()) for pair in self._actions["opposites"].split(", "))
+        self.undone = [tuple(pair.split()) for pair in _split(self._actions["undone"])]
+        self.paths = {key: _split(text) for key, text in self._actions["paths"].items()}
+        self._near_paths = {frozenset(pair.split()) for pair in _split(self._actions["near_paths"])}
+        self.approaches = {key: _split(text) for key, text in self._actions["approaches"].items()}
+        self.parts = {key: _split(text) for key, text in nouns["parts"].items()}
+        self.part_words = _split(nouns["part_words"])
+        self.with_door = frozenset(_split(nouns["with_door"]))
+        self.tools = {key: _split(text) for key, text in nouns["tools"].items()}
         self.vague = [tuple(pattern.split()) for pattern in self._actions["vague"]]
 
     @cached_property
     def actions(self) -> Mapping[str, Action]:
-        """Every action by its key; two that share a wording are near each other."""
-        raw = self._actions["actions"]
-        wordings = {key: {tuple(p.split()) for p in item["patterns"]} for key, item in raw.items()}
-        alike = {
-            key: {other for other in raw if other != key and wordings[key] & wordings[other]} for key in raw
-        }
-        return {key: _action(key, item, list(self.names), alike[key]) for key, item in raw.items()}
+        """Every action by its key."""
+        return {key: _action(key, item, list(self.names)) for key, item in self._actions["actions"].items()}
+
+    @cached_property
+    def _by_wording(self) -> Mapping[str, Sequence[str]]:
+        """The keys of the actions that a wording may say."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for key, action in self.actions.items():
+            for pattern in {" ".join(pattern) for pattern in (*action.patterns, *action.results)}:
+                found[pattern].append(key)
+        return found
 
     @cached_property
     def left_out_names(self) -> frozenset[str]:
@@ -212,6 +237,50 @@ class Lexicon:
             return ENTAILED
         return CONTRADICTED if frozenset((observed, claimed)) in self._opposites else NEUTRAL
 
+    @cached_property
+    def _by_first_wording(self) -> Mapping[str, str]:
+        """The action that a wording says first of all, such as "push it" a push."""
+        return {" ".join(action.patterns[0]): key for key, action in reversed([*self.actions.items()])}
+
+    def wording_relation(self, seen: Reading, claim: Reading, thing: str, has_goal: bool) -> int:
+        """How the words of a claimed action stand to those of an observed one, each with its action.
+
+        Words may say several actions, "move it" a push and a pull: what is claimed must hold for whatever was observed.
+        """
+        seen_actions = self._readings(seen, thing, has_goal)
+        claimed_actions = self._readings(claim, thing, has_goal)
+        fits = {max(self.action_relation(one, other) for other in claimed_actions) for one in seen_actions}
+        return fits.pop() if len(fits) == 1 else NEUTRAL
+
+    @cache  # noqa: B019 - as below
+    def _readings(self, reading: Reading, thing: str, has_goal: bool) -> frozenset[str]:
+        """The actions that words may say of a thing; those for certain things come first where it is one of them."""
+        if reading.action == "vague":
+            return frozenset({"vague"})
+        first = self._by_first_wording.get(reading.words, "")
+        others = [
+            self.actions[key] for key in self._by_wording.get(reading.words, ()) if key != reading.action
+        ]
+        fitting = [
+            other
+            for other in others
+            if (thing in other.things or len(other.things) == len(self.names))
+            and (has_goal or "D" not in other.args)
+            and (not has_goal or "D" in other.args.upper())
+        ]
+        special = [other for other in fitting if len(other.things) < len(self.names)]
+        if special and len(self.actions[reading.action].things) == len(self.names):
+            return frozenset(other.key for other in special)
+        if first and not special and (thing in self.actions[first].things or not thing):
+            return frozenset({first})
+        return frozenset({reading.action, *(other.key for other in special or fitting)})
+
+    def path_relation(self, observed: str, claimed: str) -> int:
+        """How a claimed way past a thing stands to the observed one."""
+        if observed == claimed:
+            return ENTAILED
+        return NEUTRAL if frozenset((observed, claimed)) in self._near_paths else CONTRADICTED
+
     @cache  # noqa: B019 - there is one lexicon for the whole life of the process
     def action_relation(self, observed: str, claimed: str) -> int:
         """How a claimed action stands to an observed one; "vague" says nothing."""
@@ -220,6 +289,8 @@ class Lexicon:
         if "vague" in (observed, claimed):
             return NEUTRAL
         seen, claim = self.actions[observed], self.actions[claimed]
+        if (observed, claimed) in self.undone or (claimed, observed) in self.undone:
+            return ENTAILED if claimed in seen.part else CONTRADICTED
         if claimed in seen.loose | seen.part:
             return ENTAILED
         near = claimed in seen.near or observed in claim.near | claim.loose
@@ -250,7 +321,7 @@ def _pairs(groups: Iterable[str]) -> set[frozenset[str]]:
     return {frozenset(pair) for group in groups for pair in product(_split(group), repeat=2)}
 
 
-def _action(key: str, item: Mapping[str, Any], things: Sequence[str], alike: set[str]) -> Action:
+def _action(key: str, item: Mapping[str, Any], things: Sequence[str]) -> Action:
     loose, part = frozenset(item.get("loose", ())), frozenset(item.get("part", ()))
     return Action(
         key=key,
@@ -260,9 +331,10 @@ def _action(key: str, item: Mapping[str, Any], things: Sequence[str], alike: set
         relations=_split(item.get("relations", "")),
         goals=_split(item.get("goals", "")),
         patterns=[words for pattern in item["patterns"] for words in expand(pattern)],
+        results=[tuple(pattern.split()) for pattern in item.get("results", ())],
         loose=loose,
         part=part,
-        near=frozenset(item.get("near", ())) | frozenset(alike),
+        near=frozenset(item.get("near", ())),
     )
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from benchmarks.entailment.lexicon import Lexicon
+from benchmarks.entailment.meanings import Caption, Event, Noun
 from benchmarks.entailment.verb_forms import gerund, participle, past, third_person
+from benchmarks.entailment.voices import Dresser
+from benchmarks.entailment.ways import Ways
 
 # Shares of what a caption may have beside its action.
+_SHARE_EMPTY = 0.05
 _SHARE_UNKNOWN_NAME, _SHARE_UNKNOWN_VERB, _SHARE_NO_ARTICLE = 0.05, 0.03, 0.08
 # Words that end the object of a passive sentence.
 _ENDS = frozenset(
@@ -48,82 +52,27 @@ _ENDS = frozenset(
         *("through", "near", "clockwise", "counterclockwise", "before", "atop", "upon", "within"),
     ]
 )
+# What may be added to an action without saying more.
+_EMPTY = (
+    "all the way",
+    "completely",
+    "fully",
+    "entirely",
+    "in one go",
+    "as asked",
+    "once",
+    "for good",
+    "there",
+)
+_WOVEN = (
+    "{} , and once that is done , {}",
+    "{} ; then {}",
+    "first {} , then {}",
+    "{} and afterwards {}",
+    "{} and next {}",
+    "{} , and finally {}",
+)
 _LETTERS = "bcdfghjklmnprstvwz", "aeiou"
-
-
-@dataclass(frozen=True, slots=True)
-class Noun:
-    """A thing in a caption: its key, the words for it, and whether its name is a word that nobody knows.
-
-    Attributes:
-        key: Key of the thing, or "general:N".
-        attributes: Value by kind of attribute.
-        modifier: "left" and the like, or "".
-        name: How it is called; filled when it is said.
-        is_unknown: Its name, or a word before it, is in no lexicon.
-    """
-
-    key: str
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    modifier: str = ""
-    name: str = ""
-    is_unknown: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An action with its things.
-
-    Attributes:
-        action: Key of the action, or "vague".
-        thing: What is acted on.
-        more: A second thing that is acted on.
-        goal: Relation and thing where it ends.
-        source: Kind of relation and thing where it starts.
-        direction: Direction of motion, or "".
-        verb: Wording of the action; filled when it is said.
-        is_unknown: The verb is in no lexicon.
-    """
-
-    action: str
-    thing: Noun | None = None
-    more: Noun | None = None
-    goal: tuple[str, Noun] | None = None
-    source: tuple[str, Noun] | None = None
-    direction: str = ""
-    verb: str = ""
-    is_unknown: bool = False
-
-    @property
-    def nouns(self) -> list[Noun]:
-        """Its things in order."""
-        ends = [pair[1] for pair in (self.goal, self.source) if pair]
-        return [noun for noun in (self.thing, self.more) if noun] + ends
-
-
-@dataclass(frozen=True, slots=True)
-class Caption:
-    """A caption as text, and what it means.
-
-    Attributes:
-        text: The words.
-        events: What happens, with the words as they were chosen.
-        outcome: "success", "failure" or "attempt".
-        is_negated: It says what is not done.
-        actor: "robot", "person", "left" or "right".
-        manners: Kind and words of stated manners.
-        is_repeated: It says that the action happens twice.
-        left_out: Names and patterns in it that no training text holds.
-    """
-
-    text: str
-    events: Sequence[Event]
-    outcome: str = "success"
-    is_negated: bool = False
-    actor: str = "robot"
-    manners: Sequence[tuple[str, str]] = ()
-    is_repeated: bool = False
-    left_out: Sequence[str] = ()
 
 
 class Speaker:
@@ -138,31 +87,47 @@ class Speaker:
 
     def __init__(self, lexicon: Lexicon, dice: random.Random, left_out: str, has_unknown: bool) -> None:
         self.lexicon, self.dice = lexicon, dice
-        self._voices = lexicon.voices
         self._left_out, self._has_unknown = left_out, has_unknown
         self._said: list[str] = []
+        self._opening, self._is_plain = "", True
+        self._dresser = Dresser(lexicon.voices, dice)
 
     def say(self, caption: Caption, plain: bool) -> Caption:
         """The caption with its text; a plain one is in the imperative and has no adverbs."""
-        self._said = []
+        self._said, self._opening = [], ""
+        self._is_plain = plain
         events, texts = [], []
         form = "imperative" if plain else self._form(caption)
         for event in caption.events:
-            chosen, words = self._wording(event)
+            chosen, words = self._wording(event, form == "result")
             events.append(chosen)
             texts.append(self._bend(words, form))
-        text = self._join(texts)
+        text = self._join(texts, weaves=not plain and form in ("imperative", "infinitive", "third", "past"))
         if caption.is_repeated:
             text += self.dice.choice(
                 (f" and {texts[0]}", " twice", " again and again", f" and then {texts[0]} again")
             )
+        if not plain and self.dice.random() < _SHARE_EMPTY:
+            text = f"{text} {self.dice.choice(_EMPTY)}"
         text = self._with_manners(text, caption)
-        text = text if plain and form == "imperative" else self._dress(text, form, caption)
+        text = text if plain and form == "imperative" else self._dresser.dress(text, form, caption)
+        if self._opening:
+            text = f"{self._opening} , {text}"
         return replace(caption, text=" ".join(text.split()), events=tuple(events), left_out=tuple(self._said))
 
     def _form(self, caption: Caption) -> str:
         if caption.outcome != "success" or caption.is_negated:
             return "infinitive"
+        if (
+            caption.actor == "robot"
+            and len(caption.events) == 1
+            and caption.events[0].action in self.lexicon.actions
+            and self.lexicon.actions[caption.events[0].action].results
+            and caption.events[0].thing
+            and not caption.is_repeated
+            and self.dice.random() < 0.05
+        ):
+            return "result"
         if caption.actor != "robot":
             return self.dice.choice(("third", "third", "past", "progressive"))
         weights = {
@@ -176,8 +141,10 @@ class Speaker:
         }
         return self.dice.choices(list(weights), list(weights.values()))[0]
 
-    def _wording(self, event: Event) -> tuple[Event, list[str]]:
+    def _wording(self, event: Event, as_result: bool = False) -> tuple[Event, list[str]]:
         pattern = self._pattern(event.action)
+        if as_result:
+            pattern = self.dice.choice(self.lexicon.actions[event.action].results)
         event, pattern = self._unknown_verb(event, pattern)
         thing, more, goal, source = (
             self._name(noun)
@@ -193,10 +160,9 @@ class Speaker:
             "S": self._end(self.lexicon.sources, event.source, source),
             "R": self._pick(directions[event.direction]) if event.direction else "",
         }
-        words = " ".join(parts.get(word, word) for word in pattern).split(" ")
-        rest = [parts[letter] for letter in "DSR" if letter not in pattern and parts[letter]]
-        self.dice.shuffle(rest)
-        words += " ".join(rest).split()
+        ways, event = self._ways(event)
+        words = ways.add(pattern, parts, as_result)
+        self._opening = self._opening or ways.opening
         said = replace(
             event,
             thing=thing,
@@ -206,6 +172,19 @@ class Speaker:
             verb=" ".join(pattern),
         )
         return said, [word for word in words if word]
+
+    def _ways(self, event: Event) -> tuple[Ways, Event]:
+        """The words for the way, the tool and the side of an action, and the action with their names."""
+        path, tool = (self._name(noun) for noun in (event.path and event.path[1], event.tool))
+        ways = Ways(
+            self.dice,
+            path=self._end(self.lexicon.paths, event.path, path),
+            tool=self._phrase(tool, "") if tool else "",
+            approach=self._pick(self.lexicon.approaches[event.approach]) if event.approach else "",
+            is_plain=self._is_plain,
+            may_open=not self._opening,
+        )
+        return ways, replace(event, path=(event.path[0], path) if event.path and path else None, tool=tool)
 
     def _end(
         self, table: Mapping[str, Sequence[str]], end: tuple[str, Noun] | None, noun: Noun | None
@@ -262,16 +241,62 @@ class Speaker:
 
     def _phrase(self, noun: Noun, action: str) -> str:
         values = [self._pick(self._attribute_names(kind, value)) for kind, value in noun.attributes.items()]
+        share = self.dice.random()
+        if values and not self._is_plain and share < 0.05 and "material" not in noun.attributes:
+            article = self.dice.choice(("the", "the", "a"))
+            link = self.dice.choice(
+                (
+                    "that is",
+                    "which is",
+                    "that looks",
+                    "of the colour" if "colour" in noun.attributes else "that is",
+                )
+            )
+            name = " ".join(word for word in (noun.modifier, noun.name) if word)
+            return f"{article} {name} {link} {' and '.join(values)}"
+        if "material" in noun.attributes and not self._is_plain and share < 0.15:
+            material = noun.attributes["material"]
+            bare = {"wooden": "wood", "metal": "metal"}.get(material, material)
+            return f"the {noun.name} {self.dice.choice(('of', 'made of', 'made from'))} {bare}"
         words = [noun.modifier, *values, noun.name]
         name = " ".join(word for word in words if word)
+        if noun.owner:
+            return self._owned(noun.name, name, self.dice.choice(self.lexicon.names[noun.owner][:2]))
+        if (
+            noun.key in self.lexicon.with_door
+            and action in ("open", "close", "lock", "unlock")
+            and share < 0.45
+        ):
+            return self.dice.choice(
+                (
+                    f"the {name} door",
+                    f"the door of the {name}",
+                    f"the {name} 's door",
+                    f"the door on the {name}",
+                )
+            )
+        return self._with_article(name, action)
+
+    def _with_article(self, name: str, action: str) -> str:
+        """A name with an article, now and then as its handle."""
         if action in ("open", "close", "toggle_on", "toggle_off") and self.dice.random() < 0.12:
             return self.dice.choice(
                 (f"the {name} handle", f"the handle of the {name}", f"the handle on the {name}")
             )
         if self.dice.random() < _SHARE_NO_ARTICLE:
             return name
-        article = self.dice.choices(("the", "a", "this", "that", "its", "one"), (12, 3, 1, 1, 1, 1))[0]
+        weights = (20, 2, 0, 0, 0, 0) if self._is_plain else (14, 3, 1, 1, 1, 1)
+        article = self.dice.choices(("the", "a", "this", "that", "its", "one"), weights)[0]
         return f"{'an' if article == 'a' and name[0] in 'aeiou' else article} {name}"
+
+    def _owned(self, part: str, name: str, owner: str) -> str:
+        """A part with what it belongs to: "the lock of the safe"."""
+        word = self.dice.choice(self.lexicon.part_words)
+        if word == "'s":
+            return f"the {owner} 's {name}"
+        if word == "compound":
+            return f"the {name.removesuffix(part).strip()} {owner} {part}"
+        return f"the {name} {word} the {owner}"
 
     def _attribute_names(self, kind: str, value: str) -> Sequence[str]:
         return next(names for names in self.lexicon.attributes[kind] if names[0] == value)
@@ -280,6 +305,8 @@ class Speaker:
         return options[0] if self.dice.random() < 0.4 else self.dice.choice(options)
 
     def _bend(self, words: Sequence[str], form: str) -> str:
+        if form == "result":
+            return " ".join(words)
         if form == "passive":
             passive = self._passive(words)
             return passive or self._bend(words, "third")
@@ -301,10 +328,10 @@ class Speaker:
             [*words[first:stop], copula, participle(words[0][1:]), *words[1:first], *words[stop:]]
         )
 
-    def _join(self, texts: Sequence[str]) -> str:
-        return self.dice.choice((" and ", " and then ", " , then ", " , and ", " before it will ")[:4]).join(
-            texts
-        )
+    def _join(self, texts: Sequence[str], weaves: bool) -> str:
+        if len(texts) == 2 and weaves and self.dice.random() < 0.4:
+            return self.dice.choice(_WOVEN).format(*texts)
+        return self.dice.choice((" and ", " and then ", " , then ", " , and ")).join(texts)
 
     def _with_manners(self, text: str, caption: Caption) -> str:
         for kind, words in caption.manners:
@@ -313,49 +340,3 @@ class Speaker:
                 words = f"{by} {article} {words}"
             text = f"{text} {words}"
         return text
-
-    def _dress(self, text: str, form: str, caption: Caption) -> str:
-        if caption.is_negated or caption.outcome != "success":
-            text = self._outcome(text, caption)
-        elif form == "infinitive":
-            text = self.dice.choice(
-                (*self._voices["modals"], *self._voices["commands"], *self._voices["managed"])
-            ).format(text)
-            if not text.startswith(("have", "let", "make", "use", "get", "the ", "try", "manage to")):
-                text = f"{self._subject(caption)} {text}"
-        elif form in ("third", "past"):
-            text = (
-                f"{self._subject(caption)} {text}"
-                if caption.actor != "robot" or self.dice.random() < 0.8
-                else text
-            )
-        elif form == "progressive":
-            text = f"{self._subject(caption)} {self.dice.choice(('is', 'is', 'was'))} {text}"
-        elif form == "passive" and self.dice.random() < 0.3:
-            text = f"{text} by {self._subject(caption)}"
-        elif form == "imperative" and self.dice.random() < 0.15:
-            text = self.dice.choice(self._voices["openings"]).format(text)
-        return text
-
-    def _outcome(self, text: str, caption: Caption) -> str:
-        if caption.is_negated:
-            text = self.dice.choice(self._voices["negations"]).format(text)
-        elif caption.outcome == "attempt":
-            text = self.dice.choice(self._voices["attempts"]).format(text)
-        elif self.dice.random() < 0.3:
-            start = self.dice.choice((*self._voices["attempts"], "{}"))
-            text = f"{start} {self.dice.choice(self._voices['failed_ends'])}".format(text)
-        else:
-            text = self.dice.choice(self._voices["failures"]).format(text)
-        return (
-            f"{self._subject(caption)} {text}"
-            if caption.actor != "robot" or self.dice.random() < 0.5
-            else text
-        )
-
-    def _subject(self, caption: Caption) -> str:
-        if caption.actor == "person":
-            return self.dice.choice(self._voices["persons"])
-        if caption.actor in ("left", "right"):
-            return self.dice.choice(self._voices["sides"]).format(side=caption.actor)
-        return self.dice.choice(self._voices["robots"])

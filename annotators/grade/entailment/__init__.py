@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from annotators.grade.entailment.load import load_entailment
     from annotators.grade.entailment.reference import ReferenceEntailment, load_reference, read_reference
     from annotators.grade.entailment.text_mode import TextModeEntailment
-    from annotators.grade.entailment.words import encode_pairs, split_words
+    from annotators.grade.entailment.words import PieceSplitter, split_words
 
 __all__ = [
     "Entailment",
     "EntailmentModel",
     "PairEntailment",
+    "PieceSplitter",
     "ReferenceEntailment",
     "TextModeEntailment",
-    "encode_pairs",
     "load_entailment",
     "load_reference",
     "read_reference",

@@ -1,4 +1,4 @@
-"""The reference entailment model: a small network trained on generated wordings, computed by numpy."""
+"""The reference entailment model: a small pretrained encoder and a comparing network, computed by numpy."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from annotators.grade.entailment.arithmetic import Arithmetic, Rows, join_rows, normal_softmax
 from annotators.grade.entailment.base import Entailment, PairEntailment
-from annotators.grade.entailment.words import PADDING, SHARPNESS, UNKNOWN, WordArrays, encode_pairs
+from annotators.grade.entailment.words import PieceSplitter, PieceText, pad, shared_stems
 from ares.annotation import short_hash
 
 if TYPE_CHECKING:
@@ -19,22 +20,24 @@ if TYPE_CHECKING:
     from ares.episode import Json
 
 FILE = "reference.safetensors"
-_HEADS_PER_LAYER = 4
-_BATCH_SIZE = 256
-_SURE, _MAY_DIFFER = 0.9, 0.2
+_BATCH_SIZE = 128
+_SURE_SLOT = 0.9
+_ENTAILED, _CONTRADICTED = Entailment(1.0, 0.0, 0.0), Entailment(0.0, 1.0, 0.0)
 _OUTCOMES = ("success", "failure", "attempt")
+# Heads that say what the caption is like, and nothing of a slot.
+_READINGS = ("outcome", "negated", "actor", "whole")
 
 
 class ReferenceEntailment:
     """Fills the protocol `annotators.grade.entailment.EntailmentModel` on any machine, without a further library.
 
-    Recipe: benchmarks/entailment. A word that it was not trained with is like no other word, so what is said with it is
-    neutral.
+    Recipe: benchmarks/entailment. Each text is encoded once; a pair costs the comparison alone.
 
     Args:
         tensors: Weights by name, float32.
-        words: The words that it knows.
+        pieces: The word pieces that it knows, in order of their numbers.
         heads: Number of classes by the name of a head, in order.
+        bounds: From which probability a whole caption is "accepted", and from which it is "refused".
         fingerprint: Hash of the file.
     """
 
@@ -43,18 +46,26 @@ class ReferenceEntailment:
     def __init__(
         self,
         tensors: Mapping[str, NDArray[np.float32]],
-        words: Sequence[str],
+        pieces: Sequence[str],
         heads: Mapping[str, int],
+        bounds: Mapping[str, float],
         fingerprint: str,
     ) -> None:
-        self._tensors, self._heads = tensors, heads
-        self._vocabulary = {word: number for number, word in enumerate(words, 2)}
-        self._layers = len({name.split(".")[1] for name in tensors if name.startswith("layers.")})
+        self._tensors, self._heads, self._bounds = tensors, heads, bounds
+        self._arithmetic = Arithmetic(tensors)
+        self._splitter = PieceSplitter(pieces)
+        self._ends = pieces.index("[PAD]"), pieces.index("[CLS]"), pieces.index("[SEP]")
         self.settings: Mapping[str, Json] = {
             "entailment": f"reference:{fingerprint}",
-            "entailment_bounds": [_SURE, _MAY_DIFFER],
+            "entailment_bounds": [bounds["accepted"], bounds["refused"], _SURE_SLOT],
         }
         self._known: dict[tuple[str, str], PairEntailment] = {}
+        self._encoded: dict[str, NDArray[np.float32]] = {}
+
+    @property
+    def weights(self) -> Mapping[str, NDArray[np.float32]]:
+        """The weights of the network by name, without temperatures."""
+        return {name: values for name, values in self._tensors.items() if name != "temperatures"}
 
     def compare(
         self, pairs: Sequence[tuple[str, str]], slots: Sequence[Sequence[str]]
@@ -71,110 +82,88 @@ class ReferenceEntailment:
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> dict[str, NDArray[np.float64]]:
         """Probabilities (N, C) of the classes of each head for N pairs."""
-        logits = self._logits(encode_pairs(pairs, self._vocabulary))
         temperatures = self._tensors["temperatures"]
+        logits = self._logits(pairs)
         return {
-            name: _softmax(logits[name].astype("float64") / float(temperatures[index]))
+            name: normal_softmax(logits[name].astype("float64") / float(temperatures[index]))
             for index, name in enumerate(self._heads)
         }
 
     def _entailments(self, pairs: Sequence[tuple[str, str]]) -> list[PairEntailment]:
         heads = self.probabilities(pairs)
-        outcomes = heads.pop("outcome")
-        slots = {name: table for name, table in heads.items() if table.shape[1] == 4 and name != "actor"}
+        slots = {name: table for name, table in heads.items() if name not in _READINGS}
         return [
             PairEntailment(
-                slots=_doubted({name: _entailment(table[index]) for name, table in slots.items()}),
-                outcome=dict(zip(_OUTCOMES, outcomes[index].tolist(), strict=True)),
+                slots=self._weighed(
+                    {name: _entailment(table[index]) for name, table in slots.items()},
+                    _entailment([*heads["whole"][index], 0.0]),
+                ),
+                outcome=dict(zip(_OUTCOMES, heads["outcome"][index].tolist(), strict=True)),
             )
             for index in range(len(pairs))
         ]
 
-    def _logits(self, arrays: WordArrays) -> dict[str, NDArray[np.float32]]:
-        import numpy as np
+    def _weighed(self, slots: Mapping[str, Entailment], whole: Entailment) -> dict[str, Entailment]:
+        """The slots of a caption in the light of what it is as a whole, whose bounds were chosen on other pairs.
 
-        weights = self._tensors
-        vectors = weights["word.weight"][arrays.words]
-        x = vectors + weights["side.weight"][arrays.sides] + weights["position.weight"][arrays.positions]
-        x = x + weights["match.weight"][arrays.matches]
-        x = x + self._linear("aligned", _align(vectors, arrays))
-        bias = np.where(arrays.words == PADDING, np.float32(-1e9), np.float32(0.0))[:, None, :]
-        for layer in range(self._layers):
-            x = self._layer(f"layers.{layer}", x, bias)
-        x = self._norm("norm", x)
-        weighted = _softmax(np.einsum("hd,ntd->nht", weights["queries"], x) + bias)
-        pooled = weighted @ x
+        An accepted caption is entailed in every slot, for sure: how sure a judge is of its frames counts apart. Else
+        what is entailed by little is neutral, and so is that it adds and omits nothing. A refused caption is
+        contradicted in what it adds and omits.
+        """
+        if whole.entailed >= self._bounds["accepted"]:
+            return dict.fromkeys(slots, _ENTAILED)
+        weighed = {
+            name: _neutral(slot) if slot.entailed < _SURE_SLOT or name in ("additions", "complete") else slot
+            for name, slot in slots.items()
+        }
+        if whole.contradicted >= self._bounds["refused"]:
+            weighed |= dict.fromkeys(("additions", "complete"), _CONTRADICTED)
+        return weighed
+
+    def _logits(self, pairs: Sequence[tuple[str, str]]) -> dict[str, NDArray[np.float32]]:
+        texts = [[self._splitter.split(text) for text in pair] for pair in pairs]
+        self._encode_all([text for pair in pairs for text in pair])
+        matches = [shared_stems(*pair) for pair in texts]
+        sides = [
+            Rows.of([self._encoded[pair[side]] for pair in pairs], [own[side] for own in matches])
+            for side in (0, 1)
+        ]
+        joined = join_rows([self._arithmetic.aligned(sides[side], sides[1 - side], side) for side in (0, 1)])
+        pooled = self._arithmetic.pooled(joined)
         return {
-            name: self._linear(f"heads.{name}", pooled[:, index]) for index, name in enumerate(self._heads)
+            name: self._arithmetic.linear(f"heads.{name}", pooled[:, index])
+            for index, name in enumerate(self._heads)
         }
 
-    def _layer(self, name: str, x: NDArray[Any], bias: NDArray[np.float32]) -> NDArray[Any]:
-        import numpy as np
+    def _encode_all(self, texts: Sequence[str]) -> None:
+        """Encode what was not encoded yet, texts of similar length together."""
+        if len(self._encoded) > 50_000:
+            self._encoded.clear()
+        missing = [text for text in dict.fromkeys(texts) if text not in self._encoded]
+        missing.sort(key=lambda text: len(self._splitter.split(text).pieces))
+        for start in range(0, len(missing), _BATCH_SIZE):
+            batch = missing[start : start + _BATCH_SIZE]
+            pieces = [self._splitter.split(text) for text in batch]
+            vectors = self._encode(pieces)
+            for text, own, row in zip(batch, pieces, vectors, strict=True):
+                self._encoded[text] = row[: len(own.pieces)].copy()
 
-        count, length, width = x.shape
-        size = width // _HEADS_PER_LAYER
-        parts = self._linear(f"{name}.qkv", self._norm(f"{name}.norm_a", x))
-        query, key, value = parts.reshape(count, length, 3, _HEADS_PER_LAYER, size).transpose(2, 0, 3, 1, 4)
-        scores = query @ key.swapaxes(-1, -2) / np.float32(np.sqrt(size)) + bias[:, None]
-        mixed = (_softmax(scores) @ value).swapaxes(1, 2).reshape(count, length, width)
-        x = x + self._linear(f"{name}.out", mixed)
-        hidden = np.maximum(self._linear(f"{name}.up", self._norm(f"{name}.norm_b", x)), 0.0)
-        added: NDArray[Any] = self._linear(f"{name}.down", hidden)
-        summed: NDArray[Any] = x + added
-        return summed
-
-    def _linear(self, name: str, x: NDArray[Any]) -> NDArray[Any]:
-        result: NDArray[Any] = x @ self._tensors[f"{name}.weight"].T + self._tensors[f"{name}.bias"]
-        return result
-
-    def _norm(self, name: str, x: NDArray[Any]) -> NDArray[Any]:
-        import numpy as np
-
-        centred = x - x.mean(axis=-1, keepdims=True)
-        scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
-        result: NDArray[Any] = scaled * self._tensors[f"{name}.weight"] + self._tensors[f"{name}.bias"]
-        return result
+    def _encode(self, texts: Sequence[PieceText]) -> NDArray[np.float32]:
+        padding, first, last = self._ends
+        numbers = pad([(first, *text.pieces, last) for text in texts], padding)
+        encoded = self._arithmetic.encode(numbers, numbers != padding)
+        # Between the two marks.
+        return self._arithmetic.linear("project", encoded[:, 1:-1])
 
 
-def _align(vectors: NDArray[Any], arrays: WordArrays) -> NDArray[Any]:
-    """For each word the most similar words of the other text: (N, T, D + 1), the last the greatest cosine."""
-    import numpy as np
-
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-4)
-    cosines = unit @ unit.swapaxes(-1, -2)
-    same_side = arrays.sides[:, :, None] == arrays.sides[:, None, :]
-    cosines = np.where(same_side | (arrays.words <= UNKNOWN)[:, None, :], np.float32(-1.0), cosines)
-    return np.concatenate(
-        [_softmax(SHARPNESS * cosines) @ vectors, cosines.max(axis=-1, keepdims=True)], axis=-1
-    )
-
-
-def _softmax(x: NDArray[Any]) -> NDArray[Any]:
-    import numpy as np
-
-    weights = np.exp(x - x.max(axis=-1, keepdims=True))
-    result: NDArray[Any] = weights / weights.sum(axis=-1, keepdims=True)
-    return result
-
-
-def _entailment(row: NDArray[np.float64]) -> Entailment:
+def _entailment(row: Sequence[float] | NDArray[np.float64]) -> Entailment:
     """From the probabilities of contradicted, neutral, entailed, not stated: a slot that is not stated is neutral."""
-    contradicted, neutral, entailed, not_stated = row.tolist()
+    contradicted, neutral, entailed, not_stated = (float(value) for value in row)
     return Entailment(entailed, contradicted, neutral + not_stated)
 
 
-def _doubted(slots: Mapping[str, Entailment]) -> dict[str, Entailment]:
-    """What is entailed by little, and additions where any slot may be contradicted, is neutral.
-
-    A small network is often wrong where it hesitates; the two bounds were chosen on generated pairs.
-    """
-    may_differ = any(slot.contradicted > _MAY_DIFFER for slot in slots.values())
-    return {
-        name: Entailment(0.0, slot.contradicted, slot.neutral + slot.entailed)
-        if slot.entailed < _SURE or (may_differ and name == "additions")
-        else slot
-        for name, slot in slots.items()
-    }
+def _neutral(slot: Entailment) -> Entailment:
+    return Entailment(0.0, slot.contradicted, slot.neutral + slot.entailed)
 
 
 @lru_cache(maxsize=1)
@@ -190,14 +179,28 @@ def read_reference(path: str) -> ReferenceEntailment:
     Raises:
         OSError: The file cannot be read.
     """
-    import numpy as np
     from safetensors import safe_open
 
     with safe_open(path, "numpy") as file:
         metadata = file.metadata()
-        tensors = {name: np.asarray(file.get_tensor(name), dtype=np.float32) for name in file.keys()}  # noqa: SIM118
+        stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     # The hash of the numbers, so that a file written again is the same model.
     digest = short_hash(
-        [metadata["words"], *(f"{name}:{tensors[name].tobytes().hex()[:4096]}" for name in sorted(tensors))]
+        [
+            *(metadata[name] for name in ("pieces", "heads", "bounds")),
+            *(f"{name}:{stored[name].tobytes().hex()[:4096]}" for name in sorted(stored)),
+        ]
     )
-    return ReferenceEntailment(tensors, json.loads(metadata["words"]), json.loads(metadata["heads"]), digest)
+    heads, bounds = json.loads(metadata["heads"]), json.loads(metadata["bounds"])
+    return ReferenceEntailment(_unpacked(stored), metadata["pieces"].split(" "), heads, bounds, digest)
+
+
+def _unpacked(stored: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.float32]]:
+    """Weights as float32: those of eight bits times the scale of their row."""
+    unpacked = {}
+    for name, values in stored.items():
+        if not name.endswith(".scale"):
+            scale = stored.get(f"{name}.scale")
+            numbers = values.astype("float32")
+            unpacked[name] = numbers if scale is None else numbers * scale.astype("float32")[:, None]
+    return unpacked

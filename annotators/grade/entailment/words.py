@@ -1,4 +1,4 @@
-"""Words of two texts as numbers: known words by their number, unknown ones by whether the other text has them too."""
+"""Two texts as numbers of word pieces, with the pieces whose word the other text has too."""
 
 from __future__ import annotations
 
@@ -6,64 +6,95 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PADDING, UNKNOWN = 0, 1
 # Longer texts are cut; a caption of that length is refused as too long by its form.
-MOST_WORDS = 40
-# How much more the most similar word of the other text counts than the others.
-SHARPNESS = 10.0
+MOST_PIECES = 56
+_LONGEST_WORD = 30
+_UNKNOWN = "[UNK]"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WordArrays:
-    """Pairs of texts as numbers, each array (N, T) int64, padded at the end.
+@dataclass(frozen=True, slots=True)
+class PieceText:
+    """A text as word pieces.
 
     Attributes:
-        words: Numbers of the words, `PADDING` and `UNKNOWN` included.
-        sides: 0 for a word of the first text, 1 for one of the second.
-        positions: Position of the word in its text.
-        matches: 1 where the other text has the same word in any form.
+        pieces: Number of each piece, at most MOST_PIECES.
+        stems: For each piece the stem of its word; "" for words that say little.
     """
 
-    words: NDArray[np.int64]
-    sides: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    matches: NDArray[np.int64]
+    pieces: tuple[int, ...]
+    stems: tuple[str, ...]
 
 
 @lru_cache(maxsize=50_000)
 def split_words(text: str) -> tuple[str, ...]:
-    """The words of a text in lower case, and its commas; at most MOST_WORDS."""
-    return tuple(re.findall(r"\w+(?:[-']\w+)*|,", text.lower().replace("\u2019", "'"))[:MOST_WORDS])
+    """The words of a text in lower case, with commas, hyphens and apostrophes as words."""
+    return tuple(re.findall(r"[^\W_]+|[,'-]", text.lower().replace("\u2019", "'")))
 
 
-def encode_pairs(pairs: Sequence[tuple[str, str]], vocabulary: Mapping[str, int]) -> WordArrays:
-    """Pairs of texts as numbers."""
+class PieceSplitter:
+    """Splits words as BERT does: the longest known piece first, then the longest known rest, marked by "##".
+
+    Args:
+        pieces: The known pieces, in order of their numbers.
+    """
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._numbers: Mapping[str, int] = {piece: number for number, piece in enumerate(pieces)}
+        self._texts: dict[str, PieceText] = {}
+
+    def split(self, text: str) -> PieceText:
+        """The pieces of a text."""
+        if text not in self._texts:
+            if len(self._texts) >= 50_000:
+                self._texts.clear()
+            pairs = [(piece, stem(word)) for word in split_words(text) for piece in self._pieces(word)]
+            pairs = pairs[:MOST_PIECES]
+            self._texts[text] = PieceText(
+                tuple(piece for piece, _ in pairs), tuple(word for _, word in pairs)
+            )
+        return self._texts[text]
+
+    def _pieces(self, word: str) -> list[int]:
+        if len(word) > _LONGEST_WORD:
+            return [self._numbers[_UNKNOWN]]
+        numbers: list[int] = []
+        start = 0
+        while start < len(word):
+            prefix = "##" if start else ""
+            end = next(
+                (end for end in range(len(word), start, -1) if f"{prefix}{word[start:end]}" in self._numbers),
+                0,
+            )
+            if not end:
+                return [self._numbers[_UNKNOWN]]
+            numbers.append(self._numbers[f"{prefix}{word[start:end]}"])
+            start = end
+        return numbers
+
+
+def shared_stems(first: PieceText, second: PieceText) -> tuple[list[int], list[int]]:
+    """For each piece of two texts 1 where the other has the same word in any form, else 0."""
+    return (
+        [int(word in second.stems) for word in first.stems],
+        [int(word in first.stems) for word in second.stems],
+    )
+
+
+def pad(rows: Sequence[Sequence[int]], padding: int) -> NDArray[np.int64]:
+    """Rows of any length as an array (N, T), padded at the end; T is at least 1."""
     import numpy as np
 
-    rows = [_encode_pair(split_words(first), split_words(second), vocabulary) for first, second in pairs]
-    width = max((len(row) for row in rows), default=1) or 1
-    padded: NDArray[Any] = np.zeros((len(rows), width, 4), dtype=np.int64)
+    width = max((len(row) for row in rows), default=0) or 1
+    table = np.full((len(rows), width), padding, dtype=np.int64)
     for index, row in enumerate(rows):
-        if row:
-            padded[index, : len(row)] = row
-    return WordArrays(padded[..., 0], padded[..., 1], padded[..., 2], padded[..., 3])
-
-
-def _encode_pair(
-    first: Sequence[str], second: Sequence[str], vocabulary: Mapping[str, int]
-) -> list[tuple[int, int, int, int]]:
-    stems = {stem(word) for word in first}, {stem(word) for word in second}
-    return [
-        (vocabulary.get(word, UNKNOWN), side, position, int(stem(word) in stems[1 - side]))
-        for side, words in enumerate((first, second))
-        for position, word in enumerate(words)
-    ]
+        table[index, : len(row)] = row
+    return table
 
 
 @lru_cache(maxsize=50_000)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from benchmarks.entailment.bounds import choose_bounds
 from benchmarks.entailment.labels import NOT_STATED, SLOTS
-from benchmarks.entailment.lexicon import CONTRADICTED, ENTAILED, NEUTRAL, Lexicon
+from benchmarks.entailment.lexicon import CONTRADICTED, ENTAILED, NEUTRAL, Lexicon, Reading
 from benchmarks.entailment.pairs import PairMaker
+from benchmarks.entailment.rows import make_rows
 from benchmarks.entailment.verb_forms import gerund, participle, past, third_person
 
 _LEXICON = Lexicon()
@@ -45,6 +50,34 @@ def test_wider_and_narrower_words_are_not_the_same() -> None:
     assert _LEXICON.action_relation("open", "close") == CONTRADICTED
     assert _LEXICON.thing_relation("mug", "apple") == CONTRADICTED
     assert _LEXICON.thing_relation("mug", "bowl") == NEUTRAL
+
+
+def test_words_for_several_actions_are_entailed_only_by_all_of_them() -> None:
+    def relation(seen: str, words: str, claim: str, claimed_words: str, thing: str = "cube") -> int:
+        return _LEXICON.wording_relation(Reading(seen, words), Reading(claim, claimed_words), thing, False)
+
+    assert relation("push", "~push O", "pull", "~pull O") == CONTRADICTED
+    assert relation("push", "~push O", "move", "~move O") == ENTAILED
+    assert relation("push", "~move O", "pull", "~pull O") == NEUTRAL
+    assert relation("push", "~push O", "press", "~press O", "button") == ENTAILED, (
+        "to push a button is to press it"
+    )
+
+
+def test_words_in_any_order_say_nothing_for_sure() -> None:
+    rows = make_rows(400, 3)
+    assert rows == make_rows(400, 3)
+    heaps = [row for row in rows if row[1].split()[-1] in ("the", "a") and len(row[1].split()) > 4]
+    assert heaps and all(row[2][-1] == NEUTRAL for row in heaps)
+
+
+def test_bounds_are_where_few_wrong_ones_exceed_them() -> None:
+    sure = np.linspace(0.0, 1.0, 101)
+    logits = np.log(np.stack([1e-9 + sure, np.full(101, 1e-9), 1e-9 + 1.0 - sure], axis=1))
+    # What is false is given as true with probabilities 0 to 1, and the other way round.
+    bounds = choose_bounds(np.concatenate([logits, logits]), [CONTRADICTED] * 101 + [ENTAILED] * 101)
+    assert bounds == {"accepted": pytest.approx(0.985), "refused": pytest.approx(0.985)}
+    assert choose_bounds(logits[:1], [ENTAILED])["refused"] == 0.7, "never below what a verdict needs"
 
 
 def test_verbs_are_bent_as_in_english() -> None:

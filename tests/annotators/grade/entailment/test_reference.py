@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from annotators.grade.entailment import PairEntailment, encode_pairs, load_reference, read_reference
+from annotators.grade.entailment import PairEntailment, load_reference, read_reference
+from annotators.grade.entailment.words import PieceSplitter
 
 _SLOTS = ("verb", "object", "destination", "additions", "complete")
 
@@ -85,21 +86,29 @@ def test_any_text_can_be_compared(text: str) -> None:
 
 def test_numpy_computes_what_was_trained(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from benchmarks.entailment.network import Network
-    from benchmarks.entailment.train import HEADS, write_model
+    from benchmarks.entailment.batches import BatchMaker
+    from benchmarks.entailment.network import Encoder, Network
+    from benchmarks.entailment.rows import HEADS
+    from benchmarks.entailment.store import write_model
 
     torch.manual_seed(0)
-    vocabulary = {word: number for number, word in enumerate(("the", "close", "drawer", "robot", "shuts"), 2)}
-    network = Network(torch.randn(len(vocabulary) + 2, 64), HEADS).half().float().eval()
-    write_model(tmp_path / "model.safetensors", network, vocabulary, [1.0] * len(HEADS))
-    pairs = [("close the drawer", "the robot shuts the drawer"), ("close the lid", "the robot")]
-    arrays = encode_pairs(pairs, vocabulary)
-    tensors = [
-        torch.from_numpy(part) for part in (arrays.words, arrays.sides, arrays.positions, arrays.matches)
-    ]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "close", "drawer", "robot", "shut", "##s", "lid"]
+    network = Network(Encoder(len(pieces), 2, width=24), HEADS, width=24).eval()
+    path = tmp_path / "model.safetensors"
+    state = {name: value.numpy() for name, value in network.state_dict().items()}
+    write_model(path, state, pieces, [1.0] * len(HEADS), {"accepted": 0.9, "refused": 0.9})
+    model = read_reference(str(path))
+    network.load_state_dict({name: torch.from_numpy(value) for name, value in model.weights.items()})
+    pairs = [("close the drawer", "the robot shuts the drawer"), ("close the lid", "the robot, xyzzy")]
     with torch.no_grad():
-        logits = network(*tensors)
-    computed = read_reference(str(tmp_path / "model.safetensors")).probabilities(pairs)
-    for name, table in computed.items():
+        logits = network(BatchMaker(pieces).batch(pairs))
+    for name, table in model.probabilities(pairs).items():
         expected = torch.softmax(logits[name].double(), dim=-1).numpy()
         np.testing.assert_allclose(table, expected, atol=2e-4)
+
+
+def test_words_are_split_into_the_longest_known_pieces() -> None:
+    splitter = PieceSplitter(["[UNK]", "the", "ham", "hammer", "##er", "##s", "##mer"])
+    text = splitter.split("The hammers, HAMMER")
+    assert text.pieces == (1, 3, 5, 0, 3)
+    assert text.stems[1] == text.stems[2] == text.stems[4], "any form of a word is that word"
