@@ -44,8 +44,7 @@ DIES, HAS_DIED = FOLDER / "dies", FOLDER / "has_died"
 
 def wait_for_the_others():
     deadline = time.monotonic() + 60
-    awaited = [FOLDER / "cuda:1", FOLDER / "cuda:2", *([HAS_DIED] if DIES.exists() else [])]
-    while not all(path.exists() for path in awaited) and time.monotonic() < deadline:
+    while not all((FOLDER / f"cuda:{number}").exists() for number in (1, 2)) and time.monotonic() < deadline:
         time.sleep(0.05)
 
 

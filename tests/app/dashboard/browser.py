@@ -48,7 +48,7 @@ def serve(workspace: Workspace, command: str = SERVE_COMMAND) -> Iterator[str]:
 def open_tab(browser: Browser, address: str) -> Iterator[Page]:
     """A tab that must load nothing from elsewhere, and raise no error, also none of the policy of its headers."""
     tab = browser.new_page(viewport={"width": 1400, "height": 900})
-    tab.set_default_timeout(60_000)
+    tab.set_default_timeout(20_000)
     foreign: list[str] = []
     errors: list[str] = []
     tab.on(
