@@ -31,7 +31,8 @@ LABEL = (
 # The demo's own episodes are few and were seen during development: what the judge is worth is read elsewhere.
 TEST_NOTE = (
     "on 193 simulated episodes that chose nothing, read once, with stored success: 127 of 129 accepted captions are "
-    "true (95 % interval 0.959 to 1.000, by task), coverage 0.67; see benchmarks/RESULTS.md"
+    "true (95 % interval 0.959 to 1.000, by task), coverage 0.67, with the former model of texts; "
+    "see benchmarks/RESULTS.md"
 )
 
 
