@@ -87,14 +87,17 @@ def delete_unused_files(dataset: lance.LanceDataset) -> None:
 def _drop_versions(dataset: lance.LanceDataset) -> None:
     """Drop versions that nobody can have opened within `KEEP_VERSIONS`."""
     now = datetime.now()
-    timestamps = [version["timestamp"] for version in dataset.versions()]
-    ages = [
-        now - timestamp.replace(tzinfo=None) for timestamp in timestamps if isinstance(timestamp, datetime)
-    ]
-    old = [age for age in ages if age >= KEEP_VERSIONS]
-    # Lance drops by the age of a version, but a version of last year may have been the newest a second ago.
+    old = [version for version in dataset.versions() if _age(version, now) >= KEEP_VERSIONS]
+    # A version of last year may have been the newest a second ago, so the last of the old ones stays. They are named
+    # one by one: Lance reckons ages by a clock of its own, a moment later.
     if len(old) > 1:
-        dataset.cleanup_old_versions(older_than=old[-1] + timedelta(milliseconds=1))
+        dataset.cleanup_old_versions(versions=[version["version"] for version in old[:-1]])
+
+
+def _age(version: lance.Version, now: datetime) -> timedelta:
+    created: datetime | int = version["timestamp"]
+    assert isinstance(created, datetime)
+    return now - created.replace(tzinfo=None)
 
 
 def _fragment_rows(dataset: lance.LanceDataset) -> int:

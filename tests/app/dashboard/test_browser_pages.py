@@ -198,6 +198,8 @@ def test_an_export_is_stopped_and_another_result_keeps_its_own_folder(
     label = several.sets.create("written", where="dataset = 'video'").label
     page.goto(f"{address}/sets?set=written")
     choose(page, "Format", "parquet")
+    # The box of the name is made anew for the format: what was typed before would be lost.
+    page.get_by_text("exports/written-v1-parquet").wait_for()
     name = page.get_by_role("textbox", name="Name of the new folder")
     _export_as(page, "first")
     page.get_by_text(re.compile("Exported to .*first")).wait_for()
