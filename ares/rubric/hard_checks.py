@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ares.rubric import lexicon
 from ares.rubric.caption_parser import CaptionSlots
+from ares.rubric.repeated_clauses import repeated_clause
 from ares.rubric.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -114,6 +115,12 @@ def check_form(caption: CheckInput) -> CheckResult:
     return CheckResult(Verdict.MET)
 
 
+def check_repeated(caption: CheckInput) -> CheckResult:
+    """A caption says each clause once."""
+    clause = repeated_clause(caption.text)
+    return CheckResult(Verdict.UNMET, "says the same twice", clause) if clause else INAPPLICABLE
+
+
 def check_no_action(caption: CheckInput) -> CheckResult:
     """A caption without words names no action."""
     return INAPPLICABLE if caption.slots.events else CheckResult(Verdict.UNMET, "no action is named")
@@ -168,6 +175,7 @@ CHECKS: Mapping[str, Callable[[CheckInput], CheckResult]] = {
     "pitfalls": check_pitfalls,
     "wording": check_wording,
     "negated": check_negated,
+    "repeated": check_repeated,
     "no_action": check_no_action,
     "grasp_without_close": check_grasp_without_close,
     "still_arm": check_still_arm,

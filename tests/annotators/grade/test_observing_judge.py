@@ -227,7 +227,6 @@ def test_the_outcome_is_that_of_the_action_that_was_seen(
     [
         (f"{TRUE} with the left hand", {"NOADD"}),
         (f"{TRUE} and wipe the table", {"VERB", "OBJECT", "NOADD"}),
-        (f"{TRUE} and push the green drawer closed", {"VERB", "NOADD"}),
         ("push the red drawer closed", {"ATTRIBUTES"}),
         ("closed drawer green the push", {"OBJECT"}),
     ],
@@ -240,6 +239,11 @@ def test_what_a_caption_adds_is_never_waved_through(
     asked = {criterion_of(request) for request in model_server.requests} - {""}
     assert asked >= contested
     assert _value(outcome)["grade"] == "unsure"
+
+
+def test_what_a_caption_says_twice_is_refused_by_code(grade: Any, model_server: Any) -> None:
+    model_server.replies(judge(follows="entailed", rules=ruling("MET")))
+    assert _value(grade(f"{TRUE} and {TRUE}"))["grade"] == "not_acceptable"
 
 
 def test_places_are_compared_with_every_part_that_names_them(grade: Any, model_server: Any) -> None:
