@@ -9,12 +9,15 @@ from ares.annotation import short_hash
 from ares.rubric import lexicon
 from ares.rubric.caption_form import Outcome, base_form, read_form
 
-_PARSER_VERSION = 4
+_PARSER_VERSION = 5
 
 
 @dataclass(frozen=True, slots=True)
 class NounPhrase:
-    """A noun phrase: "the green drawer" is head "drawer", attributes {"green"}."""
+    """A noun phrase: "the green drawer" is head "drawer", attributes {"green"}.
+
+    "The lid of the green drawer" is head "lid", attributes {"green drawer"}, modifiers {"drawer"}.
+    """
 
     head: str
     attributes: frozenset[str] = frozenset()
@@ -305,9 +308,12 @@ def _parse_noun_phrase(phrase: list[str], previous: NounPhrase | None) -> NounPh
     nouns, owner = content[:end], content[end + 1 :]
     if not nouns:
         return None
-    attributes = {
-        lexicon.ATTRIBUTE_KEY.get(token, token) for token in nouns[:-1] if token in lexicon.ATTRIBUTES
-    }
-    modifiers = {token for token in nouns[:-1] if token not in lexicon.ATTRIBUTES} | set(owner)
+    # "the lid of the blue box": the box is blue, and the lid may have any colour.
+    attributes = {*_attributes(nouns[:-1]), *(f"{name} {owner[-1]}" for name in _attributes(owner[:-1]))}
+    modifiers = {token for token in (*nouns[:-1], *owner) if token not in lexicon.ATTRIBUTES}
     head = lexicon.NOUN_KEY.get(nouns[-1], nouns[-1])
     return NounPhrase(head, frozenset(attributes), frozenset(modifiers))
+
+
+def _attributes(words: list[str]) -> list[str]:
+    return [lexicon.ATTRIBUTE_KEY.get(word, word) for word in words if word in lexicon.ATTRIBUTES]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.rubric import lexicon
+from ares.rubric.caption_form import base_form
 from ares.rubric.caption_parser import CaptionSlots
 from ares.rubric.repeated_clauses import repeated_clause
 from ares.rubric.verdict import Verdict
@@ -129,12 +130,18 @@ def check_no_action(caption: CheckInput) -> CheckResult:
 def check_grasp_without_close(caption: CheckInput) -> CheckResult:
     """The caption claims a grasp, but the gripper never moves."""
     signals = [signal for signal in _gripper_signals(caption.trajectory) if signal.shape[0] > 1]
-    grasps = lexicon.GRASP_VERBS.intersection(caption.slots.verbs)
+    grasps = lexicon.GRASP_VERBS.intersection(caption.slots.verbs) - _lifts(caption.slots.phrase)
     if not grasps or caption.slots.outcome != "success" or not signals:
         return INAPPLICABLE
     if all(_is_still(signal) for signal in signals):
         return CheckResult(Verdict.UNMET, "gripper never moves", f"claimed: {', '.join(sorted(grasps))}")
     return INAPPLICABLE
+
+
+def _lifts(phrase: str) -> set[str]:
+    """Picking, where its words may mean that something is lifted without a grasp."""
+    words = {base_form(word) for word in re.findall(r"\w+", phrase)}
+    return {"pick"} if words & lexicon.LIFT_WORDS else set()
 
 
 def check_still_arm(caption: CheckInput) -> CheckResult:

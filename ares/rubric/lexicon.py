@@ -151,8 +151,10 @@ CONTRACTIONS: Mapping[str, str] = {
     "couldn't": "could not",
 }
 
-# Actions for which the gripper holds the object.
-GRASP_VERBS = frozenset({"pick", "place", "stack", "hang", "pour"})
+# Actions for which the gripper closes or opens. What is poured may be held from the start.
+GRASP_VERBS = frozenset({"pick", "place", "stack", "hang"})
+# Words for picking that claim no grasp: a lid is lifted by an open gripper, too.
+LIFT_WORDS = frozenset({"lift", "raise"})
 
 # State words decide the action whatever the verb: "push the drawer closed" closes it.
 RESULTS: Mapping[str, str] = {

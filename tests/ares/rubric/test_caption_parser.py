@@ -75,6 +75,15 @@ def test_a_swap_is_found_in_its_slot(slot: str, claimed: str, observed: str) -> 
     assert not slot_matches(slot, parse_caption(claimed), parse_caption(observed))
 
 
+def test_the_colour_of_an_owner_is_a_claim_of_its_own() -> None:
+    blue = parse_caption("lift the lid of the blue box")
+    assert is_stated("attributes", blue)
+    assert slot_matches("object", parse_caption("lift the lid of the red box"), blue)
+    assert not slot_matches("attributes", parse_caption("lift the lid of the red box"), blue)
+    assert not slot_matches("attributes", parse_caption("lift the blue lid of the box"), blue)
+    assert slot_matches("attributes", parse_caption("raise the lid of a blue box"), blue)
+
+
 def test_what_is_not_said_is_not_claimed() -> None:
     slots = parse_caption("close the drawer")
     assert is_stated("object", slots)

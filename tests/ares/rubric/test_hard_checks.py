@@ -107,6 +107,9 @@ def test_a_grasp_with_a_gripper_that_never_moves_is_contradicted() -> None:
     assert _check("grasp_without_close", "push the cube", still) is None
     assert _check("grasp_without_close", "fail to pick up the cube", still) is None
     assert _check("grasp_without_close", "pick up the cube", None) is None
+    # An open gripper lifts a lid, and what is poured was held before.
+    assert _check("grasp_without_close", "lift the lid of the blue box", still) is None
+    assert _check("grasp_without_close", "pour the red cup into the bowl", still) is None
 
 
 def test_nothing_is_done_by_a_robot_that_never_moves() -> None:
