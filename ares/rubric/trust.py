@@ -60,14 +60,14 @@ class ControlCounts:
     votes: PanelVotes | None = None
     by_episode: Sequence[Mapping[str, tuple[int, int]]] = ()
 
-    def of(self, *kinds: str) -> tuple[int, int]:
+    def accepted_of(self, *kinds: str) -> tuple[int, int]:
         """Accepted gradings and all gradings of some kinds."""
         return sum(self.accepted.get(kind, 0) for kind in kinds), sum(
             self.gradings.get(kind, 0) for kind in kinds
         )
 
     def independent(self, *kinds: str) -> tuple[float, float]:
-        """As `of`, in numbers of independent gradings: those of one episode say less than those of several."""
+        """As `accepted_of`, in numbers of independent gradings: those of one episode say less than those of several."""
         members = [[counts[kind] for kind in kinds if kind in counts] for counts in self.by_episode]
         hits, totals = ([sum(pair[side] for pair in pairs) for pairs in members] for side in (0, 1))
         effective, total = effective_items(hits, totals, _LEAST_CORRELATION), sum(totals)
@@ -76,7 +76,7 @@ class ControlCounts:
     @property
     def false_captions(self) -> tuple[int, int]:
         """Accepted false captions, and all of them."""
-        return self.of(*_FALSE_KINDS)
+        return self.accepted_of(*_FALSE_KINDS)
 
     @property
     def independent_false_captions(self) -> tuple[float, float]:
@@ -109,7 +109,7 @@ class JudgeTrust:
         """The state, and the rates with their intervals: false accepts by Clopper and Pearson (90 % in all)."""
         accepted, false_captions = self.counts.false_captions
         refused = self.counts.paraphrased - self.counts.accepted.get("paraphrase", 0)
-        instructions_accepted, instructions = self.counts.of("instruction")
+        instructions_accepted, instructions = self.counts.accepted_of("instruction")
         return {
             "state": self.state,
             "reasons": list(self.reasons),
@@ -302,6 +302,6 @@ def _difference(counts: ControlCounts, kind: str) -> tuple[float, float]:
 
 def _true_texts(counts: ControlCounts, kind: str) -> tuple[str, str]:
     """What others are compared with, and how it is called; changed frames with the caption itself."""
-    if kind == "foreign" and counts.of("instruction")[1] >= _MIN_INSTRUCTIONS:
+    if kind == "foreign" and counts.accepted_of("instruction")[1] >= _MIN_INSTRUCTIONS:
         return "instruction", "the instructions of the episodes"
     return "own", "the captions themselves"

@@ -80,9 +80,9 @@ def test_without_its_veto_a_gate_lets_false_texts_through_and_the_trust_says_so(
     values = _values([WRONG_OUTCOME] * 12 + [MET] * 18)
     trust = judge_controls(values)
     assert {gate.gate: gate.state for gate in trust.gates}["OUTCOME"] == "informs"
-    assert trust.counts.of("instruction") == (30, 30), "no true text is refused any more"
-    assert trust.counts.of("flipped") == (30, 30), "and no turned outcome either"
-    assert trust.counts.of("foreign") == (0, 90)
+    assert trust.counts.accepted_of("instruction") == (30, 30), "no true text is refused any more"
+    assert trust.counts.accepted_of("flipped") == (30, 30), "and no turned outcome either"
+    assert trust.counts.accepted_of("foreign") == (0, 90)
     assert trust.state == "untrusted"
     line = describe_trust(trust.to_json())
     assert "OUTCOME informs only: it fails 12 of 30 true texts (0.2" in line and "limit 0.25)" in line
@@ -120,4 +120,4 @@ def test_controls_of_an_older_version_leave_every_veto() -> None:
     for value in values:
         del value["gates"]
     trust = judge_controls(values)
-    assert trust.gates == () and trust.counts.of("flipped") == (0, 30)
+    assert trust.gates == () and trust.counts.accepted_of("flipped") == (0, 30)

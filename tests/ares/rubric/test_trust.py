@@ -130,7 +130,7 @@ def test_unsure_is_no_accept() -> None:
         {"kind": "foreign", "grade": "unsure", "known_false": True},
     ]
     counts = count_controls([{"gradings": rows}])
-    assert counts.of("own") == (0, 1) and counts.false_captions == (0, 1)
+    assert counts.accepted_of("own") == (0, 1) and counts.false_captions == (0, 1)
 
 
 @pytest.mark.parametrize(
