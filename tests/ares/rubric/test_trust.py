@@ -106,7 +106,10 @@ def test_a_judge_that_errs_on_whole_episodes_is_seldom_called_trusted(
 def test_captions_of_one_episode_prove_less_than_captions_of_as_many_episodes() -> None:
     values = _values(HONEST, 30)
     alone, together = count_controls(values), count_controls(values, ["one", "two", "three"] * 10)
-    assert alone.of("own") == together.of("own") and alone.false_captions == together.false_captions
+    assert (
+        alone.accepted_of("own") == together.accepted_of("own")
+        and alone.false_captions == together.false_captions
+    )
     states = [decide_trust(counts).state for counts in (alone, together)]
     assert states == ["trusted", "unproven"]
     bounds: list[Any] = [
