@@ -1,16 +1,47 @@
-"""Checks that grades show what the controls of their judge say."""
+"""Checks that what is kept of judges follows from their controls, and that grades show it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ares.annotation import canonical_json
 from ares.doctor.finding import REPAIR, Finding
 from ares.rubric import TRUST_COLUMN
-from ares.store.sync import MakerCatalog, refresh_trust, trust_changes
+from ares.store.sync import (
+    JUDGE_TRUST,
+    MakerCatalog,
+    count_judge_trust,
+    refresh_trust,
+    trust_changes,
+    trust_documents,
+)
 
 if TYPE_CHECKING:
     from ares.store import Stores
+
+
+def check_controls(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Compare what is kept of judges with their controls, counted anew."""
+    tables, annotations = stores.tables, stores.annotations
+    counted = trust_documents(tables, annotations)
+    kept = dict(annotations.find_documents(JUDGE_TRUST))
+    wrong = sorted(
+        key
+        for key in counted.keys() | kept.keys()
+        if canonical_json(counted.get(key)) != canonical_json(kept.get(key))
+    )
+    if not wrong:
+        return
+    if repair:
+        count_judge_trust(tables, annotations)
+    yield Finding(
+        check="what is kept of judges follows from their controls",
+        count=len(wrong),
+        example=wrong[0],
+        repaired=repair,
+        remedy=REPAIR,
+    )
 
 
 def check_judge_trust(stores: Stores, repair: bool) -> Iterator[Finding]:

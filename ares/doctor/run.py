@@ -11,7 +11,7 @@ from ares.doctor.copy_checks import check_copies
 from ares.doctor.document_checks import check_failure_log, check_sets
 from ares.doctor.file_checks import check_files, check_indexes, check_text_encoders, check_vector_files
 from ares.doctor.finding import Finding
-from ares.doctor.grade_checks import check_judge_trust
+from ares.doctor.grade_checks import check_controls, check_judge_trust
 from ares.doctor.interrupted_runs import check_interrupted_runs
 from ares.doctor.log_checks import check_columns, check_index_position, check_segments, load_log
 from ares.doctor.relocate import RelocationReport, relocate_files
@@ -55,6 +55,7 @@ def _check_stores(stores: Stores, repair: bool) -> Iterator[Finding]:
         if repair or not position_findings:
             yield from check_columns(stores, database, repair)
             yield from check_segments(stores, database, repair)
+            yield from check_controls(stores, repair)
             yield from check_judge_trust(stores, repair)
         yield from check_sets(stores, database, repair)
     yield from check_failure_log(stores, repair)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -130,11 +129,10 @@ class Observation:
 
 def observation_schema(frames: int) -> dict[str, Json]:
     """The JSON schema of a reply about so many frames; it allows no other frame."""
-    schema = json.dumps(ObservationReply.model_json_schema())
-    bounded: dict[str, Json] = json.loads(
-        schema.replace(f'"maximum": {_LAST_FRAME},', f'"maximum": {min(frames, _LAST_FRAME)},')
-    )
-    return bounded
+    schema = ObservationReply.model_json_schema()
+    for part in schema["$defs"].values():
+        part["properties"]["frames"]["items"]["maximum"] = min(frames, _LAST_FRAME)
+    return schema
 
 
 def parse_observation(reply: str, seconds: Sequence[float]) -> Observation | str:

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from ares.store.sync.tags import NOTES, TAGS, find_wrong_texts
     from ares.store.sync.trust import (
         JUDGE_TRUST,
+        count_judge_trust,
         followed_grades,
         read_judge_trust,
         refresh_trust,
         trust_changes,
+        trust_documents,
     )
     from ares.store.sync.views import conflict_changes, refresh_conflicts
 
@@ -45,6 +47,7 @@ __all__ = [
     "applied_sequence",
     "apply_log",
     "conflict_changes",
+    "count_judge_trust",
     "declared_columns",
     "find_wrong_texts",
     "followed_grades",
@@ -63,6 +66,7 @@ __all__ = [
     "select_shown",
     "skip_applied",
     "trust_changes",
+    "trust_documents",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -199,7 +199,8 @@ class _ApplyJob:
             forget_removed(self._tables, restored)
             if len(removed) or len(restored):
                 self._tables.episodes.mark_duplicates()
-                self.state.views_sequence = 0
+                # Controls count with the episode that they are of.
+                self.state.views_sequence = self.state.trust = 0
         refresh_texts(self._tables, self._annotations, self._history, kinds)
         if self.state.actions != self._history.last:
             self.state.actions = self._history.last

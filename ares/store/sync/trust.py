@@ -37,18 +37,23 @@ def read_judge_trust(annotations: AnnotationStore) -> dict[str, dict[str, Mappin
 
 def count_judge_trust(tables: Tables, annotations: AnnotationStore) -> None:
     """Count the controls of all judges anew, and keep what they say."""
+    documents = trust_documents(tables, annotations)
+    old = {key for key, _ in annotations.find_documents(JUDGE_TRUST)}
+    annotations.drop_documents(JUDGE_TRUST, old - documents.keys())
+    annotations.put_documents(JUDGE_TRUST, documents)
+
+
+def trust_documents(tables: Tables, annotations: AnnotationStore) -> dict[str, Json]:
+    """What the controls of each judge say in each dataset, counted anew, by "maker_id/dataset"."""
     controls: dict[str, list[Annotation]] = {}
     for dataset, annotation in _controls(tables, annotations):
         controls.setdefault(f"{annotation.maker_id}/{dataset}", []).append(annotation)
-    documents: dict[str, Json] = {
+    return {
         key: judge_controls(
             [annotation.value for annotation in members], [annotation.episode_id for annotation in members]
         ).to_json()
         for key, members in controls.items()
     }
-    old = {key for key, _ in annotations.find_documents(JUDGE_TRUST)}
-    annotations.drop_documents(JUDGE_TRUST, old - documents.keys())
-    annotations.put_documents(JUDGE_TRUST, documents)
 
 
 def _controls(tables: Tables, annotations: AnnotationStore) -> Iterator[tuple[str, Annotation]]:

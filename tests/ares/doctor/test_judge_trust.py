@@ -9,28 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Maker
 from ares.doctor import run_checks
-from ares.rubric import CONTROL, GRADE_COLUMNS
+from ares.episode import Json
+from ares.rubric import CONTROL
 from ares.settings import Settings
+from ares.store.sync import JUDGE_TRUST, MakerCatalog, refresh_trust
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
+from tests.ares.grade_makers import CAPTIONER, JUDGE
 
-CAPTION = Maker(
-    annotator="caption",
-    version="1",
-    kind="model",
-    columns=(Column(name="caption", type="string", meaning="Caption."),),
-    fills_segments=True,
-)
-JUDGE = Maker(
-    annotator="grade",
-    version="1",
-    kind="model",
-    columns=GRADE_COLUMNS,
-    subject_kind="annotation",
-    after=("caption",),
-)
 GRADE = {"grade": "acceptable", "acceptable": True, "grade_score": 1.0, "grade_verdicts": "VERB=MET"}
 CONTROLS = [
     {"kind": kind, "grade": "acceptable", "known_false": kind == "foreign", "gates": "VERB=MET"}
@@ -54,7 +42,7 @@ def graded_caption(episode: str) -> list[Annotation]:
             part=part,
         )
 
-    caption = make("caption", CAPTION, {"text": "open the drawer", "caption": "open the drawer"})
+    caption = make("caption", CAPTIONER, {"text": "open the drawer", "caption": "open the drawer"})
     gates = [{"gate": "VERB", "limit": 0.25, "needs_outcome": False}]
     controls = make(
         CONTROL, JUDGE, {"gradings": CONTROLS, "gates": gates}, caption.annotation_id, caption.annotation_id
@@ -68,7 +56,7 @@ def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
     with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
         stores = workspace.stores
         ingest_paths(stores, [str(demo_samples / "video")], quiet=True)
-        for maker in (CAPTION, JUDGE):
+        for maker in (CAPTIONER, JUDGE):
             stores.annotations.add_maker(maker)
         for episode in sorted(stores.tables.episodes.ids()):
             stores.annotations.append(graded_caption(episode))
@@ -83,6 +71,36 @@ def shown(ws: Workspace) -> set[tuple[Any, ...]]:
         + ws.stores.tables.segments.scan(columns, "grade_maker IS NOT NULL").to_pylist()
     )
     return {tuple(row[name] for name in columns) for row in rows}
+
+
+def test_what_controls_say_is_counted_from_them(ws: Workspace) -> None:
+    """A document that says otherwise makes the grades of an untrusted judge decisions."""
+    ((key, document),) = ws.stores.annotations.find_documents(JUDGE_TRUST)
+    assert isinstance(document, dict)
+    wrong: dict[str, Json] = {key: {**document, "state": "trusted"}, "gone/set": document}
+    ws.stores.annotations.put_documents(JUDGE_TRUST, wrong)
+    refresh_trust(ws.stores.tables, ws.stores.annotations, MakerCatalog(ws.stores.annotations.makers()))
+    assert shown(ws) == {("acceptable", True, "trusted")}
+    for is_repaired in (False, True):
+        (finding, *rest) = run_checks(ws.stores, repair=is_repaired)
+        assert (finding.check, finding.count, finding.repaired) == (
+            "what is kept of judges follows from their controls",
+            2,
+            is_repaired,
+        )
+        assert finding.example in (key, "gone/set")
+        assert len(rest) == is_repaired, "the grades are repaired after it"
+    assert run_checks(ws.stores) == [] and shown(ws) == {("acceptable", None, "untrusted")}
+
+
+def test_controls_of_removed_episodes_are_counted_no_more_at_once(ws: Workspace) -> None:
+    ids = sorted(ws.stores.tables.episodes.ids())
+    for act, episodes in ((lambda: ws.remove(ids=ids[1:]), 1), (ws.undo, len(ids))):
+        act()
+        ws.sync()
+        ((_, document),) = ws.stores.annotations.find_documents(JUDGE_TRUST)
+        assert isinstance(document, dict) and document["false_captions"] == 5 * episodes
+        assert run_checks(ws.stores) == []
 
 
 def test_grades_of_an_untrusted_judge_are_as_they_should_be(ws: Workspace) -> None:

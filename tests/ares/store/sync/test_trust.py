@@ -7,37 +7,19 @@ from typing import Any
 
 import pytest
 
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Maker
 from ares.episode import Json, Record
-from ares.rubric import CONTROL, GRADE_COLUMNS
+from ares.rubric import CONTROL
 from ares.store import reset_applied_sequence
 from ares.store.annotations import SqliteAnnotationStore
 from ares.store.database import Tables
 from ares.store.sync import MakerCatalog, apply_log, read_judge_trust
 from ares.store.sync.trust import refresh_trust
+from tests.ares.grade_makers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON
 
 MakeAnnotation = Callable[..., Annotation]
 Write = Callable[..., None]
 
-_CAPTION = Maker(
-    annotator="caption",
-    version="1",
-    kind="model",
-    columns=(Column(name="caption", type="string", meaning="Caption."),),
-    fills_segments=True,
-)
-_JUDGE = Maker(
-    annotator="grade",
-    version="1",
-    kind="model",
-    columns=GRADE_COLUMNS,
-    subject_kind="annotation",
-    after=("caption",),
-)
-_OTHER_JUDGE = Maker(**{**{name: getattr(_JUDGE, name) for name in _JUDGE.__slots__}, "version": "2"})
-_PERSON = Maker(
-    **{**{name: getattr(_JUDGE, name) for name in _JUDGE.__slots__}, "kind": "person", "version": "p"}
-)
 _COLUMNS = ["episode_id", "dataset", "grade", "acceptable", "grade_trust"]
 _HONEST = {"own": "acceptable", "instruction": "acceptable", "paraphrase": "acceptable"}
 # The gates of the judge; what it refuses, it refuses for the outcome.
@@ -54,7 +36,7 @@ def ids(tables: Tables, sqlite: SqliteAnnotationStore, make_record: Callable[...
     """Episodes of datasets set0 and set1, 30 of each, all with a caption that the judge accepts or refuses by turns."""
     records = [make_record(number, dataset=f"set{number % 2}") for number in range(60)]
     tables.episodes.add(records)
-    for maker in (_CAPTION, _JUDGE, _OTHER_JUDGE, _PERSON):
+    for maker in (CAPTIONER, JUDGE, OTHER_JUDGE, PERSON):
         sqlite.add_maker(maker)
     return [record.episode.episode_id for record in records]
 
@@ -63,10 +45,10 @@ def ids(tables: Tables, sqlite: SqliteAnnotationStore, make_record: Callable[...
 def write(sqlite: SqliteAnnotationStore, make_annotation: MakeAnnotation) -> Write:
     """Captions episodes and grades them, with controls that the judge rules on in a given way."""
 
-    def run(episodes: Sequence[str], controls: Mapping[str, str] | None, judge: Maker = _JUDGE) -> None:
+    def run(episodes: Sequence[str], controls: Mapping[str, str] | None, judge: Maker = JUDGE) -> None:
         for number, episode in enumerate(episodes):
             value = {"caption": "open the drawer", "text": "open the drawer"}
-            caption = make_annotation(episode, maker_id=_CAPTION.maker_id, value=value)
+            caption = make_annotation(episode, maker_id=CAPTIONER.maker_id, value=value)
             grade = make_annotation(
                 episode,
                 name="grade",
@@ -178,13 +160,13 @@ def test_the_word_of_a_person_stands_beside_no_word_for_a_judge(
     apply_log(tables, sqlite)
     caption = make_annotation(
         ids[0],
-        maker_id=_CAPTION.maker_id,
+        maker_id=CAPTIONER.maker_id,
         value={"caption": "open the drawer", "text": "open the drawer"},
     )
     label = make_annotation(
         ids[0],
         name="grade",
-        maker_id=_PERSON.maker_id,
+        maker_id=PERSON.maker_id,
         subject=caption.annotation_id,
         value=_grade("acceptable"),
     )
@@ -199,12 +181,12 @@ def test_a_new_judge_starts_unproven(
 ) -> None:
     write(ids[::2], dict.fromkeys(("own", *_KINDS), "acceptable"))
     apply_log(tables, sqlite)
-    write(ids[::2], None, judge=_OTHER_JUDGE)
+    write(ids[::2], None, judge=OTHER_JUDGE)
     apply_log(tables, sqlite)
     assert _states(tables) == {"set0": {("unproven", True)}}
     trust = read_judge_trust(sqlite)
-    assert trust[_JUDGE.maker_id]["set0"]["state"] == "untrusted"
-    assert _OTHER_JUDGE.maker_id not in trust
+    assert trust[JUDGE.maker_id]["set0"]["state"] == "untrusted"
+    assert OTHER_JUDGE.maker_id not in trust
 
 
 def test_controls_of_removed_episodes_count_no_more(
@@ -216,7 +198,7 @@ def test_controls_of_removed_episodes_count_no_more(
     write(ids[40:42:2], _HONEST)
     reset_applied_sequence(tables)
     apply_log(tables, sqlite)
-    assert read_judge_trust(sqlite)[_JUDGE.maker_id]["set0"]["state"] == "unproven"
+    assert read_judge_trust(sqlite)[JUDGE.maker_id]["set0"]["state"] == "unproven"
 
 
 def test_grades_follow_from_the_gates_that_have_their_veto(
@@ -238,12 +220,12 @@ def test_grades_follow_from_the_gates_that_have_their_veto(
         ("acceptable", True),
         ("not_acceptable", False),
     }
-    trust = read_judge_trust(sqlite)[_JUDGE.maker_id]
+    trust = read_judge_trust(sqlite)[JUDGE.maker_id]
     assert [gate["state"] for gate in trust["set0"]["gates"]] == ["proven", "informs"]  # type: ignore[union-attr,call-overload,index]
     # With the controls gone nothing speaks against the veto, and it is back.
     segments = tables.segments.read().to_pylist()
     assert {row["grade"] for row in segments if row["episode_id"] in ids[::2]} == {"acceptable"}
-    sqlite.drop_documents("judge_trust", [f"{_JUDGE.maker_id}/set0"])
+    sqlite.drop_documents("judge_trust", [f"{JUDGE.maker_id}/set0"])
     refresh_trust(tables, sqlite, MakerCatalog(sqlite.makers()))
     assert sorted({row["grade"] for row in _rows(tables).values() if row["dataset"] == "set0"}) == [
         "acceptable",
