@@ -53,16 +53,22 @@ def read_controls(workspace: Workspace, maker_id: str) -> tuple[JudgeTrust, list
 
 
 def read_captions(workspace: Workspace, maker_id: str, trust: JudgeTrust) -> list[GradedCaption]:
-    """Every caption that has a grade by a maker."""
+    """Every caption that has a grade by a maker, in a workspace of one judge.
+
+    Raises:
+        KeyError: What the judge observed in an episode is not stored.
+    """
     gates = Gates({record.gate: record.state for record in trust.gates})
     rows = workspace.stores.tables.episodes.read_columns(_COLUMNS).to_pylist()
     ids = [row["episode_id"] for row in rows]
-    found = workspace.stores.annotations.find_annotations(ids, ["grade", "observation"], maker_ids=[maker_id])
-    values = {(annotation.name, annotation.episode_id): dict(annotation.value) for annotation in found}
+    log = workspace.stores.annotations
+    grades = {
+        item.episode_id: item.value for item in log.find_annotations(ids, ["grade"], maker_ids=[maker_id])
+    }
+    # Observations have makers of their own, since captions and later graders share them.
+    seen = {item.episode_id: item.value for item in log.find_annotations(ids, ["observation"])}
     return [
-        _graded(row, gates, values["grade", key], values.get(("observation", key), {}))
-        for row in rows
-        if ("grade", key := row["episode_id"]) in values
+        _graded(row, gates, grades[key], seen[key]) for row in rows if (key := row["episode_id"]) in grades
     ]
 
 
