@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.search.query import Query, QueryPart
+    from ares.store.lance import EpisodeRuns
     from ares.store.vectors import Moment
 
 EvidenceScale = Literal["share", "absolute", "relative"]
@@ -65,14 +66,15 @@ class RankerEvidence(NamedTuple):
     """What one ranker says of many episodes, as arrays.
 
     Attributes:
-        episode_ids: (N,) ids; an id may be repeated, then its best score counts.
+        episode_ids: (N,) ids, or runs of rows in place of them, which are found faster. An id may be repeated, then
+            its best score counts.
         scores: (N,) float64, higher is more like the query.
         scale: What a score of 1 means. "share": all of the query; 0 is nothing of it. "absolute": the same as the
             query; other scores mean something in comparison with those of most episodes. "relative": nothing; a score
             is compared with the best one.
     """
 
-    episode_ids: pa.ChunkedArray
+    episode_ids: pa.ChunkedArray | EpisodeRuns
     scores: NDArray[np.float64]
     scale: EvidenceScale
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ares.search.embedding_spaces import choose_space, list_spaces
 from ares.search.rankers.base import RankerEvidence, VectorQuery
 from ares.search.text_encoding import encode_text
-from ares.store.lance import TextHashes, best_rows_per_episode
+from ares.store.lance import EpisodeRuns, TextHashes, best_rows_per_episode
 from ares.store.vectors import Moment
 
 if TYPE_CHECKING:
@@ -55,20 +55,19 @@ class SemanticRanker:
     def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerEvidence:
         """The best text of every episode that has one with a vector."""
         import numpy as np
-        import pyarrow as pa
 
         tables = self._stores.tables
         snapshot = tables.texts(encoded.space).snapshot(len(encoded.vector))
         if snapshot is None:
-            return RankerEvidence(pa.chunked_array([], pa.string()), np.zeros(0), "absolute")
+            return RankerEvidence(EpisodeRuns([]), np.zeros(0), "absolute")
         text_scores = np.append(snapshot.score_all(encoded.vector), np.nan)
         selected = [
             _TextRows.select(hashes, snapshot.text_ids, None)
             for hashes in (tables.segments.text_hashes(), tables.episodes.text_hashes())
         ]
-        ids, scores = zip(*(rows.best_by_run(text_scores) for rows in selected), strict=True)
-        chunks = [chunk for array in ids for chunk in array.chunks]
-        return RankerEvidence(pa.chunked_array(chunks, pa.string()), np.concatenate(scores), "absolute")
+        runs, scores = zip(*(rows.best_by_run(text_scores) for rows in selected), strict=True)
+        parts = [(rows.hashes.row_index, part) for rows, part in zip(selected, runs, strict=True)]
+        return RankerEvidence(EpisodeRuns(parts), np.concatenate(scores), "absolute")
 
 
 def rank_by_text(
@@ -151,16 +150,15 @@ class _TextRows:
         rows = np.flatnonzero(~np.isnan(row_scores))
         return rows if isinstance(self.offsets, slice) else self.offsets[rows], row_scores[rows]
 
-    def best_by_run(self, scores: NDArray[np.float64]) -> tuple[pa.ChunkedArray, NDArray[np.float64]]:
-        """Episode ids and best scores of the runs of rows that have one, where all rows are selected; see `scored`."""
+    def best_by_run(self, scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Numbers and best scores of the runs of rows that have one, where all rows are selected; see `scored`."""
         import numpy as np
-        import pyarrow as pa
 
         row_index = self.hashes.row_index
         row_scores = np.nan_to_num(scores[self.text_ids], nan=-np.inf)
         best = np.maximum.reduceat(row_scores, row_index.offsets) if row_index.count else row_scores
-        is_scored = np.isfinite(best)
-        return row_index.episode_ids.filter(pa.array(is_scored)), best[is_scored]
+        runs = np.flatnonzero(np.isfinite(best))
+        return runs, best[runs]
 
 
 def _batch_by_rows(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ares.store.lance import EpisodeRuns
+
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from ares.store import Stores
@@ -29,7 +30,7 @@ def query_words(text: str) -> list[str]:
     return list(words)[:_MAX_WORDS]
 
 
-def word_coverage(stores: Stores, text: str) -> tuple[pa.ChunkedArray, NDArray[np.float64]]:
+def word_coverage(stores: Stores, text: str) -> tuple[EpisodeRuns, NDArray[np.float64]]:
     """How much of a text the instruction or a caption of each episode has.
 
     Each word weighs log(1 + (R - r + 0.5) / (r + 0.5)), as in BM25, of R texts of which r have it. A word that no
@@ -40,10 +41,9 @@ def word_coverage(stores: Stores, text: str) -> tuple[pa.ChunkedArray, NDArray[n
         text: Words to look for.
 
     Returns:
-        (N,) episode ids, which may be repeated, and the (N,) share of the weights, above 0 and at most 1.
+        N episodes, which may be repeated, and the (N,) share of the weights, above 0 and at most 1.
     """
     import numpy as np
-    import pyarrow as pa
 
     words = query_words(text)
     tables = [
@@ -53,22 +53,20 @@ def word_coverage(stores: Stores, text: str) -> tuple[pa.ChunkedArray, NDArray[n
     total = sum(table.row_index.count for table in tables)
     counts = np.array([sum(len(table.offsets[number]) for table in tables) for number in range(len(words))])
     weights = np.log1p((total - counts + 0.5) / (counts + 0.5))
-    ids, shares = zip(*(_covered_runs(table, weights / weights.sum()) for table in tables), strict=True)
-    chunks = [chunk for array in ids for chunk in array.chunks]
-    return pa.chunked_array(chunks, pa.string()), np.concatenate(shares)
+    covered = [_covered_runs(table, weights / weights.sum()) for table in tables]
+    parts = [(table.row_index, runs) for table, (runs, _) in zip(tables, covered, strict=True)]
+    return EpisodeRuns(parts), np.concatenate([shares for _, shares in covered])
 
 
 def _covered_runs(
     table: WordRows, weights: NDArray[np.float64]
-) -> tuple[pa.ChunkedArray, NDArray[np.float64]]:
-    """Episode ids and best shares of the runs of rows of which some row has a word."""
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Numbers and best shares of the runs of rows of which some row has a word."""
     import numpy as np
-    import pyarrow as pa
 
     shares = np.zeros(table.row_index.count)
     for offsets, weight in zip(table.offsets, weights, strict=True):
         shares[offsets] += weight
     best = np.maximum.reduceat(shares, table.row_index.offsets) if len(shares) else shares
-    return table.row_index.episode_ids.filter(pa.array(best > 0)), np.minimum(
-        np.round(best[best > 0], 6), 1.0
-    )
+    runs = np.flatnonzero(best > 0)
+    return runs, np.minimum(np.round(best[runs], 6), 1.0)

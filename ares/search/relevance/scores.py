@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ares.search.query import AUTO, MinScore
+from ares.search.relevance.cut import SCORE_DIGITS
 from ares.store.lance import EpisodeIds, SelectedRows
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from ares.store.lance import EpisodeSnapshot
 
 # Bars of a histogram of scores.
 SCORE_BINS = 50
+# A score is a whole number of these steps from 0 to 1; an episode that is not searched has another number.
+SCORE_STEPS, NOT_SEARCHED = 10**SCORE_DIGITS, -1
+# Bits of a sort key that a score needs; the others are those of the id.
+_SCORE_BITS = 14
 
 
 class EpisodeScores:
-    """What a search says of every episode.
+    """What a search says of every episode: two bytes for each.
 
     Args:
         episodes: The version of the table that was searched.
-        ids: (N,) ids of its episodes, in the order of a scan.
-        positions: (N,) positions of their rows, see `RowNumbering`.
-        scores: (N,) float64 from 0 to 1, to four digits; NaN for an episode that is not searched, as the query itself.
+        scores: (N,) int16 steps of each episode in the order of a scan, 0 to `SCORE_STEPS`; `NOT_SEARCHED` for an
+            episode that is not searched, as the query itself.
         cut: The default cut, see `default_cut`.
 
     Attributes:
@@ -34,16 +36,11 @@ class EpisodeScores:
         cut: As the argument.
     """
 
-    def __init__(
-        self,
-        episodes: EpisodeSnapshot,
-        ids: pa.ChunkedArray,
-        positions: NDArray[np.int64],
-        scores: NDArray[np.float64],
-        cut: float,
-    ) -> None:
+    def __init__(self, episodes: EpisodeSnapshot, scores: NDArray[np.int16], cut: float) -> None:
         self.version, self.cut = episodes.version, cut
-        self._episodes, self._ids, self._positions, self._scores = episodes, ids, positions, scores
+        self._episodes, self._scores = episodes, scores
+        # Later versions replace them in the caches of the table.
+        self._ids, self._positions = episodes.row_index().episode_ids, episodes.positions()
 
     def __len__(self) -> int:
         return len(self._scores)
@@ -54,7 +51,9 @@ class EpisodeScores:
 
     def count(self, min_score: float, where: str = "") -> int:
         """Number of episodes that pass a cut and match a filter. Raises RequestError for an invalid filter."""
-        return int(self._passing(min_score, where).sum())
+        import numpy as np
+
+        return int(np.count_nonzero(self._passing(min_score, where)))
 
     def ranked_ids(
         self, min_score: float, where: str = "", first: int = 0, limit: int | None = None
@@ -70,40 +69,83 @@ class EpisodeScores:
         Raises:
             RequestError: The filter is invalid.
         """
-        offsets = self._order[self._passing(min_score, where)[self._order]]
-        offsets = offsets[first:] if limit is None else offsets[first : first + limit]
-        return EpisodeIds(self._ids.take(offsets)), self._scores[offsets]
+        import numpy as np
+
+        offsets = np.flatnonzero(self._passing(min_score, where))
+        last = len(offsets) if limit is None else min(first + limit, len(offsets))
+        offsets = self._ranked(offsets, first, last) if first < last else offsets[:0]
+        return EpisodeIds(self._ids.take(offsets)), self._scores[offsets] / SCORE_STEPS
 
     def rows(self, min_score: float) -> SelectedRows:
         """The rows of the episodes that pass a cut, for facets."""
         import numpy as np
 
         row_mask = np.zeros(self._episodes.row_numbering().size, np.bool_)
-        row_mask[self._positions] = self._scores >= min_score
+        row_mask[self._positions] = self._passing(min_score, "")
         return SelectedRows(self._episodes, row_mask)
 
     def histogram(self, where: str = "") -> list[int]:
         """Episodes in each of 50 bars of equal width from 0 to 1. Raises RequestError for an invalid filter."""
         import numpy as np
 
-        scores = self._scores[self._passing(0.0, where)]
-        bars = (scores * SCORE_BINS).astype(np.int64).clip(max=SCORE_BINS - 1)
-        counts: list[int] = np.bincount(bars, minlength=SCORE_BINS).tolist()
-        return counts
+        counts = np.bincount(self._scores[self._passing(0.0, where)], minlength=SCORE_STEPS + 1)
+        bars = (np.arange(SCORE_STEPS + 1) / SCORE_STEPS * SCORE_BINS).astype(np.int64)
+        starts = np.searchsorted(bars, np.arange(SCORE_BINS))
+        bar_counts: list[int] = np.add.reduceat(counts, starts).tolist()
+        return bar_counts
 
     def _passing(self, min_score: float, where: str) -> NDArray[np.bool_]:
         """(N,) whether each episode passes; an episode that is not searched passes no cut."""
-        passing: NDArray[np.bool_] = self._scores >= min_score
-        if where.strip():
-            passing = passing & self._episodes.row_mask(where)[self._positions]
-        return passing
-
-    @cached_property
-    def _order(self) -> NDArray[np.int64]:
-        """(N,) scan offsets, best score first, ties by id."""
         import numpy as np
 
-        ids = np.array(self._ids.to_numpy(), "S16")
-        # Ids are 16 hexadecimal digits: as two numbers they sort a hundred times faster than as texts.
-        halves = ids.view(">u8").reshape(len(ids), 2)
-        return np.lexsort((halves[:, 1], halves[:, 0], -self._scores))
+        least = np.searchsorted(np.arange(SCORE_STEPS + 1) / SCORE_STEPS, min_score)
+        passing: NDArray[np.bool_] = self._scores >= np.int16(least)
+        if where.strip():
+            passing &= self._episodes.row_mask(where)[self._positions]
+        return passing
+
+    def _ranked(self, offsets: NDArray[np.int64], first: int, last: int) -> NDArray[np.int64]:
+        """The offsets at the places from `first` to `last` - 1 of the order: only ids near them are compared in full.
+
+        Args:
+            offsets: (N,) scan offsets of episodes.
+            first: At least 0 and below `last`.
+            last: At most N.
+        """
+        import numpy as np
+
+        count = last - first
+        if count < len(offsets):
+            offsets, first = _near(offsets, self._steps_below_best(offsets), first, count)
+        if count < len(offsets):
+            key = self._steps_below_best(offsets).astype(np.uint64) << np.uint64(64 - _SCORE_BITS)
+            key |= self._id_halves(offsets)[:, 0] >> np.uint64(_SCORE_BITS)
+            offsets, first = _near(offsets, key, first, count)
+        halves = self._id_halves(offsets)
+        order = np.lexsort((halves[:, 1], halves[:, 0], self._steps_below_best(offsets)))
+        return offsets[order[first : first + count]]
+
+    def _steps_below_best(self, offsets: NDArray[np.int64]) -> NDArray[np.int16]:
+        return SCORE_STEPS - self._scores[offsets]
+
+    def _id_halves(self, offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """(N, 2) the 16 digits of each id as two numbers, which sort a hundred times faster than texts."""
+        import numpy as np
+
+        ids = np.array(self._ids.take(offsets).to_numpy(), "S16")
+        return ids.view(">u8").astype(np.uint64).reshape(len(ids), 2)
+
+
+def _near(
+    offsets: NDArray[np.int64], keys: NDArray[np.int16] | NDArray[np.uint64], first: int, count: int
+) -> tuple[NDArray[np.int64], int]:
+    """Of offsets that are sorted by (N,) keys, those that may be among `count` from the place `first` on.
+
+    Returns:
+        These offsets, with all of equal keys, and the place among them where the first one is.
+    """
+    import numpy as np
+
+    low, high = np.partition(keys, (first, first + count - 1))[[first, first + count - 1]]
+    near = (keys >= low) & (keys <= high)
+    return offsets[near], first - int(np.count_nonzero(keys < low))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,15 +9,16 @@ from ares.search.engine import describe_ranked, with_full_ids
 from ares.search.fusion import run_concurrently
 from ares.search.query import Hit, Query
 from ares.search.rankers import RankerEvidence, load_ranker
-from ares.search.relevance.cut import SCORE_DIGITS, default_cut
-from ares.search.relevance.scores import EpisodeScores
+from ares.search.relevance.cut import default_cut
+from ares.search.relevance.scores import NOT_SEARCHED, SCORE_STEPS, EpisodeScores
+from ares.store.lance import EpisodeRuns
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from ares.store import Stores
+    from ares.store.lance import RowIndex
 
 # What the rankers say counts so much, times the weight of the query; 1 for all others. Chosen on half of the queries
 # of docs/why/030-where-a-search-ends.md.
@@ -46,20 +46,23 @@ def score_episodes(stores: Stores, query: Query) -> EpisodeScores:
         RequestError, ModelError, PluginError: As `search`.
     """
     import numpy as np
+    import pyarrow as pa
 
     query = with_full_ids(stores, query)
     episodes = stores.tables.episodes.snapshot()
-    ids, positions = episodes.ids_and_positions()
-    ways = _way_scores(stores, query, ids)
-    total = np.zeros(len(ids))
+    row_index = episodes.row_index()
+    ways = _way_scores(stores, query, row_index)
+    total = np.zeros(len(row_index.starts))
     for way in ways:
         total += way.weight * way.scores
-    scores = np.round(total / max(sum(way.weight for way in ways), 1e-9), SCORE_DIGITS)
+    scores = np.rint(total / max(sum(way.weight for way in ways), 1e-9) * SCORE_STEPS).astype(np.int16)
     complete = [way.complete for way in ways if way.complete is not None]
-    cut = default_cut(scores, np.logical_or.reduce(complete) if complete else None, has_words=bool(complete))
-    own = _offsets_of(query.own_episodes, ids)
-    scores[own[own >= 0]] = np.nan
-    return EpisodeScores(episodes, ids, positions, scores, cut)
+    every_word = np.logical_or.reduce(complete) if complete else None
+    cut = default_cut(scores / SCORE_STEPS, every_word, has_words=bool(complete))
+    if query.own_episodes:
+        own = row_index.runs_of(pa.chunked_array([query.own_episodes], pa.string()))
+        scores[own[own >= 0]] = NOT_SEARCHED
+    return EpisodeScores(episodes, scores, cut)
 
 
 def search_by_score(stores: Stores, query: Query) -> list[Hit]:
@@ -74,7 +77,7 @@ def search_by_score(stores: Stores, query: Query) -> list[Hit]:
     return describe_ranked(stores, query, list(ids), values.tolist())
 
 
-def _way_scores(stores: Stores, query: Query, ids: pa.ChunkedArray) -> list[_WayScores]:
+def _way_scores(stores: Stores, query: Query, episodes: RowIndex) -> list[_WayScores]:
     weights = query.weights
     rankers = {name: load_ranker(name, stores) for name in weights}
     parts = [(name, part) for name, ranker in rankers.items() for part in ranker.encode(query)]
@@ -82,38 +85,25 @@ def _way_scores(stores: Stores, query: Query, ids: pa.ChunkedArray) -> list[_Way
         [partial(rankers[name].score_episodes, part, _SCORED_BY_INDEX) for name, part in parts]
     )
     return [
-        _to_way_scores(part_evidence, ids, weights[name] * _IMPORTANCE.get(name, 1.0))
+        _to_way_scores(part_evidence, episodes, weights[name] * _IMPORTANCE.get(name, 1.0))
         for (name, _), part_evidence in zip(parts, evidence, strict=True)
         if len(part_evidence.scores) or part_evidence.scale == "share"
     ]
 
 
-def _to_way_scores(evidence: RankerEvidence, ids: pa.ChunkedArray, weight: float) -> _WayScores:
+def _to_way_scores(evidence: RankerEvidence, episodes: RowIndex, weight: float) -> _WayScores:
     import numpy as np
 
-    best = np.full(len(ids), -np.inf)
-    offsets = _offsets_of(evidence.episode_ids, ids)
+    best, ids = np.full(len(episodes.starts), -np.inf), evidence.episode_ids
+    offsets = ids.runs_in(episodes) if isinstance(ids, EpisodeRuns) else episodes.runs_of(ids)
     np.maximum.at(best, offsets[offsets >= 0], evidence.scores[offsets >= 0])
     is_scored = np.isfinite(best)
     if evidence.scale == "share":
         return _WayScores(np.where(is_scored, best, 0.0), weight, is_scored & (best >= 1.0))
     values = best[is_scored]
     if not len(values):
-        return _WayScores(np.zeros(len(ids)), weight, None)
+        return _WayScores(np.zeros(len(best)), weight, None)
     low, high = float(np.median(values)), 1.0 if evidence.scale == "absolute" else float(values.max())
     # Where all are alike, they are as like the query as can be told.
     shares = np.clip((best - low) / (high - low), 0.0, 1.0) if high > low else (best >= high).astype(float)
     return _WayScores(np.where(is_scored, shares, 0.0), weight, None)
-
-
-def _offsets_of(ids: pa.ChunkedArray | Sequence[str], all_ids: pa.ChunkedArray) -> NDArray[np.int64]:
-    """(M,) offset of each id in another array, -1 for one that is not in it."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    array = pa.array(ids, pa.string()) if not isinstance(ids, pa.ChunkedArray) else ids
-    offsets: NDArray[np.int64] = (
-        pc.index_in(array, value_set=all_ids.combine_chunks()).fill_null(-1).to_numpy()
-    )
-    return offsets.astype(np.int64)

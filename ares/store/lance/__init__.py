@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ares.store.lance.removed import RemovedTable, delete_rows
     from ares.store.lance.row_index import (
         EpisodeIds,
+        EpisodeRuns,
         RowIndex,
         RowIndexCache,
         RowSelection,
@@ -42,6 +43,7 @@ __all__ = [
     "DEEP_OFFSET",
     "EpisodeBatch",
     "EpisodeIds",
+    "EpisodeRuns",
     "EpisodeSnapshot",
     "EpisodeTable",
     "IndexSearch",

@@ -14,9 +14,9 @@ from ares.registry import did_you_mean
 from ares.store.filters import TrustedFilter, split_conjunction
 from ares.store.lance.fulltext import WordRows, rows_with_words, search_fulltext
 from ares.store.lance.lance_api import lance_errors, plan_filter
-from ares.store.lance.row_index import RowIndexCache
+from ares.store.lance.row_index import RowIndex, RowIndexCache
 from ares.store.lance.schema import column_types
-from ares.store.lance.snapshot import RowMaskCache, RowNumbering
+from ares.store.lance.snapshot import RowMaskCache, RowNumbering, VersionCache, scan_positions
 from ares.store.lance.sort_orders import DEEP_OFFSET, SortedRows, SortedRowsCache, parse_order
 from ares.store.lance.text_hashes import TextHashCache, TextHashes
 
@@ -43,12 +43,14 @@ class EpisodeCaches:
     Attributes:
         row_masks: Rows that the last filters matched.
         row_indexes: Row ids by episode.
+        positions: Position of each row of a scan.
         sorted_rows: Orders of all rows.
         text_hashes: Hashes of the instructions.
     """
 
     row_masks: RowMaskCache = field(default_factory=RowMaskCache)
     row_indexes: RowIndexCache = field(default_factory=RowIndexCache)
+    positions: VersionCache[NDArray[np.int64]] = field(default_factory=lambda: VersionCache(scan_positions))
     sorted_rows: SortedRowsCache = field(default_factory=SortedRowsCache)
     text_hashes: TextHashCache = field(default_factory=lambda: TextHashCache("instruction"))
 
@@ -255,34 +257,32 @@ class EpisodeSnapshot:
     def text_hashes(self) -> TextHashes:
         """Hash of the instruction of every episode."""
         with lance_errors("episodes"):
-            row_index = self._caches.row_indexes.get(self._dataset)
-            return self._caches.text_hashes.get(self._dataset, row_index)
+            return self._caches.text_hashes.get(self._dataset, self.row_index())
 
     def search_instruction(
         self, text: str, limit: int, episode_ids: Collection[str] | None = None
     ) -> list[tuple[str, float]]:
         """Episodes whose instruction has words of the text: (episode_id, BM25 score), best first, ties by id."""
         with lance_errors("episodes"):
-            row_index = self._caches.row_indexes.get(self._dataset)
+            row_index = self.row_index()
             matches = search_fulltext(self._dataset, row_index, "instruction", text, limit, episode_ids)
         return list(zip(matches["episode_id"].to_pylist(), matches["score"].to_pylist(), strict=True))
 
     def instructions_with_words(self, words: Sequence[str]) -> WordRows:
         """The episodes whose instruction has each of some words."""
         with lance_errors("episodes"):
-            row_index = self._caches.row_indexes.get(self._dataset)
+            row_index = self.row_index()
             return WordRows(row_index, rows_with_words(self._dataset, row_index, "instruction", words))
 
-    def ids_and_positions(self) -> tuple[pa.ChunkedArray, NDArray[np.int64]]:
-        """(N,) ids of all episodes in the order of a scan, and the (N,) positions of their rows."""
-        import numpy as np
-        import pyarrow as pa
+    def row_index(self) -> RowIndex:
+        """The row of every episode: one run for each, in the order of a scan."""
+        with lance_errors("episodes"):
+            return self._caches.row_indexes.get(self._dataset)
 
-        numbering, ids, positions = self.row_numbering(), list[pa.Array](), [np.zeros(0, np.int64)]
-        for batch in self.reader(["episode_id"], with_row_address=True):
-            ids.append(batch["episode_id"])
-            positions.append(numbering.positions(batch))
-        return pa.chunked_array(ids, pa.string()), np.concatenate(positions)
+    def positions(self) -> NDArray[np.int64]:
+        """(N,) positions of the rows of all episodes in the order of a scan; see `row_numbering`."""
+        with lance_errors("episodes"):
+            return self._caches.positions.get(self._dataset)
 
     def _check_columns(self, columns: Collection[str]) -> None:
         names = self.arrow_schema.names

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ares.store.lance.lance_api import row_allowlist
 from ares.store.lance.snapshot import VersionCache
@@ -97,6 +97,7 @@ class RowIndex:
         self.count = int(self.lengths.sum())
         self._lock = Lock()
         self._last_selection: tuple[Collection[str], NDArray[np.bool_], RowSelection | None] | None = None
+        self._last_runs: tuple[RowIndex, NDArray[np.int64]] | None = None
 
     def select(self, episode_ids: Collection[str]) -> RowSelection:
         """The rows of some episodes; cached like `run_mask`."""
@@ -152,6 +153,29 @@ class RowIndex:
 
         return np.searchsorted(self.offsets, offsets, side="right") - 1
 
+    def runs_of(self, ids: pa.ChunkedArray) -> NDArray[np.int64]:
+        """(M,) run of each of some ids, which may be repeated; -1 for none. For an index with one run for each id."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        encoded = ids.dictionary_encode().combine_chunks()
+        # The ids that are asked for are few as a rule: it is their hashes that are compared with.
+        numbers = pc.index_in(self.episode_ids, value_set=encoded.dictionary).fill_null(-1).to_numpy()
+        runs = np.full(len(encoded.dictionary), -1, np.int64)
+        runs[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
+        return runs[encoded.indices.to_numpy()]
+
+    def runs_in(self, episodes: RowIndex) -> NDArray[np.int64]:
+        """(R,) run that the episode of each run has in another index, see `runs_of`; the last result is cached."""
+        import numpy as np
+
+        if episodes is self:
+            return np.arange(len(self.starts))
+        with self._lock:
+            if self._last_runs is None or self._last_runs[0] is not episodes:
+                self._last_runs = episodes, episodes.runs_of(self.episode_ids)
+            return self._last_runs[1]
+
     @cached_property
     def _by_start(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         import numpy as np
@@ -159,6 +183,23 @@ class RowIndex:
         # Compaction leaves fragments in an order that is not that of their numbers.
         order = np.argsort(self.starts, kind="stable")
         return order, self.starts[order]
+
+
+class EpisodeRuns(NamedTuple):
+    """Episodes as runs of rows of some tables: to find them in the table of episodes, no ids are compared.
+
+    Attributes:
+        parts: The row index of each table, and (M,) int64 runs in it.
+    """
+
+    parts: Sequence[tuple[RowIndex, NDArray[np.int64]]]
+
+    def runs_in(self, episodes: RowIndex) -> NDArray[np.int64]:
+        """(N,) runs of these episodes, part after part, in an index with one run for each; -1 for none."""
+        import numpy as np
+
+        runs = [row_index.runs_in(episodes)[part] for row_index, part in self.parts]
+        return np.concatenate([np.zeros(0, np.int64), *runs])
 
 
 class RowIndexCache:

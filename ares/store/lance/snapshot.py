@@ -77,6 +77,16 @@ class RowNumbering:
         return row_mask
 
 
+def scan_positions(dataset: lance.LanceDataset) -> NDArray[np.int64]:
+    """(N,) positions of the rows of a version in the order of a scan."""
+    import numpy as np
+
+    numbering = RowNumbering(dataset)
+    scanner = dataset.scanner(columns=[], with_row_address=True, scan_in_order=True)
+    parts = [numbering.positions(batch) for batch in scanner.to_batches()]
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
 class RowMaskCache:
     """Rows that the last filters matched, one bit for each row: a page uses one filter several times."""
 
