@@ -184,6 +184,7 @@ def _screenshot(browser: Browser, address: str, picture: Picture, style: str) ->
     content = page.evaluate("document.querySelector('.stMainBlockContainer').scrollHeight")
     page.set_viewport_size({"width": width, "height": max(height, min(most, content))})
     page.mouse.move(1, 1)
+    page.locator("[data-testid=stMain]").evaluate("main => main.scrollTo(0, 0)")
     page.wait_for_timeout(_SETTLE_MS)
     image = page.screenshot()
     page.close()

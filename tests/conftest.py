@@ -112,15 +112,6 @@ def ordinary_hub() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def no_runtime() -> Iterator[None]:
-    """A page that a test draws without a server leaves Streamlit's runtime behind where it ends early."""
-    yield
-    runtime = sys.modules.get("streamlit.runtime.runtime")
-    if runtime is not None:
-        runtime.Runtime._instance = None
-
-
-@pytest.fixture(autouse=True)
 def no_messages_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests compare messages exactly: none may depend on how busy the machine is."""
     monkeypatch.setattr("ares.messages._PATIENCE_SECONDS", 3600.0)

@@ -125,26 +125,6 @@ def clear_caches() -> None:
     forget_slow_filters()
 
 
-def preload() -> None:
-    """Load what the first page and the first search need.
-
-    Errors are ignored here: the page that needs the data reports them.
-    """
-    from ares.curation import SOURCE_ORDER
-    from ares.errors import AresError
-    from ares.search import choose_space, prepare_text_search
-    from ares.store.lance import DEEP_OFFSET
-
-    try:
-        if workspace().stores.tables.episodes.count():
-            read_facets("")
-            # A deep offset makes the table keep its sort order, so that any page is then found at once.
-            read_ids("", SOURCE_ORDER, DEEP_OFFSET, 1)
-            prepare_text_search(workspace().stores, choose_space(workspace().stores))
-    except AresError:
-        return
-
-
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=1, show_spinner=False)
 def filter_columns() -> dict[str, str]:
     """Return the columns that can be filtered, with their types."""

@@ -13,7 +13,7 @@ _STYLE = """<style>
 @media (max-width: 640px) {
   .st-key-browse_bar .stHorizontalBlock { flex-wrap: wrap; gap: 0.5rem; }
   .st-key-browse_bar .stColumn { flex: 1 1 20%; min-width: 0; }
-  .st-key-browse_bar .stColumn:first-child { flex-basis: 100%; }
+  .st-key-browse_bar .stColumn:first-child, .st-key-browse_bar .stColumn:last-child { flex-basis: 100%; }
 }
 </style>"""
 st.html(_STYLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -95,13 +95,18 @@ def show_script_error(error: Exception) -> bool:
     return True
 
 
+def import_view(name: str) -> Any:
+    """Return the module of a page."""
+    return import_module(f"app.dashboard.views.{name}")
+
+
 def page_function(name: str) -> Callable[[], None]:
     """Return the function that draws a page; an error of ARES becomes a box on the page."""
 
     def draw() -> None:
         try:
             restore_parameters(name)
-            import_module(f"app.dashboard.views.{name}").render()
+            import_view(name).render()
         except AresError as error:
             show_error(error)
 

@@ -52,7 +52,7 @@ def draw_search_bar(view: ViewState) -> None:
     st.session_state["browse.direction"] = _DESCENDING if view.descending else _ASCENDING
     # By this key the style of every page lets the row wrap on a phone.
     with st.container(key="browse_bar"):
-        text, image, sort, direction, sql = st.columns([7.4, 1.6, 3, 1.6, 1.4], vertical_alignment="bottom")
+        text, image, sql, choice = st.columns([7.4, 1.6, 1.4, 4.6], vertical_alignment="bottom")
     text.text_input(
         "Search", key="browse.text", type="search", on_change=apply, label_visibility="collapsed",
         placeholder="Search by meaning and words, such as “open the drawer”", icon=":material/search:",
@@ -60,9 +60,9 @@ def draw_search_bar(view: ViewState) -> None:
     with image.popover("Image", width="stretch"):
         _draw_image_upload(view)
     if view.text:
-        _draw_ways(view, sort)
+        _draw_ways(view, choice)
     else:
-        _draw_order(view, columns, sort, direction, apply)
+        _draw_order(view, columns, choice, apply)
     with sql.popover("SQL", width="stretch", type="primary" if view.where else "secondary"):
         st.text_area(
             "Filter in SQL", key="browse.where", on_change=apply,
@@ -90,18 +90,18 @@ def _draw_ways(view: ViewState, column: DeltaGenerator) -> None:
 def _draw_order(
     view: ViewState,
     columns: list[str],
-    sort: DeltaGenerator,
-    direction: DeltaGenerator,
+    column: DeltaGenerator,
     apply: Callable[[], None],
 ) -> None:
-    sort.selectbox(
+    row = column.container(horizontal=True, vertical_alignment="bottom")
+    row.selectbox(
         "Sort by", [_SOURCE_ORDER, *columns], key="browse.sort", on_change=apply, label_visibility="collapsed",
         format_func=lambda name: f"Sort: {column_label(name)}", disabled=view.is_search,
     )  # fmt: skip
     if view.sort and not view.is_search:
-        direction.segmented_control(
+        row.segmented_control(
             "Direction", [_ASCENDING, _DESCENDING], key="browse.direction", on_change=apply, required=True,
-            label_visibility="collapsed",
+            label_visibility="collapsed", width="content",
         )  # fmt: skip
 
 

@@ -83,7 +83,9 @@ def _draw_contracts(health: DatasetHealth) -> None:
         "What the values and names say, and what a spec states instead. A value is claimed from a confidence of 0.9 on."
     )
     for number, contract in enumerate(health.contracts[:_SHOWN_CONTRACTS]):
-        st.dataframe(contract_rows(contract), hide_index=True, key=f"health.contract.{number}")
+        st.dataframe(
+            contract_rows(contract), hide_index=True, key=f"health.contract.{number}", placeholder=""
+        )
     if len(health.contracts) > _SHOWN_CONTRACTS:
         more = len(health.contracts) - _SHOWN_CONTRACTS
         st.caption(
@@ -100,5 +102,8 @@ def _draw_dimensions(health: DatasetHealth) -> None:
         "Values in the unit of the source; range, speed (per second) and noise are medians of episodes."
     )
     st.dataframe(
-        [asdict(dimension) for dimension in health.dimensions], hide_index=True, key="health.dimensions"
+        [asdict(dimension) for dimension in health.dimensions],
+        hide_index=True,
+        key="health.dimensions",
+        placeholder="",
     )

@@ -34,6 +34,9 @@ def render() -> None:
         _draw_stores(document)
     with right_column:
         _draw_jobs(document)
+    # Too wide for half of the page.
+    _draw_judges(document)
+    _draw_makers(document)
 
 
 def _draw_tiles(document: Mapping[str, Any]) -> None:
@@ -62,7 +65,9 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
     _draw_table(annotations, "none yet")
     st.subheader("Failures by reason")
     _draw_failures(document["failures"])
-    _draw_judges(document)
+
+
+def _draw_makers(document: Mapping[str, Any]) -> None:
     st.subheader("Makers")
     makers = [
         {"makers of": name, "settings": json.dumps(maker.pop("settings")), **maker}
@@ -129,9 +134,9 @@ def _share(document: Mapping[str, Any], part: str, whole: str, bounds: str) -> s
 def _draw_table(rows: list[dict[str, Any]], placeholder: str, order: Sequence[str] | None = None) -> None:
     """Draw a table without the columns that no row has a value for."""
     if rows:
-        empty = {name for name in rows[0] if all(row.get(name) is None for row in rows)}
+        empty = {name for name in rows[0] if all(row.get(name) in (None, "") for row in rows)}
         shown = [{name: value for name, value in row.items() if name not in empty} for row in rows]
-        st.dataframe(shown, column_order=order, hide_index=True)
+        st.dataframe(shown, column_order=order, hide_index=True, placeholder="")
     else:
         st.caption(placeholder)
 

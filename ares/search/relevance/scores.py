@@ -126,7 +126,8 @@ class EpisodeScores:
         return offsets[order[first : first + count]]
 
     def _steps_below_best(self, offsets: NDArray[np.int64]) -> NDArray[np.int16]:
-        return SCORE_STEPS - self._scores[offsets]
+        below: NDArray[np.int16] = SCORE_STEPS - self._scores[offsets]
+        return below
 
     def _id_halves(self, offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
         """(N, 2) the 16 digits of each id as two numbers, which sort a hundred times faster than texts."""

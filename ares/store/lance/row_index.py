@@ -163,7 +163,8 @@ class RowIndex:
         numbers = pc.index_in(self.episode_ids, value_set=encoded.dictionary).fill_null(-1).to_numpy()
         runs = np.full(len(encoded.dictionary), -1, np.int64)
         runs[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
-        return runs[encoded.indices.to_numpy()]
+        runs_of_ids: NDArray[np.int64] = runs[encoded.indices.to_numpy()]
+        return runs_of_ids
 
     def runs_in(self, episodes: RowIndex) -> NDArray[np.int64]:
         """(R,) run that the episode of each run has in another index, see `runs_of`; the last result is cached."""

@@ -249,6 +249,26 @@ def test_a_broken_filter_leaves_the_filters_where_they_are(page: Page, address: 
     page.locator("details[data-column=dataset] .value").nth(3).wait_for()
 
 
+@pytest.mark.parametrize(
+    ("query", "label", "value"),
+    [
+        ("", "Sort by", "Sort: source order"),
+        ("?sort=num_steps", "Sort by", "Sort: num steps"),
+        ("?q=drawer&by=meaning", "Compare", "Compare: Meaning"),
+    ],
+)
+def test_a_phone_shows_the_whole_choice_of_a_list(
+    page: Page, address: str, query: str, label: str, value: str
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{address}/{query}")
+    select = page.get_by_role("combobox", name=label)
+    expect(select).to_have_value(value)
+    assert select.evaluate("input => input.scrollWidth <= input.clientWidth")
+    box = select.bounding_box()
+    assert box is not None and box["x"] + box["width"] <= 390
+
+
 def test_a_phone_shows_two_cards_beside_each_other(page: Page, address: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(address)

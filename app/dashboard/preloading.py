@@ -1,0 +1,79 @@
+"""Loads what the pages need the first time, so that the first click does not wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from app.dashboard import cached_reads
+from app.dashboard.pages import import_view
+from app.dashboard.view_state import ViewState
+from ares.errors import AresError
+
+
+def preload() -> None:
+    """Load what the first page, the first search and the first episode need: code, indexes and columns.
+
+    Errors are ignored here: the page that needs the data reports them.
+    """
+    with suppress(AresError):
+        ids = _load_browse()
+        # What takes longest comes last: nobody waits for it in the first seconds.
+        for load in (_load_search, _load_episode, _load_order):
+            with suppress(AresError):
+                load(ids)
+
+
+def _load_browse() -> Sequence[str]:
+    """Load the first page; its ids."""
+    from app.dashboard.results import read_page
+
+    if not cached_reads.count_episodes(""):
+        return ()
+    import_view("browse")
+    cached_reads.read_facets("")
+    ids = read_page(ViewState()).ids
+    cached_reads.read_episodes(ids)
+    cached_reads.read_captions(ids)
+    return ids
+
+
+def _load_search(ids: Sequence[str]) -> None:
+    """Load the model of texts and the index of words, by a search for the words of one episode."""
+    from app.dashboard.results import read_page
+    from ares.search import choose_space, list_spaces, prepare_text_search
+
+    stores = cached_reads.workspace().stores
+    if list_spaces(stores):
+        prepare_text_search(stores, choose_space(stores))
+    for episode in cached_reads.read_episodes(ids[:1]):
+        if episode.instruction.strip():
+            read_page(ViewState(text=episode.instruction))
+
+
+def _load_episode(ids: Sequence[str]) -> None:
+    """Load what an episode shows, by the first one."""
+    from app.dashboard.caption_view import read_annotations
+    from app.dashboard.player_data import timeline_ticks
+    from app.dashboard.segment_view import read_segments
+
+    import_view("episode")
+    stores = cached_reads.workspace().stores
+    for episode in cached_reads.read_episodes(ids[:1]):
+        annotations = read_annotations(stores, episode, read_segments(stores, episode))
+        trajectory = stores.tables.trajectories.get(episode.episode_id)
+        captions: list[Any] = annotations.captions
+        timeline_ticks(stores, episode, trajectory, captions)
+        cached_reads.read_health(episode.dataset)
+        with suppress(AresError):
+            cached_reads.similar_episodes(episode.episode_id, "", 6)
+
+
+def _load_order(ids: Sequence[str]) -> None:
+    """Make the table keep its order: a deep offset does so, and any page is then found at once."""
+    from ares.curation import SOURCE_ORDER
+    from ares.store.lance import DEEP_OFFSET
+
+    if ids:
+        cached_reads.read_ids("", SOURCE_ORDER, DEEP_OFFSET, 1)
