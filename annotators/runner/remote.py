@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Any
 from annotators.base import Annotator, Factory, Options
 from annotators.runner.frames import CameraSeconds, Frames
 from annotators.runner.guard import make_guarded
-from annotators.runner.remote_vectors import AnnotatorWorkers, PutVectors, process_on_worker
+from annotators.runner.remote_vectors import AnnotatorWorkers, process_on_worker
 from annotators.runner.replicas import replica_options, share_threads
 from ares.errors import AresError, MediaError, ModelError, RequestError
-from ares.jobs import BatchFunction, Engine, InlinePool, ReplicaPool, WorkerNeeds, WorkerPool, changing_limit
+from ares.jobs import (
+    BatchFunction,
+    Engine,
+    InlinePool,
+    ReplicaPool,
+    ValueKeeper,
+    WorkerNeeds,
+    WorkerPool,
+    changing_limit,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +65,7 @@ def annotator_on_engine(
         annotator.process,
         max_workers=annotator.workers,
         on_worker_death=ModelError,
-        build=partial(_build_process, build, engine.put, options),
+        build=partial(_build_process, build, engine.keeper, options),
         shared_worker=is_shared,
         needs=replace(needs, gpus=0.0) if options.device == "cpu" else needs,
         share=1 / (num_annotators + 1),
@@ -89,10 +98,10 @@ def _replica_builds(
     return [partial(_build_replica, build, other, len(others) + 1) for other in others]
 
 
-def _build_process(build: BuildAnnotator, put: PutVectors, options: Options) -> BatchFunction[Any, Any]:
+def _build_process(build: BuildAnnotator, keeper: ValueKeeper, options: Options) -> BatchFunction[Any, Any]:
     """What a worker of a cluster does; see `process_on_worker`."""
     annotator, stores = build(options)
-    return partial(process_on_worker, annotator, stores, put)
+    return partial(process_on_worker, annotator, stores, keeper)
 
 
 def _build_replica(build: BuildAnnotator, options: Options, workers: int) -> BatchFunction[Any, Any]:

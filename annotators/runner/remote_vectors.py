@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import Annotator, FrameVectors, Outcome, PaidFailure, Result, Work, outcome_cost
 from annotators.runner.signals import read_signals
 from ares.errors import AresError, ModelError, StoreError
-from ares.jobs import WorkerPool
+from ares.jobs import KeptValue, ValueKeeper, WorkerPool
 from ares.process_tuning import pickled_by_slots
 
 if TYPE_CHECKING:
     from ares.store import Stores
     from ares.store.vectors import VectorFragments
-
-# The vectors of every result of one call.
-CallVectors = Sequence[Sequence[FrameVectors]]
-FetchVectors = Callable[[], CallVectors | None]
-PutVectors = Callable[[CallVectors], FetchVectors]
 
 # Vectors that are lost so often with the machines that hold them are made no more.
 _MOST_LOSSES = 10
@@ -31,15 +26,13 @@ class RemoteResult(Result):
     """A result whose vectors stay on a worker until they are written.
 
     Attributes:
-        fetch: Returns the vectors of the call that made it, on any worker; None once they are lost.
-        position: Which of the results of that call it is.
+        kept: The vectors, on the worker.
         vector_count: How many vectors it has.
         work: The work that it is of, with frames that are not decoded.
         workers: The workers that can write its vectors.
     """
 
-    fetch: FetchVectors
-    position: int
+    kept: KeptValue
     vector_count: int
     work: Work | None = None
     workers: AnnotatorWorkers | None = None
@@ -47,9 +40,9 @@ class RemoteResult(Result):
 
 @dataclass(frozen=True, slots=True)
 class VectorRequest:
-    """Vectors for a worker to write: of each call, the positions of some of its results."""
+    """Vectors of results, for a worker to write."""
 
-    calls: Sequence[tuple[FetchVectors, Sequence[int]]]
+    kept: Sequence[KeptValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +51,11 @@ class VectorReply:
 
     Attributes:
         fragments: The files, by space.
-        lost_calls: Which of the calls of the request have lost their vectors.
+        lost: Positions in the request of results whose vectors are lost.
     """
 
     fragments: Mapping[str, VectorFragments]
-    lost_calls: frozenset[int]
+    lost: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +74,23 @@ class WrittenVectors:
 
 
 def process_on_worker(
-    annotator: Annotator, stores: Stores, put: PutVectors, batch: Sequence[Any]
+    annotator: Annotator, stores: Stores, keeper: ValueKeeper, batch: Sequence[Any]
 ) -> Sequence[Any]:
     """What a worker does: annotate works, whose signals it reads itself, or write vectors that workers have kept.
 
     Args:
         annotator: The annotator of the worker.
         stores: Stores of the workspace, opened there.
-        put: Keeps a value where every worker can fetch it.
+        keeper: Keeps vectors until a worker writes them.
         batch: Works, or requests.
 
     Returns:
         An outcome per work, without vectors, or a reply per request.
     """
     if isinstance(batch[0], VectorRequest):
-        return [_write(stores, request) for request in batch]
+        return [_write(stores, keeper, request) for request in batch]
     works = _with_signals(stores, batch) if annotator.needs_signals else batch
-    return _keep_vectors(annotator.process(works), annotator.space, put)
+    return _keep_vectors(annotator.process(works), annotator.space, keeper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +126,17 @@ class AnnotatorWorkers:
         fragments: dict[str, list[VectorFragments]] = {}
         waiting = list(current)
         for _ in range(_MOST_LOSSES):
-            calls = _group_by_call(current, waiting)
-            reply = self._request([(fetch, positions) for fetch, positions, _ in calls])
+            reply = self._request([current[number].kept for number in waiting])
             for space, written in reply.fragments.items():
                 fragments.setdefault(space, []).append(written)
-            lost = [number for index in sorted(reply.lost_calls) for number in calls[index][2]]
+            lost = [waiting[position] for position in reply.lost]
             waiting = self._make_again(lost, current, failures)
             if not waiting:
                 return WrittenVectors(list(current.values()), failures, fragments)
         raise StoreError(f"vectors were lost {_MOST_LOSSES} times with the machines that held them")
 
-    def _request(self, calls: Sequence[tuple[FetchVectors, Sequence[int]]]) -> VectorReply:
-        (reply,) = self.pool.map([VectorRequest(calls)])
+    def _request(self, kept: Sequence[KeptValue]) -> VectorReply:
+        (reply,) = self.pool.map([VectorRequest(kept)])
         if isinstance(reply, AresError):
             raise StoreError(f"vectors cannot be written by a worker: {reply.reason}", reply.detail)
         answer: VectorReply = reply
@@ -169,7 +161,7 @@ def _after_attempt(result: RemoteResult, outcome: Outcome) -> RemoteResult:
     result = replace(result, paid=result.cost + outcome_cost(outcome))
     if not isinstance(outcome, RemoteResult):
         return result
-    return replace(result, fetch=outcome.fetch, position=outcome.position)
+    return replace(result, kept=outcome.kept)
 
 
 def _error(outcome: Outcome) -> AresError:
@@ -178,55 +170,45 @@ def _error(outcome: Outcome) -> AresError:
     return outcome.error if isinstance(outcome, PaidFailure) else outcome
 
 
-def _group_by_call(
-    results: Mapping[int, RemoteResult], numbers: Sequence[int]
-) -> list[tuple[FetchVectors, list[int], list[int]]]:
-    """Results by the call that made them: how its vectors are fetched, their positions there, and their numbers."""
-    calls: dict[int, tuple[FetchVectors, list[int], list[int]]] = {}
-    for number in numbers:
-        result = results[number]
-        # The results of a call share the object that fetches.
-        _, positions, members = calls.setdefault(id(result.fetch), (result.fetch, [], []))
-        positions.append(result.position)
-        members.append(number)
-    return list(calls.values())
-
-
 def _with_signals(stores: Stores, works: Sequence[Work]) -> list[Work]:
     signals = read_signals(stores, [work.episode.episode_id for work in works])
     return [replace(work, trajectory=signals.get(work.episode.episode_id)) for work in works]
 
 
-def _keep_vectors(outcomes: Sequence[Outcome], space: str, put: PutVectors) -> list[Outcome]:
+def _keep_vectors(outcomes: Sequence[Outcome], space: str, keeper: ValueKeeper) -> list[Outcome]:
     """The outcomes without their vectors, each with its space, which are kept here until a worker fetches them."""
-    vectors = [outcome.vectors if isinstance(outcome, Result) else () for outcome in outcomes]
-    if not any(vectors):
+    results = {
+        index: outcome
+        for index, outcome in enumerate(outcomes)
+        if isinstance(outcome, Result) and outcome.vectors
+    }
+    if not results:
         return list(outcomes)
-    fetch = put([[replace(rows, space=rows.space or space) for rows in result] for result in vectors])
-    return [_without_vectors(outcome, fetch, position) for position, outcome in enumerate(outcomes)]
+    vectors = [
+        [replace(rows, space=rows.space or space) for rows in result.vectors] for result in results.values()
+    ]
+    kept = dict(zip(results, keeper.keep(vectors), strict=True))
+    return [
+        _without_vectors(results[index], kept[index]) if index in kept else outcome
+        for index, outcome in enumerate(outcomes)
+    ]
 
 
-def _without_vectors(outcome: Outcome, fetch: FetchVectors, position: int) -> Outcome:
-    if not isinstance(outcome, Result) or not outcome.vectors:
-        return outcome
+def _without_vectors(result: Result, kept: KeptValue) -> RemoteResult:
     return RemoteResult(
-        annotations=outcome.annotations,
-        paid=outcome.paid,
-        fetch=fetch,
-        position=position,
-        vector_count=sum(len(rows.seconds) for rows in outcome.vectors),
+        annotations=result.annotations,
+        paid=result.paid,
+        kept=kept,
+        vector_count=sum(len(rows.seconds) for rows in result.vectors),
     )
 
 
-def _write(stores: Stores, request: VectorRequest) -> VectorReply:
+def _write(stores: Stores, keeper: ValueKeeper, request: VectorRequest) -> VectorReply:
     spaces: dict[str, list[FrameVectors]] = {}
-    lost: set[int] = set()
-    for index, (fetch, positions) in enumerate(request.calls):
-        vectors = fetch()
-        if vectors is None:
-            lost.add(index)
-            continue
-        for rows in (rows for position in positions for rows in vectors[position]):
-            spaces.setdefault(rows.space, []).append(rows)
+    vectors = keeper.fetch(request.kept)
+    for rows in (rows for result in vectors if result is not None for rows in result):
+        spaces.setdefault(rows.space, []).append(rows)
     fragments = {space: stores.tables.vectors(space).write_fragments(rows) for space, rows in spaces.items()}
-    return VectorReply(fragments, frozenset(lost))
+    # Only now: a worker that dies before has its work done by another, which fetches them again.
+    keeper.forget(request.kept)
+    return VectorReply(fragments, [position for position, result in enumerate(vectors) if result is None])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ares.jobs.failure_log import FAILURES, FailureLog, record_job, resolved_failures, utc_now
     from ares.jobs.ingest_plan import IngestPlan, LeftFile, PlannedDataset
     from ares.jobs.ingest_request import IngestRequest
+    from ares.jobs.kept_values import KeptValue, ValueKeeper
     from ares.jobs.local import InlinePool, LocalEngine, ReplicaPool
     from ares.jobs.outcomes import (
         AnnotateEstimate,
@@ -48,6 +49,7 @@ __all__ = [
     "IngestRequest",
     "InlinePool",
     "JobCounts",
+    "KeptValue",
     "LeftFile",
     "LocalEngine",
     "MachineMemory",
@@ -58,6 +60,7 @@ __all__ = [
     "ReplicaPool",
     "Report",
     "RequestedWorkers",
+    "ValueKeeper",
     "WorkerLimits",
     "WorkerNeeds",
     "WorkerPool",

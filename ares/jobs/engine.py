@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from ares.errors import AresError
+from ares.jobs.kept_values import ValueKeeper
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -102,6 +103,10 @@ DEFAULT_NEEDS = WorkerNeeds()
 
 class Engine(Protocol):
     """Makes worker pools. Planning, counting, budgets and writes stay with the caller, on every engine."""
+
+    @property
+    def keeper(self) -> ValueKeeper:
+        """Keeps what workers make for each other, unseen by the caller."""
 
     def pool(
         self,

@@ -19,6 +19,7 @@ from ares.jobs.engine import (
     WorkerNeeds,
     WorkerPool,
 )
+from ares.jobs.kept_values import LocalKeeper
 from ares.jobs.worker_pool import RestartingPool, identity, serialized
 from ares.jobs.worker_process import WorkerProcess, is_picklable
 
@@ -31,6 +32,7 @@ class LocalEngine:
 
     def __init__(self) -> None:
         self._pools: list[ProcessPool[Any, Any] | ReplicaPool[Any, Any]] = []
+        self.keeper = LocalKeeper()
 
     def pool(
         self,

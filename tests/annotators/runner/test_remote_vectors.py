@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from ares import registry
 from ares.annotation import Cost, Maker
 from ares.doctor import run_checks
 from ares.errors import AresError, ModelError, StoreError
+from ares.jobs import KeptValue
 from ares.settings import settings_from_environment
 from ares.store import Stores
 from ares.store.vectors import VectorTable
@@ -38,7 +38,7 @@ class DistantEngine:
 
     Attributes:
         losses: How often they lose some of it, each time when it is to be written.
-        every: Which of the calls are lost then: every second one, or each.
+        every: The vectors of which results are lost then: of every second one, or of each.
         replies: Sizes of what came back from the workers, in bytes.
     """
 
@@ -47,21 +47,34 @@ class DistantEngine:
     replies: list[int] = field(default_factory=list)
     max_workers = most_workers = 2
 
+    @property
+    def keeper(self) -> DistantKeeper:
+        return DistantKeeper()
+
     def pool(self, fn: Any, *, build: Callable[[], Any], **arguments: Any) -> DistantPool:
         return DistantPool(self, build)
 
     @staticmethod
     def put(value: Any) -> Callable[[], Any]:
-        number = len(_KEPT)
-        _KEPT[number] = pickle.dumps(value)
-        return partial(_fetch, number)
+        return lambda: value
 
     def close(self) -> None:
         _KEPT.clear()
 
 
-def _fetch(number: int) -> Any:
-    return pickle.loads(_KEPT[number]) if _KEPT.get(number) else None
+class DistantKeeper:
+    """Holds values as bytes; lost ones are empty."""
+
+    def keep(self, values: Sequence[Any]) -> list[KeptValue]:
+        kept = [("worker", len(_KEPT) + index) for index in range(len(values))]
+        _KEPT.update((number, pickle.dumps(value)) for (_, number), value in zip(kept, values, strict=True))
+        return kept
+
+    def fetch(self, kept: Sequence[KeptValue]) -> list[Any | None]:
+        return [pickle.loads(_KEPT[number]) if _KEPT[number] else None for _, number in kept]
+
+    def forget(self, kept: Sequence[KeptValue]) -> None:
+        _KEPT.update((number, b"") for _, number in kept)
 
 
 class DistantPool:

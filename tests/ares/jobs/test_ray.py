@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from ares.errors import MediaError, RequestError, SourceError
 from ares.jobs import (
     Engine,
+    KeptValue,
     LocalEngine,
     WorkerLimits,
     WorkerNeeds,
@@ -135,6 +137,34 @@ def test_a_stored_value_can_be_read_by_all_workers_until_the_pool_ends(engine: E
     assert LocalEngine().put(7)() == 7
 
 
+def test_workers_fetch_from_each_other_what_they_keep_while_they_work(engine: Engine) -> None:
+    keeper = engine.keeper
+
+    def work(batch: Sequence[Any]) -> list[Any]:
+        time.sleep(0.2)  # the other one has work, too
+        ((method, argument),) = batch
+        return [getattr(keeper, method)(argument)]
+
+    pool: WorkerPool[Any, Any] = engine.pool(work, max_workers=2, on_worker_death=SourceError)
+    deadline = time.monotonic() + 30
+    with ThreadPoolExecutor(2) as executor:
+
+        def call(method: str, *arguments: Any) -> list[Any]:
+            return [reply for (reply,) in executor.map(pool.map, [[(method, each)] for each in arguments])]
+
+        kept: list[KeptValue] = []
+        while len({worker for worker, _ in kept}) < 2:
+            assert time.monotonic() < deadline, "one worker did all"
+            kept = [token for tokens in call("keep", ["a", "b"], ["c", "d"]) for token in tokens]
+        assert call("fetch", kept, kept) == [["a", "b", "c", "d"]] * 2
+        call("forget", [kept[0], kept[3]])
+        while call("fetch", kept) != [[None, "b", "c", None]]:
+            assert time.monotonic() < deadline
+        engine.close()
+        pool = engine.pool(work, max_workers=1, on_worker_death=SourceError)
+        assert call("fetch", kept) == [[None] * 4]
+
+
 def test_a_relative_path_means_the_same_on_a_worker(engine: Engine) -> None:
     def folder(batch: Sequence[int]) -> list[Path]:
         return [Path.cwd()]
@@ -153,7 +183,7 @@ def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyP
 
 
 def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ares.jobs.ray._START_SECONDS", 0.5)
+    monkeypatch.setattr("ares.jobs.ray.engine._START_SECONDS", 0.5)
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 4.0, "GPU": 1.0})
     with pytest.raises(RequestError, match="gave no worker within 0 s"):
         engine.pool(double, max_workers=1, on_worker_death=SourceError, needs=WorkerNeeds(gpus=1.0)).map([1])
@@ -178,7 +208,7 @@ def test_an_item_beyond_the_limits_fails_and_the_others_do_not(engine: Engine) -
 
 
 def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ares.jobs.ray import _count_room, _fitted_needs
+    from ares.jobs.ray.room import count_room, fitted_needs
 
     machine = {"CPU": 8.0, "GPU": 2.0, "memory": 32e9}
     monkeypatch.setattr(
@@ -186,22 +216,22 @@ def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyP
     )
     monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": machine}] * 2)
     large = WorkerNeeds(cpus=1.0, memory_bytes=int(7.4e9))
-    assert _count_room(large, 0.5, 1.0) == 4  # of 16 cores and 64 GB
-    assert _count_room(WorkerNeeds(cpus=4.0), 0.5, 1.0) == 2
-    assert _count_room(WorkerNeeds(gpus=0.5), 0.5, 0.5) == 4
-    assert _count_room(WorkerNeeds(gpus=0.25), 0.5, 1.0) == 8  # bounded by the cores
+    assert count_room(large, 0.5, 1.0) == 4  # of 16 cores and 64 GB
+    assert count_room(WorkerNeeds(cpus=4.0), 0.5, 1.0) == 2
+    assert count_room(WorkerNeeds(gpus=0.5), 0.5, 0.5) == 4
+    assert count_room(WorkerNeeds(gpus=0.25), 0.5, 1.0) == 8  # bounded by the cores
     # Even a worker that is larger than its share, or than a machine, is placed: workers of other pools may be on both.
-    assert _fitted_needs(WorkerNeeds(cpus=99.0, memory_bytes=int(90e9)), 0.5, 0.5) == WorkerNeeds(
+    assert fitted_needs(WorkerNeeds(cpus=99.0, memory_bytes=int(90e9)), 0.5, 0.5) == WorkerNeeds(
         4.0, int(16e9)
     )
-    assert _fitted_needs(WorkerNeeds(gpus=1.0), 0.5, 0.5).gpus == 0.5
-    assert _count_room(_fitted_needs(WorkerNeeds(cpus=99.0), 0.5, 0.5), 0.5, 0.5) == 2
+    assert fitted_needs(WorkerNeeds(gpus=1.0), 0.5, 0.5).gpus == 0.5
+    assert count_room(fitted_needs(WorkerNeeds(cpus=99.0), 0.5, 0.5), 0.5, 0.5) == 2
 
 
 def test_a_cluster_that_does_not_answer_is_asked_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.jobs.ray._FOLLOW_SECONDS", 0.02)
+    monkeypatch.setattr("ares.jobs.ray.engine._FOLLOW_SECONDS", 0.02)
     pool = engine.pool(double, max_workers=1, on_worker_death=SourceError)
     silent, again = threading.Event(), threading.Event()
 
