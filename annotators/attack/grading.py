@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from annotators.attack.reversed_frames import ReversedFrames
 from annotators.base import Annotator, Outcome, PaidFailure, Result, Subject, Work, outcome_cost
 from annotators.grade.controls import ChangedFrames, blank, scrambled
+from annotators.parallel import map_batches
 from annotators.runner import Frames
 from ares.annotation import Annotation, Cost
 from ares.clock import needs_stamps
 from ares.errors import AresError
 from ares.rubric import GATES
-from ares.store.filters import batched
 
 if TYPE_CHECKING:
     from ares.episode import Episode, Json, Trajectory
@@ -96,7 +95,7 @@ def grade_texts(
         replace(work, subject=text_subject(work.episode, text), frames=frames[change])
         for text, change in texts
     ]
-    outcomes = list(_process(annotator, works))
+    outcomes = map_batches(annotator.process, works, annotator.batch_size, annotator.workers)
     errors = [error for outcome in outcomes if (error := _error(outcome))]
     if errors and len(errors) == len(outcomes):
         raise errors[0]
@@ -109,18 +108,6 @@ def _changed(frames: Frames, change: FrameChange) -> Frames:
     if change == "reversed":
         return ReversedFrames(frames)
     return ChangedFrames(frames, blank if change == "blank" else scrambled)
-
-
-def _process(annotator: Annotator, works: Sequence[Work]) -> Iterator[Outcome]:
-    """Outcomes in order, as many batches at the same time as the annotator has workers."""
-    parts = list(batched(works, annotator.batch_size))
-    if annotator.workers == 1:
-        for part in parts:
-            yield from annotator.process(part)
-        return
-    with ThreadPoolExecutor(annotator.workers) as pool:
-        for outcomes in pool.map(annotator.process, parts):
-            yield from outcomes
 
 
 def _error(outcome: Outcome) -> AresError | None:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from annotators.caption.annotator import make_caption_annotator
+    from annotators.caption.annotator import (
+        Captioner,
+        CaptionOptions,
+        caption_value,
+        load_captioner,
+        make_caption_annotator,
+    )
     from annotators.caption.frame_layout import (
         FrameLayout,
         LayoutName,
@@ -17,9 +23,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CaptionOptions",
+    "Captioner",
     "FrameLayout",
     "LayoutName",
+    "caption_value",
     "evenly_spaced_seconds",
+    "load_captioner",
     "make_caption_annotator",
     "parse_layout",
     "select_frame_seconds",

@@ -33,6 +33,7 @@ from ares.errors import AresError, MediaError, ModelError
 from ares.rubric import parse_caption
 
 if TYPE_CHECKING:
+    from annotators.runner import CameraSeconds
     from ares.settings import Price
     from ares.store import Stores
 
@@ -76,6 +77,14 @@ class Captioner:
     layout: FrameLayout
     camera: str
 
+    def select_frames(self, subject: Subject) -> CameraSeconds:
+        """The frames of a subject that it gets; none where the episode lacks the camera."""
+        return select_frame_seconds(subject, self.camera, self.layout.count)
+
+    def prompt(self, seconds: Sequence[float]) -> str:
+        """What it is asked about frames at these seconds."""
+        return read_prompt("annotators.caption", "caption").format(legend=self.layout.legend(seconds))
+
 
 @takes_options(CaptionOptions)
 def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
@@ -85,15 +94,12 @@ def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
         RequestError: The layout or the model spec cannot be read.
         ModelError: The model cannot be loaded.
     """
-    own = options.parse(CaptionOptions)
-    layout = parse_layout(own.layout)
-    spec = options.model or options.settings.caption_model
-    vlm = load_vlm(spec, options, _MAX_NEW_TOKENS, stores)
-    captioner = Captioner(vlm=vlm, maker=_maker(vlm, own), layout=layout, camera=own.camera)
+    captioner = load_captioner(options, stores)
+    vlm, layout, spec = captioner.vlm, captioner.layout, _spec(options)
     return Annotator(
         maker=captioner.maker,
         process=lambda works: _process(works, captioner),
-        select_frames=lambda subject: select_frame_seconds(subject, own.camera, layout.count),
+        select_frames=captioner.select_frames,
         batch_size=vlm.batch_size,
         workers=vlm.workers,
         call_limit=call_limit(vlm),
@@ -102,6 +108,17 @@ def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
         needs=worker_needs("caption", spec),
         estimate=lambda subject: _estimate(captioner, subject, spec, options.settings.price),
     )
+
+
+def load_captioner(options: Options, stores: Stores) -> Captioner:
+    """The model of a run with its settings. Raises as `make_caption_annotator` does."""
+    own = options.parse(CaptionOptions)
+    vlm = load_vlm(_spec(options), options, _MAX_NEW_TOKENS, stores)
+    return Captioner(vlm=vlm, maker=_maker(vlm, own), layout=parse_layout(own.layout), camera=own.camera)
+
+
+def _spec(options: Options) -> str:
+    return options.model or options.settings.caption_model
 
 
 def _test_request(layout: FrameLayout) -> VlmRequest:
@@ -141,7 +158,7 @@ def _process(works: Sequence[Work], captioner: Captioner) -> list[Outcome]:
 
 
 def _request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
-    seconds = select_frame_seconds(work.subject, captioner.camera, captioner.layout.count)
+    seconds = captioner.select_frames(work.subject)
     if not seconds:
         return MediaError("episode has no such camera", f"{captioner.camera or 'any'!r}")
     (camera, camera_seconds), *_ = seconds.items()
@@ -151,30 +168,34 @@ def _request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
         )
     except MediaError as error:
         return error
-    text = read_prompt("annotators.caption", "caption").format(legend=captioner.layout.legend(camera_seconds))
-    return VlmRequest(images=images, prompt=text)
+    return VlmRequest(images=images, prompt=captioner.prompt(camera_seconds))
 
 
 def _result(work: Work, captioner: Captioner, reply: VlmReply | VlmFailure) -> Outcome:
     if isinstance(reply, VlmFailure):
         return PaidFailure(reply.error, reply.cost)
-    text = clean_reply(reply.text)
-    if not text:
-        error = ModelError("caption is empty", f"{captioner.vlm.name} replied {reply.text[:200]!r}")
-        return PaidFailure(error, reply.paid)
-    outcome = {"success": True, "failure": False}.get(parse_caption(text).outcome)
-    value: dict[str, Json] = {"text": text, "caption": text, "layout": captioner.layout.name}
-    if outcome is not None:
-        value["caption_success"] = outcome
-    if reply.text != text:
-        value["raw"] = reply.text
-    (camera, camera_seconds), *_ = select_frame_seconds(
-        work.subject, captioner.camera, captioner.layout.count
-    ).items()
+    value = caption_value(captioner, reply.text)
+    if isinstance(value, ModelError):
+        return PaidFailure(value, reply.paid)
+    (camera, camera_seconds), *_ = captioner.select_frames(work.subject).items()
     annotation = new_annotation(
         work, captioner.maker, value, camera=camera, frames=camera_seconds, cost=reply.cost
     )
     return Result(annotations=[annotation], paid=reply.paid)
+
+
+def caption_value(captioner: Captioner, reply: str) -> dict[str, Json] | ModelError:
+    """The value of a caption from the reply of its model, or why there is none."""
+    text = clean_reply(reply)
+    if not text:
+        return ModelError("caption is empty", f"{captioner.vlm.name} replied {reply[:200]!r}")
+    outcome = {"success": True, "failure": False}.get(parse_caption(text).outcome)
+    value: dict[str, Json] = {"text": text, "caption": text, "layout": captioner.layout.name}
+    if outcome is not None:
+        value["caption_success"] = outcome
+    if reply != text:
+        value["raw"] = reply
+    return value
 
 
 def clean_reply(reply: str) -> str:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from PIL import Image
 
 OBSERVES, COMPARES, RULES = (
     "Say what happens in one robot episode",
@@ -80,3 +85,10 @@ def _choice(text: str, is_scored: bool = False) -> dict[str, Any]:
     if is_scored:
         choice["logprobs"] = {"content": [{"token": text, "logprob": -0.01, "top_logprobs": []}]}
     return choice
+
+
+def grey_share(request: Mapping[str, Any]) -> float:
+    """Share of the pixels of a request's images that have the grey of masks."""
+    images = re.findall(r"data:image/[a-z]+;base64,([A-Za-z0-9+/=]+)", json.dumps(request["messages"]))
+    pixels = [np.asarray(Image.open(io.BytesIO(base64.b64decode(image)))).astype(int) for image in images]
+    return float(np.mean([(abs(image - 128) < 4).all(axis=2).mean() for image in pixels]))

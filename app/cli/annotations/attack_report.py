@@ -123,21 +123,26 @@ def comparison_blocks(comparison: MakerComparison) -> Iterator[Block]:
         ("second", comparison.second, f"{comparison.second_rate:.3f} accepted"),
     ]
     judge = [f"by the grades of {comparison.judge}"] if comparison.judge else []
-    noise = [] if comparison.noise is None else [_difference("noise: repetition - first", comparison.noise)]
+    noise = (
+        []
+        if comparison.noise is None
+        else [describe_difference("noise: repetition - first", comparison.noise)]
+    )
     unpaired = f"{comparison.unpaired} segments have a grade on one side alone, and are left out"
     yield from paragraphs(
         [
             OutputTable(rows),
             *judge,
             f"{change.num_items} segments of {change.num_clusters} episodes; {unpaired}",
-            _difference("second - first", change),
+            describe_difference("second - first", change),
             *noise,
             _conclusion(comparison),
         ]
     )
 
 
-def _difference(name: str, difference: PairedDifference) -> str:
+def describe_difference(name: str, difference: PairedDifference) -> str:
+    """A paired difference as one line."""
     return (
         f"{name}: {difference.difference:+.3f}, "
         f"95 % interval {difference.low:+.3f} to {difference.high:+.3f} by episode; "

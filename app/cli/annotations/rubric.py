@@ -1,4 +1,4 @@
-"""`ares rubric`: show and check rubrics, attack the judge that grades by them, and compare makers by their grades."""
+"""`ares rubric`: show and check rubrics, attack their judge, compare makers by their grades, and revise captions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import argparse
 from typing import Any
 
 from app.cli.annotations.attack_report import attack_blocks, comparison_blocks, quote_blocks
-from app.cli.common import add_workspace_arguments, episode_count, open_workspace, torch_device, usd_amount
+from app.cli.annotations.judge_arguments import add_judge_arguments
+from app.cli.annotations.revise import add_revise_arguments, revise
+from app.cli.common import add_workspace_arguments, episode_count, open_workspace, usd_amount
 from app.cli.output import OutputTable, answer, paragraphs
 
 
@@ -22,6 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         add_workspace_arguments(action)
     _add_attack_arguments(attack)
+    reviser = actions.add_parser(
+        "revise", help="ask for refused captions again with what failed, and measure it"
+    )
+    reviser.add_argument(
+        "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
+    )
+    add_workspace_arguments(reviser)
+    add_revise_arguments(reviser)
     _add_compare_arguments(
         actions.add_parser("compare", help="two captioners, or two judges or rubrics, on the same segments")
     )
@@ -46,27 +56,8 @@ def _add_compare_arguments(parser: argparse.ArgumentParser) -> None:
     add_workspace_arguments(parser)
 
 
-def _add_judge_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--model", default="", metavar="SPEC", help="the judge (default: the configured judge)"
-    )
-    parser.add_argument("--device", type=torch_device, default="", metavar="D", help="torch device")
-    parser.add_argument(
-        "--menu",
-        default="tabletop",
-        metavar="NAME",
-        help="phrases of a clip judge: a shipped name or a YAML file",
-    )
-    parser.add_argument(
-        "--observe",
-        choices=("first", "never"),
-        default="first",
-        help="whether a vision-language judge observes before it knows a text",
-    )
-
-
 def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_judge_arguments(parser)
+    add_judge_arguments(parser)
     parser.add_argument(
         "--truth",
         default="",
@@ -97,11 +88,11 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show, check or attack a rubric, or compare makers. Returns 1 when the attack breaks a bound.
+    """Show, check or attack a rubric, compare makers, or revise captions. Returns 1 when the attack breaks a bound.
 
     Raises RequestError naming the first field of a rubric that is wrong.
     """
-    actions = {"attack": _attack, "compare": _compare}
+    actions = {"attack": _attack, "compare": _compare, "revise": revise}
     return actions.get(args.action, _describe)(args)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import re
 from collections.abc import Callable
@@ -12,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from annotators.base import Annotator, Options, PaidFailure, Result, Work
 from annotators.grade import load_rubric, make_grade_annotator
@@ -22,6 +19,7 @@ from ares.episode import Episode, Json
 from ares.errors import ModelError, RequestError
 from ares.rubric import Verdict
 from ares.workspace import Workspace
+from tests.annotators.judge_replies import grey_share
 
 Works = Callable[..., Work]
 Captions = Callable[..., Annotation]
@@ -91,17 +89,10 @@ def _object_answers(shown: str, masked: str, blank: str) -> Callable[[Any], str]
     def answer(request: Any) -> str:
         if "Question OBJECT" not in str(request):
             return _reply()
-        share = _grey_share(request)
+        share = grey_share(request)
         return _reply(shown if share < 0.3 else blank if share > 0.95 else masked)
 
     return answer
-
-
-def _grey_share(request: Any) -> float:
-    """Share of the pixels of a request's images that have the grey of masks."""
-    images = re.findall(r"data:image/[a-z]+;base64,([A-Za-z0-9+/=]+)", json.dumps(request["messages"]))
-    pixels = [np.asarray(Image.open(io.BytesIO(base64.b64decode(image)))).astype(int) for image in images]
-    return float(np.mean([(abs(image - 128) < 4).all(axis=2).mean() for image in pixels]))
 
 
 def test_one_unmet_essential_is_not_acceptable(grade_caption: Any, model_server: Any) -> None:

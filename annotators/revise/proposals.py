@@ -1,0 +1,152 @@
+"""Captions that a captioner proposes for ones that were refused: facts in the log, shown once they are adopted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from annotators.base import Outcome, PaidFailure, Result, new_annotation
+from annotators.caption import caption_value
+from annotators.models import ReadableImages, VlmFailure, VlmReply, VlmRequest
+from annotators.parallel import map_batches
+from annotators.prompts import read_prompt
+from annotators.revise.critique import FailedCriterion, evidence_seconds, revision_prompt
+from ares.annotation import Annotation, Cost, Maker, short_hash
+from ares.episode import Json
+from ares.errors import AresError, MediaError
+
+if TYPE_CHECKING:
+    from annotators.base import Work
+    from annotators.caption import Captioner
+    from annotators.runner import CameraSeconds
+
+# The annotator of proposals: it fills no column, and nothing describes it.
+PROPOSAL = "caption_proposal"
+_VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposer:
+    """A captioner that is asked again.
+
+    Attributes:
+        captioner: The captioner.
+        maker: Maker of its revised captions.
+        has_critique: Whether it is told what failed; else it is asked the same again, and its changes are noise.
+    """
+
+    captioner: Captioner
+    maker: Maker
+    has_critique: bool
+
+    @property
+    def proposal_maker(self) -> Maker:
+        """Maker of its proposals."""
+        return replace(self.maker, annotator=PROPOSAL, columns=(), fills_segments=False)
+
+
+def make_proposer(
+    captioner: Captioner, judge: Maker, hidden: Sequence[str], *, has_critique: bool
+) -> Proposer:
+    """A captioner that is asked again.
+
+    Args:
+        captioner: The captioner, with the maker of the captions that are revised.
+        judge: Maker of the grades that say what failed.
+        hidden: Criteria that it must not learn of.
+        has_critique: Whether it is told what failed.
+    """
+    base = captioner.maker
+    prompts = [base.prompt_hash, *(read_prompt("annotators.revise", name) for name in ("revise", "failures"))]
+    critique: dict[str, Json] = {
+        "revises": base.maker_id,
+        "judge": judge.maker_id,
+        "hidden": list[Json](hidden),
+    }
+    settings = {**base.settings, **(critique if has_critique else {"repeats": base.maker_id})}
+    maker = replace(base, version=_VERSION, prompt_hash=short_hash(list[Json](prompts)), settings=settings)
+    return Proposer(captioner=captioner, maker=maker, has_critique=has_critique)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A caption that is asked again.
+
+    Attributes:
+        work: Its episode, with frames.
+        caption: The caption.
+        criteria: What it does not meet, as far as the captioner may learn of it.
+        camera: Camera of the frames that show it.
+    """
+
+    work: Work
+    caption: Annotation
+    criteria: Sequence[FailedCriterion]
+    camera: str
+
+
+def evidence_frames(criteria: Sequence[FailedCriterion], camera: str) -> CameraSeconds:
+    """The frames that show failures; none where they are of several cameras."""
+    seconds = evidence_seconds(criteria)
+    return {camera: seconds} if camera and seconds else {}
+
+
+def propose(proposer: Proposer, refused: Sequence[Refused], revision: int) -> list[Outcome]:
+    """The proposals for some captions, in order; each result is one annotation of `proposer.proposal_maker`."""
+    vlm = proposer.captioner.vlm
+    requests = [_request(proposer, item) for item in refused]
+    readable = [request for request in requests if isinstance(request, VlmRequest)]
+    replies = iter(map_batches(vlm.ask, readable, vlm.batch_size, vlm.workers))
+    return [
+        _proposal(proposer, item, next(replies), revision) if isinstance(request, VlmRequest) else request
+        for item, request in zip(refused, requests, strict=True)
+    ]
+
+
+def _request(proposer: Proposer, item: Refused) -> VlmRequest | AresError:
+    captioner, frames = proposer.captioner, item.work.frames
+    selected = captioner.select_frames(item.work.subject)
+    if not selected:
+        return MediaError("episode has no such camera", f"{captioner.camera or 'any'!r}")
+    (camera, seconds), *_ = selected.items()
+    criteria = item.criteria if proposer.has_critique else ()
+    evidence = evidence_frames(criteria, item.camera)
+    try:
+        images = ReadableImages(
+            lambda: [
+                *captioner.layout.arrange(frames.at(camera, seconds)),
+                *(image for name, shown in evidence.items() for image in frames.at(name, shown)),
+            ]
+        )
+    except MediaError as error:
+        return error
+    shown = [second for seconds in evidence.values() for second in seconds]
+    prompt = revision_prompt(captioner.prompt(seconds), str(item.caption.value["text"]), criteria, shown)
+    return VlmRequest(images=images, prompt=prompt)
+
+
+def _proposal(proposer: Proposer, item: Refused, reply: VlmReply | VlmFailure, revision: int) -> Outcome:
+    if isinstance(reply, VlmFailure):
+        return PaidFailure(reply.error, reply.cost)
+    value = caption_value(proposer.captioner, reply.text)
+    if isinstance(value, AresError):
+        return PaidFailure(value, reply.paid)
+    failed: list[Json] = [criterion.id for criterion in item.criteria] if proposer.has_critique else []
+    value |= {"revises": item.caption.annotation_id, "criteria": failed}
+    (camera, seconds), *_ = proposer.captioner.select_frames(item.work.subject).items()
+    annotation = new_annotation(
+        item.work,
+        proposer.proposal_maker,
+        value,
+        camera=camera,
+        frames=seconds,
+        cost=reply.cost,
+        revision=revision,
+    )
+    return Result(annotations=[annotation], paid=reply.paid)
+
+
+def adopted(proposer: Proposer, proposal: Annotation) -> Annotation:
+    """The caption that a proposal becomes, without its cost; it is graded under this id before it is stored."""
+    return replace(proposal, name="caption", maker_id=proposer.maker.maker_id, cost=Cost())

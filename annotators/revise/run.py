@@ -1,0 +1,251 @@
+"""Runs a revision: rounds of critique, until what the captioner is not told of improves no longer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from annotators.base import episode_subject
+from annotators.models import Budget
+from annotators.revise.anchors import improves, meets_all
+from annotators.revise.critique import failed_criteria
+from annotators.revise.episodes import GradedCaption, read_graded_captions
+from annotators.revise.parties import RevisionParties, RevisionRequest, load_parties
+from annotators.revise.proposals import Proposer, make_proposer
+from annotators.revise.report import RevisionQuote, RevisionRound, RevisionRun
+from annotators.revise.rounds import (
+    Revised,
+    RevisionJob,
+    compare_acceptance,
+    compare_anchors,
+    compare_second_judge,
+    revise_captions,
+)
+from ares.annotation import Cost
+from ares.errors import RequestError
+from ares.jobs import Progress, record_job
+from ares.review import compare_makers
+
+if TYPE_CHECKING:
+    from annotators.base import Options
+    from ares.annotation import Maker
+    from ares.statistics import PairedDifference
+    from ares.store import Stores
+
+
+def quote_revision(stores: Stores, options: Options, request: RevisionRequest) -> RevisionQuote:
+    """What a revision would do and cost; no model is loaded and no server asked. Raises as `run_revision`."""
+    stores.sync()
+    parties = load_parties(stores, replace(options, load_models=False), request)
+    captions = _read_captions(stores, parties, request)
+    refused = list(_refused(captions, parties.job))
+    first, later = Cost(), Cost()
+    for item in refused:
+        subject = episode_subject(stores.tables.episodes.get_episode(item.caption.episode_id))
+        costs = [annotator.estimate(subject) for annotator in parties.annotators]
+        later = sum(costs, later)
+        # The second judge has not seen the captions before.
+        first = sum([*costs, *costs[2:], *(costs if request.has_noise_floor else ())], first)
+    return RevisionQuote(
+        captions=len(captions),
+        refused=len(refused),
+        hidden=parties.job.hidden,
+        rounds=request.rounds,
+        first_round=first,
+        cost=sum([later] * (request.rounds - 1), first),
+    )
+
+
+def run_revision(
+    stores: Stores, options: Options, request: RevisionRequest, *, quiet: bool = False
+) -> RevisionRun:
+    """Run rounds of critique until the anchors improve no longer; the captions of rounds that improved are shown.
+
+    Replies are kept, money is booked and captions are stored as in every run: an interrupted revision goes on where
+    it was.
+
+    Args:
+        stores: Stores of the workspace.
+        options: The judge whose grades are told, and values of the options of `grade`.
+        request: What to do.
+        quiet: Show no progress.
+
+    Raises:
+        RequestError: No caption was graded by this judge and rubric, a maker is not known, or an option is wrong.
+        ModelError: A model cannot be loaded or does not answer.
+    """
+    if request.budget_usd is not None and options.settings.price is None:
+        raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
+    options = replace(options, budget=Budget(request.budget_usd))
+    with stores.write_lock("ares rubric revise"):
+        stores.sync()
+        parties = load_parties(stores, options, request)
+        captions = _read_captions(stores, parties, request)
+        warnings = list(_preflight(parties))
+        for maker in _makers(parties):
+            stores.annotations.add_maker(maker)
+        run = _run_rounds(stores, parties, request, captions, warnings, quiet)
+        record_job(stores.annotations, "rubric revise", run.to_json())
+    return run
+
+
+def _read_captions(stores: Stores, parties: RevisionParties, request: RevisionRequest) -> list[GradedCaption]:
+    captions = list(
+        read_graded_captions(stores, parties.base, parties.graded_by, request.where, request.limit)
+    )
+    if not captions:
+        raise RequestError(
+            "no caption was graded by this judge and rubric",
+            "run `ares annotate caption` and `ares annotate grade`",
+        )
+    return captions
+
+
+def _refused(captions: Sequence[GradedCaption], job: RevisionJob) -> Iterator[GradedCaption]:
+    """Captions that fail a gate of which the captioner may be told."""
+    return (item for item in captions if failed_criteria(item.grade, job.rubric, job.hidden))
+
+
+def _preflight(parties: RevisionParties) -> Iterator[str]:
+    """Call each model once; yields what a person should know."""
+    for annotator in parties.annotators:
+        learnt = annotator.preflight([])
+        parties.job.spent.cost = parties.job.spent.cost + learnt.cost
+        yield from (*annotator.warnings, *learnt.warnings)
+
+
+def _proposer(parties: RevisionParties, *, has_critique: bool) -> Proposer:
+    job = parties.job
+    return make_proposer(parties.captioner, job.judge.maker, job.hidden, has_critique=has_critique)
+
+
+def _makers(parties: RevisionParties) -> Iterator[Maker]:
+    for has_critique in (True, False):
+        proposer = _proposer(parties, has_critique=has_critique)
+        yield from (proposer.maker, proposer.proposal_maker)
+    for judge in parties.job.judges:
+        yield from (judge.maker, *judge.annotator.side_makers)
+
+
+def _run_rounds(
+    stores: Stores,
+    parties: RevisionParties,
+    request: RevisionRequest,
+    captions: Sequence[GradedCaption],
+    warnings: Sequence[str],
+    quiet: bool,
+) -> RevisionRun:
+    job, proposer = parties.job, _proposer(parties, has_critique=True)
+    refused = list(_refused(captions, job))
+    rounds, stopped = _improve(job, proposer, refused, request, quiet)
+    is_adopted = any(item.is_adopted for item in rounds)
+    first, second, judge = parties.base.maker_id, proposer.maker.maker_id, job.judge.maker.maker_id
+    noise = _measure_noise(parties, refused, request, quiet) if request.has_noise_floor else None
+    return RevisionRun(
+        first=first,
+        second=second,
+        judge=judge,
+        hidden=job.hidden,
+        captions=len(captions),
+        rounds=rounds,
+        stopped=stopped,
+        noise=noise,
+        comparison=compare_makers(stores, first, second, judge=judge, where=request.where, seed=request.seed)
+        if is_adopted
+        else None,
+        failures=job.spent.failures,
+        cost=job.spent.cost,
+        warnings=warnings,
+    )
+
+
+def _improve(
+    job: RevisionJob,
+    proposer: Proposer,
+    refused: Sequence[GradedCaption],
+    request: RevisionRequest,
+    quiet: bool,
+) -> tuple[list[RevisionRound], str]:
+    """The rounds, and why there is no further one; the captions of each that is an improvement are stored."""
+    rounds: list[RevisionRound] = []
+    while refused:
+        number = len(rounds) + 1
+        if number > request.rounds:
+            return rounds, f"{request.rounds} rounds were asked for"
+        revised = _ask_again(job, proposer, refused, number, quiet)
+        latest = _measure(job, number, refused, revised, request.seed)
+        stopped = _stop_reason(job, latest)
+        rounds.append(replace(latest, is_adopted=not stopped))
+        if stopped:
+            return rounds, stopped
+        _adopt(job.stores, revised)
+        refused = list(_refused([item.after for item in revised], job))
+    return rounds, "no caption fails a criterion of which the captioner may be told"
+
+
+def _measure_noise(
+    parties: RevisionParties, refused: Sequence[GradedCaption], request: RevisionRequest, quiet: bool
+) -> PairedDifference | None:
+    """How much more often the judge accepts captions that were asked again without a critique."""
+    plain = _proposer(parties, has_critique=False)
+    return compare_acceptance(_ask_again(parties.job, plain, refused, 1, quiet), request.seed)
+
+
+def _ask_again(
+    job: RevisionJob, proposer: Proposer, refused: Sequence[GradedCaption], number: int, quiet: bool
+) -> list[Revised]:
+    label = f"revise, round {number}" if proposer.has_critique else "ask again without a critique"
+    progress = Progress(label, len(refused), None if quiet else sys.stderr)
+    try:
+        return revise_captions(job, proposer, refused, number, progress.advance)
+    finally:
+        progress.close()
+
+
+def _measure(
+    job: RevisionJob, number: int, refused: Sequence[GradedCaption], revised: Sequence[Revised], seed: int
+) -> RevisionRound:
+    return RevisionRound(
+        number=number,
+        refused=len(refused),
+        compared=len(revised),
+        changed=sum(item.is_changed for item in revised),
+        hidden_met=sum(meets_all(item.before.verdicts, job.hidden) for item in revised),
+        judge=compare_acceptance(revised, seed),
+        anchors=compare_anchors(revised, job.hidden, seed),
+        second_judge=compare_second_judge(revised, seed),
+        is_adopted=False,
+    )
+
+
+def _stop_reason(job: RevisionJob, latest: RevisionRound) -> str:
+    """Why a round is the last, and its captions are not shown; "" where it is an improvement."""
+    if job.is_stopped():
+        return "the budget is spent; with a larger one the same command goes on"
+    if latest.judge is None or latest.anchors is None:
+        return "no caption could be compared"
+    if not latest.changed:
+        return "the captioner changed nothing"
+    # Criteria that are hidden, but ruled on by the judge that is to be pleased, weigh less than a judge that is not.
+    evidence = latest.second_judge or latest.anchors
+    if improves(evidence) and latest.anchors.high >= 0:
+        return ""
+    name = "the second judge does not accept more" if latest.second_judge else _hidden_reason(latest)
+    if improves(latest.judge):
+        return f"{name}, although the judge accepts more: the captioner may please the judge"
+    return name
+
+
+def _hidden_reason(latest: RevisionRound) -> str:
+    """Why the hidden criteria speak for no further round."""
+    if latest.hidden_met == latest.compared:
+        return "all captions met the hidden criteria before: only a second judge can show an improvement"
+    return "the hidden criteria are not met more often"
+
+
+def _adopt(stores: Stores, revised: Sequence[Revised]) -> None:
+    """Store the captions of a round; their grades are stored under their ids already."""
+    stores.annotations.append([item.after.caption for item in revised if item.is_changed])
+    stores.sync()

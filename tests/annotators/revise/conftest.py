@@ -1,0 +1,137 @@
+"""A workspace of eight demo episodes whose captions a scripted judge has refused, and a captioner to ask again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotators.base import Options
+from annotators.caption import load_captioner
+from annotators.grade import make_grade_annotator
+from annotators.revise.episodes import EpisodeWorks
+from annotators.revise.judging import RevisionJudge, Spent, grade_captions
+from annotators.runner import annotate
+from ares.settings import Price, Settings
+from ares.store import Stores
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
+from tests.annotators.conftest import ModelServer
+from tests.annotators.judge_replies import criterion_of, grey_share
+
+EPISODES = 8
+TRUE, REFUSED = "push the green drawer closed", "open the red drawer"
+FLATTERY = "truly as shown"
+CAPTIONER, JUDGE, SECOND = "Some/Captioner-2B", "Other/Judge-9B", "Third/Judge-7B"
+
+
+@dataclass(slots=True)
+class Script:
+    """What the models of the server do.
+
+    Attributes:
+        revises: What the captioner makes of a caption when it is asked again, from the caption and the prompt.
+        charmed: Criteria that the judge finds met wherever it is flattered.
+        prompts: Prompts of revisions that the captioner got.
+    """
+
+    revises: Callable[[str, str], str] = lambda caption, prompt: TRUE
+    charmed: frozenset[str] = frozenset()
+    prompts: list[str] = field(default_factory=list)
+
+    def answer(self, request: Any) -> list[dict[str, Any]]:
+        """The reply to a request."""
+        reply = self._caption(request) if request["model"] == CAPTIONER else self._rule(request)
+        return [{"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}]
+
+    def _caption(self, request: Any) -> str:
+        prompt = _prompt(request)
+        before = re.search(r"frames before: (\"[^\n]+\")\n", prompt)
+        if not before:
+            return REFUSED
+        self.prompts.append(prompt)
+        return self.revises(json.loads(before[1]), prompt)
+
+    def _rule(self, request: Any) -> str:
+        criterion = criterion_of(request)
+        caption = (
+            _prompt(request).partition("never an instruction to you:")[2].partition("Look at the frames")[0]
+        )
+        is_charmed = request["model"] == JUDGE and criterion in self.charmed and FLATTERY in caption
+        wrong = {"VERB": "open the", "ATTRIBUTES": "red", "OBJECT": "mug"}.get(criterion)
+        is_refused = wrong is not None and wrong in caption and not is_charmed and grey_share(request) < 0.3
+        verdict = "UNMET" if is_refused else "MET"
+        return json.dumps({"observation": "a drawer closes", "frames": [1, 3], "verdict": verdict})
+
+
+def _prompt(request: Any) -> str:
+    return str(request["messages"][-1]["content"][-1]["text"])
+
+
+@pytest.fixture
+def script(model_server: ModelServer) -> Script:
+    """The script of the server."""
+    script = Script()
+    model_server.replies(script.answer)
+    return script
+
+
+def _options(url: str) -> Options:
+    """A captioner and a judge behind a server, of different families, at a price."""
+    settings = Settings(
+        caption_model=f"openai:{CAPTIONER}@{url}",
+        judge_model=f"openai:{JUDGE}@{url}",
+        openai_api_key="a-key",
+        price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0),
+    )
+    return Options(settings=settings, values={"observe": "never"})
+
+
+@pytest.fixture
+def judging(model_server: ModelServer) -> Options:
+    """The captioner and the judge of the test's server."""
+    return _options(model_server.url)
+
+
+@pytest.fixture(scope="session")
+def graded_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Path]:
+    """The workspace; it is only copied. Its captions are graded without controls, which would be most of the calls."""
+    folder, server = tmp_path_factory.mktemp("revised") / "workspace", ModelServer()
+    server.replies(Script().answer)
+    options = _options(server.url)
+    with open_workspace(str(folder), options.settings) as workspace:
+        stores = workspace.stores
+        ingest_paths(stores, [str(demo_samples / "video")], limit=EPISODES, quiet=True)
+        annotate(stores, ["caption"], replace(options, values={}), quiet=True)
+        _grade_all(stores, options)
+    server.close()
+    yield folder
+
+
+def _grade_all(stores: Stores, options: Options) -> None:
+    ids = sorted(stores.tables.episodes.ids())
+    judge = RevisionJudge(annotator=make_grade_annotator(options, stores))
+    stores.annotations.add_maker(judge.maker)
+    works = EpisodeWorks(
+        stores,
+        load_captioner(replace(options, values={}), stores),
+        [judge.annotator],
+        {key: {} for key in ids},
+    )
+    captions = stores.annotations.find_annotations(ids, ["caption"])
+    grade_captions(stores, judge, captions, {}, works.of_caption, Spent())
+    stores.sync()
+
+
+@pytest.fixture
+def graded(graded_folder: Path, tmp_path: Path, judging: Options) -> Iterator[Workspace]:
+    """The workspace with a refused caption of each episode."""
+    folder = shutil.copytree(graded_folder, tmp_path / "workspace")
+    with open_workspace(str(folder), judging.settings) as workspace:
+        yield workspace
