@@ -11,10 +11,11 @@ from ares.annotation import Annotation, Maker
 from ares.curation import Sets, list_tags, maker_catalog, notes_of, tags_of
 from ares.episode import Camera, Json
 from ares.jobs import FAILURES
-from ares.rubric import CONTROL
+from ares.rubric import CONTROL, TRUST_COLUMN
 from ares.search import SPACE_PREFIX
 from ares.status import AnnotationCounts, ClockStatus, FailureCount, MakerStatus, TableStatus, WorkspaceStatus
 from ares.store.annotations import read_spending
+from ares.store.filters import ids_filter
 
 if TYPE_CHECKING:
     import lance
@@ -69,8 +70,17 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         "metadata": dict(episode.metadata),
         "tags": list[Json](tags_of(stores, episode.episode_id)),
         "notes": list[Json](notes_of(stores, episode.episode_id)),
+        "grade_trust": _grade_trust(stores, episode.episode_id),
         "annotations": describe_annotations(annotations, catalog),
     }
+
+
+def _grade_trust(stores: Stores, episode_id: str) -> Json:
+    """What the controls say of the judge of its caption; None without a grade by a judge."""
+    if TRUST_COLUMN not in stores.tables.episodes.columns():
+        return None
+    rows = stores.tables.episodes.read_columns([TRUST_COLUMN], ids_filter([episode_id])).to_pylist()
+    return str(rows[0][TRUST_COLUMN]) if rows and rows[0][TRUST_COLUMN] else None
 
 
 def _camera(camera: Camera) -> Json:

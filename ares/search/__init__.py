@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         load_encoder,
         load_model,
     )
-    from ares.search.engine import describe_ranked
+    from ares.search.engine import describe_ranked, list_episodes
     from ares.search.fusion import Ranking, fuse, run_concurrently
     from ares.search.motion_features import (
         SIGNAL_KINDS,
@@ -59,6 +59,7 @@ __all__ = [
     "fit_scale",
     "fuse",
     "is_text_encoder_usable",
+    "list_episodes",
     "list_spaces",
     "load_encoder",
     "load_model",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Episodes that each ranker returns per episode of the answer: fusion needs more than what is shown.
 _RANKED_PER_HIT = 2
-_HIT_COLUMNS = ("episode_id", "dataset", "instruction", "caption", "acceptable", "grade")
+_HIT_COLUMNS = ("episode_id", "dataset", "instruction", "caption", "acceptable", "grade", "grade_trust")
 
 
 def search_moments(stores: Stores, query: Query) -> list[Hit]:
@@ -57,6 +57,18 @@ def with_full_ids(stores: Stores, query: Query) -> Query:
         full = frame._replace(episode_id=episodes.resolve_id(frame.episode_id))
         query = replace(query, image=f"{full.episode_id}/{full.camera}@{full.seconds}")
     return query
+
+
+def list_episodes(stores: Stores, where: str, limit: int) -> list[Hit]:
+    """Episodes that a filter selects, in the order of the table, as hits that nothing ranks.
+
+    Raises RequestError for an invalid filter.
+    """
+    rows = stores.tables.episodes.read_columns(["episode_id"], where, limit)
+    moments = [
+        Moment(episode_id=id, camera="", seconds=0.0, score=0.0) for id in rows["episode_id"].to_pylist()
+    ]
+    return _to_hits(stores, moments, {}, {moment.episode_id: {} for moment in moments})
 
 
 def describe_ranked(stores: Stores, query: Query, ids: Sequence[str], scores: Sequence[float]) -> list[Hit]:
@@ -149,6 +161,7 @@ def _to_hit(
     moment: Moment, row: dict[str, object], best_moments: Sequence[Moment], ranks: Mapping[str, int]
 ) -> Hit:
     acceptable, caption, grade = row.get("acceptable"), row.get("caption"), row.get("grade")
+    trust = row.get("grade_trust")
     return Hit(
         episode_id=moment.episode_id,
         dataset=str(row["dataset"]),
@@ -159,6 +172,7 @@ def _to_hit(
         caption=None if caption is None else str(caption),
         acceptable=None if acceptable is None else bool(acceptable),
         grade=None if grade is None else str(grade),
+        grade_trust=None if trust is None else str(trust),
         moments=tuple((best.camera, best.seconds, best.score) for best in best_moments),
         ranks=tuple(ranks.items()),
     )

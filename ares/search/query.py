@@ -159,6 +159,8 @@ class Hit:
         caption: Its caption, or None.
         acceptable: Whether the caption passed its rubric; None when it is not graded or not decided.
         grade: "acceptable", "not_acceptable", "unsure", "error", or None when it is not graded.
+        grade_trust: What the controls of its judge say of it in the dataset: "trusted", "untrusted", "unproven"; None
+            without a grade by a judge.
         relevance: `score` as a share of the best score of the answer, 0 to 1; comparable within one answer only.
         ranks: (way, rank) for each ranker that lists the episode, such as ("frames", 3); ranks count from 1.
         moments: (camera, seconds, cosine similarity) of its three best frames, best first, more than a second apart;
@@ -177,6 +179,7 @@ class Hit:
     relevance: float = 1.0
     ranks: tuple[tuple[str, int], ...] = ()
     moments: tuple[tuple[str, float, float], ...] = ()
+    grade_trust: str | None = None
 
     def to_json(self) -> dict[str, Json]:
         """One element of `ares search --json`."""

@@ -1,11 +1,13 @@
-"""A captioner, and judges of its captions that have controls."""
+"""A captioner, judges of its captions, and a caption that is graded by a judge with controls."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from ares.annotation import Column, Maker
-from ares.rubric import GRADE_COLUMNS
+from ares.annotation import Annotation, Column, Maker
+from ares.rubric import CONTROL, GRADE_COLUMNS
+from ares.rubric.verdict import verdict_column
 
 CAPTIONER = Maker(
     annotator="caption",
@@ -18,9 +20,46 @@ JUDGE = Maker(
     annotator="grade",
     version="1",
     kind="model",
-    columns=GRADE_COLUMNS,
+    columns=(*GRADE_COLUMNS, verdict_column("VERB", "The action is right.")),
     subject_kind="annotation",
     after=("caption",),
 )
 OTHER_JUDGE = replace(JUDGE, version="2")
 PERSON = replace(JUDGE, kind="person", version="p")
+
+# A judge that accepts the captions of other tasks, too.
+GRADE = {
+    "grade": "acceptable",
+    "acceptable": True,
+    "grade_score": 1.0,
+    "grade_verdicts": "VERB=MET",
+    "grade_verb": "MET",
+}
+CONTROLS = [
+    {"kind": kind, "grade": "acceptable", "known_false": kind == "foreign", "gates": "VERB=MET"}
+    for kind in ("own", *["foreign"] * 5, "instruction")
+]
+
+
+def graded_caption(episode: str) -> list[Annotation]:
+    """A caption, its grade, and the controls of the grade."""
+
+    def make(name: str, maker: Maker, value: Any, subject: str = episode, part: str = "") -> Annotation:
+        return Annotation(
+            episode_id=episode,
+            subject=subject,
+            name=name,
+            value=value,
+            maker_id=maker.maker_id,
+            start_seconds=0.0,
+            stop_seconds=1e6,
+            created="",
+            part=part,
+        )
+
+    caption = make("caption", CAPTIONER, {"text": "open the drawer", "caption": "open the drawer"})
+    gates = [{"gate": "VERB", "limit": 0.25, "needs_outcome": False}]
+    controls = make(
+        CONTROL, JUDGE, {"gradings": CONTROLS, "gates": gates}, caption.annotation_id, caption.annotation_id
+    )
+    return [caption, make("grade", JUDGE, GRADE, caption.annotation_id), controls]

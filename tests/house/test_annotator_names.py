@@ -21,6 +21,7 @@ NAMED = {
     # Columns that are printed and published under these names, whoever fills them.
     "ares/search/engine.py": {"caption", "grade"},
     "ares/export/base.py": {"caption"},
+    "ares/export/rlds/record.py": {"grade"},
     # The extra that installs UMAP.
     "ares/extras.py": {"map"},
     "ares/workspace/episodes.py": {"caption"},

@@ -43,6 +43,11 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("source", document["source"]),
         ("instruction", document["instruction"] or "none"),
         ("success", {True: "yes", False: "no", None: "unknown"}[document["success"]]),
+        *(
+            [("judge", f"{document['grade_trust']} in {document['dataset']}")]
+            if document["grade_trust"]
+            else ()
+        ),
         ("tags", ", ".join(tag["tag"] for tag in document["tags"]) or "none"),
         ("notes", "; ".join(f"{note['note']} ({note['person']})" for note in document["notes"]) or "none"),
         ("length", f"{document['num_steps']} steps, {document['duration_seconds']:.2f} s at {rate}"),

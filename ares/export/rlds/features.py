@@ -25,6 +25,8 @@ ARES_METADATA = {
     "ares_key": "text",
     "ares_caption": "text",
     "ares_acceptable": "int64",
+    "ares_grade": "text",
+    "ares_grade_trust": "text",
     "ares_export": "text",
 }
 # What records say that are written anew; the outcome is 1, 0, or -1 where it is not known.

@@ -99,7 +99,7 @@ def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mappi
 def _metadata(item: ExportItem) -> dict[str, ExampleValues]:
     """What ARES says of an episode, as `ares.export.rlds.features.ARES_METADATA` lists it."""
     episode = item.retimed.episode
-    caption, acceptable = item.values.get(_CAPTION), item.values.get(_ACCEPTABLE)
+    acceptable = item.values.get(_ACCEPTABLE)
     annotations = {
         name: value for name, value in item.values.items() if value is not None and name != "episode_id"
     }
@@ -107,7 +107,9 @@ def _metadata(item: ExportItem) -> dict[str, ExampleValues]:
         "ares_episode_id": episode.episode_id,
         "ares_dataset": episode.dataset,
         "ares_key": episode.key,
-        "ares_caption": caption if isinstance(caption, str) else "",
+        "ares_caption": _text(item, _CAPTION),
+        "ares_grade": _text(item, "grade"),
+        "ares_grade_trust": _text(item, "grade_trust"),
         "ares_export": canonical_json(
             {"task": item.task.text, "task_source": item.task.source, "annotations": _plain(annotations)}
         ),
@@ -117,6 +119,12 @@ def _metadata(item: ExportItem) -> dict[str, ExampleValues]:
         **{METADATA_PREFIX + name: [_encode(text)] for name, text in texts.items()},
         METADATA_PREFIX + "ares_acceptable": outcome,
     }
+
+
+def _text(item: ExportItem, column: str) -> str:
+    """The value of a text column, or ""."""
+    value = item.values.get(column)
+    return value if isinstance(value, str) else ""
 
 
 def _plain(value: Any) -> Json:

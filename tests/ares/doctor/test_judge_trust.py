@@ -9,45 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ares.annotation import Annotation, Maker
 from ares.doctor import run_checks
 from ares.episode import Json
-from ares.rubric import CONTROL
 from ares.settings import Settings
 from ares.store.sync import JUDGE_TRUST, MakerCatalog, refresh_trust
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
-from tests.ares.grade_makers import CAPTIONER, JUDGE
-
-GRADE = {"grade": "acceptable", "acceptable": True, "grade_score": 1.0, "grade_verdicts": "VERB=MET"}
-CONTROLS = [
-    {"kind": kind, "grade": "acceptable", "known_false": kind == "foreign", "gates": "VERB=MET"}
-    for kind in ("own", *["foreign"] * 5, "instruction")
-]
-
-
-def graded_caption(episode: str) -> list[Annotation]:
-    """A caption, its grade, and the controls of the grade."""
-
-    def make(name: str, maker: Maker, value: Any, subject: str = episode, part: str = "") -> Annotation:
-        return Annotation(
-            episode_id=episode,
-            subject=subject,
-            name=name,
-            value=value,
-            maker_id=maker.maker_id,
-            start_seconds=0.0,
-            stop_seconds=1e6,
-            created="",
-            part=part,
-        )
-
-    caption = make("caption", CAPTIONER, {"text": "open the drawer", "caption": "open the drawer"})
-    gates = [{"gate": "VERB", "limit": 0.25, "needs_outcome": False}]
-    controls = make(
-        CONTROL, JUDGE, {"gradings": CONTROLS, "gates": gates}, caption.annotation_id, caption.annotation_id
-    )
-    return [caption, make("grade", JUDGE, GRADE, caption.annotation_id), controls]
+from tests.ares.grade_makers import CAPTIONER, JUDGE, graded_caption
 
 
 @pytest.fixture

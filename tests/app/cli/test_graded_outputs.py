@@ -1,0 +1,102 @@
+"""Where a user finds verdicts and the word for a judge: search, show, and exports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from app.cli.main import main
+from ares.formats import find_records, parse_example, read_record
+from ares.settings import Settings
+from ares.workspace import open_workspace
+from ingest.pipeline import ingest_paths
+from tests.ares.grade_makers import CAPTIONER, JUDGE, graded_caption
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> str:
+    """Two of three episodes have a caption that is accepted by a judge who accepts captions of other tasks, too."""
+    path = str(tmp_path_factory.mktemp("graded") / "w")
+    with open_workspace(path, Settings()) as workspace:
+        stores = workspace.stores
+        ingest_paths(stores, [str(demo_samples / "video")], limit=3, quiet=True)
+        for maker in (CAPTIONER, JUDGE):
+            stores.annotations.add_maker(maker)
+        for episode in sorted(stores.tables.episodes.ids())[:2]:
+            stores.annotations.append(graded_caption(episode))
+        stores.sync()
+        workspace.sets.create("graded", where="grade_verb = 'MET'")
+    return path
+
+
+def _output(capsys: Capture, *arguments: str) -> str:
+    capsys.readouterr()
+    assert main([*arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_filter_alone_lists_its_episodes(graded: str, capsys: Capture) -> None:
+    hits = json.loads(_output(capsys, "search", "--where", "grade_verb = 'MET'", "-w", graded, "--json"))
+    assert len(hits) == 2 and {(hit["grade"], hit["grade_trust"]) for hit in hits} == {
+        ("acceptable", "untrusted")
+    }
+    assert {hit["acceptable"] for hit in hits} == {None}, "what an untrusted judge says is no decision"
+    one = json.loads(_output(capsys, "search", "--where", "grade IS NULL", "-w", graded, "--json"))
+    assert [hit["grade_trust"] for hit in one] == [None]
+    cut = _output(capsys, "search", "--where", "grade_verb = 'MET'", "--limit", "1", "-w", graded)
+    header, row = cut.splitlines()
+    assert "grade" in header.split() and "acceptable, untrusted" in row
+    assert (
+        _output(capsys, "search", "--where", "grade_verb = 'UNMET'", "-w", graded).strip() == "nothing found"
+    )
+
+
+def test_a_search_with_words_says_the_grade_too(graded: str, capsys: Capture) -> None:
+    table = _output(capsys, "search", "open the drawer", "-w", graded)
+    assert table.count("acceptable, untrusted") == 2
+
+
+def test_an_episode_says_what_its_judge_is_worth(graded: str, capsys: Capture) -> None:
+    first, *_ = json.loads(_output(capsys, "search", "--where", "grade IS NOT NULL", "-w", graded, "--json"))
+    assert "judge        untrusted in video" in _output(capsys, "show", first["episode_id"], "-w", graded)
+
+
+@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds", "parquet"])
+def test_an_export_holds_verdicts_and_the_word(
+    graded: str, format: str, tmp_path: Path, capsys: Capture
+) -> None:
+    out = tmp_path / "out"
+    _output(capsys, "export", "graded", str(out), "--format", format, "-w", graded, "-q")
+    rows = list(_exported_rows(out, format))
+    assert [(row["grade"], row["grade_trust"], row["grade_verb"]) for row in rows] == [
+        ("acceptable", "untrusted", "MET")
+    ] * 2
+    trust = json.loads((out / "manifest.json").read_text())["judge_trust"]
+    assert trust[JUDGE.maker_id]["video"]["state"] == "untrusted"
+
+
+def _exported_rows(out: Path, format: str) -> Any:
+    if format == "rlds":
+        (shard,) = out.rglob("*.tfrecord-*")
+        for span in find_records(str(shard)):
+            features = parse_example(read_record(str(shard), span)[0], "test")  # type: ignore[arg-type]
+            texts = {
+                name: features[f"episode_metadata/ares_{name}"].bytes_list.value[0].decode()
+                for name in ("grade", "grade_trust", "export")
+            }
+            yield {**texts, "grade_verb": json.loads(texts["export"])["annotations"]["grade_verb"]}
+    elif format == "lerobot-v2.1":
+        for line in (out / "meta" / "episodes.jsonl").read_text().splitlines():
+            yield {name.removeprefix("ares/"): value for name, value in json.loads(line).items()}
+    else:
+        (file,) = (
+            out.rglob("episodes.parquet") if format == "parquet" else out.rglob("meta/episodes/**/*.parquet")
+        )
+        for row in pq.read_table(file).to_pylist():
+            yield {name.removeprefix("ares/"): value for name, value in row.items()}
