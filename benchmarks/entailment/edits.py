@@ -251,12 +251,12 @@ class Editor:
 
 EDITS = {
     "undone": (34, Editor.undone),
-    "swapped": (40, Editor.swapped),
-    "way": (26, Editor.other_way),
-    "action": (16, Editor.other_action),
-    "thing": (16, Editor.other_thing),
-    "goal": (30, Editor.other_goal),
-    "source": (5, Editor.other_source),
+    "swapped": (36, Editor.swapped),
+    "way": (34, Editor.other_way),
+    "action": (34, Editor.other_action),
+    "thing": (28, Editor.other_thing),
+    "goal": (36, Editor.other_goal),
+    "source": (14, Editor.other_source),
     "attribute": (30, Editor.other_attribute),
     "direction": (24, Editor.other_direction),
     "more events": (7, Editor.more_events),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -92,8 +91,6 @@ USUAL = (
     ),
 )
 _FOLDER = Path(__file__).parent
-_SHARE_LEFT_OUT = 0.08
-_SEED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +133,7 @@ class Reading:
 
 
 class Lexicon:
-    """Words by meaning; some names and patterns are left out of training, drawn with a fixed seed."""
+    """Words by meaning; some names and patterns are left out of training, see left_out.yaml."""
 
     def __init__(self) -> None:
         nouns, self._actions = _read("nouns.yaml"), _read("actions.yaml")
@@ -165,6 +162,8 @@ class Lexicon:
         self.part_words = _split(nouns["part_words"])
         self.with_door = frozenset(_split(nouns["with_door"]))
         self.tools = {key: _split(text) for key, text in nouns["tools"].items()}
+        strange = _read("strange_words.yaml")
+        self.strange_names, self.strange_verbs = _split(strange["names"]), _split(strange["verbs"])
         self.vague = [tuple(pattern.split()) for pattern in self._actions["vague"]]
 
     @cached_property
@@ -184,18 +183,12 @@ class Lexicon:
     @cached_property
     def left_out_names(self) -> frozenset[str]:
         """Names of things, never the first of a thing, that no training text holds."""
-        dice = random.Random(_SEED)
-        candidates = [name for names in self.names.values() for name in names[1:]]
-        return frozenset(dice.sample(candidates, round(2 * _SHARE_LEFT_OUT * len(candidates))))
+        return frozenset(_read("left_out.yaml")["names"])
 
     @cached_property
     def left_out_patterns(self) -> frozenset[tuple[str, ...]]:
         """Patterns that no training text holds; never the first of an action."""
-        dice = random.Random(_SEED + 1)
-        candidates = sorted({pattern for action in self.actions.values() for pattern in action.patterns[1:]})
-        first = {action.patterns[0] for action in self.actions.values()}
-        candidates = [pattern for pattern in candidates if pattern not in first]
-        return frozenset(dice.sample(candidates, round(_SHARE_LEFT_OUT * len(candidates))))
+        return frozenset(tuple(pattern.split()) for pattern in _read("left_out.yaml")["patterns"])
 
     def thing_relation(self, observed: str, claimed: str) -> int:
         """How a claimed kind of thing stands to an observed one, by their keys; "general:N" is a general name."""

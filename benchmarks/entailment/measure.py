@@ -32,9 +32,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="", help="file of a model; default: the one that comes with ARES")
     parser.add_argument(
-        "--sets", default="development,known", help="development, known, a1, a2, b, c, d, e; see protocol.md"
+        "--sets",
+        default="development,known",
+        help="development, known, a1, a2, b, c, d, e, g, h; see protocol.md",
     )
-    parser.add_argument("--blind", type=Path, help="file of the paraphrases of sets d and e")
+    parser.add_argument("--blind", type=Path, help="file of the paraphrases of sets d and e, or g and h")
     args = parser.parse_args()
     model = read_reference(args.model) if args.model else load_reference()
     chosen = args.sets.split(",")
@@ -45,11 +47,13 @@ def main() -> None:
             _measure_generated(model, name, left_out)
     if {"b", "c"} & set(chosen):
         _measure_paraphrases(model, shipped_paraphrases(), "b" in chosen and "b", "c" in chosen and "c")
-    if {"d", "e"} & set(chosen):
-        print("SHA-256:", hashlib.sha256(args.blind.read_bytes()).hexdigest())
-        _measure_paraphrases(
-            model, read_paraphrases(args.blind), "d" in chosen and "d", "e" in chosen and "e"
-        )
+    for own, foreign in (("d", "e"), ("g", "h")):
+        if {own, foreign} & set(chosen):
+            if args.blind is None:
+                parser.error(f"set {own} needs --blind FILE")
+            print("SHA-256:", hashlib.sha256(args.blind.read_bytes()).hexdigest())
+            texts = read_paraphrases(args.blind)
+            _measure_paraphrases(model, texts, own in chosen and own, foreign in chosen and foreign)
 
 
 def _measure_development(model: EntailmentModel) -> None:

@@ -124,6 +124,6 @@ class PairMaker:
         dice = self._dice
         if dice.random() < 0.06:
             caption = replace(caption, actor=dice.choice(("person", "left", "right")))
-        if dice.random() < 0.12:
+        if dice.random() < 0.15:
             return replace(caption, outcome=dice.choice(("failure", "attempt")))
         return replace(caption, is_negated=dice.random() < 0.03)

@@ -21,20 +21,23 @@ LICENSE = (
 )
 
 
-def choose_pieces(pieces: Sequence[str], texts: Iterable[str], most: int) -> list[str]:
+def choose_pieces(
+    pieces: Sequence[str], texts: Iterable[str], most: int, first: Sequence[str] = ()
+) -> list[str]:
     """The pieces that stay: marks, letters, those of the texts, and the most frequent ones of English.
 
     Args:
         pieces: All pieces of the encoder, the most frequent ones first.
         texts: What has to keep its pieces.
-        most: How many stay, at most.
+        most: How many stay, at most, if these texts need no more.
+        first: Pieces that an earlier model had; they stay.
     """
     splitter = PieceSplitter(pieces)
     words = {word for text in texts for word in split_words(text)}
     used = {pieces[number] for word in words for number in splitter.split(word).pieces}
     plain = [piece for piece in pieces if re.fullmatch(r"(##)?[a-z0-9]+|[,'-]", piece)]
     letters = [piece for piece in plain if len(piece.removeprefix("##")) == 1]
-    kept = dict.fromkeys([*_MARKS, *letters, *sorted(used - set(_MARKS))])
+    kept = dict.fromkeys([*first, *_MARKS, *letters, *sorted(used - set(_MARKS))])
     for piece in plain:
         if len(kept) >= most:
             break

@@ -27,7 +27,9 @@ class Dresser:
             text = self._dice.choice(
                 (*self._voices["modals"], *self._voices["commands"], *self._voices["managed"])
             ).format(text)
-            if not text.startswith(("have", "let", "make", "use", "get", "the ", "try", "manage to")):
+            if not text.startswith(
+                ("have", "let", "make", "use", "get", "the ", "someone", "try", "manage to")
+            ):
                 text = f"{self._subject(caption)} {text}"
         elif form in ("third", "past"):
             text = (

@@ -8,50 +8,16 @@ from dataclasses import replace
 
 from benchmarks.entailment.lexicon import Lexicon
 from benchmarks.entailment.meanings import Caption, Event, Noun
+from benchmarks.entailment.recasts import TERSE, recast, take_apart, with_relative_source, without_articles
 from benchmarks.entailment.verb_forms import gerund, participle, past, third_person
 from benchmarks.entailment.voices import Dresser
 from benchmarks.entailment.ways import Ways
 
 # Shares of what a caption may have beside its action.
 _SHARE_EMPTY = 0.05
-_SHARE_UNKNOWN_NAME, _SHARE_UNKNOWN_VERB, _SHARE_NO_ARTICLE = 0.05, 0.03, 0.08
-# Words that end the object of a passive sentence.
-_ENDS = frozenset(
-    [
-        *(
-            "open",
-            "closed",
-            "shut",
-            "up",
-            "down",
-            "on",
-            "off",
-            "in",
-            "into",
-            "to",
-            "onto",
-            "from",
-            "out",
-            "away",
-        ),
-        *(
-            "with",
-            "by",
-            "using",
-            "under",
-            "over",
-            "behind",
-            "beside",
-            "next",
-            "at",
-            "towards",
-            "toward",
-            "against",
-        ),
-        *("around", "apart", "upright", "inside", "left", "right", "forward", "back", "sideways", "and", ","),
-        *("through", "near", "clockwise", "counterclockwise", "before", "atop", "upon", "within"),
-    ]
-)
+_SHARE_UNKNOWN_NAME, _SHARE_UNKNOWN_VERB, _SHARE_NO_ARTICLE = 0.09, 0.05, 0.08
+# Share of captions in whole sentences without articles.
+_SHARE_TERSE = 0.05
 # What may be added to an action without saying more.
 _EMPTY = (
     "all the way",
@@ -107,10 +73,12 @@ class Speaker:
             text += self.dice.choice(
                 (f" and {texts[0]}", " twice", " again and again", f" and then {texts[0]} again")
             )
-        if not plain and self.dice.random() < _SHARE_EMPTY:
+        if not plain and form not in TERSE and self.dice.random() < _SHARE_EMPTY:
             text = f"{text} {self.dice.choice(_EMPTY)}"
         text = self._with_manners(text, caption)
         text = text if plain and form == "imperative" else self._dresser.dress(text, form, caption)
+        if (form in TERSE and self.dice.random() < 0.7) or (not plain and self.dice.random() < _SHARE_TERSE):
+            text = without_articles(text)
         if self._opening:
             text = f"{self._opening} , {text}"
         return replace(caption, text=" ".join(text.split()), events=tuple(events), left_out=tuple(self._said))
@@ -138,6 +106,10 @@ class Speaker:
             "past": 2,
             "passive": 2,
             "infinitive": 3,
+            "bare": 2,
+            "topic": 2,
+            "caused": 1,
+            "nominal": 1,
         }
         return self.dice.choices(list(weights), list(weights.values()))[0]
 
@@ -160,6 +132,8 @@ class Speaker:
             "S": self._end(self.lexicon.sources, event.source, source),
             "R": self._pick(directions[event.direction]) if event.direction else "",
         }
+        if event.source and not self._is_plain and "S" not in pattern and self.dice.random() < 0.15:
+            parts = with_relative_source(parts, event.source[0], self.dice)
         ways, event = self._ways(event)
         words = ways.add(pattern, parts, as_result)
         self._opening = self._opening or ways.opening
@@ -213,7 +187,10 @@ class Speaker:
             or len(verbs) > 1
         ):
             return event, pattern
-        return replace(event, is_unknown=True), (f"~{self._nonsense()}", *pattern[1:])
+        return replace(event, is_unknown=True), (
+            f"~{self._strange(self.lexicon.strange_verbs)}",
+            *pattern[1:],
+        )
 
     def _name(self, noun: Noun | None) -> Noun | None:
         if noun is None or noun.name:
@@ -229,9 +206,14 @@ class Speaker:
             return replace(noun, name=name)
         name = usable[0] if self.dice.random() < 0.4 else self.dice.choice(usable)
         if self._has_unknown and self.dice.random() < _SHARE_UNKNOWN_NAME:
-            strange_name = self.dice.choice((self._nonsense(), f"{self._nonsense()} {name}"))
+            word = self._strange(self.lexicon.strange_names)
+            strange_name = word if self.dice.random() < 0.7 else f"{word} {name}"
             return replace(noun, name=strange_name, is_unknown=True)
         return replace(noun, name=name)
+
+    def _strange(self, words: Sequence[str]) -> str:
+        """A word that no table has: a rare one, or one of no language."""
+        return self.dice.choice(words) if self.dice.random() < 0.7 else self._nonsense()
 
     def _nonsense(self) -> str:
         consonants, vowels = _LETTERS
@@ -307,26 +289,22 @@ class Speaker:
     def _bend(self, words: Sequence[str], form: str) -> str:
         if form == "result":
             return " ".join(words)
-        if form == "passive":
-            passive = self._passive(words)
-            return passive or self._bend(words, "third")
+        if form in ("passive", "bare"):
+            return self._passive(words, form == "bare") or self._bend(
+                words, "past" if form == "bare" else "third"
+            )
+        if form in ("topic", "caused", "nominal"):
+            return recast(words, form, self.dice) or self._bend(words, "imperative")
         bend = {"third": third_person, "progressive": gerund, "gerund": gerund, "past": past}.get(form, str)
         return " ".join(bend(word[1:]) if word.startswith("~") else word for word in words)
 
-    def _passive(self, words: Sequence[str]) -> str:
-        """ "The drawer is pushed closed": only for one verb, with its object at its side or after one particle."""
-        verbs = [word for word in words if word.startswith("~")]
-        articles = [index for index, word in enumerate(words) if word in ("the", "a", "an", "this", "that")]
-        if len(verbs) != 1 or not articles or articles[0] > 2:
+    def _passive(self, words: Sequence[str], is_bare: bool) -> str:
+        """ "The drawer is pushed closed", and bare "the drawer pushed closed"."""
+        parts = take_apart(words)
+        if parts is None:
             return ""
-        first, stop = (
-            articles[0],
-            next((i for i in range(articles[0] + 1, len(words)) if words[i] in _ENDS), len(words)),
-        )
-        copula = self.dice.choice(("is", "is being", "gets", "was", "has been", "is"))
-        return " ".join(
-            [*words[first:stop], copula, participle(words[0][1:]), *words[1:first], *words[stop:]]
-        )
+        copula = "" if is_bare else self.dice.choice(("is", "is being", "gets", "was", "has been", "is"))
+        return " ".join([parts.thing, copula, participle(parts.verb), *parts.particles, *parts.rest])
 
     def _join(self, texts: Sequence[str], weaves: bool) -> str:
         if len(texts) == 2 and weaves and self.dice.random() < 0.4:

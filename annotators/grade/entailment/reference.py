@@ -53,6 +53,7 @@ class ReferenceEntailment:
     ) -> None:
         self._tensors, self._heads, self._bounds = tensors, heads, bounds
         self._arithmetic = Arithmetic(tensors)
+        self.pieces = tuple(pieces)
         self._splitter = PieceSplitter(pieces)
         self._ends = pieces.index("[PAD]"), pieces.index("[CLS]"), pieces.index("[SEP]")
         self.settings: Mapping[str, Json] = {
