@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from benchmarks.entailment.events import EventMaker
-from benchmarks.entailment.lexicon import USUAL, Lexicon
+from benchmarks.entailment.lexicon import CONTRADICTED, USUAL, Lexicon, Reading
 from benchmarks.entailment.meanings import Caption, Event, Noun
 
 
@@ -53,6 +53,24 @@ class Editor:
             usual = [action for action in fitting if action.key in USUAL]
             chosen = self._dice.choice(usual if usual and self._dice.random() < 0.6 else fitting)
             return replace(event, action=chosen.key, verb="", direction="")
+
+        return self._swap_event(caption, change)
+
+    def wrong_verb(self, caption: Caption) -> Caption | None:
+        """The verb of another action, with all the words around it: "unscrew the button down"."""
+
+        def change(event: Event) -> Event | None:
+            seen = Reading(event.action, event.verb)
+            thing, has_goal = event.thing.key if event.thing else "", bool(event.goal)
+            chosen = self._dice.choice(self._events.actions)
+            claim = Reading(chosen.key, " ".join(chosen.patterns[0]))
+            if event.is_unknown or event.action == "vague" or not event.verb:
+                return None
+            relation = self._lexicon.wording_relation(seen, claim, thing, has_goal)
+            verb = chosen.patterns[0][0].removeprefix("~")
+            if relation != CONTRADICTED or verb in self._lexicon.verbs_of(event.action):
+                return None
+            return replace(event, wrong_verb=verb)
 
         return self._swap_event(caption, change)
 
@@ -109,12 +127,14 @@ class Editor:
         def change(event: Event) -> Event | None:
             dice, lexicon = self._dice, self._lexicon
             if event.approach:
-                return replace(event, approach=dice.choice(list(lexicon.approaches)))
+                others = [key for key in lexicon.approaches if key != event.approach]
+                return replace(event, approach=dice.choice(others))
             if event.tool:
                 key = dice.choice(lexicon.tools.get(event.action) or list(lexicon.names))
                 return replace(event, tool=replace(event.tool, key=key, name="", is_unknown=False))
             if event.path:
-                return replace(event, path=(dice.choice(list(lexicon.paths)[:4]), event.path[1]))
+                others = [key for key in list(lexicon.paths)[:4] if key != event.path[0]]
+                return replace(event, path=(dice.choice(others), event.path[1]))
             if event.thing and event.thing.owner and event.thing.key in lexicon.parts:
                 return replace(event, thing=replace(event.thing, owner=self._events.owner(event.thing.key)))
             action = lexicon.actions.get(event.action)
@@ -137,7 +157,8 @@ class Editor:
             if not event.goal:
                 return None
             if self._dice.random() < 0.4:
-                return replace(event, goal=(self._dice.choice(list(self._lexicon.relations)), event.goal[1]))
+                others = [key for key in self._lexicon.relations if key != event.goal[0]]
+                return replace(event, goal=(self._dice.choice(others), event.goal[1]))
             return replace(event, goal=(event.goal[0], self._other_noun(event.goal[1])))
 
         return self._swap_event(caption, change)
@@ -250,9 +271,10 @@ class Editor:
 
 
 EDITS = {
+    "wrong verb": (50, Editor.wrong_verb),
     "undone": (34, Editor.undone),
     "swapped": (36, Editor.swapped),
-    "way": (34, Editor.other_way),
+    "way": (44, Editor.other_way),
     "action": (34, Editor.other_action),
     "thing": (28, Editor.other_thing),
     "goal": (36, Editor.other_goal),

@@ -87,6 +87,8 @@ def _match(lexicon: Lexicon, observed: Sequence[Event], claim: Event) -> tuple[E
 
 
 def _verb(lexicon: Lexicon, seen: Event, claim: Event) -> int:
+    if claim.wrong_verb:
+        return CONTRADICTED
     if seen.is_unknown or claim.is_unknown:
         return ENTAILED if seen.verb == claim.verb else NEUTRAL
     thing = seen.thing.key if seen.thing else ""

@@ -268,6 +268,14 @@ class Lexicon:
             return frozenset({first})
         return frozenset({reading.action, *(other.key for other in special or fitting)})
 
+    @cache  # noqa: B019 - as above
+    def verbs_of(self, action: str) -> frozenset[str]:
+        """Every verb that words of an action hold, or words of what it always is, holds or is near to."""
+        own = self.actions[action]
+        keys = {action, *own.loose, *own.part, *own.near} & {*self.actions}
+        patterns = [pattern for key in keys for pattern in self.actions[key].patterns]
+        return frozenset(word[1:] for pattern in patterns for word in pattern if word.startswith("~"))
+
     def path_relation(self, observed: str, claimed: str) -> int:
         """How a claimed way past a thing stands to the observed one."""
         if observed == claimed:

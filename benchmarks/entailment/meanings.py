@@ -43,6 +43,7 @@ class Event:
         path: Kind of way and thing that is passed.
         tool: What it is done with.
         approach: Side that it comes from, or "".
+        wrong_verb: Verb of another action that stands in the place of its own, or "".
     """
 
     action: str
@@ -56,6 +57,7 @@ class Event:
     path: tuple[str, Noun] | None = None
     tool: Noun | None = None
     approach: str = ""
+    wrong_verb: str = ""
 
     @property
     def nouns(self) -> list[Noun]:

@@ -117,7 +117,10 @@ class Speaker:
         pattern = self._pattern(event.action)
         if as_result:
             pattern = self.dice.choice(self.lexicon.actions[event.action].results)
-        event, pattern = self._unknown_verb(event, pattern)
+        if event.wrong_verb:
+            pattern = (f"~{event.wrong_verb}", *pattern[1:])
+        else:
+            event, pattern = self._unknown_verb(event, pattern)
         thing, more, goal, source = (
             self._name(noun)
             for noun in (event.thing, event.more, *(pair and pair[1] for pair in (event.goal, event.source)))
