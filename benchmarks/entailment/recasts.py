@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.entailment.verb_forms import gerund
+from benchmarks.entailment.verb_forms import gerund, participle
 
 # Forms that are no whole sentences: nobody is named in them.
 TERSE = ("bare", "topic", "nominal")
@@ -75,9 +75,45 @@ def take_apart(words: Sequence[str]) -> Parts | None:
     return Parts(words[0][1:], words[1:first], " ".join(words[first:stop]), words[stop:])
 
 
+def passive(words: Sequence[str], copula: str) -> str:
+    """ "The drawer is pushed closed", or "the cup is picked up and put on the shelf"; "" where it has none."""
+    parts = take_apart(words)
+    if parts:
+        return " ".join([parts.thing, copula, participle(parts.verb), *parts.particles, *parts.rest])
+    clauses = _two_clauses(words)
+    if clauses is None:
+        return ""
+    first, second = clauses
+    own = take_apart(second)
+    start = " ".join([first.thing, copula, participle(first.verb), *first.particles, *first.rest])
+    if own:
+        return f"{start} , {passive(second, copula)}"
+    return " ".join([start, "and", participle(second[0][1:]), *_without_pronoun(second[1:])])
+
+
+def _two_clauses(words: Sequence[str]) -> tuple[Parts, Sequence[str]] | None:
+    """Of "pick up the cup and put it there" the parts of the first clause, and the words of the second."""
+    heads = [index for index, word in enumerate(words) if word.startswith("~")]
+    if len(heads) != 2:
+        return None
+    joint = next((index for index in range(heads[1]) if words[index] in ("and", ",")), 0)
+    first, second = take_apart(words[:joint]), words[heads[1] :]
+    says_it = "it" in second and set(words[joint : heads[1]]) <= {"and", ",", "then"}
+    return (first, second) if first and says_it else None
+
+
+def _without_pronoun(words: Sequence[str]) -> list[str]:
+    index = list(words).index("it")
+    return [*words[:index], *words[index + 1 :]]
+
+
 def recast(words: Sequence[str], form: str, dice: random.Random) -> str:
     """An action as "the drawer, push shut" (topic), "get it shut by pushing it" (caused), "push of it" (nominal)."""
-    parts = take_apart(words)
+    parts, clauses = take_apart(words), _two_clauses(words)
+    if form == "topic" and clauses and not take_apart(clauses[1]):
+        first, second = clauses
+        start = " ".join([first.thing, ",", first.verb, *first.particles, *first.rest])
+        return f"{start} {dice.choice((',', 'and', 'then'))} {' '.join([second[0][1:], *_without_pronoun(second[1:])])}"
     if parts is None or (form == "caused" and not parts.rest):
         return ""
     rest, verb = " ".join(parts.rest), " ".join([parts.verb, *parts.particles])

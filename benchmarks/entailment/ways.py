@@ -6,11 +6,13 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.entailment.verb_forms import gerund
+
 _FETCHED = ("~pick up", "~grab", "~take", "~grasp", "~lift")
 _USED = ("~use", "~take", "~pick up", "~grab", "~grasp and ~use")
 _TOOL_OPENINGS = ("with {}", "using {}", "with {} in its grip", "holding {}", "by means of {}", "after grasping {}",
                   "grabbing {}", "having picked up {}", "with the help of {}")  # fmt: skip
-_STARTS = ("~go", "~move", "~reach", "~travel", "~steer", "~pass")
+_STARTS = ("~go", "~move", "~reach", "~travel", "~steer", "~pass", "~get", "~come", "~swing", "~stretch")
 _SIDES = ("from above", "from the side", "from the front", "from behind")
 
 
@@ -43,7 +45,17 @@ class Ways:
         if as_result:
             return [*words, *(["with", *self.tool.split()] if self.tool else []), *self.approach.split()]
         words = self._with_approach(self._with_tool(words))
-        return [self.dice.choice(_STARTS), *self.path.split(), "and", *words] if goes_first else words
+        return self._led_in(words) if goes_first else words
+
+    def _led_in(self, words: list[str]) -> list[str]:
+        """The way before the action; of a caption also after it, as what was done before."""
+        start, path, share = self.dice.choice(_STARTS), self.path.split(), self.dice.random()
+        if self.is_plain or share < 0.5:
+            return [start, *path, "and", *words]
+        if share < 0.6:
+            return [start, *path, "to", *(word.removeprefix("~") for word in words)]
+        going = gerund(start.removeprefix("~"))
+        return [*words, "after", going, *path] if share < 0.85 else [*words, ",", going, *path]
 
     def _with_parts(self, pattern: Sequence[str], parts: dict[str, str], path: str) -> list[str]:
         if path and parts["D"]:

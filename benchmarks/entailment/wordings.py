@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from benchmarks.entailment.lexicon import Lexicon
 from benchmarks.entailment.meanings import Caption, Event, Noun
-from benchmarks.entailment.recasts import TERSE, recast, take_apart, with_relative_source, without_articles
-from benchmarks.entailment.verb_forms import gerund, participle, past, third_person
+from benchmarks.entailment.recasts import TERSE, passive, recast, with_relative_source, without_articles
+from benchmarks.entailment.verb_forms import gerund, past, third_person
 from benchmarks.entailment.voices import Dresser
 from benchmarks.entailment.ways import Ways
 
@@ -293,21 +293,13 @@ class Speaker:
         if form == "result":
             return " ".join(words)
         if form in ("passive", "bare"):
-            return self._passive(words, form == "bare") or self._bend(
-                words, "past" if form == "bare" else "third"
-            )
+            copula = self.dice.choice(("is", "is being", "gets", "was", "has been", "is"))
+            said = passive(words, "" if form == "bare" else copula)
+            return said or self._bend(words, "past" if form == "bare" else "third")
         if form in ("topic", "caused", "nominal"):
             return recast(words, form, self.dice) or self._bend(words, "imperative")
         bend = {"third": third_person, "progressive": gerund, "gerund": gerund, "past": past}.get(form, str)
         return " ".join(bend(word[1:]) if word.startswith("~") else word for word in words)
-
-    def _passive(self, words: Sequence[str], is_bare: bool) -> str:
-        """ "The drawer is pushed closed", and bare "the drawer pushed closed"."""
-        parts = take_apart(words)
-        if parts is None:
-            return ""
-        copula = "" if is_bare else self.dice.choice(("is", "is being", "gets", "was", "has been", "is"))
-        return " ".join([parts.thing, copula, participle(parts.verb), *parts.particles, *parts.rest])
 
     def _join(self, texts: Sequence[str], weaves: bool) -> str:
         if len(texts) == 2 and weaves and self.dice.random() < 0.4:

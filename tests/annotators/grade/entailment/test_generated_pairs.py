@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,9 @@ from benchmarks.entailment.bounds import choose_bounds
 from benchmarks.entailment.labels import NOT_STATED, SLOTS
 from benchmarks.entailment.lexicon import CONTRADICTED, ENTAILED, NEUTRAL, Lexicon, Reading
 from benchmarks.entailment.pairs import PairMaker
+from benchmarks.entailment.recasts import recast, with_relative_source, without_articles
 from benchmarks.entailment.rows import make_rows
+from benchmarks.entailment.store import choose_pieces
 from benchmarks.entailment.verb_forms import gerund, participle, past, third_person
 
 _LEXICON = Lexicon()
@@ -90,3 +94,49 @@ def test_verbs_are_bent_as_in_english() -> None:
     ]
     assert [past(verb) for verb in ("drag", "take", "carry")] == ["dragged", "took", "carried"]
     assert participle("take") == "taken" and participle("press") == "pressed"
+
+
+def test_a_wrong_verb_makes_an_equal_caption_false() -> None:
+    maker, found = PairMaker(_LEXICON, 6, has_unknown=False), 0
+    for _ in range(300):
+        pair = maker.pair(1)
+        if pair.edits == ("wrong verb",):
+            found += 1
+            assert pair.labels[SLOTS.index("verb")] == CONTRADICTED, (pair.observed, pair.claimed)
+    assert found > 10
+
+
+def test_captions_are_said_as_in_notes() -> None:
+    words, dice = ["~push", "the", "red", "drawer", "shut"], random.Random(0)
+    assert recast(words, "topic", dice) == "the red drawer , push shut"
+    assert (
+        " the red drawer " in (caused := recast(words, "caused", dice))
+        and "shut " in caused
+        and "push" in caused
+    )
+    assert "of the red drawer shut" in recast(words, "nominal", dice)
+    assert recast(["~grab", "the", "lid", "and", "~lift", "it"], "topic", dice) == "", "two verbs"
+    assert without_articles("push the drawer in an instant") == "push drawer in instant"
+
+
+def test_a_start_is_said_as_where_the_thing_is() -> None:
+    parts = with_relative_source({"O": "the cube", "S": "out of the bin"}, "out", random.Random(1))
+    assert parts["S"] == "" and parts["O"].startswith("the cube ") and parts["O"].endswith("the bin")
+
+
+def test_names_that_nobody_knows_leave_open_what_is_meant() -> None:
+    maker = PairMaker(_LEXICON, 8)
+    labels = set()
+    for _ in range(600):
+        pair = maker.pair(0)
+        seen, claim = pair.observed.split(), pair.claimed.split()
+        strange = [word for word in _LEXICON.strange_names if word in claim and word not in seen]
+        labels |= {pair.labels[SLOTS.index("additions")] for _ in strange}
+    assert labels and ENTAILED not in labels
+
+
+def test_pieces_of_an_earlier_model_keep_their_places() -> None:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "lid", "mug"]
+    first = choose_pieces(pieces, ["the lid"], 5)
+    later = choose_pieces(pieces, ["the mug"], 5, first)
+    assert later[: len(first)] == first and "mug" in later and "mug" not in first
