@@ -11,7 +11,7 @@ from benchmarks.entailment.bounds import choose_bounds
 from benchmarks.entailment.labels import NOT_STATED, SLOTS
 from benchmarks.entailment.lexicon import CONTRADICTED, ENTAILED, NEUTRAL, Lexicon, Reading
 from benchmarks.entailment.pairs import PairMaker
-from benchmarks.entailment.recasts import recast, with_relative_source, without_articles
+from benchmarks.entailment.recasts import passive, recast, with_relative_source, without_articles
 from benchmarks.entailment.rows import make_rows
 from benchmarks.entailment.store import choose_pieces
 from benchmarks.entailment.verb_forms import gerund, participle, past, third_person
@@ -115,7 +115,10 @@ def test_captions_are_said_as_in_notes() -> None:
         and "push" in caused
     )
     assert "of the red drawer shut" in recast(words, "nominal", dice)
-    assert recast(["~grab", "the", "lid", "and", "~lift", "it"], "topic", dice) == "", "two verbs"
+    assert recast(["~grab", "the", "lid", "and", "~lift", "it"], "topic", dice).startswith("the lid , grab ")
+    two = ["~grab", "the", "lid", "and", "~lift", "it", "off"]
+    assert passive(two, "is") == "the lid is grabbed and lifted off"
+    assert passive(["~go", "home"], "is") == "", "nothing is acted on"
     assert without_articles("push the drawer in an instant") == "push drawer in instant"
 
 
