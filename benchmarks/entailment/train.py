@@ -38,21 +38,7 @@ _LATER_SHARE, _WARM_UP = 0.6, 0.05
 
 def main() -> None:
     """Generate, train, calibrate and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--encoder", type=Path, default=None, help="folder with model.safetensors and vocab.txt"
-    )
-    parser.add_argument("--start", default="", help="an earlier model that is trained further")
-    parser.add_argument(
-        "--minutes", type=float, default=600.0, help="training ends by then, with its last rates"
-    )
-    parser.add_argument("--pairs", type=int, default=150_000)
-    parser.add_argument("--layers", type=int, default=2, help="layers of the encoder that are kept")
-    parser.add_argument("--pieces", type=int, default=9_000, help="word pieces that are kept")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = _parse_arguments()
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     start = time.monotonic()
@@ -78,6 +64,24 @@ def main() -> None:
     state = {name: value.numpy() for name, value in network.state_dict().items()}
     write_model(args.out, state, pieces, temperatures, bounds)
     print(f"{time.monotonic() - start:.0f} s in all")
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--encoder", type=Path, default=None, help="folder with model.safetensors and vocab.txt"
+    )
+    parser.add_argument("--start", default="", help="an earlier model that is trained further")
+    parser.add_argument(
+        "--minutes", type=float, default=600.0, help="training ends by then, with its last rates"
+    )
+    parser.add_argument("--pairs", type=int, default=150_000)
+    parser.add_argument("--layers", type=int, default=2, help="layers of the encoder that are kept")
+    parser.add_argument("--pieces", type=int, default=9_000, help="word pieces that are kept")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
 
 
 def _installed_folder() -> Path:
