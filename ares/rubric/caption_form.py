@@ -178,8 +178,15 @@ _STARTS = (
     ),
     _start(r"(?:try|tries|tried|trying|(?:attempt|struggle|seek)(?:s|d|ed|ing)?) (?:to|at)", "attempt"),
     _start(
-        r"(?:(?:be|is|are|was|were) )?(?:about|ready) to|gets? ready to"
-        r"|(?:prepare|pretend|plan|intend|want|hope)(?:s|d|ed)? to",
+        r"(?:(?:be|is|are|was|were) )?(?:about|ready) to|(?:gets?|getting) ready to"
+        r"|(?:(?:be|is|are|was|were) )?on the (?:verge|point) of|almost|nearly",
+        "attempt",
+    ),
+    # What is only meant, feigned or weighed has not been done.
+    _start(
+        r"(?:prepare|pretend|plan|intend|want|hope|wish|aim|decide|hesitate|threaten|promise|expect|wait|offer|mean"
+        r"|need|consider|think|wonder)(?:s|es|d|ed|ing)?(?: about| of)?(?: whether| if)? to"
+        r"|(?:consider|think|wonder)(?:s|ed|ing)?(?: about| of| whether| if)?",
         "attempt",
     ),
     _start(

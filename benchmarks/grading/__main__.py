@@ -45,7 +45,7 @@ from benchmarks.success import (
 )
 
 _GRADE = {"menu": "metaworld"}
-_PARAPHRASES = Path(__file__).with_name("blind_paraphrases.yaml")
+_PARAPHRASES = Path(__file__).with_name("second_blind_paraphrases.yaml")
 _COMBINATION = "clip"
 _MOST_EPISODES = 1_000
 # Families that every episode gets: few texts, or texts that every episode has.

@@ -30,6 +30,17 @@ def test_a_failure_is_an_outcome_not_a_verb() -> None:
     )
     assert parse_caption("attempt to close the door").outcome == "attempt"
     assert parse_caption("be about to close the door").outcome == "attempt"
+    for words in (
+        "think about whether to",
+        "decide to",
+        "wishes to",
+        "almost",
+        "on the verge of",
+        "consider",
+    ):
+        assert parse_caption(f"{words} close the door").outcome == "attempt", words
+    assert parse_caption("the robot thinks of closing the door").phrase == "close the door"
+    assert parse_caption("wait for the light and close the door").outcome == "success"
     assert parse_caption("the robot gets ready to close the door").phrase == "close the door"
 
 
