@@ -166,10 +166,12 @@ _STARTS = (
         "person",
     ),
     _start(
-        r"(?:(?:do|does|did|will|would|could|can|should|must) )?not|never|avoid|refrain from|refuses? to",
+        r"(?:(?:do|does|did|will|would|could|can|should|must) )?not|never|avoid|refrain from|refuses? to"
+        r"|(?:do|does|did)? ?anything (?:but|except)(?: to)?",
         "negation",
     ),
-    _start(r"maybe|perhaps|possibly|probably|apparently", "attempt"),
+    _start(r"maybe|perhaps|possibly|probably|apparently|either", "attempt"),
+    _start(r"(?:stops?|pauses?|halts?|gives? up) (?:just |right |shortly )?before(?: you| it| the robot)?", "attempt"),
     _start(r"cannot|(?:is |are |was |were )?(?:unable|not able) to", "failure"),
     _start(r"fail(?:s|ed|ing)? (?:to|at|in)|(?:have|has|had) failed (?:to|at|in)|unsuccessfully", "failure"),
     _start(

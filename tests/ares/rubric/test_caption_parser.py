@@ -39,6 +39,10 @@ def test_a_failure_is_an_outcome_not_a_verb() -> None:
         "consider",
     ):
         assert parse_caption(f"{words} close the door").outcome == "attempt", words
+    for words in ("stop before you", "the robot stops just before", "either"):
+        assert parse_caption(f"{words} close the door").outcome == "attempt", words
+    for words in ("the robot does anything but", "do anything except"):
+        assert parse_caption(f"{words} close the door").is_negated, words
     assert parse_caption("the robot thinks of closing the door").phrase == "close the door"
     assert parse_caption("wait for the light and close the door").outcome == "success"
     assert parse_caption("the robot gets ready to close the door").phrase == "close the door"
