@@ -171,7 +171,10 @@ _STARTS = (
         "negation",
     ),
     _start(r"maybe|perhaps|possibly|probably|apparently|either", "attempt"),
-    _start(r"(?:stops?|pauses?|halts?|gives? up) (?:just |right |shortly )?before(?: you| it| the robot)?", "attempt"),
+    _start(
+        r"(?:stops?|pauses?|halts?|gives? up) (?:just |right |shortly )?before(?: you| it| the robot)?",
+        "attempt",
+    ),
     _start(r"cannot|(?:is |are |was |were )?(?:unable|not able) to", "failure"),
     _start(r"fail(?:s|ed|ing)? (?:to|at|in)|(?:have|has|had) failed (?:to|at|in)|unsuccessfully", "failure"),
     _start(
