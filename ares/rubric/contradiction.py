@@ -17,6 +17,10 @@ _OPPOSITE_DIRECTIONS = (
 )
 
 
+# Who puts a thing somewhere has picked it up, whether that is said or not.
+_IMPLY_PICKING = frozenset({"place", "insert", "stack", "hang"})
+
+
 def contradicts(slot: str, claimed: CaptionSlots, observed: CaptionSlots) -> bool:
     """Whether the claims in a slot cannot be true of what was observed, whatever other words may mean.
 
@@ -48,4 +52,6 @@ def _are_opposite(
 def _is_part(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
     """Whether a caption says some of the observed actions in the same words, and leaves out others."""
     stated, seen = Counter(claimed.verbs), Counter(observed.verbs)
+    if _IMPLY_PICKING & stated.keys():
+        seen["pick"] = stated["pick"]
     return bool(stated) and stated < seen and slot_matches("additions", claimed, observed)

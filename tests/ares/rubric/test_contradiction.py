@@ -14,6 +14,7 @@ from ares.rubric import contradicts, parse_caption
         ("verb", "open the safe door", "push the safe door shut"),
         ("direction", "press the handle up", "press the handle down"),
         ("additions", "dunk the ball out of the hoop", "dunk the ball into the hoop"),
+        ("complete", "push the cube", "push the cube and place it on the shelf"),
         ("complete", "pick up the blue cube", "pick up the blue cube and place it on the shelf"),
     ],
 )
@@ -29,6 +30,7 @@ def test_what_cannot_be_true_of_the_action_is_contradicted(slot: str, claimed: s
         ("direction", "press the handle", "press the handle down"),
         ("additions", "throw the ball through the hoop", "dunk the ball into the hoop"),
         ("complete", "slip the ring over the peg", "pick up the ring and put it onto the peg"),
+        ("complete", "put the blue cube on the shelf", "pick up the blue cube and put it on the shelf"),
         ("complete", "pick up the lid", "pick up the blue cube and place it on the shelf"),
     ],
 )
