@@ -146,7 +146,7 @@ def _running_ingest(folder: Path, temporary: Path) -> Iterator[None]:
             number += 1
             dataset = write_lerobot_dataset(temporary / f"more_{number}", _INGESTED)
             command = [sys.executable, "-m", "ares", "ingest", str(dataset), "-w", str(folder), "-q"]
-            subprocess.run(command, check=True)
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     thread = threading.Thread(target=ingest)
     thread.start()
