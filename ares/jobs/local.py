@@ -20,7 +20,7 @@ from ares.jobs.engine import (
     WorkerPool,
 )
 from ares.jobs.kept_values import LocalKeeper
-from ares.jobs.worker_pool import RestartingPool, identity, serialized
+from ares.jobs.worker_pool import RestartingPool, identity
 from ares.jobs.worker_process import WorkerProcess, is_picklable
 
 # A process that loads a model takes seconds: a short job is done before.
@@ -125,7 +125,6 @@ class ProcessPool(Generic[T, R]):
         inline_fn = fn if start_after_seconds else None
         self._pool: RestartingPool[T, R] = RestartingPool(
             [partial(WorkerProcess, build, limits)] * max_workers,
-            1,
             on_worker_death,
             inline_fn,
             start_after_seconds,
@@ -164,15 +163,10 @@ class ReplicaPool(Generic[T, R]):
         replicas: Sequence[Build[T, R]],
         on_worker_death: type[AresError],
     ) -> None:
-        inline_fn = serialized(fn)
         # The last one is the first to get work.
         processes = [partial(WorkerProcess, build) for build in reversed(replicas)]
         self._pool: RestartingPool[T, R] = RestartingPool(
-            [*processes, partial(_InlineWorker, inline_fn)],
-            1,
-            on_worker_death,
-            inline_fn,
-            _REPLICA_START_SECONDS,
+            processes, on_worker_death, fn, _REPLICA_START_SECONDS, stays_inline=True
         )
         self.max_workers = self._pool.max_workers
 
@@ -192,19 +186,3 @@ class ReplicaPool(Generic[T, R]):
     def close(self) -> None:
         """End the further processes."""
         self._pool.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _InlineWorker:
-    """The calling process as a worker of a pool."""
-
-    fn: BatchFunction[Any, Any]
-
-    def is_ready(self) -> bool:
-        return True
-
-    def process(self, batch: Sequence[Any]) -> Sequence[Any]:
-        return self.fn(batch)
-
-    def close(self) -> None:
-        pass

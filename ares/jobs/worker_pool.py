@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -45,6 +44,8 @@ class WorkerLost(WorkerDied):
 
 # An item whose machine is lost so often is tried no more.
 _MOST_LOSSES = 10
+# Whoever waits looks so often whether a worker has become ready.
+_READY_SECONDS = 0.05
 
 
 def map_with_retries(
@@ -84,35 +85,38 @@ def _retried(retry: BatchFunction[T, R], item: T, on_worker_death: type[AresErro
 
 
 class RestartingPool(Generic[T, R]):
-    """A fixed number of slots for workers, which take batches from as many threads as they have room for.
+    """A fixed number of slots for workers; a batch goes to whatever is free and ready first.
 
     Args:
-        start_workers: Each makes the worker of one slot, which need not be ready at once.
-        threads_per_worker: Batches that one worker takes at the same time.
+        start_workers: Each makes the worker of one slot, which need not be ready at once; the last works first.
         on_worker_death: Error of an item whose worker died in two attempts.
-        inline_fn: The function itself, called in the calling thread before workers are started or ready; None for
-            never.
-        start_after_seconds: How long the function runs in the calling thread before workers are started.
+        inline_fn: The function itself, called in the calling threads, one at a time, while workers are not ready; None
+            for never.
+        start_after_seconds: How long the function runs in the calling threads before workers are started.
+        stays_inline: Whether it goes on to run there, beside the workers.
     """
 
     def __init__(
         self,
         start_workers: Sequence[Callable[[], Worker]],
-        threads_per_worker: int,
         on_worker_death: type[AresError],
         inline_fn: BatchFunction[T, R] | None = None,
         start_after_seconds: float = 0.0,
+        stays_inline: bool = False,
     ) -> None:
-        self.max_workers = len(start_workers) * threads_per_worker
+        self.max_workers = len(start_workers) + stays_inline
         self._slots = [_WorkerSlot(start_worker) for start_worker in start_workers]
         self._on_worker_death = on_worker_death
-        self._inline_fn = None if inline_fn is None else serialized(inline_fn)
+        self._inline_fn = inline_fn
         self._start_after_seconds = start_after_seconds
+        self._stays_inline = stays_inline
         self._started_at: float | None = None
         # Last in, first out: with little work, few workers are started.
-        self._free_slots: queue.LifoQueue[_WorkerSlot] = queue.LifoQueue()
-        for slot in self._slots * threads_per_worker:
-            self._free_slots.put(slot)
+        self._free_slots = list(self._slots)
+        # CPU-bound threads that run together take three times as long as one by one.
+        self._is_inline_free = inline_fn is not None
+        self._waiting = 0
+        self._changed = threading.Condition()
 
     @property
     def most_workers(self) -> int:
@@ -121,9 +125,8 @@ class RestartingPool(Generic[T, R]):
 
     def map(self, batch: Sequence[T]) -> Sequence[R | AresError]:
         """One result or error per item, in order; raises what the function raised."""
-        retry = partial(self._process, inline_fn=None)
         return map_with_retries(
-            partial(self._process, inline_fn=self._inline_fn), retry, batch, self._on_worker_death
+            self._process, partial(self._process, is_retry=True), batch, self._on_worker_death
         )
 
     def start(self) -> None:
@@ -137,39 +140,64 @@ class RestartingPool(Generic[T, R]):
         for slot in self._slots:
             slot.close()
 
-    def _process(self, batch: Sequence[T], inline_fn: BatchFunction[T, R] | None) -> Sequence[R | AresError]:
-        slot = self._free_slots.get()
+    def _process(self, batch: Sequence[T], is_retry: bool = False) -> Sequence[R | AresError]:
+        slot = self._take(is_retry)
         worker = None
         try:
-            if inline_fn and not self._is_start_due():
-                return inline_fn(batch)
+            if slot is None:
+                assert self._inline_fn is not None
+                return self._inline_fn(batch)
             worker = slot.worker()
-            if inline_fn and not worker.is_ready():
-                return inline_fn(batch)
             results: Sequence[R | AresError] = worker.process(batch)
             return results
         except WorkerDied:
-            slot.discard(worker)
+            if slot is not None:
+                slot.discard(worker)
             raise
         finally:
-            self._free_slots.put(slot)
+            self._give_back(slot)
+
+    def _take(self, is_retry: bool) -> _WorkerSlot | None:
+        """A slot whose worker is ready, or None for the calling thread, which works on no item that killed a worker."""
+        with self._changed:
+            self._waiting += 1
+            try:
+                while True:
+                    if self._is_due_inline() and not is_retry:
+                        self._is_inline_free = False
+                        return None
+                    if self._is_start_due() and (slot := self._ready_slot()) is not None:
+                        self._free_slots.remove(slot)
+                        return slot
+                    self._changed.wait(_READY_SECONDS)
+            finally:
+                self._waiting -= 1
+
+    def _is_due_inline(self) -> bool:
+        """Whether the calling thread works itself: as one of the workers, or because not all of them are ready."""
+        if not self._is_inline_free or self._stays_inline or not self._is_start_due():
+            return self._is_inline_free
+        return bool(self._free_slots) and self._ready_slot() is None
+
+    def _ready_slot(self) -> _WorkerSlot | None:
+        """A free slot with a ready worker; as many workers are started as threads wait."""
+        for slot in self._free_slots[-self._waiting :]:
+            slot.worker()
+        return next((slot for slot in reversed(self._free_slots) if slot.is_ready()), None)
+
+    def _give_back(self, slot: _WorkerSlot | None) -> None:
+        with self._changed:
+            if slot is None:
+                self._is_inline_free = True
+            else:
+                self._free_slots.append(slot)
+            self._changed.notify_all()
 
     def _is_start_due(self) -> bool:
         now = time.monotonic()
         if self._started_at is None:
             self._started_at = now
         return now - self._started_at >= self._start_after_seconds
-
-
-def serialized(fn: BatchFunction[T, R]) -> BatchFunction[T, R]:
-    """The function under a lock: CPU-bound threads that run together take three times as long as one by one."""
-    lock = threading.Lock()
-
-    def run_locked(batch: Sequence[T]) -> Sequence[R | AresError]:
-        with lock:
-            return fn(batch)
-
-    return run_locked
 
 
 class _WorkerSlot:
@@ -185,6 +213,11 @@ class _WorkerSlot:
             if self._worker is None:
                 self._worker = self._start_worker()
             return self._worker
+
+    def is_ready(self) -> bool:
+        """Whether there is a worker that would begin at once."""
+        with self._lock:
+            return self._worker is not None and self._worker.is_ready()
 
     def discard(self, worker: Worker | None) -> None:
         """End a worker, unless another thread has done so already."""
