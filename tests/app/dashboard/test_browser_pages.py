@@ -32,17 +32,22 @@ _JOINTS = ("kLeftShoulderPitch", "kLeftShoulderRoll", "kLeftElbow", "kRightShoul
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
     """Eight episodes on a map, four of them in its middle, and one of a humanoid."""
-    import pyarrow as pa
-
     opened = open_workspace(str(tmp_path_factory.mktemp("several") / "w"), Settings())
     opened.ingest(demo_samples / "video", limit=_VIDEOS, quiet=True)
-    ids = sorted(opened.stores.tables.episodes.ids())
-    x = [0.0, 0.0, 4.0, 4.0, 4.0, 4.0, 9.0, 9.0]
-    y = [float(number) for number in range(_VIDEOS)]
-    opened.stores.tables.episodes.set_values(pa.table({"episode_id": ids, "map_x": x, "map_y": y}))
+    _put_on_map(opened)
     _add_humanoid(opened)
     yield opened
     opened.close()
+
+
+def _put_on_map(opened: Workspace) -> None:
+    """Places that no fact of the log holds: an episode that is brought back has lost its own."""
+    import pyarrow as pa
+
+    ids = sorted(opened.stores.tables.episodes.ids("dataset = 'video'"))[:_VIDEOS]
+    x = [0.0, 0.0, 4.0, 4.0, 4.0, 4.0, 9.0, 9.0]
+    y = [float(number) for number in range(_VIDEOS)]
+    opened.stores.tables.episodes.set_values(pa.table({"episode_id": ids, "map_x": x, "map_y": y}))
 
 
 def _add_humanoid(opened: Workspace) -> None:
@@ -144,6 +149,7 @@ def test_next_is_the_next_episode_also_after_one_before_it_was_excluded(
         page.wait_for_url(re.compile(f"episode={fourth}"))
     finally:
         undo(several.stores, excluded.number)
+        _put_on_map(several)
 
 
 def test_joints_of_a_humanoid_are_in_groups_with_ranges_and_the_action_over_the_state(
