@@ -109,7 +109,7 @@ def limited(query: Callable[[], T], where: str = "") -> T:
 def clear_caches() -> None:
     """Drop every cached read, so that the next page shows the current state."""
     for reader in (
-        filter_columns,
+        _columns_of_version,
         count_episodes,
         _facets_of_version,
         _scores_of_version,
@@ -125,9 +125,13 @@ def clear_caches() -> None:
     forget_slow_filters()
 
 
-@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=1, show_spinner=False)
 def filter_columns() -> dict[str, str]:
-    """Return the columns that can be filtered, with their types."""
+    """Return the columns that can be filtered, with their types; a new one is seen at once, whoever made it."""
+    return _columns_of_version(limited(lambda: workspace().stores.tables.episodes.version()))
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def _columns_of_version(version: int) -> dict[str, str]:
     return limited(lambda: workspace().stores.tables.episodes.columns())
 
 
