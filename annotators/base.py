@@ -93,6 +93,18 @@ def episode_subject(episode: Episode) -> Subject:
     )
 
 
+def annotation_subject(episode: Episode, annotation: Annotation) -> Subject:
+    """An annotation of an episode as a subject, with the span of seconds that it describes."""
+    return Subject(
+        kind="annotation",
+        id=annotation.annotation_id,
+        episode=episode,
+        start_seconds=annotation.start_seconds,
+        stop_seconds=annotation.stop_seconds,
+        annotation=annotation,
+    )
+
+
 @pickled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:

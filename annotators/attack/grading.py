@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from annotators.attack.reversed_frames import ReversedFrames
-from annotators.base import Annotator, Outcome, PaidFailure, Result, Subject, Work, outcome_cost
+from annotators.base import (
+    Annotator,
+    Outcome,
+    PaidFailure,
+    Result,
+    Subject,
+    Work,
+    annotation_subject,
+    outcome_cost,
+)
 from annotators.grade.controls import ChangedFrames, blank, scrambled
 from annotators.parallel import map_batches
 from annotators.runner import Frames
@@ -56,14 +65,7 @@ def text_subject(episode: Episode, text: str) -> Subject:
         stop_seconds=episode.duration_seconds,
         created="1970-01-01T00:00:00+00:00",
     )
-    return Subject(
-        kind="annotation",
-        id=annotation.annotation_id,
-        episode=episode,
-        start_seconds=0.0,
-        stop_seconds=episode.duration_seconds,
-        annotation=annotation,
-    )
+    return annotation_subject(episode, annotation)
 
 
 def read_episode_work(stores: Stores, episode: Episode, annotator: Annotator) -> Work:

@@ -20,7 +20,9 @@ _NOT_FAILED = frozenset({"MET", "NA"})
 
 
 def anchor_criteria(rubric: Rubric, share: float, seed: int) -> list[str]:
-    """The gates of a rubric, ruled on by its judge, that no critique names: a share of them, at least one.
+    """The gates of a rubric, ruled on by its judge, that no critique names: a share of them.
+
+    At least one is hidden, and at least one can be told of; of a single gate none is hidden.
 
     Args:
         rubric: The rubric.
@@ -28,7 +30,6 @@ def anchor_criteria(rubric: Rubric, share: float, seed: int) -> list[str]:
         seed: Of the choice.
     """
     judged = [item.id for item in rubric.criteria if item.category in GATES and (item.slot or item.claim)]
-    # One at least is left to be told of.
     count = min(max(1, round(share * len(judged))), len(judged) - 1)
     selected = set(sorted(judged, key=lambda name: short_hash([seed, name]))[:count])
     return [name for name in judged if name in selected]

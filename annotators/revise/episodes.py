@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from annotators.base import Work, episode_subject
-from annotators.revise.judging import caption_subject
+from annotators.base import Work, annotation_subject, episode_subject
 from annotators.runner import CameraSeconds, Frames
 from ares.annotation import Annotation
 from ares.clock import needs_stamps
@@ -122,7 +121,7 @@ class EpisodeWorks:
     def of_caption(self, caption: Annotation) -> Work:
         """The work about a caption."""
         work = self.of_episode(caption.episode_id)
-        return replace(work, subject=caption_subject(work.episode, caption))
+        return replace(work, subject=annotation_subject(work.episode, caption))
 
     def _load(self) -> Iterator[tuple[str, Work]]:
         episode_ids = sorted(self._evidence)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from annotators.base import Annotator, Outcome, Result, Subject, Work, outcome_cost
+from annotators.base import Annotator, Outcome, Result, Work, outcome_cost
 from annotators.parallel import map_batches
 from annotators.revise.anchors import ANCHOR_GRADE, anchor_maker, as_anchor
 from ares.annotation import Annotation, Cost, Maker
 
 if TYPE_CHECKING:
-    from ares.episode import Episode
     from ares.store import Stores
 
 
@@ -63,18 +62,6 @@ class Spent:
             error = getattr(outcome, "error", outcome)
             reason = str(getattr(error, "reason", error))
             self.failures[reason] = self.failures.get(reason, 0) + 1
-
-
-def caption_subject(episode: Episode, caption: Annotation) -> Subject:
-    """A caption as the subject of a judge."""
-    return Subject(
-        kind="annotation",
-        id=caption.annotation_id,
-        episode=episode,
-        start_seconds=caption.start_seconds,
-        stop_seconds=caption.stop_seconds,
-        annotation=caption,
-    )
 
 
 def grade_captions(

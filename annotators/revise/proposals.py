@@ -70,7 +70,7 @@ def make_proposer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RefusedCaption:
     """A caption that is asked again.
 
     Attributes:
@@ -92,7 +92,7 @@ def evidence_frames(criteria: Sequence[FailedCriterion], camera: str) -> CameraS
     return {camera: seconds} if camera and seconds else {}
 
 
-def propose(proposer: Proposer, refused: Sequence[Refused], revision: int) -> list[Outcome]:
+def propose(proposer: Proposer, refused: Sequence[RefusedCaption], revision: int) -> list[Outcome]:
     """The proposals for some captions, in order; each result is one annotation of `proposer.proposal_maker`."""
     vlm = proposer.captioner.vlm
     requests = [_request(proposer, item) for item in refused]
@@ -104,7 +104,7 @@ def propose(proposer: Proposer, refused: Sequence[Refused], revision: int) -> li
     ]
 
 
-def _request(proposer: Proposer, item: Refused) -> VlmRequest | AresError:
+def _request(proposer: Proposer, item: RefusedCaption) -> VlmRequest | AresError:
     captioner, frames = proposer.captioner, item.work.frames
     selected = captioner.select_frames(item.work.subject)
     if not selected:
@@ -126,7 +126,9 @@ def _request(proposer: Proposer, item: Refused) -> VlmRequest | AresError:
     return VlmRequest(images=images, prompt=prompt)
 
 
-def _proposal(proposer: Proposer, item: Refused, reply: VlmReply | VlmFailure, revision: int) -> Outcome:
+def _proposal(
+    proposer: Proposer, item: RefusedCaption, reply: VlmReply | VlmFailure, revision: int
+) -> Outcome:
     if isinstance(reply, VlmFailure):
         return PaidFailure(reply.error, reply.cost)
     value = caption_value(proposer.captioner, reply.text)

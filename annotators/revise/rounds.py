@@ -11,7 +11,7 @@ from annotators.revise.anchors import meets_all
 from annotators.revise.critique import failed_criteria
 from annotators.revise.episodes import EPISODES_AT_ONCE, EpisodeWorks, GradedCaption, is_accepted
 from annotators.revise.judging import RevisionJudge, Spent, grade_captions
-from annotators.revise.proposals import Proposer, Refused, adopted, evidence_frames, propose
+from annotators.revise.proposals import Proposer, RefusedCaption, adopted, evidence_frames, propose
 from ares.statistics import compare_paired
 from ares.store.filters import batched
 from ares.store.sync import newest_by_address
@@ -114,7 +114,7 @@ def _revise_batch(
     proposals = _known_proposals(log, proposer, captions, number)
     missing = [item for key, item in captions.items() if key not in proposals]
     requests = [
-        Refused(
+        RefusedCaption(
             work=works.of_episode(item.caption.episode_id),
             caption=item.caption,
             criteria=criteria[item.caption.annotation_id],

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from annotators.base import Result, Subject, episode_subject
+from annotators.base import Result, Subject, annotation_subject, episode_subject
 from annotators.runner.frames import Frames
 from ares.annotation import Annotation, Maker
 from ares.episode import Episode, Trajectory
@@ -88,9 +88,12 @@ class SubjectFinder:
             return [episode_subject(episode)]
         if self._maker.subject_kind == "segment":
             segments = {segment_id(annotation): annotation for annotation in self._shown(annotations)}
-            return [_subject(self._maker, episode, key, segment) for key, segment in segments.items()]
+            return [
+                replace(annotation_subject(episode, segment), kind="segment", id=key)
+                for key, segment in segments.items()
+            ]
         return [
-            _subject(self._maker, episode, annotation.annotation_id, annotation)
+            annotation_subject(episode, annotation)
             for annotation in newest_by_address(annotations)
             if annotation.name in self.after
         ]
@@ -104,14 +107,3 @@ class SubjectFinder:
     def _catalog(self) -> MakerCatalog:
         # Read at the first episode: by then every annotator of the run has stored its maker.
         return MakerCatalog(self._stores.annotations.makers(), read_pins(self._stores.annotations))
-
-
-def _subject(maker: Maker, episode: Episode, subject_id: str, annotation: Annotation) -> Subject:
-    return Subject(
-        kind=maker.subject_kind,
-        id=subject_id,
-        episode=episode,
-        start_seconds=annotation.start_seconds,
-        stop_seconds=annotation.stop_seconds,
-        annotation=annotation,
-    )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Annotator, Options, Subject, Work, episode_subject
+from annotators.base import Annotator, Options, Subject, Work, annotation_subject, episode_subject
 from annotators.runner import Frames
 from ares.annotation import Annotation
 from ares.episode import Camera, Episode, MediaRef
@@ -264,14 +264,7 @@ def subject_of(episode: Episode, caption: Annotation | None) -> Subject:
     """A caption as a subject, or the episode itself."""
     if caption is None:
         return episode_subject(episode)
-    return Subject(
-        kind="annotation",
-        id=caption.annotation_id,
-        episode=episode,
-        start_seconds=caption.start_seconds,
-        stop_seconds=caption.stop_seconds,
-        annotation=caption,
-    )
+    return annotation_subject(episode, caption)
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tests.simulated_world.drawing import COLOURS, SHAPES, TABLE, Picture, Placed, draw
-from tests.simulated_world.events import COMPLETES, VERBS, Event, EventKind, EventLog, Thing, Verb
+from tests.simulated_world.events import VERBS, Event, EventKind, EventLog, Thing, Verb
 
 RATE_HZ = 10.0
 _PLACES = (18.0, 48.0, 80.0, 110.0)
@@ -241,8 +240,3 @@ def _free_column(scene: _Scene, dice: random.Random) -> float:
 def _required(thing: Thing | None) -> Thing:
     assert thing, "this action has a place to end"
     return thing
-
-
-def completing_events(log: EventLog) -> Sequence[Event]:
-    """Events that complete the action of an episode."""
-    return [event for event in log.events if event.kind == COMPLETES[log.verb]]
