@@ -268,7 +268,7 @@ def read_health(dataset: str) -> DatasetHealth:
     return _health_of_version(dataset, version)
 
 
-@st.cache_resource(ttl=_HEALTH_AGE_SECONDS, max_entries=64, show_spinner="Checking a sample of the episodes")
+@st.cache_resource(ttl=_HEALTH_AGE_SECONDS, max_entries=64, show_spinner=False)
 def _health_of_version(dataset: str, version: int) -> DatasetHealth:
     from ares.quality import dataset_health
 

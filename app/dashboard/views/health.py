@@ -29,7 +29,8 @@ def render() -> None:
     )
     if dataset != named:
         write_parameters({"dataset": [dataset]})
-    health = cached_reads.read_health(dataset)
+    with st.spinner("Checking a sample of the episodes"):
+        health = cached_reads.read_health(dataset)
     _draw_tiles(health)
     _draw_findings(health)
     _draw_contracts(health)
