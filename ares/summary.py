@@ -11,7 +11,7 @@ from ares.annotation import Annotation, Maker
 from ares.curation import Sets, list_tags, maker_catalog, notes_of, tags_of
 from ares.episode import Camera, Json
 from ares.jobs import FAILURES
-from ares.rubric import CONTROL, TRUST_COLUMN
+from ares.rubric import CONTROL, TRUST_COLUMN, read_judge_trust
 from ares.search import SPACE_PREFIX
 from ares.status import AnnotationCounts, ClockStatus, FailureCount, MakerStatus, TableStatus, WorkspaceStatus
 from ares.store.annotations import read_spending
@@ -173,8 +173,6 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
 
 def _judge_trust(stores: Stores) -> dict[str, Json]:
     """What the controls of the current judges say, by dataset."""
-    from ares.store.sync import read_judge_trust
-
     catalog, trust = maker_catalog(stores), read_judge_trust(stores.annotations)
     current = [catalog.current(name) for name in {maker.annotator for maker in catalog.makers.values()}]
     documents = [document for maker_id in current for document in trust.get(maker_id, {}).items()]

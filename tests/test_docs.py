@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import COMMANDS, build_parser
-from ares.registry import Registry, annotators, encoders, exporters, ingesters, rankers, valuers
+from ares.registry import Registry, annotators, encoders, exporters, ingesters, projections, rankers, valuers
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 MANUAL = "\n".join(path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))))
-REGISTRIES = (ingesters, annotators, exporters, encoders, rankers, valuers)
+REGISTRIES = (ingesters, annotators, exporters, encoders, projections, rankers, valuers)
 PLUGINS = [(registry.kind, name) for registry in REGISTRIES for name in registry.names()]
 
 

@@ -36,8 +36,8 @@ from ares.jobs import (
     run_pipeline,
 )
 from ares.messages import print_message
+from ares.rubric import read_judge_trust
 from ares.search import embed_texts, list_spaces
-from ares.store.sync import read_judge_trust
 
 if TYPE_CHECKING:
     from ares.store import Stores

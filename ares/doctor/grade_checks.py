@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING
 
 from ares.annotation import canonical_json
 from ares.doctor.finding import REPAIR, Finding
-from ares.rubric import TRUST_COLUMN
-from ares.store.sync import (
-    JUDGE_TRUST,
-    MakerCatalog,
-    count_judge_trust,
-    refresh_trust,
-    trust_changes,
-    trust_documents,
-)
+from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, GradeProjection, trust_changes, trust_documents
+from ares.store.sync import MakerCatalog
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -34,7 +27,7 @@ def check_controls(stores: Stores, repair: bool) -> Iterator[Finding]:
     if not wrong:
         return
     if repair:
-        count_judge_trust(tables, annotations)
+        GradeProjection().count(tables, annotations)
     yield Finding(
         check="what is kept of judges follows from their controls",
         count=len(wrong),
@@ -52,7 +45,7 @@ def check_judge_trust(stores: Stores, repair: bool) -> Iterator[Finding]:
     if not wrong:
         return
     if repair:
-        refresh_trust(tables, annotations, catalog)
+        GradeProjection().refresh(tables, annotations, catalog)
     key, rows = wrong[0]
     label = "episode" if key == "episode_id" else "segment"
     yield Finding(

@@ -12,10 +12,10 @@ from ares.store import LogChanges, applied_sequence, read_changes, reset_applied
 from ares.store.lance import arrow_type, segment_schema
 from ares.store.sync import (
     CONFLICT,
+    InstalledProjections,
     MakerCatalog,
     conflict_changes,
     declared_columns,
-    followed_grades,
     refresh_conflicts,
 )
 
@@ -100,7 +100,7 @@ def check_columns(stores: Stores, database: TempDatabase, repair: bool) -> Itera
             existing=episodes.columns(),
             scan=lambda names, where: episodes.scan(names, where),
             write=episodes.set_values if repair else None,
-            followed=followed_grades(MakerCatalog(makers), episodes.columns()),
+            followed=InstalledProjections().followed_columns(MakerCatalog(makers), episodes.columns()),
         ),
         database,
         on_episodes,
@@ -119,7 +119,7 @@ def _check_segment_columns(stores: Stores, database: TempDatabase, repair: bool)
         write=segments.set_values if repair else None,
         # A row that the log does not show is a finding already.
         join=f'SEMI JOIN "{_SEGMENTS}" USING (annotation_id)',
-        followed=followed_grades(MakerCatalog(makers), segments.columns()),
+        followed=InstalledProjections().followed_columns(MakerCatalog(makers), segments.columns()),
     )
     names = {maker.annotator for maker in makers.values()}
     yield from _check_table(check, database, MakerCatalog(makers).segment_columns(names))

@@ -15,7 +15,7 @@ from ares.annotation import Annotation, Maker, canonical_json
 from ares.curation import CurationSet
 from ares.episode import Episode, Json
 from ares.export.left_out import FAILURES_FILE
-from ares.store.sync import read_judge_trust
+from ares.rubric import read_judge_trust
 
 if TYPE_CHECKING:
     from ares.store import Stores

@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from ares.rubric.gates import MAX_FALSE_FAILS_OF_CODE, VERDICTS_COLUMN, GateRecord, Gates, measure_gates
     from ares.rubric.hard_checks import CHECKS, CheckInput
     from ares.rubric.lexicon import ATTRIBUTES, VERBS
+    from ares.rubric.projection import (
+        JUDGE_TRUST,
+        GradeProjection,
+        read_judge_trust,
+        trust_changes,
+        trust_documents,
+    )
     from ares.rubric.rubric import Criterion, Probe, Rubric, read_rubric
     from ares.rubric.slot_match import is_stated, slot_matches, unsupported_claims
     from ares.rubric.trust import (
@@ -44,6 +51,7 @@ __all__ = [
     "CONTROL",
     "GATES",
     "GRADE_COLUMNS",
+    "JUDGE_TRUST",
     "MAX_FALSE_FAILS_OF_CODE",
     "PANEL_COLUMNS",
     "TRUST_COLUMN",
@@ -55,6 +63,7 @@ __all__ = [
     "Criterion",
     "GateRecord",
     "Gates",
+    "GradeProjection",
     "JudgeTrust",
     "NounPhrase",
     "Probe",
@@ -76,9 +85,12 @@ __all__ = [
     "measure_gates",
     "parse_caption",
     "parser_hash",
+    "read_judge_trust",
     "read_rubric",
     "slot_matches",
     "split_outcome",
+    "trust_changes",
+    "trust_documents",
     "unsupported_claims",
 ]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.store.database import Tables
     from ares.store.manifest import workspace_exists
     from ares.store.opening import open_stores
     from ares.store.stores import Stores
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LogChanges",
     "Stores",
+    "Tables",
     "TempDatabase",
     "applied_sequence",
     "open_stores",

@@ -15,7 +15,8 @@ from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.base import IngestOptions
 from ingest.pipeline import ingest_paths
-from tests.ares.store.conftest import make_annotation, open_database, open_store, store
+from tests.ares.conftest import make_annotation
+from tests.ares.store.conftest import open_database, open_store, store
 from tests.ingest.agibot.conftest import write_agibot
 from tests.ingest.csv_episodes.conftest import write_dataset
 from tests.ingest.csv_episodes.test_image_episodes import write_bridge

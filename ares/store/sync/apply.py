@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ares.errors import StoreError
 from ares.process_tuning import tuned_garbage_collector
-from ares.rubric import CONTROL
 from ares.store.actions import NOTE_KINDS, TAG_KINDS, read_history, removed_id_array
 from ares.store.annotations import AnnotationStore, LogEntry
 from ares.store.filters import batched, ids_filter
@@ -19,6 +18,7 @@ from ares.store.sync.makers import MakerCatalog
 from ares.store.sync.mixing import scan_batch
 from ares.store.sync.pins import read_pins
 from ares.store.sync.progress import load_applied_state, save_applied_state
+from ares.store.sync.projection_plugins import InstalledProjections
 from ares.store.sync.removals import (
     absent_restored,
     forget_removed,
@@ -28,7 +28,6 @@ from ares.store.sync.removals import (
     present_removed,
 )
 from ares.store.sync.tags import refresh_texts
-from ares.store.sync.trust import count_judge_trust, refresh_trust
 from ares.store.sync.views import (
     annotators_with_stale_values,
     episodes_to_refresh,
@@ -97,6 +96,7 @@ class _ApplyJob:
         self._tables, self._annotations = tables, annotations
         self.state = load_applied_state(tables)
         self.errors: dict[str, None] = {}
+        self._projections = InstalledProjections()
         self._history = read_history(annotations)
         self._removed = removed_id_array(annotations, self._history)
         self._load_makers()
@@ -110,6 +110,7 @@ class _ApplyJob:
             episode_column_types(self._tables.episodes.columns(), episode_schema().names, makers.values()),
             segment_column_types(self._tables.segments.columns(), segment_schema().names, makers.values()),
             self.state.mixed,
+            self._projections.correct,
         )
 
     def read_changes(self, after: int, size: int, until: int | None = None) -> Iterator[LogChanges]:
@@ -139,8 +140,8 @@ class _ApplyJob:
 
     def _note_makers(self, batch: Sequence[LogEntry]) -> None:
         """Take note of who annotated last, and of what makes the columns of a group depend on several annotations."""
-        controls = [sequence for sequence, annotation in batch if annotation.name == CONTROL]
-        self.state.controls = max(controls, default=self.state.controls)
+        for name in self._projections.counting(batch):
+            self.state.counted.pop(name, None)
         scan = scan_batch(batch, self.catalog, self.state.mixed)
         sequences = self.state.maker_sequences
         for maker_id, sequence in scan.maker_sequences.items():
@@ -199,8 +200,9 @@ class _ApplyJob:
             forget_removed(self._tables, restored)
             if len(removed) or len(restored):
                 self._tables.episodes.mark_duplicates()
-                # Controls count with the episode that they are of.
-                self.state.views_sequence = self.state.trust = 0
+                # What a projection counts counts with the episode that it is of.
+                self.state.views_sequence = 0
+                self.state.counted = {}
         refresh_texts(self._tables, self._annotations, self._history, kinds)
         if self.state.actions != self._history.last:
             self.state.actions = self._history.last
@@ -219,17 +221,17 @@ class _ApplyJob:
                 wrong = episodes_to_refresh(self._tables, self.catalog, name)
                 self._resolve(wrong, self.catalog.groups[name])
             refresh_conflicts(self._tables, self.catalog)
-            self._follow_controls()
+            self._follow_projections(end)
         if self.state.views_sequence < end or self.state.sequence < end:
             self.state.views_sequence = self.state.sequence = end
             save_applied_state(self._tables, self.state)
 
-    def _follow_controls(self) -> None:
-        """Let grades carry what the controls of their judges say."""
-        if self.state.trust < self.state.controls:
-            count_judge_trust(self._tables, self._annotations)
-            self.state.trust = self.state.controls
-        refresh_trust(self._tables, self._annotations, self.catalog)
+    def _follow_projections(self, end: int) -> None:
+        """Let the tables show what other rooms make of several annotations; up to the end all is then counted."""
+        names = self._projections.refresh(
+            self._tables, self._annotations, self.catalog, self.state.counted.keys()
+        )
+        self.state.counted = dict.fromkeys(names, end)
 
 
 def write_changes(tables: Tables, changes: LogChanges) -> None:

@@ -20,6 +20,7 @@ from ares.store.sync.makers import (
     stale_column,
 )
 from ares.store.sync.shown import (
+    Correct,
     EpisodeValues,
     describe,
     find_disagreements,
@@ -77,6 +78,7 @@ class ChangeCollector:
         episode_columns: Columns of the episodes table.
         segment_columns: Columns of the segments table.
         mixed: Annotators whose groups are resolved episode by episode; see `MakerCatalog`.
+        correct: What rulings of people make of a value.
     """
 
     def __init__(
@@ -86,11 +88,12 @@ class ChangeCollector:
         episode_columns: ColumnTypes,
         segment_columns: ColumnTypes,
         mixed: Collection[str],
+        correct: Correct,
     ) -> None:
         self.catalog = catalog
         self._annotations = annotations
         self._episode_columns, self._segment_columns = episode_columns, segment_columns
-        self._mixed = mixed
+        self._mixed, self._correct = mixed, correct
         # Once per maker: a log has few makers and many annotations.
         self._rules = {
             maker_id: episode_columns.rules(maker.columns)
@@ -143,7 +146,7 @@ class ChangeCollector:
                 annotations = by_episode.get(episode_id, [])
                 own = [annotation for annotation in annotations if annotation.maker_id in maker_ids]
                 values = resolve_episode(
-                    own, self.catalog, group, self._episode_columns, self._segment_columns
+                    own, self.catalog, group, self._episode_columns, self._segment_columns, self._correct
                 )
                 row = changes.episode_values.setdefault(episode_id, {})
                 row.update(empty | values.columns)

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from ares.store.database import Tables
 
 _LOG, _VIEWS, _ACTIONS = "log", "views", "actions"
-_CONTROLS, _TRUST = "controls", "trust"
-_MAKER, _MIXED, _PIN = "maker/", "mixed/", "pin/"
+_MAKER, _MIXED, _PIN, _COUNTED = "maker/", "mixed/", "pin/", "counted/"
 
 
 @dataclass(slots=True)
@@ -26,8 +25,8 @@ class AppliedState:
         mixed: Annotators whose columns depend on several annotations of an episode; see `MakerCatalog`.
         pins: The pinned maker_id by annotator.
         actions: Number of the newest applied action; see `ares.store.actions`.
-        controls: Sequence number of the newest controls of a judge.
-        trust: The same up to which they have been counted.
+        counted: Sequence number up to which a projection has counted its annotations, by its name; left out where it
+            is to count them anew.
     """
 
     sequence: int = 0
@@ -36,8 +35,7 @@ class AppliedState:
     mixed: set[str] = field(default_factory=set)
     pins: dict[str, str] = field(default_factory=dict)
     actions: int = 0
-    controls: int = 0
-    trust: int = 0
+    counted: dict[str, int] = field(default_factory=dict)
 
     def to_rows(self) -> dict[str, int]:
         """The state as a number by key."""
@@ -45,11 +43,10 @@ class AppliedState:
             _LOG: self.sequence,
             _VIEWS: self.views_sequence,
             _ACTIONS: self.actions,
-            _CONTROLS: self.controls,
-            _TRUST: self.trust,
             **{f"{_MAKER}{maker_id}": sequence for maker_id, sequence in self.maker_sequences.items()},
             **{f"{_MIXED}{name}": 1 for name in self.mixed},
             **{f"{_PIN}{name}/{maker_id}": 1 for name, maker_id in self.pins.items()},
+            **{f"{_COUNTED}{name}": sequence for name, sequence in self.counted.items()},
         }
 
 
@@ -61,14 +58,16 @@ def load_applied_state(tables: Tables) -> AppliedState:
         sequence=rows.get(_LOG, 0),
         views_sequence=rows.get(_VIEWS, 0),
         actions=rows.get(_ACTIONS, 0),
-        controls=rows.get(_CONTROLS, 0),
-        trust=rows.get(_TRUST, 0),
-        maker_sequences={
-            key.removeprefix(_MAKER): sequence for key, sequence in rows.items() if key.startswith(_MAKER)
-        },
+        maker_sequences=_numbers_after(rows, _MAKER),
         mixed={key.removeprefix(_MIXED) for key in rows if key.startswith(_MIXED)},
         pins={name: maker_id for name, _, maker_id in pins},
+        counted=_numbers_after(rows, _COUNTED),
     )
+
+
+def _numbers_after(rows: dict[str, int], prefix: str) -> dict[str, int]:
+    """The numbers of the keys that start with a prefix, by the rest of the key."""
+    return {key.removeprefix(prefix): number for key, number in rows.items() if key.startswith(prefix)}
 
 
 def save_applied_state(tables: Tables, state: AppliedState) -> None:

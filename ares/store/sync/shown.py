@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Column, Maker, make_segment_id
 from ares.episode import Json
-from ares.rubric import correct_grade
 from ares.store.lance import type_mismatch
 from ares.store.sync.makers import (
     MakerCatalog,
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 # Values by column name.
 Values = dict[str, Any]
+# The value of an annotation after rulings of people; raises ValueError for one that cannot be read.
+Correct = Callable[[Mapping[str, Json], Sequence[Mapping[str, Json]]], Mapping[str, Json]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +128,7 @@ def resolve_episode(
     names: Collection[str],
     episode_columns: ColumnTypes,
     segment_columns: ColumnTypes,
+    correct: Correct,
 ) -> EpisodeValues:
     """What the shown annotations of some annotators say of one episode.
 
@@ -136,11 +138,13 @@ def resolve_episode(
         names: A group of annotators.
         episode_columns: Columns of the episodes table, which values must fit.
         segment_columns: Columns of the segments table.
+        correct: What rulings of people make of a value.
     """
     shown = select_shown(annotations, catalog, names)
     result = EpisodeValues(segments=_segments(shown, catalog))
     lead = _leading_annotations(shown, catalog)
-    for annotation, value in _with_corrections(_in_log_order(shown, annotations), catalog, result.errors):
+    in_order = _in_log_order(shown, annotations)
+    for annotation, value in _with_corrections(in_order, catalog, result.errors, correct):
         maker, label = catalog.makers[annotation.maker_id], partial(describe, annotation)
         segment_values = segment_columns.fit(value, label, result.errors, on_segments(maker))
         _add_segment_values(result, annotation, _current_values(maker, catalog, segment_values))
@@ -177,7 +181,7 @@ def _in_log_order(
 
 
 def _with_corrections(
-    annotations: Sequence[Annotation], catalog: MakerCatalog, errors: list[str]
+    annotations: Sequence[Annotation], catalog: MakerCatalog, errors: list[str], correct: Correct
 ) -> Iterator[tuple[Annotation, Mapping[str, Json]]]:
     """Annotations with their values, in which the rulings of people take the place of a judge's.
 
@@ -192,25 +196,23 @@ def _with_corrections(
         if not catalog.is_ruling(annotation):
             is_judged = annotation.subject in corrections and bool(_rulings(annotation.value))
             judged.update([annotation.subject] if is_judged else ())
-            yield (
-                annotation,
-                _corrected(annotation, corrections[annotation.subject] if is_judged else (), errors),
-            )
+            own = corrections[annotation.subject] if is_judged else ()
+            yield annotation, _corrected(annotation, own, errors, correct)
     for subject, own in corrections.items():
         if subject not in judged:
-            yield own[-1], _corrected(replace(own[-1], value={}), own, errors)
+            yield own[-1], _corrected(replace(own[-1], value={}), own, errors, correct)
 
 
 def _corrected(
-    annotation: Annotation, corrections: Sequence[Annotation], errors: list[str]
+    annotation: Annotation, corrections: Sequence[Annotation], errors: list[str], correct: Correct
 ) -> Mapping[str, Json]:
     """The value of an annotation with the rulings of people; those that cannot be read are left out."""
-    value: dict[str, Json] = dict(annotation.value)
+    value = annotation.value
     readable: list[dict[str, Json]] = []
     for correction in corrections:
         rulings = [*readable, *_rulings(correction.value)]
         try:
-            value = {**annotation.value, **correct_grade(annotation.value, rulings)}
+            value = correct(annotation.value, rulings)
         except ValueError as error:
             errors.append(f"{error} in {describe(correction)}")
         else:

@@ -11,8 +11,9 @@ import pytest
 
 from ares.doctor import run_checks
 from ares.episode import Json
+from ares.rubric import JUDGE_TRUST, GradeProjection
 from ares.settings import Settings
-from ares.store.sync import JUDGE_TRUST, MakerCatalog, refresh_trust
+from ares.store.sync import MakerCatalog
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
 from tests.ares.grade_makers import CAPTIONER, JUDGE, graded_caption
@@ -47,7 +48,9 @@ def test_what_controls_say_is_counted_from_them(ws: Workspace) -> None:
     assert isinstance(document, dict)
     wrong: dict[str, Json] = {key: {**document, "state": "trusted"}, "gone/set": document}
     ws.stores.annotations.put_documents(JUDGE_TRUST, wrong)
-    refresh_trust(ws.stores.tables, ws.stores.annotations, MakerCatalog(ws.stores.annotations.makers()))
+    GradeProjection().refresh(
+        ws.stores.tables, ws.stores.annotations, MakerCatalog(ws.stores.annotations.makers())
+    )
     assert shown(ws) == {("acceptable", True, "trusted")}
     for is_repaired in (False, True):
         (finding, *rest) = run_checks(ws.stores, repair=is_repaired)

@@ -9,12 +9,11 @@ import pytest
 
 from ares.annotation import Annotation, Maker
 from ares.episode import Json, Record
-from ares.rubric import CONTROL
+from ares.rubric import CONTROL, GradeProjection, read_judge_trust
 from ares.store import reset_applied_sequence
 from ares.store.annotations import SqliteAnnotationStore
 from ares.store.database import Tables
-from ares.store.sync import MakerCatalog, apply_log, read_judge_trust
-from ares.store.sync.trust import refresh_trust
+from ares.store.sync import MakerCatalog, apply_log
 from tests.ares.grade_makers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON
 
 MakeAnnotation = Callable[..., Annotation]
@@ -226,7 +225,7 @@ def test_grades_follow_from_the_gates_that_have_their_veto(
     segments = tables.segments.read().to_pylist()
     assert {row["grade"] for row in segments if row["episode_id"] in ids[::2]} == {"acceptable"}
     sqlite.drop_documents("judge_trust", [f"{JUDGE.maker_id}/set0"])
-    refresh_trust(tables, sqlite, MakerCatalog(sqlite.makers()))
+    GradeProjection().refresh(tables, sqlite, MakerCatalog(sqlite.makers()))
     assert sorted({row["grade"] for row in _rows(tables).values() if row["dataset"] == "set0"}) == [
         "acceptable",
         "not_acceptable",

@@ -7,18 +7,21 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from ares.episode import Json
-from ares.rubric import CONTROL, TRUST_COLUMN, VERDICTS_COLUMN, Gates, judge_controls
+from ares.rubric.gates import VERDICTS_COLUMN, Gates
+from ares.rubric.trust import CONTROL, TRUST_COLUMN, judge_controls
+from ares.rubric.verdict import correct_grade
 from ares.store.filters import batched, ids_filter, in_list
-from ares.store.sync.makers import MakerCatalog, maker_column, stale_column
+from ares.store.sync import maker_column, stale_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.annotation import Annotation
+    from ares.store import Tables
     from ares.store.annotations import AnnotationStore
-    from ares.store.database import Tables
+    from ares.store.sync import MakerCatalog
 
-# Documents by "maker_id/dataset": `ares.rubric.JudgeTrust` as JSON.
+# Documents by "maker_id/dataset": `JudgeTrust` as JSON.
 JUDGE_TRUST = "judge_trust"
 # Episodes whose controls are read together, and rows written at once.
 _EPISODES_PER_READ, _WRITE_ROWS = 5_000, 100_000
@@ -35,12 +38,51 @@ def read_judge_trust(annotations: AnnotationStore) -> dict[str, dict[str, Mappin
     return trust
 
 
-def count_judge_trust(tables: Tables, annotations: AnnotationStore) -> None:
-    """Count the controls of all judges anew, and keep what they say."""
-    documents = trust_documents(tables, annotations)
-    old = {key for key, _ in annotations.find_documents(JUDGE_TRUST)}
-    annotations.drop_documents(JUDGE_TRUST, old - documents.keys())
-    annotations.put_documents(JUDGE_TRUST, documents)
+class GradeProjection:
+    """Grades that carry the word of their judge's controls; the plug-in `grades` of the group `ares.projections`."""
+
+    counted = CONTROL
+
+    def count(self, tables: Tables, annotations: AnnotationStore) -> None:
+        """Count the controls of all judges anew, and keep what they say."""
+        documents = trust_documents(tables, annotations)
+        old = {key for key, _ in annotations.find_documents(JUDGE_TRUST)}
+        annotations.drop_documents(JUDGE_TRUST, old - documents.keys())
+        annotations.put_documents(JUDGE_TRUST, documents)
+
+    def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog) -> None:
+        """Let each grade carry the word of its judge's controls, and follow from the gates that have their veto.
+
+        What an untrusted judge says is no decision.
+        """
+        write = {"episode_id": tables.episodes.set_values, "annotation_id": tables.segments.set_values}
+        for key, rows in trust_changes(tables, annotations, catalog):
+            for start in range(0, len(rows), _WRITE_ROWS):
+                write[key](rows.slice(start, _WRITE_ROWS))
+
+    def correct(self, value: Mapping[str, Json], rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+        """The grade of a caption with the rulings of people. Raises ValueError; see `correct_grade`."""
+        return correct_grade(value, rulings)
+
+    def followed_columns(self, catalog: MakerCatalog, existing: Collection[str]) -> dict[str, str]:
+        """Filter of the rows in which a column follows from the controls of a judge, by column.
+
+        Args:
+            catalog: All makers.
+            existing: Columns of the table.
+        """
+        conditions = [
+            in_list(maker_column(name), makers)
+            for name, makers in judges(catalog).items()
+            if maker_column(name) in existing
+        ]
+        if not conditions:
+            return {}
+        is_judged = f"({' OR '.join(conditions)})"
+        followed = {TRUST_COLUMN: is_judged, _ACCEPTABLE: is_judged}
+        if VERDICTS_COLUMN in existing:
+            followed[_GRADE] = f"{is_judged} AND {VERDICTS_COLUMN} IS NOT NULL"
+        return followed
 
 
 def trust_documents(tables: Tables, annotations: AnnotationStore) -> dict[str, Json]:
@@ -63,17 +105,6 @@ def _controls(tables: Tables, annotations: AnnotationStore) -> Iterator[tuple[st
         datasets = {row["episode_id"]: row[_DATASET] for row in rows}
         for annotation in annotations.find_annotations(list(datasets), [CONTROL]):
             yield datasets[annotation.episode_id], annotation
-
-
-def refresh_trust(tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog) -> None:
-    """Let each grade carry the word of its judge's controls, and follow from the gates that have their veto.
-
-    What an untrusted judge says is no decision.
-    """
-    write = {"episode_id": tables.episodes.set_values, "annotation_id": tables.segments.set_values}
-    for key, rows in trust_changes(tables, annotations, catalog):
-        for start in range(0, len(rows), _WRITE_ROWS):
-            write[key](rows.slice(start, _WRITE_ROWS))
 
 
 def trust_changes(
@@ -109,27 +140,6 @@ def judges(catalog: MakerCatalog) -> dict[str, list[str]]:
         name: [maker.maker_id for maker in catalog.makers_of([name]) if maker.kind == "model"]
         for name in sorted(names)
     }
-
-
-def followed_grades(catalog: MakerCatalog, existing: Collection[str]) -> dict[str, str]:
-    """Filter of the rows in which a column follows from the controls of a judge, and not from the log alone, by column.
-
-    Args:
-        catalog: All makers.
-        existing: Columns of the table.
-    """
-    conditions = [
-        in_list(maker_column(name), makers)
-        for name, makers in judges(catalog).items()
-        if maker_column(name) in existing
-    ]
-    if not conditions:
-        return {}
-    is_judged = f"({' OR '.join(conditions)})"
-    followed = {TRUST_COLUMN: is_judged, _ACCEPTABLE: is_judged}
-    if VERDICTS_COLUMN in existing:
-        followed[_GRADE] = f"{is_judged} AND {VERDICTS_COLUMN} IS NOT NULL"
-    return followed
 
 
 def _episode_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
