@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import RequestError
+from ares.quality.catalogue import CODES
 from ares.quality.contract.clashes import find_clashes, unknown_meanings
 from ares.quality.contract.layout_conversion import LayoutConversion, convert_layout
 from ares.quality.contract.named_conversions import ORDER, NamedConversion
 from ares.quality.contract.set_layouts import LayoutContract
 from ares.quality.contract.storage import DatasetKey
-from ares.quality.repair import SignalChange, changed_trajectory, correction_reasons
+from ares.quality.repair import SignalChange, changed_trajectory
 
 _LayoutKey = tuple[DatasetKey, tuple[str, ...], tuple[str, ...]]
 
@@ -86,7 +87,7 @@ class SetConversion:
         """What `apply` changes in an episode, in words; the episode as it is stored."""
         key = DatasetKey(episode.format, episode.dataset, episode.version)
         conversion = self._layouts.get((key, episode.state_names, episode.action_names))
-        corrected = correction_reasons(self._changes.get(episode.episode_id, ()))
+        corrected = _correction_reasons(self._changes.get(episode.episode_id, ()))
         return (*corrected, *(conversion.reasons if conversion is not None else ()))
 
     def count(self, reasons: Sequence[str]) -> None:
@@ -96,6 +97,12 @@ class SetConversion:
     def to_json(self) -> tuple[dict[str, Json], ...]:
         """What was changed, with the number of episodes; one entry per signal and dataset."""
         return tuple({"reason": reason, "episodes": count} for reason, count in sorted(self._counts.items()))
+
+
+def _correction_reasons(changes: Iterable[SignalChange]) -> tuple[str, ...]:
+    """What changes of an episode correct, in words: one for each code and signal."""
+    parts = sorted({(change.code, change.signal) for change in changes})
+    return tuple(f"{code} {CODES[code].name} corrected in the {signal}" for code, signal in parts)
 
 
 def _refuse_clashes(contracts: Sequence[LayoutContract]) -> None:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
         EpisodeRepair,
         SignalChange,
         changed_trajectory,
-        correction_reasons,
     )
     from ares.quality.repair.episode import repair_signals
     from ares.quality.repair.left import CORRECTED, why_left
@@ -23,7 +22,6 @@ __all__ = [
     "EpisodeRepair",
     "SignalChange",
     "changed_trajectory",
-    "correction_reasons",
     "repair_signals",
     "why_left",
 ]

@@ -162,11 +162,3 @@ def changed_trajectory(trajectory: Trajectory, changes: Sequence[SignalChange]) 
                 raise SourceError("the episode has changed since it was checked", f"it has no {name}")
             signals[name] = Signal(apply_changes(signal.values, own), signal.names)
     return replace(trajectory, state=signals["state"], action=signals["action"])
-
-
-def correction_reasons(changes: Iterable[SignalChange]) -> tuple[str, ...]:
-    """What changes of an episode correct, in words: one for each code and signal."""
-    from ares.quality.catalogue import CODES
-
-    parts = sorted({(change.code, change.signal) for change in changes})
-    return tuple(f"{code} {CODES[code].name} corrected in the {signal}" for code, signal in parts)
