@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from annotators.models import Budget
-    from annotators.runner import CameraSeconds, Frames
+    from annotators.budget import Budget
+    from annotators.frames import CameraSeconds, Frames
     from ares.episode import Json
     from ares.store import Stores
 

@@ -77,7 +77,8 @@ def benchmark_embedding(model: str, model_name: str, rounds: int = 5) -> Iterato
 
 def _make_bundle(episode: Episode, annotator: Annotator) -> EpisodeBundle:
     from annotators.base import episode_subject
-    from annotators.runner import EpisodeBundle, Frames
+    from annotators.frames import Frames
+    from annotators.runner import EpisodeBundle
 
     return EpisodeBundle(episode, Frames(episode, [annotator.select_frames(episode_subject(episode))]))
 

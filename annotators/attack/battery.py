@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from annotators.attack.grading import TextGrade, grade_texts, read_episode_work, text_subject
 from annotators.attack.plain_judge import make_plain_judge
 from annotators.attack.truths import TruthSample, sample_truths
+from annotators.budget import Budget
 from annotators.grade import make_grade_annotator
-from annotators.models import Budget
 from ares.annotation import Cost
 from ares.errors import RequestError
 from ares.rubric.attacks import (

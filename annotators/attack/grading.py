@@ -17,9 +17,9 @@ from annotators.base import (
     annotation_subject,
     outcome_cost,
 )
-from annotators.grade.controls import ChangedFrames, blank, scrambled
+from annotators.frames import Frames
+from annotators.grade import ChangedFrames, blank, scrambled
 from annotators.parallel import map_batches
-from annotators.runner import Frames
 from ares.annotation import Annotation, Cost
 from ares.clock import needs_stamps
 from ares.errors import AresError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from annotators.runner import CameraSeconds, Frames
+from annotators.frames import CameraSeconds, Frames
 
 if TYPE_CHECKING:
     import numpy as np

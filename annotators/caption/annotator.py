@@ -33,7 +33,7 @@ from ares.errors import AresError, MediaError, ModelError
 from ares.rubric import parse_caption
 
 if TYPE_CHECKING:
-    from annotators.runner import CameraSeconds
+    from annotators.frames import CameraSeconds
     from ares.settings import Price
     from ares.store import Stores
 

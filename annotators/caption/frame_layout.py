@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator
 
 from annotators.base import Subject
-from annotators.runner import CameraSeconds
+from annotators.frames import CameraSeconds
 from ares.clock import shown_rate_hz
 from ares.episode import Camera, Episode
 from ares.errors import RequestError

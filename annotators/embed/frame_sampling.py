@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator
 
-from annotators.runner import CameraSeconds
+from annotators.frames import CameraSeconds
 from ares.clock import shown_rate_hz
 from ares.episode import Camera, Episode, Json
 from ares.errors import RequestError

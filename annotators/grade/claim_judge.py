@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from annotators.base import PaidFailure, Preflight, Subject
 from annotators.caption import FrameLayout
+from annotators.frames import CameraSeconds
 from annotators.grade.judge import Case, Judgement
 from annotators.grade.judge_frames import JudgeFrames
 from annotators.json_reply import read_json_reply
@@ -27,7 +28,6 @@ from annotators.models import (
     price_usd,
 )
 from annotators.prompts import read_prompt
-from annotators.runner import CameraSeconds
 from ares.annotation import Cost, Maker, short_hash
 from ares.errors import AresError
 from ares.rubric import Criterion, Ruling, Verdict

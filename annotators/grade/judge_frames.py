@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from annotators.base import Subject, Work
 from annotators.caption import FrameLayout, select_frame_seconds
+from annotators.frames import CameraSeconds
 from annotators.models import ReadableImages
-from annotators.runner import CameraSeconds
 from ares.errors import AresError, MediaError
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from annotators.base import PaidFailure, Preflight, Subject
+from annotators.frames import CameraSeconds
 from annotators.grade.claim_judge import CheckedRuling, ClaimJudge
 from annotators.grade.judge import Case, Judge, Judgement
 from annotators.grade.observation import ObservingJudge
 from annotators.models import compare_models
-from annotators.runner import CameraSeconds
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from annotators.base import PaidFailure, Preflight, Subject
 from annotators.caption import evenly_spaced_seconds
-from annotators.grade.controls import scrambled
+from annotators.frames import CameraSeconds
 from annotators.grade.entailment import EntailmentModel, TextModeEntailment
-from annotators.grade.judge import Case, Judgement
+from annotators.grade.judge import Case, Judgement, scrambled
 from annotators.grade.menu import Menu
 from annotators.grade.menu_comparison import MenuComparison, cached_parse, compare_with_menus
 from annotators.grade.observation import OBSERVATION, observation_annotation
 from annotators.grade.probe_frames import CameraFrames, CaseFrames, PhraseMenu, next_vectors
-from annotators.runner import CameraSeconds
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Camera, Json
 from ares.errors import AresError, MediaError

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         price_usd,
         require_capabilities,
     )
-    from annotators.models.calls import Budget, budget_spent
     from annotators.models.clip import ClipEncoder, absolute_spec, load_clip
     from annotators.models.families import (
         Kinship,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNKNOWN_UNTIL_LOADED",
-    "Budget",
     "Capability",
     "ClipEncoder",
     "Kinship",
@@ -63,7 +61,6 @@ __all__ = [
     "VlmReply",
     "VlmRequest",
     "absolute_spec",
-    "budget_spent",
     "call_limit",
     "compare_models",
     "describe_models",

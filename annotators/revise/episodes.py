@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from annotators.base import Work, annotation_subject, episode_subject
-from annotators.runner import CameraSeconds, Frames
+from annotators.frames import CameraSeconds, Frames
 from ares.annotation import Annotation
 from ares.clock import needs_stamps
 from ares.errors import RequestError

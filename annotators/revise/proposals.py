@@ -19,7 +19,7 @@ from ares.errors import AresError, MediaError
 if TYPE_CHECKING:
     from annotators.base import Work
     from annotators.caption import Captioner
-    from annotators.runner import CameraSeconds
+    from annotators.frames import CameraSeconds
 
 # The annotator of proposals: it fills no column, and nothing describes it.
 PROPOSAL = "caption_proposal"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from annotators.base import episode_subject
-from annotators.models import Budget
+from annotators.budget import Budget
 from annotators.revise.anchors import improves, meets_all
 from annotators.revise.critique import failed_criteria
 from annotators.revise.episodes import GradedCaption, read_graded_captions

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from annotators.base import Annotator, Factory, Options, Outcome, Preflight, Subject, Work, no_frames
-from annotators.runner.frames import CameraSeconds
+from annotators.frames import CameraSeconds
 from annotators.runner.result_checks import ResultCheck, check_annotator, check_cost, check_frames
 from ares.annotation import Cost, Maker
 from ares.errors import AresError, StoreError

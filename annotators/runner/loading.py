@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from annotators.base import Factory, Options
-from annotators.models import Budget
+from annotators.budget import Budget
 from annotators.options import options_model, values_by_annotator
 from annotators.runner.busy_clock import BusyClock
 from annotators.runner.remote import annotator_on_engine

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import Annotator, Factory, Options
-from annotators.runner.frames import CameraSeconds, Frames
+from annotators.frames import CameraSeconds, Frames
 from annotators.runner.guard import make_guarded
 from annotators.runner.remote_vectors import AnnotatorWorkers, process_on_worker
 from annotators.runner.replicas import replica_options, share_threads

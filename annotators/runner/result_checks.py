@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import Annotator, FrameVectors, Outcome, PaidFailure, Result, Subject, Work
-from annotators.runner.frames import CameraSeconds
+from annotators.frames import CameraSeconds
 from ares.annotation import Annotation, Column, Cost, Maker
 from ares.errors import AresError, PluginError, StoreError
 from ares.store.annotations import annotation_to_row

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from annotators.base import Options, episode_subject, no_frames
-from annotators.runner.frames import CameraSeconds, Frames, LayeredFrames, unite_requests
+from annotators.frames import CameraSeconds, Frames, LayeredFrames, unite_requests
 from annotators.runner.loading import load_tasks
 from annotators.runner.remote import decoder_pool, failed_frames
 from annotators.runner.replicas import restored_threads

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from annotators.base import Result, Subject, annotation_subject, episode_subject
-from annotators.runner.frames import Frames
+from annotators.frames import Frames
 from ares.annotation import Annotation, Maker
 from ares.episode import Episode, Trajectory
 from ares.errors import AresError, RequestError

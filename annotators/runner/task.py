@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from annotators.base import Annotator, Outcome, PaidFailure, Result, Subject, Work, outcome_cost
-from annotators.models import Budget, budget_spent
+from annotators.budget import Budget, budget_spent
+from annotators.frames import CameraSeconds
 from annotators.runner.busy_clock import BusyClock
-from annotators.runner.frames import CameraSeconds
 from annotators.runner.subjects import EpisodeBundle, SubjectFinder
 from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Episode

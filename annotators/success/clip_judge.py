@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from annotators.base import Preflight, Subject
 from annotators.caption import evenly_spaced_seconds
+from annotators.frames import CameraSeconds
 from annotators.grade.controls import shipped_phrases
-from annotators.runner import CameraSeconds
 from annotators.success.combination import TASK_RECOGNISED
 from annotators.success.judge import Attempt, OutcomeParts, judged_cameras
 from annotators.success.progress import value_order_correlation

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from annotators.base import PaidFailure, Preflight, Subject, Work
+from annotators.frames import CameraSeconds
 from annotators.models import ModelProperties
-from annotators.runner import CameraSeconds
 from ares.annotation import Cost
 from ares.episode import Camera, Json
 from ares.errors import AresError

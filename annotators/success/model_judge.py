@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from annotators.base import PaidFailure, Preflight, Subject
 from annotators.caption import evenly_spaced_seconds
+from annotators.frames import CameraSeconds
 from annotators.models import (
     Capability,
     ReadableImages,
@@ -23,7 +24,6 @@ from annotators.models import (
     price_usd,
     require_capabilities,
 )
-from annotators.runner import CameraSeconds
 from annotators.success.judge import Attempt, OutcomeParts, judged_cameras
 from annotators.success.progress import value_order_correlation
 from annotators.success.questions import (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from annotators.base import Annotator, Options, Subject, Work, annotation_subject, episode_subject
-from annotators.runner import Frames
+from annotators.frames import Frames
 from ares.annotation import Annotation
 from ares.episode import Camera, Episode, MediaRef
 from ares.settings import Settings

@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from annotators.grade.controls.changed_frames import ChangedFrames, blank, scrambled
     from annotators.grade.controls.plan import Control, ControlPlan, plan_controls
     from annotators.grade.controls.report import control_value
     from annotators.grade.controls.texts import shipped_phrases
 
 __all__ = [
-    "ChangedFrames",
     "Control",
     "ControlPlan",
-    "blank",
     "control_value",
     "plan_controls",
-    "scrambled",
     "shipped_phrases",
 ]
 

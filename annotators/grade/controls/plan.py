@@ -11,8 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from annotators.base import Subject, Work
-from annotators.grade.controls.changed_frames import ChangedFrames, blank, scrambled
 from annotators.grade.controls.texts import flipped_text, foreign_texts, instruction_text, rephrased_text
+from annotators.grade.judge import ChangedFrames, blank, scrambled
 from ares.rubric import parse_caption, split_outcome
 
 if TYPE_CHECKING:

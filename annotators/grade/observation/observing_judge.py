@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from annotators.base import PaidFailure, Preflight, Subject
+from annotators.frames import CameraSeconds
 from annotators.grade.claim_judge import CheckedRuling, ClaimJudge
 from annotators.grade.entailment import EntailmentModel, TextModeEntailment
 from annotators.grade.judge import Case, Judgement
@@ -18,7 +19,6 @@ from annotators.grade.observation.comparison import (
 )
 from annotators.grade.observation.form import LEAST_CONFIDENCE
 from annotators.grade.observation.observer import ObservedWork, Observer
-from annotators.runner import CameraSeconds
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from annotators.budget import Budget
 from annotators.models.base import VlmRequest, price_usd
-from annotators.models.calls.budget import Budget
 from annotators.models.images import image_shapes
 from ares.annotation import Cost
 from ares.settings import Price

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from annotators.budget import Budget, budget_spent
 from annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequest, price_usd
-from annotators.models.calls import Budget, ReplyCache, Spending, budget_spent, request_key
+from annotators.models.calls import ReplyCache, Spending, request_key
 from annotators.models.families import find_family
 from annotators.models.images import ReadableImages
 from annotators.models.server.body import ImageEncoder, request_body, server_capabilities

@@ -12,7 +12,7 @@ import pytest
 from annotators.attack import AttackRequest, AttackRun, quote_attack, run_attack
 from annotators.attack.reversed_frames import ReversedFrames
 from annotators.base import Options
-from annotators.runner import Frames
+from annotators.frames import Frames
 from ares.errors import RequestError
 from ares.rubric.attacks import FAMILIES
 from ares.settings import Price

@@ -13,7 +13,7 @@ import pytest
 from annotators.attack.reversed_frames import ReversedFrames
 from annotators.base import Annotator, Options, Result, Work
 from annotators.grade import make_grade_annotator
-from annotators.grade.controls import ChangedFrames, scrambled
+from annotators.grade.judge import ChangedFrames, scrambled
 from ares.annotation import Annotation
 from ares.episode import Episode, Signal, Trajectory
 from ares.errors import MediaError, RequestError

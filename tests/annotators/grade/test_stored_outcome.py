@@ -10,7 +10,7 @@ import pytest
 
 from annotators.base import Options, Result, Work
 from annotators.grade import load_rubric, make_grade_annotator
-from annotators.grade.controls import ChangedFrames, blank
+from annotators.grade.judge import ChangedFrames, blank
 from annotators.grade.stored_outcome import rule_in_other_words
 from annotators.success import StoredOutcome
 from annotators.success.annotator import COLUMNS

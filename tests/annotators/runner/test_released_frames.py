@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
+from annotators.frames import Frames
 from annotators.models import ReadableImages
-from annotators.runner import Frames, annotate
+from annotators.runner import annotate
 from ares.errors import MediaError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace

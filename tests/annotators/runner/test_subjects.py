@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from annotators.base import Annotator, Options, Result, Subject, Work, new_annotation
-from annotators.runner import CameraSeconds, annotate, estimate_cost
+from annotators.frames import CameraSeconds
+from annotators.runner import annotate, estimate_cost
 from ares import media, registry
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import AresError, MediaError, RequestError

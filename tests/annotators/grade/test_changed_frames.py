@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotators.grade.controls.changed_frames import blank, scrambled
+from annotators.grade.judge import blank, scrambled
 
 
 @given(height=st.integers(1, 70), width=st.integers(1, 70), count=st.integers(0, 3))
