@@ -14,9 +14,8 @@ from ingest.csv_episodes.cameras import read_cameras
 from ingest.csv_episodes.signals import column_signals, list_columns, make_trajectory
 from ingest.csv_episodes.tables import EpisodeTables, hash_tables, read_tables
 from ingest.json_files import read_json_object
-from ingest.names import distinct_texts
+from ingest.names import VideoRow, WrongRowError, distinct_texts, parse_row
 from ingest.stamps import NO_TIME, SpecTime, StepTimes, time_steps
-from ingest.video import VideoRow, WrongRowError, parse_row
 
 FORMAT = "csv"
 TABLE_SUFFIXES = (".csv", ".tsv")

@@ -13,7 +13,7 @@ from ares.errors import SourceError
 from ares.input import read_input
 from ares.io import describe_os_error, list_folder
 from ingest.json_files import read_json_object
-from ingest.video import VideoRow, WrongRowError, parse_row
+from ingest.names import VideoRow, WrongRowError, parse_row
 
 PICKLE_SUFFIXES = (".pkl", ".pickle")
 PICKLE_REASON = "reading a pickle can run code, so none is read: save its arrays as npz or HDF5"

@@ -22,10 +22,9 @@ from ingest.arrays import (
     unknown_family_error,
 )
 from ingest.media_files import describe_camera
-from ingest.names import distinct_texts
+from ingest.names import VideoRow, WrongRowError, distinct_texts, parse_row
 from ingest.npz.files import NpyMember, json_file, open_arrays, read_document, read_ends
 from ingest.stamps import StepTimes, missing_time_error
-from ingest.video import VideoRow, WrongRowError, parse_row
 
 if TYPE_CHECKING:
     from ingest.dataset_spec import DatasetSpec

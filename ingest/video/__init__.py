@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ingest.video.columns import VideoRow, WrongRowError, parse_row
     from ingest.video.source import video
 
-__all__ = ["VideoRow", "WrongRowError", "parse_row", "video"]
+__all__ = ["video"]
 
 __getattr__ = lazy_exports(__name__)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ares.errors import SourceError
 from ares.io import relative_path
-from ingest.video.columns import VideoRow
+from ingest.names import VideoRow
 from ingest.video.grouping import ONLY_CAMERA, CameraGroups, group_by_names, group_by_pattern
 from ingest.video.listing import JSON_LINES_NAMES, VideoClip, VideoListing, list_folder
 from ingest.video.tables import has_row_per_camera, is_about_videos, read_rows

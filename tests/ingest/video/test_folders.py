@@ -21,9 +21,9 @@ from ares.media.video import VideoInfo, cut_packets, encode_mp4, probe_video
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from ingest.base import IngestOptions, Source
+from ingest.names import UNKNOWN_OUTCOME, WrongRowError, parse_row
 from ingest.pipeline import ingest_paths
 from ingest.video import video
-from ingest.video.columns import UNKNOWN_OUTCOME, WrongRowError, parse_row
 from ingest.video.grouping import group_by_names, group_by_pattern
 
 
