@@ -1,12 +1,11 @@
-"""Cards of the episode grid, as plain data."""
+"""Cards of the episode grid as plain data, and the URLs of the media of an episode."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
-from app.server import poster_url, video_url
 from ares.episode import Camera, Episode, Json
 from ares.rubric import TRUST_COLUMN
 from ares.search import Hit
@@ -140,3 +139,15 @@ def _poster_camera(episode: Episode, hit: Hit | None) -> Camera | None:
     """The camera of the hit, else the first one without a flag, else None."""
     hit_cameras = [camera for camera in episode.cameras if hit and camera.name == hit.camera]
     return next(iter([*hit_cameras, *episode.good_cameras]), None)
+
+
+def video_url(episode: Episode, camera: str) -> str:
+    """Return the URL of the playable video of one camera, which `app.server.media_routes` answers."""
+    return f"/api/media/{episode.episode_id}/{quote(camera, safe='')}.mp4?v={episode.content_hash[:8]}"
+
+
+def poster_url(episode: Episode, camera: str, second: float | None = None, width: int = 384) -> str:
+    """Return the URL of an image at a second of the episode; None is its middle."""
+    time = episode.duration_seconds / 2 if second is None else second
+    query = urlencode({"t": f"{time:.3f}", "width": width, "v": episode.content_hash[:8]})
+    return f"/api/thumb/{episode.episode_id}/{quote(camera, safe='')}.jpg?{query}"

@@ -9,6 +9,7 @@ import time
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +24,10 @@ if TYPE_CHECKING:
     import streamlit as st
     import uvicorn
 
-    from app.dashboard import PageLimits
-
 # An image to search by; a websocket message carries what a user typed or selected.
 MAX_UPLOAD_MB, _MAX_MESSAGE_BYTES = 16, 8 * 2**20
 # The server answers when the browser asks.
 _BROWSER_SECONDS = 0.8
-_MAIN = Path(__file__).parents[1] / "dashboard" / "main.py"
 _CONFIG: dict[str, Any] = {
     "browser.gatherUsageStats": False,
     "client.allowedOrigins": [],
@@ -77,57 +75,68 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-def build_app(
-    workspace_path: str, settings: Settings, host: str = "127.0.0.1", export_dirs: Sequence[str] = ()
-) -> st.App:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedPages:
+    """The pages that are served; a room above makes it, and can send it to another process.
+
+    Attributes:
+        script: The script of Streamlit that draws them.
+        show: Called once before the first page, with the workspace to show and whether users log in. Raises
+            RequestError for a limit of the pages that cannot be used.
+        preload: Loads what the first pages need; called from a thread.
+        show_error: Draws what a page raised; returns whether nothing else is to be shown.
+    """
+
+    script: Path
+    show: Callable[[Workspace, bool], None]
+    preload: Callable[[], None]
+    show_error: Callable[[Exception], bool]
+
+
+def build_app(workspace_path: str, settings: Settings, pages: ServedPages, host: str = "127.0.0.1") -> st.App:
     """Return the ASGI application of a workspace.
 
     Args:
         workspace_path: Folder of the workspace; a missing one is created.
         settings: Settings from the environment.
+        pages: The pages.
         host: Address that it will listen on; beyond loopback every request needs a login.
-        export_dirs: Folders below which pages may export; by default those of the settings.
 
     Raises:
         RequestError: The host is beyond loopback and there is no password, or the folder is not a workspace.
     """
     _require_password(host, settings)
-    return _application(open_workspace(workspace_path, settings), host, export_dirs)
+    return _application(open_workspace(workspace_path, settings), pages, host)
 
 
 def serve(
     workspace: Workspace,
+    pages: ServedPages,
     host: str = "127.0.0.1",
     port: int = 8501,
     open_browser: bool = False,
     *,
-    export_dirs: Sequence[str] = (),
-    query_seconds: float | None = None,
     trusted_proxies: Sequence[str] = (),
 ) -> None:
     """Serve a workspace until interrupted; the address is printed on standard error.
 
     Args:
         workspace: Workspace to show.
+        pages: The pages.
         host: Address to listen on.
         port: Port to listen on; 0 for any free one.
         open_browser: Whether to open the user's browser.
-        export_dirs: Folders below which pages may export; by default those of the settings, else one in the workspace.
-        query_seconds: Time limit of each query of a page; by default that of the settings.
         trusted_proxies: Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto count.
 
     Raises:
         RequestError: The port is in use, the host needs a password, an option cannot be read, or the extra `app` is not
             installed.
     """
-    with listening(
-        workspace,
-        host,
-        port,
-        export_dirs=export_dirs,
-        query_seconds=query_seconds,
-        trusted_proxies=trusted_proxies,
-    ) as (server, listener, address):
+    with listening(workspace, pages, host, port, trusted_proxies=trusted_proxies) as (
+        server,
+        listener,
+        address,
+    ):
         print_message(f"ARES dashboard: {address}  (Ctrl+C ends it)")
         if open_browser:
             threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
@@ -137,11 +146,10 @@ def serve(
 @contextmanager
 def listening(
     workspace: Workspace,
+    pages: ServedPages,
     host: str,
     port: int,
     *,
-    export_dirs: Sequence[str],
-    query_seconds: float | None,
     trusted_proxies: Sequence[str],
 ) -> Iterator[tuple[uvicorn.Server, socket.socket, str]]:
     """The server, the socket that it listens on, and its address. Raises as `serve`."""
@@ -149,7 +157,7 @@ def listening(
         import uvicorn
 
     proxies = _parse_proxies(trusted_proxies or workspace.settings.trusted_proxies)
-    app = _application(workspace, host, export_dirs, query_seconds)
+    app = _application(workspace, pages, host)
     _log_to_stderr()
     with _open_listener(host, port) as listener:
         url_host = f"[{host}]" if ":" in host else host
@@ -167,9 +175,7 @@ def listening(
         yield uvicorn.Server(config), listener, address
 
 
-def _application(
-    workspace: Workspace, host: str, export_dirs: Sequence[str] = (), query_seconds: float | None = None
-) -> st.App:
+def _application(workspace: Workspace, pages: ServedPages, host: str) -> st.App:
     with needs_extra("app"):
         import streamlit as st
         from starlette.middleware import Middleware
@@ -179,7 +185,6 @@ def _application(
     # Without this, Streamlit warns that caches created before the server starts are in memory, as all are.
     get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")
 
-    from app.dashboard import show_script_error, use_workspace
     from app.server.login import LoginMiddleware
     from app.server.media_routes import build_routes
     from app.server.origin import SameOriginMiddleware, is_loopback
@@ -190,7 +195,7 @@ def _application(
     for name, value in _CONFIG.items():
         config.set_option(name, value)
     needs_login = bool(password) and not is_loopback(host)
-    use_workspace(workspace, _page_limits(workspace, export_dirs, query_seconds, needs_login))
+    pages.show(workspace, needs_login)
     middleware = [
         Middleware(SecurityHeadersMiddleware),
         Middleware(SameOriginMiddleware, loopback_only=is_loopback(host)),
@@ -198,25 +203,11 @@ def _application(
     if needs_login:
         middleware.append(Middleware(LoginMiddleware, password=password))
     return st.App(
-        _MAIN,
+        pages.script,
         routes=build_routes(workspace.stores),
         middleware=middleware,
-        lifespan=_lifespan(workspace),
-        on_script_error=show_script_error,
-    )
-
-
-def _page_limits(
-    workspace: Workspace, export_dirs: Sequence[str], query_seconds: float | None, needs_login: bool
-) -> PageLimits:
-    from app.dashboard import PageLimits, default_export_folder
-
-    settings = workspace.settings
-    folders = [Path(folder).expanduser().absolute() for folder in export_dirs or settings.export_dirs]
-    return PageLimits(
-        query_seconds=settings.query_seconds if query_seconds is None else query_seconds,
-        export_folders=tuple(folders or [default_export_folder(workspace.stores)]),
-        needs_login=needs_login,
+        lifespan=_lifespan(workspace, pages.preload),
+        on_script_error=pages.show_error,
     )
 
 
@@ -249,11 +240,12 @@ def _require_password(host: str, settings: Settings) -> None:
         raise RequestError(f"listening on {host!r} needs a login", remedy)
 
 
-def _lifespan(workspace: Workspace) -> Callable[[st.App], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    workspace: Workspace, preload: Callable[[], None]
+) -> Callable[[st.App], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: st.App) -> AsyncIterator[None]:
         """Load what the first page needs while the browser is still connecting, and answer `ares search`."""
-        from app.dashboard import preload
         from app.server.search_socket import answer_searches
 
         threading.Thread(target=preload, name="preload", daemon=True).start()

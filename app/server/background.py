@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from app.child_process import start_module
-from app.server.asgi import listening
+from app.server.asgi import ServedPages, listening
 from ares.errors import AresError, RequestError
 from ares.workspace import Dashboard, Workspace, open_workspace
 
@@ -24,26 +24,19 @@ if TYPE_CHECKING:
 _CLOSE_SECONDS = 10.0
 
 
-def start(
+def start_background(
     workspace: Workspace,
+    pages: ServedPages,
     *,
     host: str,
     port: int,
     open_browser: bool,
-    export_dirs: Sequence[str],
-    query_seconds: float | None,
     trusted_proxies: Sequence[str],
 ) -> Dashboard:
     """Serve a workspace in the background until it is closed or this process ends. Raises as `app.server.serve`."""
-    options = {
-        "host": host,
-        "port": port,
-        "export_dirs": list(export_dirs),
-        "query_seconds": query_seconds,
-        "trusted_proxies": list(trusted_proxies),
-    }
+    options = {"host": host, "port": port, "trusted_proxies": list(trusted_proxies)}
     # The settings may hold a password: they are passed by a pipe.
-    message = (workspace.location, workspace.settings, options)
+    message = (workspace.location, workspace.settings, pages, options)
     process = start_module("app.server.background", [], message, stdout=subprocess.PIPE)
     address = _read_address(process)
     if open_browser:
@@ -77,12 +70,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def main() -> None:
     """Serve what standard input says until that is closed; a line on standard output says where, or why not."""
-    location, settings, options = pickle.load(sys.stdin.buffer)
+    location, settings, pages, options = pickle.load(sys.stdin.buffer)
     answers = os.dup(1)
     os.dup2(2, 1)  # nobody reads what is printed later
     try:
         workspace = open_workspace(location, settings, create=False)
-        with listening(workspace, **options) as (server, listener, address):
+        with listening(workspace, pages, **options) as (server, listener, address):
             _answer(answers, {"address": address})
             threading.Thread(target=_exit_with_parent, args=(server,), daemon=True).start()
             server.run(sockets=[listener])

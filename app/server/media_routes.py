@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
 
 from ares.errors import AresError, RequestError
 
@@ -23,23 +22,11 @@ if TYPE_CHECKING:
 Endpoint = Callable[["Request"], Awaitable["Response"]]
 
 _EPISODE_ID = re.compile(r"[0-9a-f]{16}")
-# The URL has the content's hash, so what a browser caches never goes stale.
+# The URL (`app.dashboard.cards`) has the content's hash, so what a browser caches never goes stale.
 _CACHE_HEADERS = {"Cache-Control": "private, max-age=86400"}
 _MIN_WIDTH, _MAX_WIDTH = (64, 1280)
 # A transcode occupies a thread for seconds; more at once would delay the posters.
 _MAX_THREADS = 4
-
-
-def video_url(episode: Episode, camera: str) -> str:
-    """Return the URL of the playable video of one camera."""
-    return f"/api/media/{episode.episode_id}/{quote(camera, safe='')}.mp4?v={episode.content_hash[:8]}"
-
-
-def poster_url(episode: Episode, camera: str, second: float | None = None, width: int = 384) -> str:
-    """Return the URL of an image at a second of the episode; None is its middle."""
-    time = episode.duration_seconds / 2 if second is None else second
-    query = urlencode({"t": f"{time:.3f}", "width": width, "v": episode.content_hash[:8]})
-    return f"/api/thumb/{episode.episode_id}/{quote(camera, safe='')}.jpg?{query}"
 
 
 def build_routes(stores: Stores) -> list[BaseRoute]:

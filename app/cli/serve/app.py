@@ -47,15 +47,15 @@ def describe_stop(args: argparse.Namespace) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Serve the dashboard until interrupted."""
+    from app.dashboard import dashboard_pages
     from app.server import serve
 
     serve(
         open_workspace(args),
+        dashboard_pages(args.export_dir, args.query_seconds),
         host=args.host,
         port=args.port,
         open_browser=not args.no_browser,
-        export_dirs=args.export_dir,
-        query_seconds=args.query_seconds,
         trusted_proxies=args.trusted_proxy,
     )
     return 0

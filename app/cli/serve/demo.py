@@ -39,9 +39,10 @@ def run(args: argparse.Namespace) -> int:
     answer(args, report.to_json(), lambda: _blocks(report))
     sys.stdout.flush()
     if not args.no_serve:
+        from app.dashboard import dashboard_pages
         from app.server import serve
 
-        serve(workspace, port=args.port, open_browser=True)
+        serve(workspace, dashboard_pages(), port=args.port, open_browser=True)
     return 1 if report.failed else 0
 
 

@@ -10,7 +10,15 @@ import streamlit as st
 
 from app.dashboard import cached_reads, pages
 from app.dashboard.caption_view import EpisodeAnnotations, read_annotations
-from app.dashboard.cards import build_cards, episode_params, grade_label, notices, outcome_label
+from app.dashboard.cards import (
+    build_cards,
+    episode_params,
+    grade_label,
+    notices,
+    outcome_label,
+    poster_url,
+    video_url,
+)
 from app.dashboard.components.findings import draw_findings
 from app.dashboard.components.grid import draw_grid
 from app.dashboard.components.player import draw_player
@@ -25,7 +33,6 @@ from app.dashboard.results import Neighbour, find_neighbours, shown_second
 from app.dashboard.segment_view import read_segments, timeline_spans
 from app.dashboard.url_params import read_parameter, read_view, write_parameters
 from app.dashboard.view_state import ViewState, view_to_params
-from app.server import poster_url, video_url
 from ares.clock import rounding_seconds
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError

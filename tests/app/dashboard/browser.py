@@ -25,7 +25,8 @@ QUIET = [
 ]
 SERVE_COMMAND = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.server.asgi import serve; serve(open_workspace(sys.argv[1], Settings()), port=0)"
+    "from app.dashboard import dashboard_pages; from app.server.asgi import serve;"
+    "serve(open_workspace(sys.argv[1], Settings()), dashboard_pages(), port=0)"
 )
 
 

@@ -34,8 +34,8 @@ FREE, PAID = "stub:open the drawer", "openai:gpt-4o@http://127.0.0.1:9/v1"
 REASON = "model server cannot be reached"
 SERVE_COMMAND = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.server.asgi import serve;"
-    f"serve(open_workspace(sys.argv[1], Settings(caption_model={FREE!r})), port=0)"
+    "from app.dashboard import dashboard_pages; from app.server.asgi import serve;"
+    f"serve(open_workspace(sys.argv[1], Settings(caption_model={FREE!r})), dashboard_pages(), port=0)"
 )
 
 

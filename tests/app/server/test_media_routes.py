@@ -6,7 +6,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.server import poster_url, video_url
+from app.dashboard.cards import poster_url, video_url
 from app.server.media_routes import build_routes
 from ares.workspace import Workspace
 
