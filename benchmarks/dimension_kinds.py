@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ares.quality.audit import foreign_dataset, foreign_robot, random_dimensions
 from ares.quality.kinds import DimensionKind, kinds_by_name, kinds_by_values, switch_like, value_evidence
 from ares.statistics import wilson_interval
 from benchmarks.quality import read_episodes
+from tests.generators.foreign_robots import foreign_dataset, foreign_robot
+from tests.generators.robots import random_dimensions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

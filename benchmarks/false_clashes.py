@@ -27,8 +27,8 @@ from ares.quality.contract import (
     find_clashes,
     infer_contract,
 )
-from ares.quality.contract.audit import random_meaning
 from ingest.operation import find_requested
+from tests.generators.contracts import random_meaning
 
 Names = tuple[tuple[str, ...], tuple[str, ...]]
 

@@ -15,10 +15,12 @@ from collections.abc import Mapping
 from ares.clock import settle_clock
 from ares.errors import AresError
 from ares.quality import EpisodeSignals, episode_signals
-from ares.quality.audit import (
+from ares.quality.audit import PLANTERS
+from ingest.base import IngestOptions
+from ingest.pipeline import find_datasets
+from tests.generators.scoring import (
     CURVE_STOPS,
     LEAST_MOTION,
-    PLANTERS,
     AuditScore,
     audit_foreign,
     audit_generated,
@@ -26,8 +28,6 @@ from ares.quality.audit import (
     fault_site,
     plant_fault,
 )
-from ingest.base import IngestOptions
-from ingest.pipeline import find_datasets
 
 
 def main() -> None:

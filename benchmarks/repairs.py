@@ -16,17 +16,12 @@ from ares.clock import settle_clock
 from ares.errors import AresError
 from ares.jobs import IngestRequest
 from ares.quality import DatasetStatistics, EpisodeSignals, TypicalEpisode, episode_signals
-from ares.quality.audit import (
-    LEAST_MOTION,
-    FaultSite,
-    plant_fault,
-    random_dataset,
-    random_robot,
-    share_text,
-)
+from ares.quality.audit import FaultSite, share_text
 from ares.quality.kinds import are_checked
 from ares.quality.repair import SignalChange, repair_signals
 from ingest.operation import find_requested
+from tests.generators.robots import random_dataset, random_robot
+from tests.generators.scoring import LEAST_MOTION, plant_fault
 
 if TYPE_CHECKING:
     import numpy as np

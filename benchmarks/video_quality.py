@@ -15,9 +15,10 @@ from ares.clock import settle_clock
 from ares.episode import Record
 from ares.errors import AresError
 from ares.media import all_frames
-from ares.quality.video.audit import FilmedEpisode, VideoScore, audit_films, audit_generated_videos
 from ingest.base import IngestOptions
 from ingest.pipeline import find_datasets
+from tests.generators.scenes import FilmedEpisode
+from tests.generators.video_scoring import VideoScore, audit_films, audit_generated_videos
 
 # Real films are scaled down to this width, and cut to so many frames: what is measured is the check, not the decoder.
 _WIDTH = 256

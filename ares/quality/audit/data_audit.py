@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ares.quality.audit.fault_catalogue import FAULTS, CataloguedFault
 from ares.quality.audit.planted_faults import FaultSite
-from ares.quality.audit.scoring import NEED_LAG
-from ares.quality.catalogue import CODES
+from ares.quality.catalogue import ACTION_LAG, CODES, DRIFT, GAIN, SIGN_FLIP
 from ares.quality.episode_check import EpisodeCheck, check_signals
 from ares.quality.record import check_metadata
 from ares.quality.signals import EpisodeSignals
@@ -28,6 +27,8 @@ LOWEST_RECALL = 0.95
 # Found by its code, and by any check; "unknown" where the data do not say the lag; None where there is no room.
 Outcome = tuple[bool, bool] | Literal["unknown"] | None
 PLANTINGS, _OTHER_PLANTINGS = 20, 5
+# Checks that need a known lag.
+NEED_LAG = frozenset(code.code for code in (DRIFT, ACTION_LAG, SIGN_FLIP, GAIN))
 # Ranges of an arm joint beyond this are no radians.
 _MOST_RADIANS = 7.0
 _DEGREES = 180 / 3.141592653589793
@@ -279,3 +280,9 @@ def _plantings(
         outcome = auditor.plant(fault, multiple)
         if outcome is not None:
             yield outcome
+
+
+def share_text(hits: int, total: int) -> str:
+    """A share with its 95 % Wilson interval."""
+    low, high = wilson_interval(hits, total)
+    return f"{hits}/{total} ({low:.2f}-{high:.2f})" if total else "none planted"

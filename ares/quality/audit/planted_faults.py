@@ -34,16 +34,6 @@ class FaultSite:
 Planter = Callable[[EpisodeSignals, FaultSite, "np.random.Generator"], EpisodeSignals | None]
 
 
-def plant_fault(
-    code: str, signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator
-) -> EpisodeSignals | None:
-    """The episode with the fault that the check of a code is to find; None where it has no room for the fault.
-
-    Raises KeyError where no fault is planted for the code.
-    """
-    return PLANTERS[code](signals, site, rng)
-
-
 def _with_state(signals: EpisodeSignals, dim: int, column: NDArray[np.float64]) -> EpisodeSignals:
     state = signals.state.copy()
     state[:, dim] = column

@@ -108,26 +108,6 @@ def _distance(appearances: NDArray[np.float32], usual: NDArray[np.float32]) -> N
     return np.asarray(np.abs(scaled - usual).mean(axis=(-3, -2, -1)))
 
 
-def looks_differ(code: str, camera: str, typical: Mapping[str, TypicalCamera]) -> bool:
-    """Whether the episodes of a camera look alike, and unlike themselves in the other colour order, or other cameras.
-
-    Args:
-        code: A037 for the colour order, A038 for another camera.
-        camera: Name of the camera.
-        typical: What the cameras of the dataset show.
-    """
-    usual = typical.get(camera)
-    if usual is None:
-        return False
-    others = [part for name, part in typical.items() if name != camera]
-    looks = (
-        [usual.appearance[..., ::-1]] if code == COLOUR_ORDER.code else [part.appearance for part in others]
-    )
-    spreads = [usual.spread, *([] if code == COLOUR_ORDER.code else [part.spread for part in others])]
-    nearest = min((float(_distance(other, usual.appearance)) for other in looks), default=0.0)
-    return nearest >= _APART * max(*spreads, _LEAST_LEVELS)
-
-
 def check_appearances(
     cameras: Sequence[CameraSummary], typical: Mapping[str, TypicalCamera]
 ) -> Iterator[QualityFinding]:

@@ -10,7 +10,7 @@ import pytest
 
 from app.cli.main import main
 from ares.media.video import encode_mp4
-from ares.quality.video.audit import filmed_dataset, random_scene
+from tests.generators.scenes import filmed_dataset, random_scene
 
 _SEED = 18
 _BLACK_FROM = 30

@@ -9,17 +9,10 @@ import numpy as np
 import pytest
 
 from ares.quality import CODES, DatasetStatistics, EpisodeCheck, EpisodeSignals, check_signals
-from ares.quality.audit import (
-    ANGLES,
-    PLANTERS,
-    FaultSite,
-    RandomRobot,
-    foreign_dataset,
-    foreign_robot,
-    plant_fault,
-    random_dataset,
-    random_robot,
-)
+from ares.quality.audit import ANGLES, PLANTERS, FaultSite
+from tests.generators.foreign_robots import foreign_dataset, foreign_robot
+from tests.generators.robots import RandomRobot, random_dataset, random_robot
+from tests.generators.scoring import plant_fault
 
 # A small sample of the audit in benchmarks/RESULTS.md; the seeds are those of its development part.
 _SEEDS = range(300, 310)

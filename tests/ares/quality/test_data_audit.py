@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ares.quality import CODES
-from ares.quality.audit import FAULTS, FaultSite, random_dataset, random_robot
+from ares.quality.audit import FAULTS, FaultSite
+from tests.generators.robots import random_dataset, random_robot
 
 
 def test_the_catalogue_has_forty_faults_and_names_the_codes_that_are_to_find_them() -> None:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from ares.quality import CODES, paired_dimensions
-from ares.quality.audit import ANGLES, PLANTERS, FaultSite, plant_fault, random_dataset, random_robot
+from ares.quality.audit import ANGLES, PLANTERS, FaultSite
+from tests.generators.robots import random_dataset, random_robot
+from tests.generators.scoring import plant_fault
 
 
 @pytest.mark.parametrize("code", PLANTERS)

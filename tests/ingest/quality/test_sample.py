@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from ares.episode import Episode, Record, Signal, Trajectory, make_episode_id
-from ares.quality.audit import random_dataset, random_robot
 from ingest.base import Item, Source
 from ingest.quality.operation import _check_items
 from ingest.quality.progress import CheckProgress
 from ingest.quality.sample import sample_numbers
 from ingest.quality.tasks import SignalTask, run_signal_tasks
+from tests.generators.robots import random_dataset, random_robot
 
 
 def _tasks(count: int) -> list[SignalTask]:

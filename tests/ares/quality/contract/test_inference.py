@@ -14,7 +14,8 @@ from ares.quality.contract import (
     infer_contract,
     meaning_contract_from_json,
 )
-from ares.quality.contract.audit import ContractScore, audit_contracts, infer_generated, random_meaning
+from tests.generators.contracts import random_meaning
+from tests.generators.scoring import ContractScore, audit_contracts, infer_generated
 
 # Seeds that chose nothing, and that benchmark 23 does not use either.
 SEEDS = range(90_000, 90_030)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.quality.audit import random_dimensions
 from ares.quality.kinds import (
     DimensionKind,
     arm_of,
@@ -15,6 +14,7 @@ from ares.quality.kinds import (
     switch_like,
     value_evidence,
 )
+from tests.generators.robots import random_dimensions
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,15 @@ import pytest
 
 from ares.quality import check_code
 from ares.quality.video import FeatureBuilder, VideoSummary, check_videos, learn_videos
-from ares.quality.video.audit import (
+from ares.quality.video.motion_checks import frame_changes
+from tests.generators.scenes import (
     VIDEO_PLANTERS,
     FilmedEpisode,
-    faulty_summary,
     filmed_dataset,
-    filmed_summary,
     plant_video_fault,
     random_scene,
 )
-from ares.quality.video.motion_checks import frame_changes
+from tests.generators.video_scoring import faulty_summary, filmed_summary
 
 # Of the development part, with two cameras each; the audit in benchmarks/RESULTS.md has many scenes.
 _SEED, _SEED_OF_JUMPS = 18, 8

@@ -1,4 +1,4 @@
-"""Scores the video checks: plants faults into films, encodes these as files, then decodes and checks them."""
+"""How many faults that are planted into films the checks of video find, after encoding and decoding."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
 from ares.media.video import encode_mp4, open_video_stream
 from ares.quality.audit import share_text
-from ares.quality.video.appearance import looks_differ
-from ares.quality.video.audit.random_scenes import FilmedEpisode, filmed_dataset, random_scene
-from ares.quality.video.audit.video_faults import VideoFault, plant_video_fault
+from ares.quality.video.appearance import _APART, _LEAST_LEVELS, TypicalCamera, _distance
 from ares.quality.video.codes import (
     CAMERA_LAG,
     COLOUR_ORDER,
@@ -26,6 +24,7 @@ from ares.quality.video.codes import (
 from ares.quality.video.dataset import TypicalVideo, VideoCheck, check_videos, learn_videos
 from ares.quality.video.decode import camera_features
 from ares.quality.video.summary import VideoSummary, summarise_video
+from tests.generators.scenes import FilmedEpisode, VideoFault, filmed_dataset, plant_video_fault, random_scene
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,10 +95,30 @@ def _can_say(code: str, camera: str, clean: VideoCheck, typical: TypicalVideo) -
     if any(finding.code == code and finding.dimension == camera for finding in clean.findings):
         return False
     if code in (COLOUR_ORDER.code, SWAPPED_CAMERAS.code):
-        return looks_differ(code, camera, typical.cameras)
+        return _looks_differ(code, camera, typical.cameras)
     lags = clean.camera_lags if code == CAMERA_LAG.code else clean.lags
     needs_lag = code in (VIDEO_LAG.code, CAMERA_LAG.code, VIDEO_RATE.code)
     return not needs_lag or (camera in lags and lags[camera].steps is not None)
+
+
+def _looks_differ(code: str, camera: str, typical: Mapping[str, TypicalCamera]) -> bool:
+    """Whether the episodes of a camera look alike, and unlike themselves in the other colour order, or other cameras.
+
+    Args:
+        code: A037 for the colour order, A038 for another camera.
+        camera: Name of the camera.
+        typical: What the cameras of the dataset show.
+    """
+    usual = typical.get(camera)
+    if usual is None:
+        return False
+    others = [part for name, part in typical.items() if name != camera]
+    looks = (
+        [usual.appearance[..., ::-1]] if code == COLOUR_ORDER.code else [part.appearance for part in others]
+    )
+    spreads = [usual.spread, *([] if code == COLOUR_ORDER.code else [part.spread for part in others])]
+    nearest = min((float(_distance(other, usual.appearance)) for other in looks), default=0.0)
+    return nearest >= _APART * max(*spreads, _LEAST_LEVELS)
 
 
 def audit_generated_videos(seeds: Iterable[int], score: VideoScore) -> None:
@@ -143,8 +162,8 @@ def audit_films(
 
 def filmed_summary(film: FilmedEpisode, folder: Path) -> VideoSummary:
     """Encode the cameras of an episode, decode them again, and summarise them."""
-    files = {name: _encoded(film, name, folder) for name in film.cameras}
-    return _summary(film, files)
+    files = {name: _encoded_camera(film, name, folder) for name in film.cameras}
+    return _film_summary(film, files)
 
 
 def faulty_summary(film: FilmedEpisode, clean: VideoSummary, fault: VideoFault, folder: Path) -> VideoSummary:
@@ -157,37 +176,37 @@ def faulty_summary(film: FilmedEpisode, clean: VideoSummary, fault: VideoFault, 
         folder: Folder for files.
     """
     changed = {
-        name: _encoded(fault.episode, name, folder)
+        name: _encoded_camera(fault.episode, name, folder)
         for name, frames in fault.episode.cameras.items()
         if frames is not film.cameras[name] or (fault.damaged_bytes and name == fault.camera)
     }
     if fault.damaged_bytes:
         _damage_file(changed[fault.camera], fault)
-    new = {camera.camera: camera for camera in _summary(fault.episode, changed).cameras}
+    new = {camera.camera: camera for camera in _film_summary(fault.episode, changed).cameras}
     return replace(clean, cameras=tuple(new.get(camera.camera, camera) for camera in clean.cameras))
 
 
-def _encoded(film: FilmedEpisode, name: str, folder: Path) -> Path:
+def _encoded_camera(film: FilmedEpisode, name: str, folder: Path) -> Path:
     path = folder / f"{name}.mp4"
     encode_mp4(film.cameras[name], path, film.rate_hz)
     return path
 
 
-def _summary(film: FilmedEpisode, files: Mapping[str, Path]) -> VideoSummary:
-    cameras = [_camera(name, path, film) for name, path in files.items()]
+def _film_summary(film: FilmedEpisode, files: Mapping[str, Path]) -> VideoSummary:
+    cameras = [_film_camera(name, path, film) for name, path in files.items()]
     names = tuple(f"joint_{number}" for number in range(film.state.shape[1]))
     state = Signal(film.state.astype("float32"), names) if names else None
-    trajectory = Trajectory(timestamps=_stamps(len(film.state), film.rate_hz), state=state)
-    return summarise_video(_episode(film, tuple(cameras)), trajectory, camera_features(cameras))
+    trajectory = Trajectory(timestamps=_step_stamps(len(film.state), film.rate_hz), state=state)
+    return summarise_video(_film_episode(film, tuple(cameras)), trajectory, camera_features(cameras))
 
 
-def _stamps(steps: int, rate_hz: float) -> NDArray[np.float64]:
+def _step_stamps(steps: int, rate_hz: float) -> NDArray[np.float64]:
     import numpy as np
 
     return np.arange(steps) / rate_hz
 
 
-def _camera(name: str, path: Path, film: FilmedEpisode) -> Camera:
+def _film_camera(name: str, path: Path, film: FilmedEpisode) -> Camera:
     steps, (height, width) = len(film.state), film.cameras[name].shape[1:3]
     media = MediaRef(
         kind="mp4",
@@ -200,7 +219,7 @@ def _camera(name: str, path: Path, film: FilmedEpisode) -> Camera:
     return Camera(name=name, role="other", width=width, height=height, codec="h264", media=media)
 
 
-def _episode(film: FilmedEpisode, cameras: tuple[Camera, ...]) -> Episode:
+def _film_episode(film: FilmedEpisode, cameras: tuple[Camera, ...]) -> Episode:
     return Episode(
         episode_id=film.episode_id,
         format="video",

@@ -1,4 +1,4 @@
-"""Generates datasets of known meaning: joints or end effectors, units, modes, rotations and grippers at random."""
+"""Generated datasets whose signals have a known meaning: units, modes, rotations and grippers at random."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def random_meaning(seed: int) -> GeneratedDataset:
     else:
         _add_pose(robot, rng, state, action, truth)
     _add_gripper(robot, rng, state, action, truth)
-    episodes = tuple(_episode(robot, state, action, f"meaning{seed}-{n}", n) for n in range(_EPISODES))
+    episodes = tuple(
+        _episode_signals(robot, state, action, f"meaning{seed}-{n}", n) for n in range(_EPISODES)
+    )
     return GeneratedDataset(episodes=episodes, truth=truth)
 
 
@@ -92,7 +94,9 @@ def _random_robot(rng: np.random.Generator) -> _Robot:
     )
 
 
-def _episode(robot: _Robot, state: _Columns, action: _Columns, name: str, number: int) -> EpisodeSignals:
+def _episode_signals(
+    robot: _Robot, state: _Columns, action: _Columns, name: str, number: int
+) -> EpisodeSignals:
     import numpy as np
 
     values = state.episode(number)
@@ -119,8 +123,8 @@ def _add_joints(
     width = int(rng.integers(5, 8))
     names = [f"joint_{number}" for number in range(width)]
     home, reach = rng.normal(0, 0.9, width), rng.uniform(0.15, 0.7, width)
-    commands = [_waypoints(steps, robot.rate_hz, home, reach, rng) for steps in robot.lengths]
-    follow = [_follow(command, robot, rng) for command in commands]
+    commands = [_waypoint_motion(steps, robot.rate_hz, home, reach, rng) for steps in robot.lengths]
+    follow = [_encoder_readings(command, robot, rng) for command in commands]
     unit, mode = (
         str(rng.choice(["rad", "deg", "percent"])),
         str(rng.choice(["absolute", "absolute", "delta", "velocity"])),
@@ -163,8 +167,8 @@ def _add_pose(
 ) -> None:
 
     home, reach = rng.uniform([0.2, -0.3, 0.05], [0.6, 0.3, 0.4]), rng.uniform(0.04, 0.15, 3)
-    commands = [_waypoints(steps, robot.rate_hz, home, reach, rng) for steps in robot.lengths]
-    follow = [_follow(command, robot, rng, 0.1) for command in commands]
+    commands = [_waypoint_motion(steps, robot.rate_hz, home, reach, rng) for steps in robot.lengths]
+    follow = [_encoder_readings(command, robot, rng, 0.1) for command in commands]
     unit, mode = (
         str(rng.choice(["m", "m", "mm"])),
         str(rng.choice(["absolute", "delta", "delta", "velocity"])),
@@ -189,7 +193,7 @@ def _add_rotation(
     convention = str(rng.choice(["euler", "axis-angle", "quaternion xyzw", "quaternion wxyz", "6d"]))
     home = rng.normal(0, 1, 3) if rng.random() < 0.5 else np.array([np.pi * 0.98, 0.0, 0.0])
     turns = [
-        _follow(_waypoints(steps, robot.rate_hz, home, np.full(3, 0.3), rng), robot, rng)
+        _encoder_readings(_waypoint_motion(steps, robot.rate_hz, home, np.full(3, 0.3), rng), robot, rng)
         for steps in robot.lengths
     ]
     quaternions = [convert_rotation(part, "axis-angle", "quaternion xyzw") for part in turns]
@@ -227,8 +231,8 @@ def _add_gripper(
         ranges[1] = "fraction"
     is_open_high = rng.random(2) < 0.5
     is_open_high |= np.array([name == "m" for name in ranges])
-    commands = [_opening(steps, robot.rate_hz, is_binary, rng) for steps in robot.lengths]
-    follow = [_blocked(command, robot, rng) for command in commands]
+    commands = [_commanded_opening(steps, robot.rate_hz, is_binary, rng) for steps in robot.lengths]
+    follow = [_measured_opening(command, robot, rng) for command in commands]
     name = str(rng.choice(["gripper", "gripper_position", "grip"]))
     for columns, signal, values, number in ((state, "state", follow, 0), (action, "action", commands, 1)):
         low, high = _GRIPPER_RANGES[ranges[number]]
@@ -238,7 +242,7 @@ def _add_gripper(
         truth[(f"{signal}.gripper", "gripper")] = "high is open" if is_open_high[number] else "high is closed"
 
 
-def _opening(steps: int, rate_hz: float, is_binary: bool, rng: np.random.Generator) -> Array:
+def _commanded_opening(steps: int, rate_hz: float, is_binary: bool, rng: np.random.Generator) -> Array:
     """Commanded opening, 0 closed to 1 open: mostly open at first, closed to grasp, then often opened."""
     import numpy as np
 
@@ -260,7 +264,7 @@ def _moving_mean(values: Array, window: int) -> Array:
     return np.asarray(np.convolve(padded, np.ones(window) / window, "same")[window:-window])
 
 
-def _blocked(command: Array, robot: _Robot, rng: np.random.Generator) -> Array:
+def _measured_opening(command: Array, robot: _Robot, rng: np.random.Generator) -> Array:
     """Measured opening: later than the command, and stopped by an object in most grasps."""
     import numpy as np
 
@@ -272,7 +276,9 @@ def _blocked(command: Array, robot: _Robot, rng: np.random.Generator) -> Array:
     return np.asarray(np.clip(np.maximum(opening, width) + noise, 0, 1))
 
 
-def _waypoints(steps: int, rate_hz: float, home: Array, reach: Array, rng: np.random.Generator) -> Array:
+def _waypoint_motion(
+    steps: int, rate_hz: float, home: Array, reach: Array, rng: np.random.Generator
+) -> Array:
     """(T, D) movements of minimum jerk between random points around the home, with rests."""
     import numpy as np
 
@@ -287,7 +293,9 @@ def _waypoints(steps: int, rate_hz: float, home: Array, reach: Array, rng: np.ra
     return np.asarray(values)
 
 
-def _follow(command: Array, robot: _Robot, rng: np.random.Generator, noise_scale: float = 1.0) -> Array:
+def _encoder_readings(
+    command: Array, robot: _Robot, rng: np.random.Generator, noise_scale: float = 1.0
+) -> Array:
     """(T, D) what encoders read: the command later, with an offset by gravity, noise and resolution."""
     import numpy as np
 

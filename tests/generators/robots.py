@@ -1,10 +1,11 @@
-"""Generates clean episodes of random robots: joints, grippers, hands, parked arms, rates, lags and noise."""
+"""Clean signals of generated robots: joints and grippers with names, or dimensions without any of a known kind."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ares.quality.kinds import DimensionKind
 from ares.quality.signals import EpisodeSignals
 
 if TYPE_CHECKING:
@@ -94,9 +95,9 @@ def _random_episode(
     steps = max(40, int(rng.uniform(6, 25) * robot.rate_hz))
     seconds = np.arange(steps) / robot.rate_hz
     command = np.column_stack(
-        [_command(joint, seconds, start, rng) for joint, start in zip(robot.joints, home, strict=True)]
+        [_joint_command(joint, seconds, start, rng) for joint, start in zip(robot.joints, home, strict=True)]
     )
-    state = _follow(command, robot, rng)
+    state = _encoder_readings(command, robot, rng)
     action = command + rng.normal(0, robot.hand_jitter, command.shape) * _is_moving(command)
     if robot.is_delta:
         action = np.diff(action, axis=0, append=action[-1:])
@@ -123,7 +124,7 @@ def _is_moving(command: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(np.ptp(command, axis=0) > 0)
 
 
-def _command(
+def _joint_command(
     joint: JointType, seconds: NDArray[np.float64], start: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     import numpy as np
@@ -131,11 +132,11 @@ def _command(
     if joint == "parked":
         return np.full(len(seconds), start)
     if joint in ("gripper", "hand"):
-        return _switched(seconds, rng)
-    return _waypoints(seconds, start, rng)
+        return _switched_joint(seconds, rng)
+    return _waypoint_motion(seconds, start, rng)
 
 
-def _switched(seconds: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+def _switched_joint(seconds: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """Open or closed, changed a few times, over 0.1 to 0.5 s; or never changed."""
     import numpy as np
 
@@ -145,7 +146,9 @@ def _switched(seconds: NDArray[np.float64], rng: np.random.Generator) -> NDArray
     return np.asarray(np.sum(parts, axis=0)) if parts else np.zeros(len(seconds))
 
 
-def _waypoints(seconds: NDArray[np.float64], start: float, rng: np.random.Generator) -> NDArray[np.float64]:
+def _waypoint_motion(
+    seconds: NDArray[np.float64], start: float, rng: np.random.Generator
+) -> NDArray[np.float64]:
     """Movements of minimum jerk between random angles, with rests; the first second may be idle."""
     import numpy as np
 
@@ -159,7 +162,7 @@ def _waypoints(seconds: NDArray[np.float64], start: float, rng: np.random.Genera
     return values
 
 
-def _follow(
+def _encoder_readings(
     command: NDArray[np.float64], robot: RandomRobot, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """What the encoders read: the command later and smoothed, with an offset by gravity, noise and resolution."""
@@ -172,3 +175,88 @@ def _follow(
     state = state + rng.normal(0, 0.01, state.shape[1]) * moving
     state = state + rng.normal(0, robot.noise, state.shape) * (moving | (rng.random() < 0.5))
     return np.asarray(np.round(state / robot.resolution) * robot.resolution) if robot.resolution else state
+
+
+Block = tuple[list[DimensionKind], "NDArray[np.float64]"]
+
+
+def random_dimensions(
+    rng: np.random.Generator, episodes: int = 5
+) -> tuple[tuple[DimensionKind, ...], list[NDArray[np.float64]], float]:
+    """The true kinds of D dimensions, the values (T, D) of some episodes, and the rate in Hz; half of the robots have
+    their dimensions permuted, in which case four of a quaternion are no neighbours."""
+    import numpy as np
+
+    rate_hz = float(rng.choice([10.0, 20.0, 30.0, 50.0]))
+    plan = {
+        "joints": int(rng.integers(5, 15)),
+        "grippers": int(rng.integers(0, 3)),
+        "fingers": int(rng.choice([0, 0, 6])),
+        "pose": int(rng.random() < 0.4),
+        "clock": int(rng.random() < 0.3),
+        "speeds": int(rng.random() < 0.3),
+    }
+    unit = float(rng.choice([1.0, 57.29578]))
+    noise = float(rng.choice([0.0, 1e-4, 1e-3]))
+    home = rng.uniform(-1.6, 1.6, plan["joints"])
+    values, kinds = [], tuple[DimensionKind, ...]()
+    for _ in range(episodes):
+        seconds = np.arange(int(rng.uniform(6, 20) * rate_hz)) / rate_hz
+        blocks = _signal_blocks(plan, seconds, home, unit, noise, rng)
+        kinds = tuple(kind for names, _ in blocks for kind in names)
+        values.append(np.concatenate([block for _, block in blocks], axis=1).astype(np.float32).astype(float))
+    if rng.random() < 0.5:
+        order = rng.permutation(len(kinds))
+        kinds, values = tuple(kinds[n] for n in order), [part[:, order] for part in values]
+    return kinds, values, rate_hz
+
+
+def _signal_blocks(
+    plan: dict[str, int],
+    seconds: NDArray[np.float64],
+    home: NDArray[np.float64],
+    unit: float,
+    noise: float,
+    rng: np.random.Generator,
+) -> list[Block]:
+    import numpy as np
+
+    joints = home + 0.5 * _slow_sines(seconds, plan["joints"], rng)
+    measured = unit * (joints + rng.normal(0, noise, joints.shape))
+    blocks: list[Block] = [(["arm"] * plan["joints"], measured)]
+    for _ in range(plan["grippers"]):
+        blocks.append((["gripper"], rng.choice([0.08, 1.0, 100.0]) * _switched_column(seconds, rng)))
+    if plan["fingers"]:
+        closure = 1.5 * _switched_column(seconds, rng) * rng.uniform(0.6, 1, plan["fingers"])
+        blocks.append((["hand"] * plan["fingers"], closure + rng.normal(0, 1e-3, closure.shape)))
+    if plan["pose"]:
+        turns = _slow_sines(seconds, 4, rng) + np.array([3, 0, 0, 0])
+        quaternion = turns / np.linalg.norm(turns, axis=1, keepdims=True)
+        blocks.append((["position"] * 3, 0.5 + 0.15 * _slow_sines(seconds, 3, rng)))
+        blocks.append((["rotation"] * 4, quaternion))
+    if plan["clock"]:
+        blocks.append((["other"], seconds[:, None]))
+    if plan["speeds"]:
+        speeds = unit * np.gradient(joints, seconds, axis=0)
+        blocks.append((["other"] * plan["joints"], speeds))
+    return blocks
+
+
+def _slow_sines(seconds: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """(T, count) sums of slow sines, of standard deviation 1."""
+    import numpy as np
+
+    frequencies = rng.uniform(0.05, 0.4, (4, count))
+    phases = rng.uniform(0, 2 * np.pi, (4, count))
+    parts = np.sin(2 * np.pi * frequencies * seconds[:, None, None] + phases)
+    return np.asarray(parts.sum(axis=1) / np.sqrt(2))
+
+
+def _switched_column(seconds: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """(T, 1) open or closed, changed one to three times in 0.2 to 0.6 s."""
+    import numpy as np
+
+    times = np.sort(rng.uniform(0.1, 0.8, int(rng.integers(1, 4)))) * seconds[-1]
+    period = rng.uniform(0.2, 0.6)
+    parts = [(-1) ** number * np.clip((seconds - time) / period, 0, 1) for number, time in enumerate(times)]
+    return np.asarray(np.sum(parts, axis=0))[:, None]

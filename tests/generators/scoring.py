@@ -1,4 +1,4 @@
-"""Scores the checks: how many planted faults each finds, and in how many clean episodes it finds one."""
+"""How many planted faults the checks of signals find, and how many meanings an inferred contract gets right."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ares.quality.audit.foreign_episodes import foreign_dataset
-from ares.quality.audit.foreign_robots import foreign_robot
-from ares.quality.audit.planted_faults import ANGLES, PLANTERS, FaultSite, plant_fault
-from ares.quality.audit.random_robots import random_dataset, random_robot
-from ares.quality.catalogue import ACTION_LAG, CODES, DRIFT, GAIN, SIGN_FLIP
+from ares.quality.audit import ANGLES, PLANTERS, FaultSite, share_text
+from ares.quality.audit.data_audit import NEED_LAG
+from ares.quality.catalogue import CODES, DRIFT
 from ares.quality.command_checks import EpisodeLag
+from ares.quality.contract import MeaningContract, episode_evidence, infer_contract
+from ares.quality.contract.terms import UNKNOWN, PropertyName
 from ares.quality.episode_check import check_signals
 from ares.quality.signals import EpisodeSignals
 from ares.quality.statistics import DatasetStatistics
 from ares.statistics import wilson_interval
+from tests.generators.contracts import GeneratedDataset, random_meaning
+from tests.generators.foreign_robots import foreign_dataset, foreign_robot
+from tests.generators.robots import random_dataset, random_robot
 
 if TYPE_CHECKING:
     import numpy as np
 
 # Episodes of each generated dataset.
 _EPISODES = 5
-# Checks that need a known lag, and the shortest episode in which one is expected.
-NEED_LAG = frozenset(code.code for code in (DRIFT, ACTION_LAG, SIGN_FLIP, GAIN))
+# The shortest episode in which a lag is expected.
 _LAG_EPISODE_SECONDS = 5.0
 # Upper ends of the ranges of a detection curve, in multiples of the strength of a code, and the codes that have one.
 CURVE_STOPS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -56,7 +58,7 @@ class AuditScore:
 
     def add_clean(self, episodes: Sequence[EpisodeSignals], lag_seconds: Sequence[float] = ()) -> None:
         """Check the clean episodes of one dataset, and their lags where the true ones are given."""
-        typical = _statistics(episodes).typical()
+        typical = _dataset_statistics(episodes).typical()
         checks = [check_signals(episode, typical) for episode in episodes]
         self.num_clean += len(checks)
         for check in checks:
@@ -68,7 +70,7 @@ class AuditScore:
         self, code: str, others: Sequence[EpisodeSignals], faulty: EpisodeSignals, name: str
     ) -> None:
         """Check an episode with a fault in the dimension of that name, in a dataset with other episodes."""
-        check = check_signals(faulty, _statistics([*others, faulty]).typical())
+        check = check_signals(faulty, _dataset_statistics([*others, faulty]).typical())
         if code in NEED_LAG and check.lag.steps is None:
             self.unknown[code] += 1
             return
@@ -189,6 +191,16 @@ def detection_curve(seeds: Iterable[int]) -> dict[str, dict[float, tuple[int, in
     }
 
 
+def plant_fault(
+    code: str, signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator
+) -> EpisodeSignals | None:
+    """The episode with the fault that the check of a code is to find; None where it has no room for the fault.
+
+    Raises KeyError where no fault is planted for the code.
+    """
+    return PLANTERS[code](signals, site, rng)
+
+
 def fault_site(
     code: str, episode: EpisodeSignals, dim: int, unit_scale: float, multiple: float = 1.0
 ) -> FaultSite:
@@ -200,7 +212,7 @@ def fault_site(
     return FaultSite(dim=dim, action_dim=action_dim, strength=strength, unit_scale=unit_scale)
 
 
-def _statistics(episodes: Sequence[EpisodeSignals]) -> DatasetStatistics:
+def _dataset_statistics(episodes: Sequence[EpisodeSignals]) -> DatasetStatistics:
     first = episodes[0]
     statistics = DatasetStatistics(state_names=first.state_names, action_names=first.action_names)
     for episode in episodes:
@@ -208,7 +220,67 @@ def _statistics(episodes: Sequence[EpisodeSignals]) -> DatasetStatistics:
     return statistics
 
 
-def share_text(hits: int, total: int) -> str:
-    """A share with its 95 % Wilson interval."""
+@dataclass(slots=True, kw_only=True)
+class ContractScore:
+    """Counts of an audit, by signal group and property.
+
+    Attributes:
+        total: Values that were to be inferred.
+        claimed: Those that were claimed.
+        correct: Claimed values that are true.
+        errors: Wrong claims: signal group, property, true value, claimed value.
+    """
+
+    total: Counter[tuple[str, str]] = field(default_factory=Counter)
+    claimed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    correct: Counter[tuple[str, str]] = field(default_factory=Counter)
+    errors: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+
+    def add(self, dataset: GeneratedDataset, contract: MeaningContract) -> None:
+        """Compare one contract with the truth."""
+        for (signal, name), truth in dataset.truth.items():
+            value = _claimed_value(contract, signal, name)
+            self.total[signal, name] += 1
+            self.claimed[signal, name] += value != UNKNOWN
+            self.correct[signal, name] += value == truth
+            if value not in (UNKNOWN, truth):
+                self.errors[signal, name, truth, value] += 1
+
+    def rows(self) -> Iterator[str]:
+        """A row of a Markdown table for each group and property, with 95 % Wilson intervals."""
+        for key in sorted(self.total):
+            correct = _share_percent(self.correct[key], self.claimed[key])
+            claimed = _share_percent(self.claimed[key], self.total[key])
+            yield f"| {key[0]} | {key[1]} | {correct} | {claimed} |"
+
+
+def audit_contracts(seeds: Iterable[int], score: ContractScore) -> None:
+    """Add the generated datasets of some seeds."""
+    for seed in seeds:
+        dataset = random_meaning(seed)
+        contract = infer_generated(dataset)
+        if contract is not None:
+            score.add(dataset, contract)
+
+
+def infer_generated(dataset: GeneratedDataset) -> MeaningContract | None:
+    """The contract of a generated dataset."""
+    first = dataset.episodes[0]
+    evidence = [part for part in map(episode_evidence, dataset.episodes) if part is not None]
+    return infer_contract("generated", first.state_names, first.action_names, evidence)
+
+
+def _claimed_value(contract: MeaningContract, signal: str, name: str) -> str:
+    group = contract.signal(signal)
+    properties: dict[str, PropertyName] = {
+        "unit": "unit",
+        "mode": "mode",
+        "rotation": "rotation",
+        "gripper": "gripper",
+    }
+    return UNKNOWN if group is None else group.estimate(properties[name]).value
+
+
+def _share_percent(hits: int, total: int) -> str:
     low, high = wilson_interval(hits, total)
-    return f"{hits}/{total} ({low:.2f}-{high:.2f})" if total else "none planted"
+    return f"{hits}/{total} ({100 * low:.1f}-{100 * high:.1f} %)"
