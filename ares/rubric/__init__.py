@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ares.rubric.gates import MAX_FALSE_FAILS_OF_CODE, VERDICTS_COLUMN, GateRecord, Gates, measure_gates
     from ares.rubric.hard_checks import CHECKS, CheckInput
     from ares.rubric.lexicon import ATTRIBUTES, VERBS
-    from ares.rubric.rubric import Criterion, Probe, Rubric, read_rubric
+    from ares.rubric.rubric import Criterion, Rubric, read_rubric
     from ares.rubric.slot_match import is_stated, slot_matches, unsupported_claims
     from ares.rubric.trust import (
         CONTROL,
@@ -57,7 +57,6 @@ __all__ = [
     "Gates",
     "JudgeTrust",
     "NounPhrase",
-    "Probe",
     "Rubric",
     "Ruling",
     "TrustState",
