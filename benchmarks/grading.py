@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from annotators.base import Work, episode_subject
-from annotators.grade.clip_judge import LABEL, MARGIN, ClipJudge, read_candidates
+from annotators.grade import ClipJudge, read_candidates
 from annotators.models import load_named_encoder
 from annotators.runner import Frames
 from annotators.success import area_under_curve, current_success_maker, read_outcomes
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("threshold", "test"), required=True)
     args = parser.parse_args()
     rows = read_rows(args.episodes, args.part)
-    print(f"{LABEL}; part: {args.part}; {check_rows(rows)}")
+    print(f"part: {args.part}; {check_rows(rows)}")
     clip = f"local-dir:{args.models / 'reference-clip'}"
     captioner = f"hf:{args.models / 'reference-captioner'}"
     settings = Settings(embed_model=clip, caption_model=captioner, judge_model=f"clip:{clip}")
@@ -82,7 +82,7 @@ def main() -> None:
         phrases = read_candidates(str(GRADE_OPTIONS["candidates"]))
         judge = ClipJudge(load_named_encoder(clip, ""), phrases, "")
         captions = judge_captions(workspace, judge, {row["id"]: bool(row["success"]) for row in rows})
-    print(f"{len(phrases)} phrases, cameras front and wrist, margin {MARGIN}, {judge.settings}\n")
+    print(f"{judge.name}: {len(phrases)} phrases, cameras front and wrist, {judge.settings}\n")
     if args.part == "threshold":
         print_margins(captions)
     print_shares(captions)

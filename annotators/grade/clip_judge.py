@@ -1,4 +1,4 @@
-"""The demo's judge of a simulation: does no other phrase of a given list fit the frames better than the caption?
+"""The demo's judge of a simulation: whether the caption is the phrase of a given list that fits the frames best.
 
 It tells apart only what is on its list, and by similarity alone. On recordings of real robots it was not measured.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LABEL = "demo judge of a simulation"
 CONTENT, OUTCOME = "CONTENT", "OUTCOME"
 # Cosine by which the caption must lead the next phrase, or lag behind the first; chosen by benchmarks/grading.py.
-MARGIN = 0.02
+MARGIN = 0.03
 _FRAMES = 8
 _TEMPLATE = "a robot arm trying to {}"
 _BATCH_SIZE = 8
@@ -185,8 +185,8 @@ def read_candidates(file: str) -> list[str]:
 
 def check_rubric(rubric: Rubric) -> None:
     """Raises RequestError where a rubric asks a clip judge for more than CONTENT and OUTCOME."""
-    asked = {criterion.id for criterion in rubric.criteria if criterion.slot or criterion.claim}
-    strange = sorted(asked - {CONTENT, OUTCOME})
+    judged = {criterion.id for criterion in rubric.criteria if criterion.slot or criterion.claim}
+    strange = sorted(judged - {CONTENT, OUTCOME})
     if strange:
         raise RequestError(
             f"a clip judge rules on {CONTENT} and {OUTCOME} alone",
