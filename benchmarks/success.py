@@ -2,8 +2,8 @@
 
 Generate them with the recipe of the reference models, in a folder per part: first successes, then with MATCH failures
 that are as long as the success of their task. SEEDS are those of the first line of each part in
-`benchmarks/grading/parts.yaml`. Weights are of the development part and thresholds of the threshold part. The test part
-is read last.
+`benchmarks/simulated_parts.yaml`. Weights are of the development part and thresholds of the threshold part. The test
+part is read last.
 
 .venv/bin/python -m benchmarks.success EPISODES MODELS WORKSPACES --part development --write fitted.yaml
 .venv/bin/python -m benchmarks.success EPISODES MODELS WORKSPACES --part threshold --read fitted.yaml --write clip.yaml

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.grading.parts import check_rows, read_rows, read_seeds
+from benchmarks.grading import check_rows, read_rows, read_seeds
 
 
 def _episode(seed: int, length: int, success: bool) -> dict[str, Any]:

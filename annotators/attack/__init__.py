@@ -8,8 +8,7 @@ from ares.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from annotators.attack.battery import AttackQuote, AttackRequest, AttackRun, quote_attack, run_attack
-    from annotators.attack.grading import weakest_belief
 
-__all__ = ["AttackQuote", "AttackRequest", "AttackRun", "quote_attack", "run_attack", "weakest_belief"]
+__all__ = ["AttackQuote", "AttackRequest", "AttackRun", "quote_attack", "run_attack"]
 
 __getattr__ = lazy_exports(__name__)

@@ -231,7 +231,6 @@ def _graded(
         grade=grade.grade,
         score=grade.score,
         verdicts=grade.verdicts,
-        belief=grade.belief,
         without_rubric=without_rubric if text.family != EXACT else None,
     )
 

@@ -23,7 +23,6 @@ from annotators.parallel import map_batches
 from ares.annotation import Annotation, Cost
 from ares.clock import needs_stamps
 from ares.errors import AresError
-from ares.rubric import GATES
 
 if TYPE_CHECKING:
     from ares.episode import Episode, Json, Trajectory
@@ -42,14 +41,12 @@ class TextGrade:
         grade: As in `ares.rubric`, or "failed" where none could be had.
         score: Weighted share of criteria met, or None.
         verdicts: Verdict by criterion.
-        belief: Least belief of its gates in the text, 0 to 1; None where none was measured.
         cost: What was paid for it.
     """
 
     grade: str
     score: float | None
     verdicts: Mapping[str, str]
-    belief: float | None
     cost: Cost
 
 
@@ -119,35 +116,15 @@ def _error(outcome: Outcome) -> AresError | None:
 
 def _text_grade(outcome: Outcome) -> TextGrade:
     if not isinstance(outcome, Result):
-        return TextGrade(grade="failed", score=None, verdicts={}, belief=None, cost=outcome_cost(outcome))
+        return TextGrade(grade="failed", score=None, verdicts={}, cost=outcome_cost(outcome))
     value = next(annotation.value for annotation in outcome.annotations if "rulings" in annotation.value)
     score = value["score"]
     return TextGrade(
         grade=str(value["grade"]),
         score=float(score) if isinstance(score, int | float) else None,
         verdicts=dict(_verdicts(value["rulings"])),
-        belief=weakest_belief(value["rulings"]),
         cost=outcome_cost(outcome),
     )
-
-
-def weakest_belief(rulings: Json) -> float | None:
-    """The least belief of the gates of a grade in its text: what a threshold on beliefs can separate.
-
-    A gate that code does not let pass has none: 0. Gates without a belief are left out.
-    """
-    assert isinstance(rulings, list)
-    gates = [ruling for ruling in rulings if isinstance(ruling, dict) and ruling["category"] in GATES]
-    beliefs = [_belief(ruling) for ruling in gates]
-    known = [belief for belief in beliefs if belief is not None]
-    return min(known) if known else None
-
-
-def _belief(ruling: Mapping[str, Json]) -> float | None:
-    if ruling["source"] == "hard" and ruling["verdict"] == "UNMET":
-        return 0.0
-    confidence = ruling["confidence"]
-    return float(confidence) if isinstance(confidence, int | float) else None
 
 
 def _verdicts(rulings: Json) -> Iterator[tuple[str, str]]:

@@ -45,7 +45,7 @@ from ares.rubric import CONTROL, GRADE_COLUMNS, PANEL_COLUMNS, Rubric, parser_ha
 if TYPE_CHECKING:
     from ares.store import Stores
 
-# Of judges that know the caption always or choose from a menu, and of those that observe first.
+# Of judges that know the caption always, and of those that observe first.
 _VERSION, _OBSERVING_VERSION = "4", "5"
 # Annotators whose annotations are graded.
 _GRADED = ("caption",)
@@ -98,11 +98,11 @@ def _maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: OutcomeSou
         version=_OBSERVING_VERSION if is_observing else _VERSION,
         model=judge.name,
         prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
-        # Rubric, menu and entailment model are known by their content, not by a path: the hash of the rubric is part of
-        # `prompt_hash`, the others of the settings of a judge that has them.
+        # Rubric, candidates and entailment model are known by their content, not by a path: the hash of the rubric is
+        # part of `prompt_hash`, the others of the settings of a judge that has them.
         settings={
             **own.maker_settings(),
-            "menu": "",
+            "candidates": "",
             "entailment": "",
             "rubric": rubric.id,
             "family": judge.family,
@@ -261,7 +261,9 @@ def _control_annotations(
     """The controls of a caption: a fact about the judge, kept with the episode."""
     if not caption.controls:
         return []
-    value = control_value(own, caption.controls, controls, grader.rubric)
+    value = control_value(
+        own, caption.controls, controls, grader.rubric, str(grader.judge.settings.get("label", ""))
+    )
     cost = sum((graded.judgement.cost for graded in controls if isinstance(graded, GradedText)), Cost())
     annotation = new_annotation(
         caption.work, grader.maker, value, cost=cost, part=caption.annotation.annotation_id

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from annotators.base import PaidFailure, Work
 from annotators.grade.judge import Case, Judge, Judgement
-from annotators.grade.stored_outcome import OutcomeSource, rule_by_outcome, rule_in_other_words
+from annotators.grade.stored_outcome import OutcomeSource, rule_by_outcome
 from annotators.success import StoredOutcome
 from ares.annotation import Cost, Maker
 from ares.episode import Json
@@ -98,7 +98,6 @@ class _PreparedText:
 
     case: Case
     code_rulings: Sequence[Ruling]
-    outcome: StoredOutcome | None
 
     @property
     def is_open(self) -> bool:
@@ -121,12 +120,11 @@ def _prepare(text: Text, rubric: Rubric) -> _PreparedText:
     open_criteria = [criterion for criterion in rubric.criteria if rulings[criterion.id] is None]
     case = Case(work=text.work, text=text.text, slots=slots, criteria=open_criteria)
     code_rulings = [ruling for ruling in rulings.values() if ruling]
-    return _PreparedText(case=case, code_rulings=code_rulings, outcome=text.outcome)
+    return _PreparedText(case=case, code_rulings=code_rulings)
 
 
 def _grade(text: _PreparedText, judgement: Judgement, rubric: Rubric) -> GradedText:
     by_id = {ruling.criterion: ruling for ruling in (*text.code_rulings, *judgement.rulings)}
-    by_id |= rule_in_other_words(rubric, text.case.text, text.case.work, text.outcome, by_id, judgement.seen)
     value = grade_values(
         [{**by_id[name].to_json(), "category": category} for name, category in rubric.categories]
     )

@@ -50,7 +50,6 @@ class Judgement:
         paid: What was paid for them now.
         observations: What the judge saw before it knew the caption, as new facts of the segment; empty where it saw
             nothing before, or where the log has them.
-        seen: The action that a judge with a menu saw, or "".
         observation_ids: Ids of the stored observations that the rulings rest on, or were compared with.
     """
 
@@ -58,7 +57,6 @@ class Judgement:
     cost: Cost
     paid: Cost
     observations: Sequence[Annotation] = ()
-    seen: str = ""
     observation_ids: Sequence[str] = ()
 
 

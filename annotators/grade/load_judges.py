@@ -32,15 +32,14 @@ class GradeOptions(LocalModelOptions):
     not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"judge", "observe"}
 
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
-    menu: str = Field(
-        default="tabletop",
-        description="phrases that a clip judge chooses from: a shipped name or a YAML file",
+    candidates: str = Field(
+        default="",
+        description="text file, one phrase a line: what a clip judge, which is the demo's, tells apart",
     )
     entailment: str = Field(
-        default="",
-        description="what compares a caption in other words with what a judge saw: reference, tables (words that "
-        "differ are different), judge (its own text mode), or a model of texts (hf:... or openai:...) "
-        "(default: judge for a vision-language judge, reference for a clip judge)",
+        default="judge",
+        description="what compares a caption in other words with what a judge saw: judge (its own text mode), "
+        "tables (words that differ are contested), or a model of texts (hf:... or openai:...)",
     )
     observe: Literal["first", "never"] = Field(
         default="first",
@@ -84,14 +83,14 @@ def judge_needs(specs: Sequence[str]) -> WorkerNeeds:
 
 def _load_judge(spec: str, options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
     if spec.startswith(_CLIP_PREFIX):
-        from annotators.grade.entailment import load_entailment
-        from annotators.grade.menu import load_menu
-        from annotators.grade.probe_judge import ProbeJudge
+        from annotators.grade.clip_judge import ClipJudge, check_rubric, read_candidates
         from annotators.models import load_encoder_for
 
-        encoder = load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores)
-        entailment = load_entailment(own.entailment or "reference", options, stores)
-        return ProbeJudge(encoder, rubric.probe, load_menu(own.menu), own.camera, entailment)
+        check_rubric(rubric)
+        candidates = read_candidates(own.candidates)
+        return ClipJudge(
+            load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores), candidates, own.camera
+        )
     return _load_model_judge(spec, options, own, stores)
 
 
@@ -108,7 +107,7 @@ def _load_model_judge(spec: str, options: Options, own: GradeOptions, stores: St
     if own.observe == "never" or not has_schema:
         return claims
     observer = Observer(vlm, JudgeFrames(layout, own.camera), stores, settings.price, is_remote)
-    if own.entailment in ("", "judge"):
+    if own.entailment == "judge":
         own_texts = TextModeEntailment(vlm, settings.price, is_remote, needs_probabilities=False)
         return ObservingJudge(observer, claims, own_texts)
     return ObservingJudge(observer, claims, load_entailment(own.entailment, options, stores))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from annotators.base import Work
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 _ANNOTATOR = "success"
 _SLOT = "outcome"
-# The slots of a text that says an action, no more and no less.
-_SAME_ACTION = frozenset(["verb", "additions", "complete"])
 _NOT_STORED = (
     "no success is stored: the judge alone decides on OUTCOME; run ares annotate success before grade"
 )
@@ -123,43 +121,6 @@ def rule_by_outcome(
     if not _is_same_action(slots, parse_caption(outcome.task)):
         return None
     return _ruling(criterion, slots, outcome)
-
-
-def rule_in_other_words(
-    rubric: Rubric,
-    text: str,
-    work: Work,
-    outcome: StoredOutcome | None,
-    judged: Mapping[str, Ruling],
-    seen: str,
-) -> dict[str, Ruling]:
-    """Rulings of a stored outcome on a text that says the task in other words, in place of those of the judge.
-
-    The judge has seen the task before it read the text, and has then ruled that the text says that and no more.
-
-    Args:
-        rubric: The rubric.
-        text: The text.
-        work: The work.
-        outcome: The stored outcome of the episode, or None.
-        judged: The rulings so far, by criterion.
-        seen: The action that the judge saw, or "".
-
-    Returns:
-        Rulings by criterion; empty where the stored outcome says nothing of the text.
-    """
-    says_it = {criterion.slot for criterion in rubric.criteria if judged[criterion.id].verdict is Verdict.MET}
-    if not seen or not says_it >= _SAME_ACTION:
-        return {}
-    task = replace(parse_caption(seen), outcome=parse_caption(text).outcome)
-    # A judge that has no belief does not know which outcome the text states.
-    open_criteria = [
-        criterion
-        for criterion in rubric.criteria
-        if judged[criterion.id].source == "probe" and judged[criterion.id].confidence is not None
-    ]
-    ruled = {criterion.id: rule_by_outcome(criterion, task, work, outcome) for criterion in open_criteria}
-    return {name: ruling for name, ruling in ruled.items() if ruling}
 
 
 def _ruling(criterion: Criterion, slots: CaptionSlots, outcome: StoredOutcome) -> Ruling:

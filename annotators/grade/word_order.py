@@ -23,14 +23,14 @@ _AUXILIARIES = frozenset({"is", "are", "was", "were", "be", "been", "being", "ge
 _BEFORE_VERBS = frozenset({"to", "is", "are", "was", "were", "and", "then", "a"})
 
 
-def is_out_of_order(caption: CaptionSlots, menu: Collection[CaptionSlots]) -> bool:
+def is_out_of_order(caption: CaptionSlots, observed: Collection[CaptionSlots]) -> bool:
     """Whether articles and attributes stand where nothing can follow them, or verbs and names change places.
 
     Args:
         caption: What the parser makes of the caption.
-        menu: What it makes of the phrases of a menu, whose nouns may be written as verbs are ("the lock").
+        observed: What it makes of what was seen, whose nouns may be written as verbs are ("the lock").
     """
-    nouns = {word for phrase in menu for word in _noun_words(phrase)}
+    nouns = {word for phrase in observed for word in _noun_words(phrase)}
     words = caption.phrase.replace(",", " , ").split()
     if not words:
         return False

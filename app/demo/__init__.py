@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from app.demo.run import (
         ACCEPTED,
         DEMO_FOLDER,
+        GRADE_OPTIONS,
         TEST_NOTE,
         DemoReport,
         demo_settings,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCEPTED",
     "DEMO_FOLDER",
+    "GRADE_OPTIONS",
     "TEST_NOTE",
     "DemoReport",
     "demo_settings",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         trust_changes,
         trust_documents,
     )
-    from ares.rubric.rubric import Criterion, Probe, Rubric, read_rubric
+    from ares.rubric.rubric import Criterion, Rubric, read_rubric
     from ares.rubric.slot_match import is_stated, slot_matches, unsupported_claims
     from ares.rubric.trust import (
         CONTROL,
@@ -66,7 +66,6 @@ __all__ = [
     "GradeProjection",
     "JudgeTrust",
     "NounPhrase",
-    "Probe",
     "Rubric",
     "Ruling",
     "TrustState",

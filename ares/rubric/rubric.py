@@ -15,7 +15,6 @@ from ares.rubric.verdict import RESERVED_CRITERIA, Category, verdict_column
 # Part of the hash; to be changed when any field changes its meaning.
 _HASH_DOMAIN = "ares-rubric-1"
 
-Phrase = Annotated[str, StringConstraints(pattern=r"^[^{}]*\{\}[^{}]*$")]
 Slot = Literal[
     "verb",
     "object",
@@ -44,7 +43,7 @@ class Criterion(_StrictModel):
         category: "essential" and "pitfall" decide acceptance; the others only change the score.
         applies_when: "always", or "stated": only where the caption makes a claim in the slot.
         hard: Names of checks in code that may decide it, in order; see `CHECKS`.
-        slot: Slot of the caption that a blind probe decides, or None.
+        slot: Slot of the caption that it is about, or None.
         claim: Whether a language model may be asked about it.
         passes: Example of a caption that passes.
         fails: Example of a caption that fails.
@@ -73,49 +72,6 @@ class Criterion(_StrictModel):
         return self
 
 
-class Probe(_StrictModel):
-    """How a blind forced choice is presented to a model and evaluated.
-
-    Attributes:
-        task: Templates for an action; "{}" is the action phrase.
-        success: Templates for the completed action.
-        failure: Templates for the action not completed, one per template of `success`.
-        task_frames: Number of frames, over the whole episode, shown for the action.
-        last_frames: Number of frames, at the end of the episode, shown for the outcome.
-        task_sharpness: Factor on mean cosine similarities before the softmax over phrases.
-        outcome_sharpness: Factor on the mean cosine difference before the logistic.
-        outcome_bias: Cosine difference subtracted before that, for a judge biased towards success.
-        met: Probability of the caption's slot from which it is MET.
-        unmet: Probability below which it is UNMET; between the two it is UNSURE.
-        outcome_met: Like `met`, for the outcome.
-        outcome_unmet: Like `unmet`, for the outcome.
-        least_arrangement: Cosine by which the action that was seen must fit the frames better than the same frames with
-            shuffled tiles; below it they show nothing. None where that is not asked.
-    """
-
-    task: tuple[Phrase, ...] = Field(min_length=1)
-    success: tuple[Phrase, ...] = Field(min_length=1)
-    failure: tuple[Phrase, ...] = Field(min_length=1)
-    task_frames: int = Field(ge=1, le=64)
-    last_frames: int = Field(ge=1, le=64)
-    task_sharpness: float = Field(gt=0)
-    outcome_sharpness: float = Field(gt=0)
-    outcome_bias: float = 0.0
-    met: float = Field(ge=0, le=1)
-    unmet: float = Field(ge=0, le=1)
-    outcome_met: float = Field(ge=0, le=1)
-    outcome_unmet: float = Field(ge=0, le=1)
-    least_arrangement: float | None = None
-
-    @model_validator(mode="after")
-    def _check_thresholds(self) -> Probe:
-        if self.unmet > self.met or self.outcome_unmet > self.outcome_met:
-            raise ValueError("unmet must not be above met")
-        if len(self.success) != len(self.failure):
-            raise ValueError("success and failure need equally many templates")
-        return self
-
-
 class Rubric(_StrictModel):
     """A versioned list of criteria; two rubrics with the same hash grade alike.
 
@@ -124,7 +80,6 @@ class Rubric(_StrictModel):
         version: Semantic version.
         style: Style profile of the captions it judges ("imperative").
         notes: Comments; the only field that the hash does not cover.
-        probe: Blind forced choices.
         max_false_fails: Bound of the share of true captions that a judged gate may fail on a dataset; above it the gate
             informs, and its failure is no veto.
         criteria: At least one, with distinct ids.
@@ -134,7 +89,6 @@ class Rubric(_StrictModel):
     version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")]
     style: Literal["imperative"] = "imperative"
     notes: str = ""
-    probe: Probe
     max_false_fails: float = Field(default=0.25, gt=0, le=1)
     criteria: tuple[Criterion, ...] = Field(min_length=1)
 

@@ -98,12 +98,14 @@ class JudgeTrust:
         reasons: Why it is not trusted, or [].
         counts: The gradings, by the gates as they stand.
         gates: What the gates made of texts that are true.
+        label: What has to stand beside all numbers of the judge, or "".
     """
 
     state: TrustState
     reasons: tuple[str, ...]
     counts: ControlCounts
     gates: tuple[GateRecord, ...] = ()
+    label: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """The state, and the rates with their intervals: false accepts by Clopper and Pearson (90 % in all)."""
@@ -136,6 +138,7 @@ class JudgeTrust:
             "errors": self.counts.errors,
             "gates": [gate.to_json() for gate in self.gates],
             **({"panel": self.counts.votes.to_json()} if self.counts.votes else {}),
+            **({"label": self.label} if self.label else {}),
         }
 
 
@@ -151,7 +154,8 @@ def judge_controls(values: Sequence[Mapping[str, Json]], episodes: Sequence[str]
     """
     records = measure_gates(values)
     gates = Gates({record.gate: record.state for record in records})
-    return replace(decide_trust(count_controls(values, episodes, gates)), gates=records)
+    label = next((str(value["label"]) for value in values if value.get("label")), "")
+    return replace(decide_trust(count_controls(values, episodes, gates)), gates=records, label=label)
 
 
 def count_controls(
@@ -241,7 +245,8 @@ def describe_trust(document: Mapping[str, Any]) -> str:
     if "panel" in document:
         parts.append(describe_votes(document["panel"]))
     lines = [*parts, *document["reasons"], *describe_gates(document)]
-    return f"{document['state'].upper()}: {'; '.join(lines)}"
+    label = f"{document['label']}, " if document.get("label") else ""
+    return f"{label}{document['state'].upper()}: {'; '.join(lines)}"
 
 
 def describe_gates(document: Mapping[str, Any]) -> list[str]:

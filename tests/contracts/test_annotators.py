@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from annotators.base import Annotator, Options
 from annotators.options import options_model
 from annotators.runner import annotate
+from app.demo import GRADE_OPTIONS
 from ares.episode import Json
 from ares.registry import annotators
 from ares.settings import Settings
@@ -26,8 +27,15 @@ pytestmark = [
 
 # Vectors that an annotator needs before it can be made; what it describes, its maker says.
 VECTORS_OF = {"map": ("embed",)}
+# What an annotator needs to be made: the judge of the reference models has its own rubric and list.
+NEEDED_VALUES = {"grade": GRADE_OPTIONS}
 # A second value of an option, where its field has no `examples`.
-OTHER_VALUES: dict[str, Json] = {"layout": "collage", "camera": "wrist", "rubric": "other-rubric.yaml"}
+OTHER_VALUES: dict[str, Json] = {
+    "layout": "collage",
+    "camera": "wrist",
+    "rubric": "other-rubric.yaml",
+    "candidates": "other-candidates.txt",
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,25 +52,32 @@ def workspace(
     opened.close()
 
 
-@pytest.fixture(scope="module")
-def options(reference_settings: Settings) -> Options:
-    return Options(settings=reference_settings, device="cpu")
-
-
 @pytest.fixture(scope="module", params=annotators.names())
-def name(request: pytest.FixtureRequest, workspace: Workspace, options: Options) -> str:
-    """An annotator, after those whose output it needs."""
-    run_before(request.param, options, workspace)
+def chosen_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def options(chosen_name: str, reference_settings: Settings) -> Options:
+    values = NEEDED_VALUES.get(chosen_name, {})
+    return Options(settings=reference_settings, device="cpu", values=values)
+
+
+@pytest.fixture(scope="module")
+def name(chosen_name: str, workspace: Workspace, options: Options) -> str:
+    """An annotator, after those whose output it needs."""
+    run_before(chosen_name, options, workspace)
+    return chosen_name
 
 
 def run_before(name: str, options: Options, workspace: Workspace) -> None:
     """Run the annotators whose vectors, annotations or segments an annotator needs."""
+    without_values = replace(options, values={})
     for source in VECTORS_OF.get(name, ()):
-        annotate(workspace.stores, [source], options, quiet=True)
+        annotate(workspace.stores, [source], without_values, quiet=True)
     for source in annotators.get(name)(options, workspace.stores).maker.after:
-        run_before(source, options, workspace)
-        annotate(workspace.stores, [source], options, quiet=True)
+        run_before(source, without_values, workspace)
+        annotate(workspace.stores, [source], without_values, quiet=True)
 
 
 def test_the_same_options_make_the_same_maker(name: str, options: Options, workspace: Workspace) -> None:
@@ -86,19 +101,21 @@ def test_every_option_that_can_change_a_value_is_part_of_the_maker(
     for field in model.model_fields.keys() - model.not_in_maker:
         assert field in usual.settings
         for value in other_values(field, model.model_fields[field]):
-            changed = factory(replace(options, values={field: value}), workspace.stores).maker
+            values = {**options.values, field: value}
+            changed = factory(replace(options, values=values), workspace.stores).maker
             assert changed.maker_id != usual.maker_id, f"{field} = {value!r} makes the same maker"
 
 
 @pytest.fixture
 def in_folder_of_rubric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The current folder holds the shipped rubric with one threshold changed."""
+    """The current folder holds the shipped rubric with one bound changed, and another list of phrases."""
     import yaml
 
     from annotators.grade import load_rubric
 
-    document = load_rubric("caption").model_dump(mode="json")
-    document["probe"]["met"] = 0.9
+    document = load_rubric("simulation").model_dump(mode="json")
+    document["max_false_fails"] = 0.9
+    (tmp_path / "other-candidates.txt").write_text("open the drawer\nclose the drawer\n")
     (tmp_path / "other-rubric.yaml").write_text(yaml.safe_dump(document))
     monkeypatch.chdir(tmp_path)
 

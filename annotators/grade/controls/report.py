@@ -12,9 +12,17 @@ from ares.rubric import GATES, MAX_FALSE_FAILS_OF_CODE, VERDICTS_COLUMN, Rubric,
 
 
 def control_value(
-    own: GradedText, controls: Sequence[Control], graded: Sequence[GradeOutcome], rubric: Rubric
+    own: GradedText, controls: Sequence[Control], graded: Sequence[GradeOutcome], rubric: Rubric, label: str
 ) -> dict[str, Json]:
-    """The gradings of a caption and of its controls, and the gates, as `ares.rubric.judge_controls` reads them."""
+    """The gradings of a caption and of its controls, and the gates, as `ares.rubric.judge_controls` reads them.
+
+    Args:
+        own: The caption, graded.
+        controls: Its controls.
+        graded: What each came to.
+        rubric: The rubric.
+        label: What has to stand beside all numbers of the judge, or "".
+    """
     rows: list[Json] = [{"kind": "own", "grade": own.value["grade"], "gates": own.value[VERDICTS_COLUMN]}]
     for control, result in zip(controls, graded, strict=True):
         rows.append(
@@ -26,7 +34,7 @@ def control_value(
                 **_result(result),
             }
         )
-    return {"gradings": rows, "gates": _gates(rubric)}
+    return {"gradings": rows, "gates": _gates(rubric), **({"label": label} if label else {})}
 
 
 def _gates(rubric: Rubric) -> list[Json]:

@@ -16,7 +16,7 @@ def load_entailment(spec: str, options: Options, stores: Stores) -> EntailmentMo
     """The model of a spec; None for "tables", which needs none.
 
     Args:
-        spec: "reference", "tables", "hf:FOLDER_OR_HUB_ID" or "openai:MODEL@URL".
+        spec: "tables", "hf:FOLDER_OR_HUB_ID" or "openai:MODEL@URL".
         options: Device, key and price.
         stores: Where its replies are kept.
 
@@ -26,14 +26,10 @@ def load_entailment(spec: str, options: Options, stores: Stores) -> EntailmentMo
     """
     if spec == "tables":
         return None
-    if spec == "reference":
-        from annotators.grade.entailment.reference import load_reference
-
-        return load_reference()
     if not spec.startswith(("hf:", "openai:", "stub:")):
         raise RequestError(
             "no such entailment model",
-            f"{spec!r}; give reference, tables, hf:FOLDER or openai:MODEL@http://HOST:PORT/v1",
+            f"{spec!r}; give judge, tables, hf:FOLDER or openai:MODEL@http://HOST:PORT/v1",
         )
     from annotators.grade.entailment.text_mode import MAX_NEW_TOKENS, TextModeEntailment
     from annotators.models import load_vlm

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from annotators.base import PaidFailure
 from annotators.grade.entailment import Entailment, EntailmentModel, PairEntailment
 from annotators.grade.judge import Case
-from annotators.grade.menu_comparison import cached_parse
 from annotators.grade.observation.form import COMPLETED, Observation, ObservedPart
 from annotators.grade.word_order import is_out_of_order
 from ares.annotation import Cost
-from ares.rubric import CaptionSlots, contradicts, is_stated, slot_matches, unsupported_claims
+from ares.rubric import CaptionSlots, contradicts, is_stated, parse_caption, slot_matches, unsupported_claims
 
 # A model of texts that is less sure than this of what follows leaves the claim to the frames.
 LEAST_ENTAILED = 0.8
@@ -21,6 +20,7 @@ NOT_VISIBLE_REASON = "not visible in the observation"
 NEUTRAL, OTHERWISE = "the observation leaves it open", "the observation says otherwise"
 NO_PART, PERSON = "the observation has no such part", "the observation says that a person acts"
 EQUAL, FOLLOWS = "the observation says the same", "follows from the observation"
+_cached_parse = lru_cache(maxsize=50_000)(parse_caption)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,18 +73,18 @@ class _ReadObservation:
 
     @cached_property
     def slots(self) -> CaptionSlots:
-        return cached_parse(self.sentence)
+        return _cached_parse(self.sentence)
 
     @cached_property
     def with_manner(self) -> CaptionSlots:
         manner = self.observation.manner
-        return cached_parse(f"{self.sentence} {manner.text}" if manner.is_visible else self.sentence)
+        return _cached_parse(f"{self.sentence} {manner.text}" if manner.is_visible else self.sentence)
 
     @cached_property
     def actor(self) -> str:
         """Who acts, as the parser names it: "" for the robot."""
         actor = self.observation.actor
-        return cached_parse(f"{actor.text} moves it").actor if actor.is_visible else ""
+        return _cached_parse(f"{actor.text} moves it").actor if actor.is_visible else ""
 
     def part(self, slot: str) -> ObservedPart:
         """The part of the observation that says something of a slot."""
@@ -113,12 +113,12 @@ class _ReadObservation:
     def equals(self, slot: str, claimed: CaptionSlots) -> bool:
         """Whether the parser finds that every part of the observation which states a slot supports its claims."""
         if slot == "attributes":
-            return slot_matches(slot, claimed, cached_parse(self.things))
+            return slot_matches(slot, claimed, _cached_parse(self.things))
         if slot == "manner":
             return slot_matches(slot, claimed, self.with_manner)
         observed = [self.slots]
         if slot in ("destination", "source"):
-            end = cached_parse(f"move it {self.part(slot).text}")
+            end = _cached_parse(f"move it {self.part(slot).text}")
             observed = [end, *([self.slots] if is_stated(slot, self.slots) else [])]
         return all(slot_matches(slot, claimed, parsed) for parsed in observed)
 

@@ -14,10 +14,10 @@ def add_judge_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", type=torch_device, default="", metavar="D", help="torch device")
     parser.add_argument(
-        "--menu",
-        default="tabletop",
-        metavar="NAME",
-        help="phrases of a clip judge: a shipped name or a YAML file",
+        "--candidates",
+        default="",
+        metavar="FILE",
+        help="phrases of a clip judge, the demo's, one a line",
     )
     parser.add_argument(
         "--observe",

@@ -78,7 +78,7 @@ def revise(args: argparse.Namespace) -> int:
     from annotators.revise import RevisionRequest, quote_revision, run_revision
 
     stores = open_workspace(args).stores
-    values = {"menu": args.menu, "observe": args.observe}
+    values = {"candidates": args.candidates, "observe": args.observe}
     options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
     request = RevisionRequest(
         rubric=args.rubric,

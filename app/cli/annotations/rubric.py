@@ -122,7 +122,7 @@ def _attack(args: argparse.Namespace) -> int:
     from annotators.base import Options
 
     stores = open_workspace(args).stores
-    values = {"rubric": args.rubric, "menu": args.menu, "observe": args.observe}
+    values = {"rubric": args.rubric, "candidates": args.candidates, "observe": args.observe}
     options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
     request = AttackRequest(
         truth=args.truth,

@@ -108,6 +108,7 @@ def _draw_judges(document: Mapping[str, Any]) -> None:
         {
             "dataset": name,
             "state": document["state"],
+            "judge": document.get("label", ""),
             "false captions accepted": _share(
                 document, "false_accepts", "false_captions", "false_accept_bounds"
             ),

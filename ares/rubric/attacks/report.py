@@ -27,7 +27,6 @@ class AttackResult:
         grade: "acceptable", "not_acceptable", "unsure", "error", or "failed" where no grade could be had.
         score: Weighted share of criteria met, or None.
         verdicts: Verdict by criterion.
-        belief: Least belief of its gates in it, 0 to 1; None where none was measured.
         without_rubric: Whether the same judge accepts it when it is asked without the rubric; None where it was not
             asked.
     """
@@ -38,7 +37,6 @@ class AttackResult:
     grade: str
     score: float | None = None
     verdicts: Mapping[str, str] = field(default_factory=dict)
-    belief: float | None = None
     without_rubric: bool | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""A workspace with five episodes of the demo: a menu needs four tasks."""
+"""A workspace with five episodes of the demo."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from annotators.attack import AttackRequest, AttackRun, quote_attack, run_attack
 from annotators.attack.reversed_frames import ReversedFrames
 from annotators.base import Options
 from annotators.frames import Frames
+from app.demo import GRADE_OPTIONS
 from ares.errors import RequestError
 from ares.rubric.attacks import FAMILIES
 from ares.settings import Price
@@ -36,7 +37,8 @@ def served(options: Options, model_server: ModelServer) -> Options:
 
 
 def test_the_reference_judge_refuses_nonsense_and_blank_frames(demo_ws: Workspace, options: Options) -> None:
-    options = replace(options, values={"menu": "metaworld"})
+    demo_ws.annotate("success", quiet=True)
+    options = replace(options, values=GRADE_OPTIONS)
     attack = _attack(demo_ws, options, replace(REQUEST, where="success and instruction like '%drawer%'"))
     rates = {result.family: result.rate for result in attack.report.families}
     assert rates["exact_truth"] == 1.0
@@ -49,11 +51,9 @@ def test_the_reference_judge_refuses_nonsense_and_blank_frames(demo_ws: Workspac
 
 
 def test_only_the_families_that_are_asked_for_are_graded(demo_ws: Workspace, options: Options) -> None:
-    options = replace(options, values={"menu": "metaworld"})
+    options = replace(options, values=GRADE_OPTIONS)
     attack = _attack(demo_ws, options, replace(REQUEST, families=("exact_truth", "empty")))
     assert {text.family for text in attack.graded} == {"exact_truth", "empty"}
-    beliefs = {text.family: text.belief for text in attack.graded}
-    assert beliefs["empty"] == 0.0 and (beliefs["exact_truth"] or 0.0) > 0.5
 
 
 def test_a_server_that_always_says_yes_is_flagged(
@@ -88,6 +88,7 @@ def test_the_price_is_quoted_without_a_call(
 
 
 def test_the_truth_may_be_a_column(demo_ws: Workspace, options: Options) -> None:
+    options = replace(options, values=GRADE_OPTIONS)
     with pytest.raises(RequestError, match="no text column 'num_steps'"):
         quote_attack(demo_ws.stores, options, replace(REQUEST, truth="num_steps"))
     by_instruction = quote_attack(demo_ws.stores, options, REQUEST)

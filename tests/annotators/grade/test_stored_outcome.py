@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.grade import load_rubric, make_grade_annotator
+from annotators.grade import make_grade_annotator
 from annotators.grade.judge import ChangedFrames, blank
-from annotators.grade.stored_outcome import rule_in_other_words
-from annotators.success import StoredOutcome
 from annotators.success.annotator import COLUMNS
+from app.demo import GRADE_OPTIONS
 from ares.annotation import Annotation, Maker
 from ares.episode import Episode, Json
 from ares.errors import RequestError
-from ares.rubric import Ruling, Verdict
 from ares.workspace import Workspace
 
 _TASK = "push the green drawer closed"
@@ -28,7 +26,7 @@ _CAPTION = 1.0
 @pytest.fixture
 def options(options: Options) -> Options:
     """A judge that sees nothing: its own word on any outcome is not that of the stored success."""
-    return replace(options, model="clip:hash:64", values={"menu": "metaworld"})
+    return replace(options, model="clip:hash:64", values=GRADE_OPTIONS)
 
 
 def _maker(family: str = "somebody") -> Maker:
@@ -197,52 +195,3 @@ def test_a_stored_outcome_says_nothing_of_changed_frames(
     assert isinstance(result, Result)
     sources = {ruling["criterion"]: ruling["source"] for ruling in result.annotations[0].value["rulings"]}  # type: ignore[union-attr,call-overload,index]
     assert sources["OUTCOME"] == ("probe" if change else "stored")
-
-
-def _judged(verdict: Verdict) -> dict[str, Ruling]:
-    """What a judge says of a text in other words, with a verdict on whether it says the whole action."""
-    rubric = load_rubric("caption")
-    verdicts = {"COMPLETE": verdict, "OUTCOME": Verdict.UNSURE}
-    return {
-        criterion.id: Ruling(
-            criterion=criterion.id,
-            verdict=verdicts.get(criterion.id, Verdict.MET),
-            source="probe",
-            confidence=0.5,
-        )
-        for criterion in rubric.criteria
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "seen", "complete", "verdict"),
-    [
-        ("nudge the drawer until it is shut", _TASK, Verdict.MET, Verdict.MET),
-        ("fail to nudge the drawer until it is shut", _TASK, Verdict.MET, Verdict.UNMET),
-        ("nudge the drawer until it is shut", "close the safe door", Verdict.MET, None),
-        ("nudge the drawer", _TASK, Verdict.UNSURE, None),
-    ],
-)
-def test_it_decides_on_the_task_in_other_words_where_the_judge_has_seen_the_task(
-    episodes: dict[str, Episode],
-    options: Options,
-    ws: Workspace,
-    work_for: Callable[..., Work],
-    text: str,
-    seen: str,
-    complete: Verdict,
-    verdict: Verdict | None,
-) -> None:
-    outcome = StoredOutcome(
-        annotation_id="",
-        task=_TASK,
-        probability=0.95,
-        verdict="success",
-        judge="clip:somebody",
-        frames=(1.0,),
-    )
-    work = work_for(episodes["drawer-close_000"], [make_grade_annotator(options, ws.stores)])
-    rulings = rule_in_other_words(load_rubric("caption"), text, work, outcome, _judged(complete), seen)
-    assert {name: ruling.verdict for name, ruling in rulings.items()} == (
-        {"OUTCOME": verdict} if verdict else {}
-    )

@@ -6,11 +6,13 @@ import random
 
 import pytest
 
-from annotators.grade.menu import load_menu
+from annotators.grade import read_candidates
 from annotators.grade.word_order import is_out_of_order
+from app.demo import GRADE_OPTIONS
 from ares.rubric import parse_caption
 
-MENU = [parse_caption(phrase) for phrase in load_menu("metaworld").all_phrases()]
+PHRASES = read_candidates(str(GRADE_OPTIONS["candidates"]))
+OBSERVED = [parse_caption(phrase) for phrase in PHRASES]
 
 
 @pytest.mark.parametrize(
@@ -30,19 +32,18 @@ MENU = [parse_caption(phrase) for phrase in load_menu("metaworld").all_phrases()
     ],
 )
 def test_a_sentence_is_in_order(text: str) -> None:
-    assert not is_out_of_order(parse_caption(text), MENU)
+    assert not is_out_of_order(parse_caption(text), OBSERVED)
 
 
 def test_most_heaps_of_the_words_of_two_phrases_are_not() -> None:
     dice = random.Random(11)
-    phrases = load_menu("metaworld").all_phrases()
     heaps = []
     for _ in range(200):
-        words = " ".join(dice.sample(phrases, 2)).split()
+        words = " ".join(dice.sample(PHRASES, 2)).split()
         heaps.append(" ".join(dice.sample(words, len(words))))
-    caught = sum(is_out_of_order(parse_caption(heap), MENU) for heap in heaps)
+    caught = sum(is_out_of_order(parse_caption(heap), OBSERVED) for heap in heaps)
     assert caught >= 180
-    assert is_out_of_order(parse_caption("closed drawer green the push"), MENU)
+    assert is_out_of_order(parse_caption("closed drawer green the push"), OBSERVED)
 
 
 @pytest.mark.parametrize(
@@ -55,4 +56,4 @@ def test_most_heaps_of_the_words_of_two_phrases_are_not() -> None:
     ],
 )
 def test_a_name_and_an_article_without_a_thing_are_no_sentence(text: str) -> None:
-    assert is_out_of_order(parse_caption(text), MENU)
+    assert is_out_of_order(parse_caption(text), OBSERVED)

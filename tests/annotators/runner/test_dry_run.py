@@ -11,6 +11,7 @@ import pytest
 from annotators.base import Options
 from annotators.runner import annotate, estimate_cost
 from app.cli.main import main
+from app.demo import GRADE_OPTIONS
 from ares.jobs import AnnotateEstimate
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -57,7 +58,8 @@ def no_model_and_no_network(monkeypatch: pytest.MonkeyPatch, annotated: Workspac
 
 
 def estimate(ws: Workspace, *names: str, **options: Any) -> list[AnnotateEstimate]:
-    return list(estimate_cost(ws.stores, names, Options(settings=ws.settings, **options)))
+    values = {f"grade.{name}": value for name, value in GRADE_OPTIONS.items()} if "grade" in names else {}
+    return list(estimate_cost(ws.stores, names, Options(settings=ws.settings, values=values, **options)))
 
 
 def test_what_a_model_has_done_is_known_by_its_files(annotated: Workspace) -> None:

@@ -1,0 +1,231 @@
+"""Measures the demo's judge of a simulation on episodes that chose nothing, and chooses its margin on others.
+
+Generate the episodes with the recipe of the reference models, a folder per part, with the seeds of
+`simulated_parts.yaml`: first the successes, then with MATCH failures that are as long as the success of their task.
+Captions are true where they state the task and its outcome exactly. Intervals are by task (Korn and Graubard, 95 %).
+
+.venv/bin/python -m benchmarks.grading EPISODES MODELS WORKSPACE --part threshold
+.venv/bin/python -m benchmarks.grading EPISODES MODELS WORKSPACE --part test
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from annotators.base import Work, episode_subject
+from annotators.grade import ClipJudge, read_candidates
+from annotators.models import load_named_encoder
+from annotators.runner import Frames
+from annotators.success import area_under_curve, current_success_maker, read_outcomes
+from app.demo import GRADE_OPTIONS
+from ares.rubric import parse_caption
+from ares.settings import Settings
+from ares.statistics import clustered_interval
+from ares.workspace import Workspace, open_workspace
+from benchmarks.success import make_record
+
+_PARTS = Path(__file__).with_name("simulated_parts.yaml")
+# Between these, length does not tell the outcome; below the other, too few attempts fail.
+LENGTH_AREA = (0.45, 0.55)
+LEAST_FAILURES = 0.5
+_MARGINS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06)
+_COLUMNS = ["episode_id", "key", "instruction", "caption", "grade", "grade_content"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedCaption:
+    """A caption with its grade.
+
+    Attributes:
+        task: Task of the episode; captions of one are a cluster.
+        names_task: Whether it names the task.
+        is_true: Whether it names the task, and states the outcome that the simulator says.
+        grade: Its grade.
+        content: The verdict on CONTENT.
+        lead: Cosine by which it leads the next phrase; None for no candidate phrase.
+        outcome_agrees: Whether the stored success says the outcome that it states, whatever action it names.
+    """
+
+    task: str
+    names_task: bool
+    is_true: bool
+    grade: str
+    content: str
+    lead: float | None
+    outcome_agrees: bool
+
+
+def main() -> None:
+    """Print the numbers of a part."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("episodes", type=Path, help="folder of generated episodes")
+    parser.add_argument("models", type=Path, help="folder of the reference models")
+    parser.add_argument("workspace", type=Path, help="workspace, which is kept")
+    parser.add_argument("--part", choices=("threshold", "test"), required=True)
+    args = parser.parse_args()
+    rows = read_rows(args.episodes, args.part)
+    print(f"part: {args.part}; {check_rows(rows)}")
+    clip = f"local-dir:{args.models / 'reference-clip'}"
+    captioner = f"hf:{args.models / 'reference-captioner'}"
+    settings = Settings(embed_model=clip, caption_model=captioner, judge_model=f"clip:{clip}")
+    with open_workspace(str(args.workspace), settings) as workspace:
+        workspace.stores.tables.episodes.add([make_record(args.episodes, row) for row in rows])
+        for name in ("caption", "success", "grade"):
+            workspace.annotate(name, options={"grade": GRADE_OPTIONS} if name == "grade" else {})
+        phrases = read_candidates(str(GRADE_OPTIONS["candidates"]))
+        judge = ClipJudge(load_named_encoder(clip, ""), phrases, "")
+        captions = judge_captions(workspace, judge, {row["id"]: bool(row["success"]) for row in rows})
+    print(f"{judge.name}: {len(phrases)} phrases, cameras front and wrist, {judge.settings}\n")
+    if args.part == "threshold":
+        print_margins(captions)
+    print_shares(captions)
+
+
+def judge_captions(workspace: Workspace, judge: ClipJudge, succeeded: dict[str, bool]) -> list[JudgedCaption]:
+    """Every caption of a workspace with its grade; `succeeded` is the simulator's word by key of the episode."""
+    stores = workspace.stores
+    rows = stores.tables.episodes.read_columns(_COLUMNS).to_pylist()
+    maker = current_success_maker(stores)
+    outcomes = read_outcomes(stores, maker, [row["episode_id"] for row in rows]) if maker else {}
+    captions = []
+    for row in rows:
+        slots = parse_caption(row["caption"])
+        names_task = slots.phrase == parse_caption(row["instruction"]).phrase
+        outcome = outcomes.get(row["episode_id"])
+        truth = "success" if succeeded[row["key"]] else "failure"
+        captions.append(
+            JudgedCaption(
+                task=row["key"].rsplit("_", 1)[0],
+                names_task=names_task,
+                is_true=names_task and slots.outcome == truth,
+                grade=row["grade"],
+                content=row["grade_content"],
+                lead=_measure_lead(workspace, judge, row["episode_id"], slots.phrase),
+                outcome_agrees=outcome is not None and outcome.verdict == slots.outcome,
+            )
+        )
+    return captions
+
+
+def _measure_lead(workspace: Workspace, judge: ClipJudge, episode_id: str, phrase: str) -> float | None:
+    subject = episode_subject(workspace.stores.tables.episodes.get_episode(episode_id))
+    frames = Frames(subject.episode, [judge.select_frames(subject)])
+    frames.decode()
+    similarities = judge.fit_phrases(Work(subject=subject, frames=frames, trajectory=None))
+    if isinstance(similarities, Exception):
+        raise similarities
+    return judge.lead(phrase, similarities)
+
+
+def print_margins(captions: Sequence[JudgedCaption]) -> None:
+    """What each margin would make of CONTENT; the least that is right in 0.95 both ways is chosen."""
+    for margin in _MARGINS:
+        met = [caption for caption in captions if caption.lead is not None and caption.lead >= margin]
+        unmet = [caption for caption in captions if caption.lead is not None and caption.lead <= -margin]
+        print(
+            f"margin {margin}: MET names the task {_share([c.names_task for c in met], met)}; "
+            f"UNMET does not {_share([not c.names_task for c in unmet], unmet)}; "
+            f"decided {_share([c in met or c in unmet for c in captions], captions)}"
+        )
+
+
+def print_shares(captions: Sequence[JudgedCaption]) -> None:
+    """Precision and coverage of the grades, and what CONTENT is worth without the stored success."""
+    accepted = [caption for caption in captions if caption.grade == "acceptable"]
+    refused = [caption for caption in captions if caption.grade == "not_acceptable"]
+    met = [caption for caption in captions if caption.content == "MET"]
+    both = [caption for caption in met if caption.outcome_agrees]
+    for name, hits, items in (
+        ("captions that are true", [c.is_true for c in captions], captions),
+        ("accepted that are true (precision)", [c.is_true for c in accepted], accepted),
+        ("accepted of all (coverage)", [c.grade == "acceptable" for c in captions], captions),
+        ("refused that are false", [not c.is_true for c in refused], refused),
+        ("CONTENT MET that name the task", [c.names_task for c in met], met),
+        ("CONTENT MET and same outcome as stored, that are true", [c.is_true for c in both], both),
+    ):
+        print(f"{name}: {_share(hits, items)}")
+
+
+def _share(hits: Sequence[bool], captions: Sequence[JudgedCaption]) -> str:
+    tasks = sorted({caption.task for caption in captions})
+    own = [
+        [hit for hit, caption in zip(hits, captions, strict=True) if caption.task == task] for task in tasks
+    ]
+    value, low, high = clustered_interval(
+        [sum(members) for members in own], [len(members) for members in own]
+    )
+    return "none" if value is None else f"{sum(hits)}/{len(hits)} = {value:.3f} ({low:.3f}-{high:.3f})"
+
+
+def read_seeds() -> dict[int, str]:
+    """The part of each seed. Raises ValueError where one is in two parts."""
+    import yaml
+
+    parts: dict[int, str] = {}
+    for part, rounds in yaml.safe_load(_PARTS.read_text()).items():
+        for entry in rounds:
+            for seed in [*entry["successes"], *entry["failures"]]:
+                if seed in parts:
+                    raise ValueError(f"seed {seed} is entered twice in {_PARTS.name}")
+                parts[seed] = part
+    return parts
+
+
+def read_rows(folder: Path, part: str) -> list[dict[str, Any]]:
+    """The episodes of a folder with what the simulator says of them.
+
+    A policy that does not reach the goal is no failure of a known kind and is left out, and so are the failures of its
+    task, which have no length to be cut to.
+
+    Args:
+        folder: Folder with `meta_*.jsonl` of the recipe.
+        part: The part that they have to belong to.
+
+    Raises:
+        ValueError: There is no episode, or the seed of one is not of that part.
+    """
+    rows = [
+        json.loads(line)
+        for path in sorted(folder.glob("meta_*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    seeds = read_seeds()
+    strangers = sorted({seed for row in rows if seeds.get(seed := _seed_of(row)) != part})
+    if strangers or not rows:
+        raise ValueError(f"{folder} is no folder of the {part} part: seeds {strangers or 'none'}")
+    done = {row["task"] for row in rows if row["mode"] == "expert" and row["success"]}
+    return [row for row in rows if row["task"] in done and (row["success"] or row["mode"] != "expert")]
+
+
+def _seed_of(row: dict[str, Any]) -> int:
+    """The seed of an episode of the recipe, whose id is its task and its seed."""
+    return int(row["id"].rsplit("_", 1)[1])
+
+
+def check_rows(rows: list[dict[str, Any]]) -> str:
+    """What a reader should know of the episodes, as a line.
+
+    Raises:
+        ValueError: Too few of them fail, or length alone tells the outcome.
+    """
+    outcomes = [bool(row["success"]) for row in rows]
+    failures = outcomes.count(False)
+    area = area_under_curve([-float(row["length"]) for row in rows], outcomes)
+    line = f"{len(rows)} episodes of {len({row['task'] for row in rows})} tasks, {failures} failed"
+    if failures < LEAST_FAILURES * len(rows) or area is None:
+        raise ValueError(f"{line}: too few failures for a test of outcomes")
+    line += f"; length alone has an AUROC of {area:.3f}"
+    if not LENGTH_AREA[0] <= area <= LENGTH_AREA[1]:
+        raise ValueError(f"{line}, which tells the outcome")
+    return line
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Measures the judge of captions on simulated episodes against every bar that it was given."""
