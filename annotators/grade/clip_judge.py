@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from annotators.base import Preflight, Subject, Work
 from annotators.caption import evenly_spaced_seconds
-from annotators.grade.judge import Case, Judgement
 from annotators.frames import CameraSeconds
+from annotators.grade.judge import Case, Judgement
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
