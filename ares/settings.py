@@ -221,3 +221,11 @@ def _cache_bytes(text: str) -> int:
         raise RequestError(
             "ARES_MEDIA_CACHE_GB is not a number", f"{text!r}; use gigabytes such as 10"
         ) from None
+
+
+def completed_line() -> str | None:
+    """The command line, to the cursor, of a shell that asks by argcomplete what may follow; None where none asks."""
+    if "_ARGCOMPLETE" not in os.environ:
+        return None
+    line, point = os.environ.get("COMP_LINE", ""), os.environ.get("COMP_POINT", "")
+    return line[: int(point)] if point.isdecimal() else line

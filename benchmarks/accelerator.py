@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from benchmarks.model_server import Profile, ServedProfile, write_videos
+from benchmarks import synthetic_media
+from benchmarks.model_server import Profile, ServedProfile
+from benchmarks.synthetic_media import write_videos
+from benchmarks.timing import BenchmarkResult, results_table
 
 if TYPE_CHECKING:
     import torch
@@ -48,47 +51,48 @@ def main() -> None:
     caption.add_argument(
         "--concurrency", nargs="+", type=int, default=[16, 64, 256], help="of the plain client"
     )
-    arguments = parser.parse_args()
-    (_time_embedding if arguments.kind == "embed" else _time_captions)(arguments)
+    arguments = vars(parser.parse_args())
+    if arguments.pop("kind") == "caption":
+        _time_captions(**arguments)
+    else:
+        print(results_table(list(_time_embedding(**arguments))))
 
 
-def _time_embedding(arguments: argparse.Namespace) -> None:
+def benchmark_embedding(sizes: Sequence[int] = (24,), rounds: int = 5) -> Iterator[BenchmarkResult]:
+    """Benchmark 10: the whole of `annotate embed` of so many videos of 16 s, against the model alone."""
+    for size in sizes:
+        yield from _time_embedding(
+            [synthetic_media.RANDOM_MODEL], size, seconds=16, height=256, rounds=max(1, rounds)
+        )
+
+
+def _time_embedding(
+    models: Sequence[str], episodes: int, seconds: int, height: int, rounds: int
+) -> Iterator[BenchmarkResult]:
     """The whole command, decoding and storing included, against the model alone on pixels in its memory."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with tempfile.TemporaryDirectory() as folder:
-        videos = _write_episodes(Path(folder) / "videos", arguments)
-        for name in arguments.models:
+        count, width = int(seconds * _RATE_HZ), height * 16 // 9 // 2 * 2
+        videos = write_videos(Path(folder) / "videos", episodes, height, width, count, _RATE_HZ)
+        for name in models:
             encoder = _random_encoder(name, device)
-            rounds = [
+            rates = [
                 (_embed_all(Path(folder) / f"{name}-{number}", videos, encoder), _model_rate(encoder, device))
-                for number in range(arguments.rounds)
+                for number in range(rounds)
             ]
-            ours, alone = (statistics.median(rates) for rates in zip(*rounds, strict=True))
-            print(
-                f"{name} of random weights, {device}: {ours:.1f} frames/s from {arguments.height}p H.264, "
-                f"the model alone {alone:.1f}, ratio {ours / alone:.2f}",
-                flush=True,
+            ours, alone = (statistics.median(side) for side in zip(*rates, strict=True))
+            frames = episodes * seconds
+            work = f"embed {frames} frames with {name} of random weights from {height}p H.264, {device}"
+            yield BenchmarkResult(
+                number=10,
+                work=f"{work}, {ours:.1f} frames/s",
+                ours_seconds=frames / ours,
+                peer=f"the model alone on pixels in its memory, {alone:.1f} frames/s",
+                peer_seconds=frames / alone,
+                target="ratio <= 1.11",
             )
-
-
-def _write_episodes(folder: Path, arguments: argparse.Namespace) -> Path:
-    """Videos of a moving texture; each is a turn of the first, so that they are written quickly."""
-    import cv2
-    import numpy as np
-
-    from ares.media.video import encode_mp4
-
-    folder.mkdir()
-    height, width = arguments.height, arguments.height * 16 // 9
-    for number in range(arguments.episodes):
-        coarse = np.random.default_rng(number).integers(0, 255, (36, 64, 3), np.uint8)
-        image = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
-        count = int(arguments.seconds * _RATE_HZ)
-        frames = (np.asarray(np.roll(image, 4 * step, axis=1), np.uint8) for step in range(count))
-        encode_mp4(frames, folder / f"{number:05d}.mp4", _RATE_HZ)
-    return folder
 
 
 def _random_encoder(name: str, device: str) -> Any:
@@ -117,7 +121,7 @@ def _embed_all(folder: Path, videos: Path, encoder: Any) -> float:
     from annotators.runner import annotate
     from ares.settings import Settings
 
-    with _workspace(folder, videos) as workspace, _loaded(encoder):
+    with _ingested(folder, videos) as workspace, _with_encoder(encoder):
         started_at = time.perf_counter()
         (report,) = annotate(workspace.stores, ["embed"], Options(settings=Settings()), quiet=True)
         seconds = time.perf_counter() - started_at
@@ -128,17 +132,15 @@ def _embed_all(folder: Path, videos: Path, encoder: Any) -> float:
 
 
 @contextmanager
-def _workspace(folder: Path, videos: Path) -> Iterator[Workspace]:
-    from ares.settings import Settings
-    from ares.workspace import open_workspace
-    from ingest.pipeline import ingest_paths
+def _ingested(folder: Path, videos: Path) -> Iterator[Workspace]:
+    import ares
 
-    with open_workspace(str(folder), Settings()) as workspace:
-        ingest_paths(workspace.stores, [str(videos)], quiet=True)
+    with ares.open(folder, create=True) as workspace:
+        workspace.ingest(videos, quiet=True)
         yield workspace
 
 
-def _loaded(encoder: Any) -> Any:
+def _with_encoder(encoder: Any) -> Any:
     return mock.patch("annotators.embed.annotator.load_encoder_for", lambda *arguments: encoder)
 
 
@@ -149,38 +151,37 @@ def _model_rate(encoder: Any, device: str) -> float:
     batch_size, count = (_BATCH_SIZE, 40) if device == "cuda" else (8, 2)
     pixels = torch.rand(batch_size, 3, 224, 224, device=device)
     with torch.inference_mode(), torch.autocast("cuda", torch.float16, enabled=device == "cuda"):
-        _forward(encoder, pixels)
-        _wait(device)
+        _run_model(encoder, pixels)
+        _wait_for_device(device)
         started_at = time.perf_counter()
         for _ in range(count):
-            _forward(encoder, pixels)
-        _wait(device)
+            _run_model(encoder, pixels)
+        _wait_for_device(device)
     return count * batch_size / (time.perf_counter() - started_at)
 
 
-def _forward(encoder: Any, pixels: torch.Tensor) -> None:
+def _run_model(encoder: Any, pixels: torch.Tensor) -> None:
     model = encoder._model
     model.encode_image(pixels) if hasattr(model, "encode_image") else model(pixel_values=pixels)
 
 
-def _wait(device: str) -> None:
+def _wait_for_device(device: str) -> None:
     import torch
 
     if device == "cuda":
         torch.cuda.synchronize()
 
 
-def _time_captions(arguments: argparse.Namespace) -> None:
+def _time_captions(server: str, episodes: int, concurrency: Sequence[int]) -> None:
     """The whole command against a plain client that sends the same requests with the best fixed concurrency."""
     with tempfile.TemporaryDirectory() as folder:
-        videos = write_videos(Path(folder) / "videos", arguments.episodes)
-        if arguments.server:
-            _compare_captions(Path(folder), videos, arguments.server, arguments.concurrency)
+        videos = write_videos(Path(folder) / "videos", episodes)
+        if server:
+            _compare_captions(Path(folder), videos, server, concurrency)
             return
         with ServedProfile(_LOOPBACK) as port:
-            _compare_captions(
-                Path(folder), videos, f"Some/Vlm-7B@http://127.0.0.1:{port}/v1", arguments.concurrency
-            )
+            served = f"Some/Vlm-7B@http://127.0.0.1:{port}/v1"
+            _compare_captions(Path(folder), videos, served, concurrency)
 
 
 def _compare_captions(folder: Path, videos: Path, server: str, concurrency: Sequence[int]) -> None:
@@ -204,7 +205,7 @@ def _compare_captions(folder: Path, videos: Path, server: str, concurrency: Sequ
 
     settings = settings_from_environment({})
     with (
-        _workspace(folder / "workspace", videos) as workspace,
+        _ingested(folder / "workspace", videos) as workspace,
         mock.patch.object(OpenAiVlm, "__init__", make_recorded),
     ):
         started_at = time.perf_counter()

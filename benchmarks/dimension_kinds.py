@@ -16,7 +16,7 @@ import numpy as np
 
 from ares.quality.kinds import DimensionKind, kinds_by_name, kinds_by_values, switch_like, value_evidence
 from ares.statistics import wilson_interval
-from benchmarks.quality import read_episodes
+from benchmarks.quality import read_episodes, seed_range
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot
 from tests.generators.robots import random_dimensions
 
@@ -29,15 +29,16 @@ Counts = Counter[tuple[str, str]]
 def main() -> None:
     """Print the table of true kinds against claims."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0:200", help="first and one past the last seed of the robots")
+    parser.add_argument(
+        "--seeds", type=seed_range, default="0:200", help="first and one past the last seed of the robots"
+    )
     parser.add_argument(
         "--foreign", action="store_true", help="foreign robots, half of them with names permuted"
     )
     parser.add_argument("--real", action="append", default=[], help="dataset whose names say the kinds")
     args = parser.parse_args()
     counts: Counts = Counter()
-    first, stop = map(int, args.seeds.split(":"))
-    for seed in () if args.real else range(first, stop):
+    for seed in () if args.real else args.seeds:
         draw = foreign_dimensions if args.foreign else random_dimensions
         truth, values, rate_hz = draw(np.random.default_rng(seed))
         counts.update(zip(truth, claim_kinds(values, rate_hz), strict=True))

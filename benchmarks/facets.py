@@ -24,12 +24,14 @@ _FILTERED = "after a filter change"
 _filter_numbers = itertools.count()
 
 
-def benchmark_facets() -> Iterator[BenchmarkResult]:
+def benchmark_facets(sizes: Sequence[int] = _SIZES, rounds: int = 7) -> Iterator[BenchmarkResult]:
     """Time every count and histogram that the page draws, after a change of the table and after one of the filter."""
     seconds: dict[str, list[float]] = {}
-    for size, ws in _synthetic_workspaces():
+    for size, ws in _synthetic_workspaces(sizes):
         for label, count_with_ares, filter_text in _facet_calls(ws):
-            ares_seconds, peer_seconds = time_alternately(count_with_ares, _duckdb_counts(ws, filter_text))
+            ares_seconds, peer_seconds = time_alternately(
+                count_with_ares, _duckdb_counts(ws, filter_text), rounds
+            )
             seconds.setdefault(label, []).append(ares_seconds)
             yield BenchmarkResult(
                 number=9,
@@ -69,12 +71,12 @@ def _uncached(where: str) -> str:
     return where + " " * next(_filter_numbers)
 
 
-def benchmark_table_operations() -> Iterator[BenchmarkResult]:
+def benchmark_table_operations(sizes: Sequence[int] = _SIZES, rounds: int = 5) -> Iterator[BenchmarkResult]:
     """Time the table reads of the first page, a deep page and a set, against reading all ids."""
     seconds: dict[str, list[float]] = {}
-    for size, ws in _synthetic_workspaces():
+    for size, ws in _synthetic_workspaces(sizes):
         for label, work in _operations(ws, size).items():
-            ours, peer = time_alternately(work, ws.stores.tables.episodes.ids, rounds=5)
+            ours, peer = time_alternately(work, ws.stores.tables.episodes.ids, min(rounds, 5))
             seconds.setdefault(label, []).append(ours)
             yield BenchmarkResult(
                 number=18,
@@ -116,14 +118,12 @@ def _operations(ws: Workspace, size: int) -> dict[str, Callable[[], object]]:
     }
 
 
-def _synthetic_workspaces() -> Iterator[tuple[int, Workspace]]:
-    for size in _SIZES:
-        with tempfile.TemporaryDirectory() as folder:
-            ws = ares.open(f"{folder}/workspace", create=True)
+def _synthetic_workspaces(sizes: Sequence[int]) -> Iterator[tuple[int, Workspace]]:
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder, ares.open(f"{folder}/workspace", create=True) as ws:
             add_synthetic_episodes(ws, size)
             set_annotator_columns(ws)
             yield size, ws
-            ws.close()
 
 
 def _drawn_columns(ws: Workspace) -> list[str]:

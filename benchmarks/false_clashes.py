@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from ares.clock import settle_clock
-from ares.errors import AresError
-from ares.jobs import IngestRequest
-from ares.quality import EpisodeSignals, episode_signals
+from ares.quality import EpisodeSignals
 from ares.quality.audit import share_text
 from ares.quality.contract import (
     CONTRACT_EPISODES,
@@ -27,7 +24,7 @@ from ares.quality.contract import (
     find_clashes,
     infer_contract,
 )
-from ingest.operation import find_requested
+from benchmarks.quality import read_layouts, seed_range
 from tests.generators.contracts import random_meaning
 
 Names = tuple[tuple[str, ...], tuple[str, ...]]
@@ -61,37 +58,19 @@ def clashes_of_halves(
     return find_clashes(contracts)
 
 
-def read_evidence(path: str) -> Iterator[tuple[str, Names, list[EpisodeEvidence]]]:
-    """The evidence of the episodes of every dataset at a path, for each combination of dimensions with several."""
-    for source in find_requested(lambda: None, IngestRequest(sources=(path,))).sources:
-        layouts: dict[Names, list[EpisodeEvidence]] = {}
-        for item in source.items:
-            try:
-                record = settle_clock(item.load())
-            except AresError:
-                continue
-            signals = episode_signals(record.episode, record.trajectory)
-            part = evidence_of(signals)
-            if part is not None:
-                layouts.setdefault((signals.state_names, signals.action_names), []).append(part)
-        for names, parts in layouts.items():
-            if len(parts) > 1:
-                yield source.dataset, names, parts
+def evidence_of(episodes: Sequence[EpisodeSignals]) -> tuple[Names, list[EpisodeEvidence]]:
+    """The names of the dimensions of some episodes of one robot, and the evidence of those that have any."""
+    evidence = [episode_evidence(part) for part in episodes if part.state.shape[1] or part.action.shape[1]]
+    names = (episodes[0].state_names, episodes[0].action_names)
+    return names, [part for part in evidence if part is not None]
 
 
-def evidence_of(signals: EpisodeSignals) -> EpisodeEvidence | None:
-    """The evidence of an episode that has any signals."""
-    return episode_evidence(signals) if signals.state.shape[1] or signals.action.shape[1] else None
-
-
-def print_generated(first: int, stop: int) -> None:
+def print_generated(seeds: range) -> None:
     """One split of each generated dataset."""
     found: Counter[str] = Counter()
     total = hits = 0
-    for seed in range(first, stop):
-        episodes = random_meaning(seed).episodes
-        names = (episodes[0].state_names, episodes[0].action_names)
-        evidence = [part for part in map(evidence_of, episodes) if part is not None]
+    for seed in seeds:
+        names, evidence = evidence_of(random_meaning(seed).episodes)
         if len(evidence) < 2:
             continue
         order = np.random.default_rng(seed).permutation(len(evidence)).tolist()
@@ -99,22 +78,24 @@ def print_generated(first: int, stop: int) -> None:
         clashes = clashes_of_halves(names, evidence, (order[:middle], order[middle:]))
         total, hits = total + 1, hits + bool(clashes)
         found.update(str(clash) for clash in clashes)
-    print(f"generated {first}:{stop}: pairs with a clash {share_text(hits, total)}", *found.items(), sep="\n")
+    text = f"generated {seeds.start}:{seeds.stop}: pairs with a clash {share_text(hits, total)}"
+    print(text, *found.items(), sep="\n")
 
 
 def main() -> None:
     """Print the share of the pairs with a clash, and which."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="", metavar="FIRST:STOP")
+    parser.add_argument("--seeds", type=seed_range, metavar="FIRST:STOP")
     parser.add_argument("--data", nargs="*", default=[], metavar="DATASET")
     parser.add_argument("--splits", type=int, default=20)
     args = parser.parse_args()
     if args.seeds:
-        print_generated(*map(int, args.seeds.split(":")))
+        print_generated(args.seeds)
     total = hits = 0
     for path in args.data:
-        for dataset, names, evidence in read_evidence(path):
-            splits = random_halves(len(evidence), args.splits)
+        for dataset, episodes in read_layouts(path):
+            names, evidence = evidence_of(episodes)
+            splits = random_halves(len(evidence), args.splits) if len(evidence) > 1 else []
             all_clashes = [clashes_of_halves(names, evidence, halves) for halves in splits]
             own = sum(map(bool, all_clashes))
             total, hits = total + len(all_clashes), hits + own

@@ -6,22 +6,22 @@ import json
 import math
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
+import ares
 from app.demo import DEMO_FOLDER
 from ares.formats import RecordSpan
-from benchmarks.peers import peer_python, run_and_read_seconds
 from benchmarks.synthetic_lerobot import write_lerobot_dataset
 from benchmarks.timing import BenchmarkResult, time_alternately
 
 _RECORDS = 600
 _SHARDS = 4
-# Enough that fixed costs do not matter: 7 GB, most of which stays in the file cache of the system.
-_COPIES = 20
-_VIDEOS = 600
+_PEERS = Path(__file__).resolve().parent.parent / ".cache" / "peers"
 _TENSORFLOW = ("tensorflow-cpu==2.21.0", "tensorflow-datasets==4.9.10")
 # Iterates every step with its images decoded, as a training script does; TensorFlow's import is not counted.
 _READ_WITH_TENSORFLOW = """
@@ -36,108 +36,115 @@ print(time.perf_counter() - start)
 """
 
 
-def benchmark_rlds() -> Iterator[BenchmarkResult]:
+def benchmark_rlds(sizes: Sequence[int] = (600, 12_000), rounds: int = 5) -> Iterator[BenchmarkResult]:
     """Benchmark 1: records of 0.6 MB (those of a sample, under new keys), ingested by reference."""
+    work = _ingest(10.0)
     with tempfile.TemporaryDirectory() as folder:
-        small_dataset = _write_rlds_dataset(Path(folder) / "grown" / "1.0.0", 1)
-        python = peer_python("tensorflow", _TENSORFLOW)
-        tensorflow_seconds = statistics.median(
-            run_and_read_seconds(python, _READ_WITH_TENSORFLOW, str(small_dataset)) for _ in range(3)
-        )
-        for copies, rounds in ((1, 5), (_COPIES, 3)):
-            dataset = (
-                small_dataset
-                if copies == 1
-                else _write_rlds_dataset(Path(folder) / "large" / "1.0.0", copies)
-            )
+        for size in sizes:
+            dataset = _write_rlds_dataset(Path(folder) / str(size) / "1.0.0", size)
             megabytes = sum(path.stat().st_size for path in dataset.iterdir()) / 1e6
-            ares_seconds, checksum_seconds = time_alternately(
-                _ingest(str(dataset), 10.0), partial(_read_checksums, dataset), rounds=rounds
+            ours, checksum_seconds = time_alternately(
+                partial(work, dataset), partial(_read_checksums, dataset), _fewer_rounds(rounds, size)
             )
-            name = f"ingest {_RECORDS * copies:,} RLDS records, {megabytes / ares_seconds:.0f} MB/s"
+            name = f"ingest {size:,} RLDS records, {megabytes / ours:.0f} MB/s"
             peer = f"reading the same bytes with their checksums, {megabytes / checksum_seconds:.0f} MB/s"
-            yield BenchmarkResult(
-                number=1,
-                work=name,
-                ours_seconds=ares_seconds,
-                peer=peer,
-                peer_seconds=checksum_seconds,
-                target="ratio <= 2",
-            )
-            peer = f"TensorFlow iterating steps with images decoded, {_RECORDS} records, 3 runs"
-            yield BenchmarkResult(
-                number=1,
-                work=name,
-                ours_seconds=ares_seconds,
-                peer=peer + (f", times {copies}" if copies > 1 else ""),
-                peer_seconds=tensorflow_seconds * copies,
-                target="ratio <= 0.02",
-            )
+            yield _result(1, name, ours, peer, checksum_seconds, "ratio <= 2")
+            if size >= _RECORDS:
+                # Fewer would compare with the start of TensorFlow.
+                seconds = _tensorflow_seconds(Path(folder) / str(_RECORDS) / "1.0.0") * size / _RECORDS
+                peer = f"TensorFlow iterating steps with images decoded, {_RECORDS} records, 3 runs"
+                times = f", times {size / _RECORDS:g}" if size > _RECORDS else ""
+                yield _result(1, name, ours, peer + times, seconds, "ratio <= 0.02")
 
 
-def benchmark_lerobot() -> Iterator[BenchmarkResult]:
+@cache
+def _tensorflow_seconds(dataset: Path) -> float:
+    """Median seconds of TensorFlow for a dataset of 600 records, which is written where it does not exist."""
+    python = peer_python("tensorflow", _TENSORFLOW)
+    path = dataset if dataset.exists() else _write_rlds_dataset(dataset, _RECORDS)
+    runs = (
+        subprocess.run(
+            [python, "-c", _READ_WITH_TENSORFLOW, path], check=True, capture_output=True, text=True
+        )
+        for _ in range(3)
+    )
+    # The seconds are the last word that the program prints.
+    return statistics.median(float(run.stdout.split()[-1]) for run in runs)
+
+
+def benchmark_lerobot(sizes: Sequence[int] = (10_000, 100_000), rounds: int = 3) -> Iterator[BenchmarkResult]:
     """Benchmarks 2 and 18: LeRobot v3.0 episodes of 30 steps without videos, and the growth of the time."""
     seconds: list[float] = []
-    for episodes, rounds in ((10_000, 3), (100_000, 1)):
+    for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            dataset = write_lerobot_dataset(Path(folder) / "made", episodes)
+            dataset = write_lerobot_dataset(Path(folder) / "made", size)
             files = sorted(dataset.rglob("*.parquet"))
-            ares_seconds, read_seconds = time_alternately(
-                _ingest(str(dataset), None), partial(_read_parquet, files), rounds
+            ours, peer_seconds = time_alternately(
+                partial(_ingest(None), dataset),
+                partial(_read_parquet, files),
+                1 if size > 50_000 else min(rounds, 3),
             )
-        seconds.append(ares_seconds)
-        yield BenchmarkResult(
-            number=2,
-            work=f"ingest {episodes:,} LeRobot episodes, {episodes / ares_seconds:.0f}/s",
-            ours_seconds=ares_seconds,
-            peer=f"pyarrow reading the same files, {episodes / read_seconds:.0f}/s",
-            peer_seconds=read_seconds,
-            target="ratio <= 3.33; 100,000 in a minute",
-        )
-    yield BenchmarkResult(
-        number=18,
-        work=f"ingest 100,000 LeRobot episodes (exponent {math.log10(seconds[1] / seconds[0]):.2f})",
-        ours_seconds=seconds[1],
-        peer="ten times the time of 10,000",
-        peer_seconds=10 * seconds[0],
-        target="linear or better",
+        seconds.append(ours)
+        name = f"ingest {size:,} LeRobot episodes, {size / ours:.0f}/s"
+        peer = f"pyarrow reading the same files, {size / peer_seconds:.0f}/s"
+        yield _result(2, name, ours, peer, peer_seconds, "ratio <= 3.33; 100,000 in a minute")
+    if len(sizes) > 1:
+        growth = sizes[-1] / sizes[0]
+        exponent = math.log(seconds[-1] / seconds[0]) / math.log(growth)
+        name = f"ingest {sizes[-1]:,} LeRobot episodes (exponent {exponent:.2f})"
+        peer = f"{growth:g} times the time of {sizes[0]:,}"
+        yield _result(18, name, seconds[-1], peer, growth * seconds[0], "linear or better")
+
+
+def benchmark_video(sizes: Sequence[int] = (1_200, 12_000), rounds: int = 5) -> Iterator[BenchmarkResult]:
+    """Benchmark 3: mp4 files, two an episode (hard links to those of a sample), ingested by reference."""
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            dataset = _write_video_folder(Path(folder) / "videos", size // 2)
+            files = sorted(dataset.glob("*.mp4"))
+            ours, open_seconds = time_alternately(
+                partial(_ingest(None), dataset), partial(_open_headers, files), _fewer_rounds(rounds, size)
+            )
+        name = f"ingest {len(files):,} mp4 files, {len(files) / ours:.0f}/s"
+        peer = f"PyAV opening each and reading its header, {len(files) / open_seconds:.0f}/s"
+        yield _result(3, name, ours, peer, open_seconds, "ratio <= 2")
+
+
+def _fewer_rounds(rounds: int, size: int) -> int:
+    return min(rounds, 3 if size > 10_000 else 5)
+
+
+def _result(
+    number: int, work: str, ours: float, peer: str, peer_seconds: float, target: str
+) -> BenchmarkResult:
+    return BenchmarkResult(
+        number=number, work=work, ours_seconds=ours, peer=peer, peer_seconds=peer_seconds, target=target
     )
 
 
-def benchmark_video() -> Iterator[BenchmarkResult]:
-    """Benchmark 3: episodes of two mp4s (hard links to those of a sample), ingested by reference."""
-    for episodes, rounds in ((_VIDEOS, 5), (10 * _VIDEOS, 3)):
-        with tempfile.TemporaryDirectory() as folder:
-            dataset = _write_video_folder(Path(folder) / "videos", episodes)
-            files = sorted(dataset.glob("*.mp4"))
-            ares_seconds, open_seconds = time_alternately(
-                _ingest(str(dataset), None), partial(_open_headers, files), rounds
-            )
-        yield BenchmarkResult(
-            number=3,
-            work=f"ingest {len(files):,} mp4 files, {len(files) / ares_seconds:.0f}/s",
-            ours_seconds=ares_seconds,
-            peer=f"PyAV opening each and reading its header, {len(files) / open_seconds:.0f}/s",
-            peer_seconds=open_seconds,
-            target="ratio <= 2",
-        )
+def _ingest(rate_hz: float | None) -> Callable[[Path], None]:
+    """A function that ingests a dataset into a workspace of its own. It raises RuntimeError where one is not kept."""
 
-
-def _ingest(dataset: str, rate_hz: float | None) -> Callable[[], object]:
-    from ares.settings import settings_from_environment
-    from ares.workspace import open_workspace
-    from ingest.base import IngestOptions
-    from ingest.pipeline import ingest_paths
-
-    def work() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            ws = open_workspace(f"{folder}/workspace", settings_from_environment({}))
-            report = ingest_paths(ws.stores, [dataset], IngestOptions(rate_hz=rate_hz), quiet=True).counts
-            ws.close()
+    def work(dataset: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder, ares.open(f"{folder}/workspace", create=True) as ws:
+            report = ws.ingest(dataset, rate_hz=rate_hz, quiet=True)
             if report.kept != report.planned:
                 raise RuntimeError(f"kept {report.kept} of {report.planned}")
 
     return work
+
+
+def peer_python(name: str, requirements: Sequence[str]) -> Path:
+    """Interpreter of an environment with the requirements, made on first use. Raises CalledProcessError."""
+    folder = _PEERS / name
+    python, done_file = folder / "bin" / "python", folder / "done.json"
+    if done_file.exists() and json.loads(done_file.read_text()) == list(requirements):
+        return python
+    uv = Path(sys.executable).with_name("uv")
+    subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder], check=True)
+    subprocess.run([uv, "pip", "install", "--quiet", "--python", python, *requirements], check=True)
+    done_file.write_text(json.dumps(list(requirements)))
+    return python
 
 
 def _read_checksums(dataset: Path) -> None:
@@ -167,8 +174,8 @@ def _read_parquet(files: Sequence[Path]) -> None:
         pq.ParquetFile(path).read()
 
 
-def _write_rlds_dataset(dest: Path, copies: int) -> Path:
-    """Write shards of the sample's records under new keys; copies of a shard are hard links."""
+def _write_rlds_dataset(dest: Path, size: int) -> Path:
+    """Write shards of the sample's records under new keys; shards beyond the first four are hard links to those."""
     from ares.formats import find_records, read_record, write_records
 
     source = next((DEMO_FOLDER / "samples" / "rlds").glob("*/*"))
@@ -181,16 +188,15 @@ def _write_rlds_dataset(dest: Path, copies: int) -> Path:
     dest.mkdir(parents=True)
     shutil.copy(source / "features.json", dest)
     info = json.loads((source / "dataset_info.json").read_text())
-    per_shard, shards = _RECORDS // _SHARDS, _SHARDS * copies
+    per_shard = min(size, _RECORDS) // _SHARDS
+    shards = size // per_shard
     info["name"], info["splits"][0]["shardLengths"] = "grown", [str(per_shard)] * shards
     (dest / "dataset_info.json").write_text(json.dumps(info))
     for shard in range(shards):
         path = dest / f"grown-train.tfrecord-{shard:05d}-of-{shards:05d}"
         if shard < _SHARDS:
-            shard_records = [
-                records[(shard * per_shard + number) % len(records)] for number in range(per_shard)
-            ]
-            write_records(path, shard_records)
+            first = shard * per_shard
+            write_records(path, [records[(first + number) % len(records)] for number in range(per_shard)])
         else:
             path.hardlink_to(dest / f"grown-train.tfrecord-{shard % _SHARDS:05d}-of-{shards:05d}")
     return dest

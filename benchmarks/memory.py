@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +15,6 @@ import ares
 from ares.workspace import Workspace
 
 _SIZES = (100_000, 1_000_000)
-_HEAD = [
-    "| operation | {:,} | {:,} | growth | seconds at {:,} |".format(*_SIZES, _SIZES[1]),
-    "|" + "---|" * 5,
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,19 +32,20 @@ class MemoryPeak:
     seconds: tuple[float, ...]
 
 
-def benchmark_memory() -> Iterator[MemoryPeak]:
-    """Measure every long operation over synthetic episodes with four annotations each."""
+def memory_table(sizes: Sequence[int] = _SIZES) -> str:
+    """A Markdown table of every long operation over synthetic episodes with four annotations each, at two sizes."""
+    small, large = sizes
+    head = f"| operation | {small:,} | {large:,} | growth | seconds at {large:,} |"
+    return "\n".join([head, "|" + "---|" * 5, *map(_line, _measure_peaks(sizes))])
+
+
+def _measure_peaks(sizes: Sequence[int]) -> Iterator[MemoryPeak]:
     with tempfile.TemporaryDirectory() as folder:
-        paths = [f"{folder}/{size}" for size in _SIZES]
-        for path, size in zip(paths, _SIZES, strict=True):
+        paths = [f"{folder}/{size}" for size in sizes]
+        for path, size in zip(paths, sizes, strict=True):
             _run_in_process(path, "grow", str(size))
         for name in OPERATIONS:
             yield _combine_sizes(name, [_run_in_process(path, name) for path in paths])
-
-
-def peaks_table(peaks: Iterator[MemoryPeak]) -> str:
-    """The peaks as a Markdown table."""
-    return "\n".join([*_HEAD, *map(_line, peaks)])
 
 
 def _line(peak: MemoryPeak) -> str:

@@ -12,22 +12,23 @@ import json
 import math
 import multiprocessing
 import random
-import resource
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
+
+from benchmarks.synthetic_media import write_videos
+from benchmarks.timing import processor_seconds
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.jobs import AnnotateReport
 
 
-_SIDE, _SMALL_SIDE, _FRAMES, _RATE_HZ = 512, 32, 3, 5
+_SIDE, _SMALL_SIDE = 512, 32
 _CAPTION = "open the drawer"
 _RULING = '{"observation": "a drawer", "frames": [1], "verdict": "MET"}'
 
@@ -131,50 +132,26 @@ def best_seconds(profile: Profile, calls: int) -> float:
     return profile.latency * (1 + math.ceil((calls - 1) / profile.slots))
 
 
-def write_videos(folder: Path, episodes: int, side: int = _SIDE) -> Path:
-    """Write short mp4 files of three square frames, none like another."""
-    import av
-    import numpy as np
-
-    folder.mkdir()
-    rng = np.random.default_rng(0)
-    for number in range(episodes):
-        with av.open(str(folder / f"{number:06d}.mp4"), "w") as container:
-            stream = container.add_stream("libx264", rate=Fraction(_RATE_HZ), options={"preset": "ultrafast"})
-            stream.width = stream.height = side
-            coarse = rng.integers(0, 255, (_FRAMES, side // 16, side // 16, 3), dtype=np.uint8)
-            for frame in coarse.repeat(16, axis=1).repeat(16, axis=2):
-                container.mux(stream.encode(av.VideoFrame.from_ndarray(frame)))
-            container.mux(stream.encode())
-    return folder
-
-
 def _annotate(
     folder: Path, videos: Path, port: int, name: str, limit: int | None
 ) -> tuple[AnnotateReport, float, float, int]:
+    import ares
     from annotators.base import Options
     from annotators.runner import annotate
     from ares.settings import Settings
-    from ares.workspace import open_workspace
-    from ingest.pipeline import ingest_paths
 
     model = "Some/Captioner-7B" if name == "caption" else "Other/Judge-9B"
-    with open_workspace(str(folder / "workspace"), Settings()) as workspace:
-        ingest_paths(workspace.stores, [str(videos)], quiet=True)
+    with ares.open(folder / "workspace", create=True) as workspace:
+        workspace.ingest(videos, quiet=True)
         _forget_peak_memory()
-        started_at, used = time.monotonic(), _processor_seconds()
+        started_at, used = time.monotonic(), processor_seconds()
         # Claims alone, as in earlier results: four calls of a caption at once.
         values: dict[str, Json] = {"observe": "never"} if name == "grade" else {}
         url = f"http://127.0.0.1:{port}/v1"
         options = Options(settings=Settings(), model=f"openai:{model}@{url}", values=values)
         (report,) = annotate(workspace.stores, [name], options, limit=limit, quiet=True)
-        seconds, cpu = time.monotonic() - started_at, _processor_seconds() - used
+        seconds, cpu = time.monotonic() - started_at, processor_seconds() - used
         return report, seconds, cpu, _peak_memory_bytes()
-
-
-def _processor_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _forget_peak_memory() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from annotators.motion import log_dimensionless_jerk, measure_motion, spectral_arc_lengths
 from ares.episode import Signal, Trajectory
+from benchmarks.quality import seed_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,14 +59,14 @@ class MotionPlan:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0:300", help="first and one past the last seed of the motions")
-    first, stop = map(int, parser.parse_args().seeds.split(":"))
+    parser.add_argument("--seeds", type=seed_range, default="0:300", help="first and one past the last seed")
+    seeds = parser.parse_args().seeds
     sweeps: dict[str, Callable[[np.random.Generator], MotionPlan]] = {
         "more movements": lambda rng: MotionPlan(movements=int(rng.integers(5, 50))),
         "slower": lambda rng: MotionPlan(tempo=float(rng.uniform(0.7, 3))),
         "higher rate": lambda rng: MotionPlan(rate_hz=float(rng.choice(_RATES_HZ))),
     }
-    tables = [correlations(range(first, stop), plan) for plan in sweeps.values()]
+    tables = [correlations(seeds, plan) for plan in sweeps.values()]
     print(f"| measure | {' | '.join(sweeps)} |\n|---{'|---' * len(sweeps)}|")
     for name in (*_MEASURES, "LDLJ of the whole path", "SPARC of the whole path"):
         print(f"| {name} | {' | '.join(table.get(name, 'constant') for table in tables)} |")

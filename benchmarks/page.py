@@ -1,6 +1,6 @@
 """Benchmark 22: what a person waits for on the page, in Chromium: one alone, two at once, and while an ingest runs.
 
-    python -m benchmarks.page 1000000 [--workspace FOLDER]
+    python -m benchmarks.page 1000000 [--workspace FOLDER] [--rounds 7]
 
 The episodes are synthetic. Their videos are those of the demo, two cameras each, so that every card has pixels. A
 folder that is given is kept, and used again where it exists.
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -39,7 +40,6 @@ from ingest.checks import CHECKER, findings_annotation
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-_ROUNDS = 7
 _BATCH_SIZE = 50_000
 _RATE_HZ = 20.0
 _CREATED = "2026-11-24T00:00:00+00:00"
@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("episodes", type=int, nargs="?", default=1_000_000)
     parser.add_argument("--workspace", type=Path, help="folder of the workspace, which is kept")
     parser.add_argument("--only", choices=["alone", "two", "ingest"], help="one of the settings")
+    parser.add_argument("--rounds", type=int, choices=range(1, 8), default=7, help="times of each work")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.workspace or Path(temporary) / "workspace"
@@ -75,9 +76,9 @@ def main() -> None:
                 add_episodes_with_pixels(workspace, args.episodes)
         print("| setting | what a person waits for | median | slowest |\n|---|---|---|---|")
         measures: list[tuple[str, str, Callable[[], Waits]]] = [
-            ("alone", f"one person, {args.episodes:,} episodes", lambda: measure_page(folder)),
-            ("two", "two people at once", lambda: measure_page(folder, people=2)),
-            ("ingest", "an ingest runs", lambda: _measure_with_ingest(folder)),
+            ("alone", f"one person, {args.episodes:,} episodes", lambda: measure_page(folder, args.rounds)),
+            ("two", "two people at once", lambda: measure_page(folder, args.rounds, people=2)),
+            ("ingest", "an ingest runs", lambda: _measure_with_ingest(folder, args.rounds)),
         ]
         for name, setting, measure in measures:
             if args.only not in (None, name):
@@ -105,7 +106,7 @@ def add_episodes_with_pixels(ws: Workspace, size: int) -> None:
     set_annotator_columns(ws)
 
 
-def measure_page(folder: Path, people: int = 1) -> Waits:
+def measure_page(folder: Path, rounds: int, people: int = 1) -> Waits:
     """Seconds of each round of some people at once, by what they wait for; the first one has opened the page before."""
     from tests.app.dashboard.browser import serve
 
@@ -114,17 +115,17 @@ def measure_page(folder: Path, people: int = 1) -> Waits:
         serve(workspace) as address,
         ProcessPoolExecutor(people, get_context("spawn")) as pool,
     ):
-        measured = list(pool.map(_measure_person, [address] * people))
+        measured = list(pool.map(partial(_measure_person, rounds=rounds), [address] * people))
     return {work: [second for waits in measured for second in waits[work]] for work in measured[0]}
 
 
-def _measure_with_ingest(folder: Path) -> Waits:
+def _measure_with_ingest(folder: Path, rounds: int) -> Waits:
     """Measure on a copy of the workspace, to which a command adds episodes again and again."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
         copy = Path(temporary) / "copy"
         shutil.copytree(folder, copy, copy_function=_link_table_file)
         with _running_ingest(copy, Path(temporary)):
-            return measure_page(copy)
+            return measure_page(copy, rounds)
 
 
 def _link_table_file(source: str, target: str) -> None:
@@ -157,35 +158,35 @@ def _running_ingest(folder: Path, temporary: Path) -> Iterator[None]:
         thread.join()
 
 
-def _measure_person(address: str) -> Waits:
+def _measure_person(address: str, rounds: int) -> Waits:
     """What one person waits for, in a browser of their own."""
     from playwright.sync_api import sync_playwright
 
     from tests.app.dashboard.browser import QUIET, open_tab
 
     waits: Waits = {}
-    chromium = shutil.which("chromium") or "/usr/bin/chromium"
+    chromium = os.environ.get("ARES_TEST_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
         with open_tab(browser, address) as tab:
             tab.set_default_timeout(120_000)
             _open_browse(tab, address)
-            opened = [_open_card(tab, number) for number in range(_ROUNDS)]
+            opened = [_open_card(tab, number) for number in range(rounds)]
             waits["click on a card to the player"] = [painted for painted, _ in opened]
             waits["click on a card to the first frame of both cameras"] = [shown for _, shown in opened]
-            waits["next episode to the first frame of both cameras"] = _repeat(lambda _: _next_episode(tab))
+            waits["next episode to the first frame of both cameras"] = [
+                _next_episode(tab) for _ in range(rounds)
+            ]
             _open_browse(tab, address)
-            waits["a value of a facet to its cards"] = _repeat(lambda number: _filter(tab, number))
+            waits["a value of a facet to its cards"] = [_filter(tab, number) for number in range(rounds)]
             _open_browse(tab, address)
-            waits["words of a search to their cards"] = _repeat(lambda number: _search(tab, number))
+            waits["words of a search to their cards"] = [_search(tab, number) for number in range(rounds)]
             _open_browse(tab, address)
-            waits["words of the filter to their count"] = _repeat(lambda number: _filter_words(tab, number))
+            waits["words of the filter to their count"] = [
+                _filter_words(tab, number) for number in range(rounds)
+            ]
         browser.close()
     return waits
-
-
-def _repeat(measure: Callable[[int], float]) -> list[float]:
-    return [measure(number) for number in range(_ROUNDS)]
 
 
 def _open_browse(tab: Page, address: str) -> None:

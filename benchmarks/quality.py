@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from ares.clock import settle_clock
+from ares.episode import Record
 from ares.errors import AresError
 from ares.quality import EpisodeSignals, episode_signals
 from ares.quality.audit import PLANTERS
@@ -33,7 +35,9 @@ from tests.generators.scoring import (
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0:60", help="first and one past the last seed of the robots")
+    parser.add_argument(
+        "--seeds", type=seed_range, default="0:60", help="first and one past the last seed of the robots"
+    )
     parser.add_argument(
         "--foreign", action="store_true", help="robots with other controllers, actions and names"
     )
@@ -42,21 +46,25 @@ def main() -> None:
     parser.add_argument("--unit", type=float, default=1.0, help="units per radian of the real datasets")
     args = parser.parse_args()
     score = AuditScore()
-    first, stop = map(int, args.seeds.split(":"))
     if args.curve:
-        print_curve(detection_curve(range(first, stop)))
+        print_curve(detection_curve(args.seeds))
         return
     if args.real:
         for path in args.real:
-            audit_real(path, range(first, stop), args.unit, score)
+            audit_real(path, args.seeds, args.unit, score)
     else:
-        (audit_foreign if args.foreign else audit_generated)(range(first, stop), score)
+        (audit_foreign if args.foreign else audit_generated)(args.seeds, score)
     print(
         "| code | strength | recall | unknown | clean episodes with a finding | shown as |\n|---|---|---|---|---|---|"
     )
     print("\n".join(score.rows()))
     if args.foreign:
         print(f"\n{score.lags.text()}")
+
+
+def seed_range(text: str) -> range:
+    """The seeds of an argument such as "0:60": the first, and one past the last."""
+    return range(*map(int, text.split(":")))
 
 
 def print_curve(curve: Mapping[str, Mapping[float, tuple[int, int]]]) -> None:
@@ -94,18 +102,29 @@ def _is_joint(episode: EpisodeSignals, dim: int) -> bool:
 
 
 def read_episodes(path: str) -> list[list[EpisodeSignals]]:
-    """The episodes of the datasets at a path, by their dimensions; those without signals are left out."""
+    """The episodes of the datasets at a path, by their dimensions; those without state or action are left out."""
+    return [
+        episodes for _, episodes in read_layouts(path) if episodes[0].state_names and episodes[0].action_names
+    ]
+
+
+def read_layouts(path: str) -> Iterator[tuple[str, list[EpisodeSignals]]]:
+    """The datasets at a path, each by the dimensions of its episodes."""
     by_layout = defaultdict(list)
+    for record in read_records(path):
+        signals = episode_signals(record.episode, record.trajectory)
+        key = record.episode.dataset, signals.state_names, signals.action_names
+        by_layout[key].append(signals)
+    for (dataset, _, _), episodes in by_layout.items():
+        yield dataset, episodes
+
+
+def read_records(path: str) -> Iterator[Record]:
+    """The records of the datasets at a path, with their clocks settled; those that cannot be read are left out."""
     for source in find_datasets(None, [path], IngestOptions()).sources:
         for item in source.items:
-            try:
-                record = settle_clock(item.load())
-            except AresError:
-                continue
-            signals = episode_signals(record.episode, record.trajectory)
-            if signals.state.shape[1] and signals.action.shape[1]:
-                by_layout[signals.state_names, signals.action_names].append(signals)
-    return list(by_layout.values())
+            with suppress(AresError):
+                yield settle_clock(item.load())
 
 
 if __name__ == "__main__":

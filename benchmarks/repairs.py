@@ -12,14 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ares.clock import settle_clock
-from ares.errors import AresError
-from ares.jobs import IngestRequest
-from ares.quality import DatasetStatistics, EpisodeSignals, TypicalEpisode, episode_signals
+from ares.quality import DatasetStatistics, EpisodeSignals, TypicalEpisode
 from ares.quality.audit import FaultSite, share_text
 from ares.quality.kinds import are_checked
 from ares.quality.repair import SignalChange, repair_signals
-from ingest.operation import find_requested
+from benchmarks.quality import read_episodes, seed_range
 from tests.generators.robots import random_dataset, random_robot
 from tests.generators.scoring import LEAST_MOTION, plant_fault
 
@@ -163,16 +160,7 @@ def score_data(path: str, rounds: int, seed: int, score: Score) -> None:
     """Real episodes of one dataset, each with every fault in so many rounds."""
     import numpy as np
 
-    by_layout: dict[tuple[tuple[str, ...], tuple[str, ...]], list[EpisodeSignals]] = {}
-    for source in find_requested(lambda: None, IngestRequest(sources=(path,))).sources:
-        for item in source.items:
-            try:
-                record = settle_clock(item.load())
-            except AresError:
-                continue
-            signals = episode_signals(record.episode, record.trajectory)
-            by_layout.setdefault((signals.state_names, signals.action_names), []).append(signals)
-    for episodes in by_layout.values():
+    for episodes in read_episodes(path):
         typical = typical_of(episodes)
         if typical is None or not typical.state.scale:
             continue
@@ -187,15 +175,14 @@ def score_data(path: str, rounds: int, seed: int, score: Score) -> None:
 def main() -> None:
     """Print a table for generated robots, and one for each dataset."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="", metavar="FIRST:STOP", help="generated robots")
+    parser.add_argument("--seeds", type=seed_range, metavar="FIRST:STOP", help="generated robots")
     parser.add_argument("--data", nargs="*", default=[], metavar="DATASET")
     parser.add_argument("--rounds", type=int, default=4, help="plantings of each fault in each real episode")
     args = parser.parse_args()
     if args.seeds:
-        first, stop = map(int, args.seeds.split(":"))
         score = Score()
-        score_generated(range(first, stop), score)
-        print(f"generated robots {args.seeds}", *score.rows(), sep="\n")
+        score_generated(args.seeds, score)
+        print(f"generated robots {args.seeds.start}:{args.seeds.stop}", *score.rows(), sep="\n")
     for path in args.data:
         score = Score()
         score_data(path, args.rounds, 0, score)

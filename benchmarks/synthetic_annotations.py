@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 
 from annotators.base import Options
-from annotators.grade import load_rubric
 from annotators.motion import make_motion_annotator
 from ares.annotation import Annotation, Column, Maker
 from ares.episode import Json
-from ares.rubric import GRADE_COLUMNS, PANEL_COLUMNS, grade_values
 from ares.workspace import Workspace
 from ingest.checks import CHECKER
 
@@ -37,43 +34,33 @@ _GRADE = Maker(
 )
 
 
-def append_synthetic_annotations(
-    ws: Workspace, seed: int = 0, captions_per_episode: int = 1, has_verdicts: bool = False
-) -> None:
+def append_synthetic_annotations(ws: Workspace, seed: int = 0) -> None:
     """Append annotations of every episode to the log, without applying them to the tables.
 
     Args:
         ws: Workspace with the episodes.
         seed: Seed of all random values.
-        captions_per_episode: Captions of each episode, each by a maker of its own and with a grade.
-        has_verdicts: Whether grades have the rulings and the columns of the shipped rubric and of a panel.
     """
-    grader = replace(_GRADE, columns=_verdict_columns()) if has_verdicts else _GRADE
     motion_maker = make_motion_annotator(Options(settings=ws.settings), ws.stores).maker
-    captioners = [replace(_CAPTION, version=str(number + 1)) for number in range(captions_per_episode)]
-    for maker in (motion_maker, grader, CHECKER, *captioners):
+    for maker in (motion_maker, _GRADE, CHECKER, _CAPTION):
         ws.stores.annotations.add_maker(maker)
-    annotations = _annotations(ws, random.Random(seed), motion_maker, captioners, grader)
+    annotations = _drawn_annotations(ws, random.Random(seed), motion_maker)
     while batch := list(islice(annotations, _BATCH_SIZE)):
         ws.stores.annotations.append(batch)
 
 
-def _annotations(
-    ws: Workspace, rng: random.Random, motion_maker: Maker, captioners: list[Maker], grader: Maker
-) -> Iterator[Annotation]:
+def _drawn_annotations(ws: Workspace, rng: random.Random, motion_maker: Maker) -> Iterator[Annotation]:
     for batch in ws.stores.tables.episodes.scan(["episode_id"]):
         for episode_id in batch["episode_id"].to_pylist():
-            yield _annotation(episode_id, CHECKER, {"findings": [], "quality_findings": 0})
-            yield _annotation(episode_id, motion_maker, _motion_value(rng))
-            for captioner in captioners:
-                text = f"take the thing number {rng.randrange(1_000_000)}"
-                caption = _annotation(episode_id, captioner, {"text": text, "caption": text})
-                yield caption
-                value = _grade_value(rng) if grader is _GRADE else _verdict_value(rng)
-                yield _annotation(episode_id, grader, value, caption.annotation_id)
+            yield _new_annotation(episode_id, CHECKER, {"findings": [], "quality_findings": 0})
+            yield _new_annotation(episode_id, motion_maker, _motion_value(rng))
+            text = f"take the thing number {rng.randrange(1_000_000)}"
+            caption = _new_annotation(episode_id, _CAPTION, {"text": text, "caption": text})
+            yield caption
+            yield _new_annotation(episode_id, _GRADE, _grade_value(rng), caption.annotation_id)
 
 
-def _annotation(episode_id: str, maker: Maker, value: dict[str, Json], subject: str = "") -> Annotation:
+def _new_annotation(episode_id: str, maker: Maker, value: dict[str, Json], subject: str = "") -> Annotation:
     return Annotation(
         episode_id=episode_id,
         name=maker.annotator,
@@ -102,21 +89,3 @@ def _grade_value(rng: random.Random) -> dict[str, Json]:
         "grade": "acceptable" if is_acceptable else "not_acceptable",
         "score": float(is_acceptable),
     }
-
-
-def _verdict_columns() -> tuple[Column, ...]:
-    return (*GRADE_COLUMNS, *load_rubric("caption").verdict_columns, *PANEL_COLUMNS)
-
-
-def _verdict_value(rng: random.Random) -> dict[str, Json]:
-    """A grade as a panel of judges gives it by the shipped rubric."""
-    rulings = [
-        {
-            "criterion": name,
-            "category": category,
-            "verdict": rng.choices(("MET", "UNMET", "UNSURE", "NA"), (12, 1, 1, 2))[0],
-            "source": "panel",
-        }
-        for name, category in load_rubric("caption").categories
-    ]
-    return {**grade_values(rulings), "grade_split": ["OUTCOME"] if rng.random() < 0.1 else []}

@@ -1,12 +1,16 @@
-"""Times two functions alternately and formats the medians as rows of a table."""
+"""Times two functions alternately, or the processors alone, and formats the medians as rows of a table."""
 
 from __future__ import annotations
 
+import resource
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+BARE_PYTHON = (sys.executable, "-c", "pass")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +42,39 @@ class BenchmarkResult:
 def time_alternately(
     ours: Callable[[], object], peer: Callable[[], object], rounds: int = 7
 ) -> tuple[float, float]:
-    """Median seconds of both functions, run alternately after one round that is not counted."""
-    ours(), peer()
-    pairs = [(_time_once(ours), _time_once(peer)) for _ in range(rounds)]
-    return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
+    """Median seconds of both functions, run alternately after one round that counts only where it is all there is."""
+    pairs = [(_time_once(ours), _time_once(peer)) for _ in range(rounds + 1)]
+    counted = pairs[1:] or pairs
+    return statistics.median(pair[0] for pair in counted), statistics.median(pair[1] for pair in counted)
+
+
+def time_against_python(
+    number: int, work: str, ours: Callable[[], object], target: str, rounds: int = 7
+) -> BenchmarkResult:
+    """A row of a benchmark whose peer is a Python that does nothing."""
+    seconds, bare = time_alternately(ours, run_command(BARE_PYTHON), rounds)
+    return BenchmarkResult(
+        number=number,
+        work=work,
+        ours_seconds=seconds,
+        peer="`python -c pass`",
+        peer_seconds=bare,
+        target=target,
+    )
 
 
 def run_command(arguments: Sequence[str]) -> Callable[[], object]:
     """A function that runs a program to its end. It raises CalledProcessError when the program fails."""
     return lambda: subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
+
+
+def processor_seconds(*, only_children: bool = False) -> float:
+    """User and system time of this process so far, and of the processes for which it has waited, or of those alone."""
+    counted = (
+        (resource.RUSAGE_CHILDREN,) if only_children else (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    usage = [resource.getrusage(who) for who in counted]
+    return sum(part.ru_utime + part.ru_stime for part in usage)
 
 
 def results_table(rows: Sequence[BenchmarkResult]) -> str:

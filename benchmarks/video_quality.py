@@ -11,12 +11,9 @@ import tempfile
 from itertools import islice
 from pathlib import Path
 
-from ares.clock import settle_clock
 from ares.episode import Record
-from ares.errors import AresError
 from ares.media import all_frames
-from ingest.base import IngestOptions
-from ingest.pipeline import find_datasets
+from benchmarks.quality import read_records, seed_range
 from tests.generators.scenes import FilmedEpisode
 from tests.generators.video_scoring import VideoScore, audit_films, audit_generated_videos
 
@@ -33,18 +30,17 @@ _PARTS = {"development": slice(0, None, 2), "test": slice(1, None, 2)}
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0:60", help="first and one past the last seed")
+    parser.add_argument("--seeds", type=seed_range, default="0:60", help="first and one past the last seed")
     parser.add_argument("--real", action="append", default=[], help="dataset of clean episodes to plant into")
     parser.add_argument(
         "--part", choices=list(_PARTS), default="development", help="real episodes to plant into"
     )
     args = parser.parse_args()
-    first, stop = map(int, args.seeds.split(":"))
     score = VideoScore()
     for path in args.real:
-        audit_real(path, args.part, range(first, stop), score)
+        audit_real(path, args.part, args.seeds, score)
     if not args.real:
-        audit_generated_videos(range(first, stop), score)
+        audit_generated_videos(args.seeds, score)
     print("| code | strength | recall | unknown | false alarms | shown as |\n|---|---|---|---|---|---|")
     print("\n".join(score.rows()))
     near = sum(abs(error) <= 1 for error in score.lag_errors)
@@ -56,7 +52,7 @@ def audit_real(path: str, part: str, seeds: range, score: VideoScore) -> None:
     """Plant one fault of each code per seed into random episodes of one part of a real dataset."""
     import numpy as np
 
-    records = _records(path)[:_MOST_RECORDS][_PARTS[part]]
+    records = [*islice(filter(_has_films, read_records(path)), _MOST_RECORDS)][_PARTS[part]]
     with tempfile.TemporaryDirectory() as folder:
         for seed in seeds:
             rng = np.random.default_rng(seed)
@@ -65,18 +61,8 @@ def audit_real(path: str, part: str, seeds: range, score: VideoScore) -> None:
             audit_films(films, rng, score, Path(folder))
 
 
-def _records(path: str) -> list[Record]:
-    """Records of the first dataset with cameras and enough frames."""
-    records = []
-    for source in find_datasets(None, [path], IngestOptions()).sources:
-        for item in source.items:
-            try:
-                record = settle_clock(item.load())
-            except AresError:
-                continue
-            if record.episode.num_steps >= _FEWEST_FRAMES and record.episode.good_cameras:
-                records.append(record)
-    return records
+def _has_films(record: Record) -> bool:
+    return record.episode.num_steps >= _FEWEST_FRAMES and bool(record.episode.good_cameras)
 
 
 def _film(record: Record) -> FilmedEpisode:

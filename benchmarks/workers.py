@@ -1,6 +1,7 @@
 """Benchmark 17 and the local engine: episodes a second with 1, 2 and more workers, and the CPU time of each process.
 
 .venv/bin/python -m benchmarks.workers ray --workers 1 2 4 --episodes 1600
+.venv/bin/python -m benchmarks.workers driver --episodes 20000 --runs 3
 .venv/bin/python -m benchmarks.workers motion --workers 1 2 --episodes 20000
 .venv/bin/python -m benchmarks.workers embed --workers 1 2 --episodes 48
 """
@@ -9,36 +10,36 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
 from annotators.runner import annotate
 from ares import registry
 from ares.annotation import Maker
 from ares.jobs import RequestedWorkers, open_engine
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from benchmarks.embed import texture, write_random_vit
 from benchmarks.synthetic_episodes import add_synthetic_episodes
 from benchmarks.synthetic_lerobot import write_lerobot_dataset
+from benchmarks.synthetic_media import write_random_vit, write_videos
+from benchmarks.timing import processor_seconds
 
 if TYPE_CHECKING:
-    from ares.jobs import AnnotateReport
+    from ares.jobs import AnnotateReport, Engine
     from ares.store import Stores
     from ares.workspace import Workspace
 
 _BATCH_SIZE = 8
-_VIDEO_SECONDS = 16
+_VECTORS, _DIMENSION = 10, 512
 _SETTINGS = settings_from_environment({})
 
 
@@ -62,15 +63,20 @@ class WorkerRun:
 
 
 def main() -> None:
-    """Print a line for each number of workers, with the speed against one."""
+    """Print a line for each number of workers, with the speed against one; for `driver`, one with the ratio."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("kind", choices=["ray", "motion", "embed"])
+    parser.add_argument("kind", choices=["ray", "driver", "motion", "embed"])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--episodes", type=int, default=1600, help="ray: times the workers")
     parser.add_argument(
         "--milliseconds", type=float, default=20.0, help="what the stub takes for an episode, ray only"
     )
+    parser.add_argument("--runs", type=int, default=3, help="with and without vectors in turn, driver only")
     arguments = parser.parse_args()
+    if arguments.kind == "driver":
+        with _ray_of(cores=2):
+            _compare_driver(arguments.episodes, arguments.runs)
+        return
     run = {"ray": _runs_of_ray, "motion": _runs_of_motion, "embed": _runs_of_embed}[arguments.kind]
     runs: list[WorkerRun] = []
     for timed in run(arguments):
@@ -85,14 +91,27 @@ def main() -> None:
 
 
 @contextmanager
-def _workspace() -> Iterator[Workspace]:
-    with tempfile.TemporaryDirectory() as folder, closing(open_workspace(folder, _SETTINGS)) as ws:
+def _ray_of(cores: int) -> Iterator[None]:
+    """Ray on this machine, with so many cores; where this process has one, it is used and left as it is."""
+    ray: Any = import_module("ray")
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    if ray.is_initialized():
+        yield
+        return
+    ray.init(address="local", num_cpus=cores, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@contextmanager
+def _new_workspace() -> Iterator[Workspace]:
+    with tempfile.TemporaryDirectory() as folder, open_workspace(folder, _SETTINGS) as ws:
         yield ws
 
 
 def _timed(workers: int, run: Callable[[], Sequence[AnnotateReport]]) -> WorkerRun:
     """Time a call; its worker processes must have ended when it returns."""
-    started_at, used, children = time.monotonic(), time.process_time(), _children_seconds()
+    started_at, used, children = time.monotonic(), time.process_time(), processor_seconds(only_children=True)
     (report,) = run()
     seconds, used = time.monotonic() - started_at, time.process_time() - used
     if report.failed:
@@ -102,13 +121,8 @@ def _timed(workers: int, run: Callable[[], Sequence[AnnotateReport]]) -> WorkerR
         seconds=seconds,
         episodes=report.kept,
         driver_seconds=used,
-        worker_seconds=_children_seconds() - children,
+        worker_seconds=processor_seconds(only_children=True) - children,
     )
-
-
-def _children_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _runs_of_ray(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
@@ -116,27 +130,27 @@ def _runs_of_ray(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
 
     Starting actors takes many seconds on a busy machine: only the time in which all workers work is counted.
     """
-    ray: Any = import_module("ray")
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    # Half of the cores of a cluster are for decoding.
-    ray.init(
-        address="local", num_cpus=2 * max(arguments.workers), include_dashboard=False, log_to_driver=False
-    )
     registry.annotators.add("stub", partial(make_waiting_annotator, arguments.milliseconds / 1000))
-    for workers in arguments.workers:
-        options = Options(settings=_SETTINGS, workers=RequestedWorkers(count=workers))
-        with open_engine("ray") as engine, _workspace() as ws:
-            add_synthetic_episodes(ws, arguments.episodes * workers)
-            used = time.process_time()
-            (report,) = annotate(ws.stores, ["stub"], options, quiet=True, engine=engine)
-            used = time.process_time() - used
-            seconds, episodes = _time_of_all(ws, workers)
-            if report.kept != arguments.episodes * workers:
-                raise SystemExit(f"{report.kept} episodes were kept: {report.failures}")
-            yield WorkerRun(
-                workers=workers, seconds=seconds, episodes=episodes, driver_seconds=used, worker_seconds=0.0
-            )
-    ray.shutdown()
+    # Half of the cores of a cluster are for decoding.
+    with _ray_of(cores=2 * max(arguments.workers)):
+        for workers in arguments.workers:
+            yield _run_of_ray(arguments.episodes * workers, workers)
+    registry.annotators.remove("stub")
+
+
+def _run_of_ray(count: int, workers: int) -> WorkerRun:
+    options = Options(settings=_SETTINGS, workers=RequestedWorkers(count=workers))
+    with open_engine("ray") as engine, _new_workspace() as ws:
+        add_synthetic_episodes(ws, count)
+        used = time.process_time()
+        (report,) = annotate(ws.stores, ["stub"], options, quiet=True, engine=engine)
+        used = time.process_time() - used
+        seconds, episodes = _time_of_all(ws, workers)
+    if report.kept != count:
+        raise SystemExit(f"{report.kept} episodes were kept: {report.failures}")
+    return WorkerRun(
+        workers=workers, seconds=seconds, episodes=episodes, driver_seconds=used, worker_seconds=0.0
+    )
 
 
 def _time_of_all(ws: Workspace, workers: int) -> tuple[float, int]:
@@ -164,6 +178,59 @@ def make_waiting_annotator(seconds: float, options: Options, stores: Stores) -> 
     return Annotator(maker=maker, process=process, batch_size=_BATCH_SIZE)
 
 
+def _compare_driver(episodes: int, runs: int) -> None:
+    """Print the CPU time of the driver of a cluster for each episode, the least of some runs in turn, and the ratio."""
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    with open_engine("ray") as engine:
+        _driver_seconds(engine, min(episodes, 500), True)  # what is imported and started once
+        for _ in range(runs):
+            for has_vectors, times in seconds.items():
+                times.append(_driver_seconds(engine, episodes, has_vectors))
+    without, with_vectors = (1000 * min(times) / episodes for times in seconds.values())
+    print(
+        f"driver, milliseconds of CPU for each of {episodes} episodes: {without:.3f} without vectors, "
+        f"{with_vectors:.3f} with {_VECTORS} of {_DIMENSION}, ratio {with_vectors / without:.2f}"
+    )
+
+
+def _driver_seconds(engine: Engine, episodes: int, has_vectors: bool) -> float:
+    """CPU seconds of this process, the start and the end of the run included."""
+    registry.annotators.add("stub", partial(make_vector_annotator, has_vectors))
+    with _new_workspace() as ws:
+        add_synthetic_episodes(ws, episodes)
+        start = time.process_time()
+        (report,) = annotate(ws.stores, ["stub"], Options(settings=_SETTINGS), quiet=True, engine=engine)
+        used = time.process_time() - start
+        rows = ws.stores.tables.vectors("stub").count()
+    registry.annotators.remove("stub")
+    if report.kept != episodes or rows != (episodes * _VECTORS if has_vectors else 0):
+        raise SystemExit(f"{report.kept} episodes and {rows} vectors of {episodes} episodes")
+    return used
+
+
+def make_vector_annotator(has_vectors: bool, options: Options, stores: Stores) -> Annotator:
+    """An annotator that makes ten vectors of 512 numbers of each episode, or none, from nothing."""
+    import numpy as np
+
+    vectors = np.random.default_rng(0).normal(size=(_VECTORS, _DIMENSION)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    maker = Maker(annotator="stub", version="1", model="vectors" if has_vectors else "none")
+
+    def make_result(work: Work) -> Result:
+        rows = FrameVectors(
+            episode_id=work.episode.episode_id,
+            camera="front",
+            seconds=np.arange(_VECTORS, dtype=np.float64),
+            vectors=vectors,
+        )
+        annotation = new_annotation(work, maker, {"frames": _VECTORS})
+        return Result(annotations=[annotation], vectors=[rows] if has_vectors else ())
+
+    return Annotator(
+        maker=maker, process=lambda works: [*map(make_result, works)], space="stub", batch_size=_BATCH_SIZE
+    )
+
+
 def _runs_of_motion(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
     with tempfile.TemporaryDirectory() as folder:
         dataset = write_lerobot_dataset(Path(folder) / "generated", arguments.episodes)
@@ -171,35 +238,18 @@ def _runs_of_motion(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
 
 
 def _runs_of_embed(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
-    """Videos of 256 pixels, one frame a second, by a ViT-B/32 of random weights."""
+    """Videos of 256 pixels and 16 s, one frame a second, by a ViT-B/32 of random weights."""
     with tempfile.TemporaryDirectory() as folder:
-        model, videos = Path(folder) / "model", Path(folder) / "videos"
-        model.mkdir()
-        write_random_vit(model)
-        write_textures(videos, arguments.episodes)
+        model = write_random_vit(Path(folder) / "model")
+        videos = write_videos(Path(folder) / "videos", arguments.episodes, 256, frames=320, rate_hz=20.0)
         yield from _runs_on_this_machine("embed", videos, arguments.workers, f"local-dir:{model}")
 
 
-def write_textures(folder: Path, count: int) -> None:
-    """Write mp4s of moving textures of 256 pixels and 16 s at 20 frames a second."""
-    import numpy as np
-
-    from ares.media.video import encode_mp4
-
-    folder.mkdir()
-    for number in range(count):
-        image = texture(number)
-        frames = (np.roll(image, step, axis=1) for step in range(20 * _VIDEO_SECONDS))
-        encode_mp4(frames, folder / f"{number:04d}.mp4", 20.0)
-
-
 def _runs_on_this_machine(name: str, dataset: Path, counts: Sequence[int], model: str) -> Iterator[WorkerRun]:
-    from ingest.pipeline import ingest_paths
-
     for workers in counts:
         options = Options(settings=_SETTINGS, model=model, workers=RequestedWorkers(count=workers))
-        with _workspace() as ws:
-            ingest_paths(ws.stores, [str(dataset)], quiet=True)
+        with _new_workspace() as ws:
+            ws.ingest(dataset, quiet=True)
             yield _timed(workers, partial(annotate, ws.stores, [name], options, quiet=True))
 
 

@@ -17,6 +17,7 @@ from app.cli.parser import CommandParser
 from app.cli.stop_signals import StopRequest, stop_on_signals
 from ares.errors import RequestError
 from ares.messages import timed, verbosity
+from ares.settings import completed_line
 
 __all__ = ["COMMANDS", "build_parser", "main"]
 
@@ -60,6 +61,8 @@ def build_parser(selected: str = "") -> CommandParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns an `ExitStatus`, or 128 and the number of the signal that stopped it."""
     if argv is None:
+        if (line := completed_line()) is not None:
+            _answer_shell(line)
         _prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["help"]:
@@ -67,6 +70,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     with stop_on_signals() as request, ExitStack() as stack:
         invocation = _Invocation(arguments, stack, request, is_program=argv is None)
         return run_command(invocation.command, invocation.run, invocation.describe_stop, request)
+
+
+def _answer_shell(line: str) -> None:
+    """Write what may follow a command line to the shell that asks, and end; only the parser of its command is built."""
+    from app.cli.shell import answer_shell
+
+    words = line.split()[1:]
+    selected = selected_command(words if line.endswith(" ") else words[:-1])
+    answer_shell(build_parser(selected), selected)
 
 
 class _Invocation:

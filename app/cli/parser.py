@@ -78,10 +78,6 @@ class CommandParser(argparse.ArgumentParser):
         """Options by each of their flags."""
         return {flag: action for action in self._actions for flag in action.option_strings}
 
-    def positionals(self) -> list[argparse.Action]:
-        """Arguments without a flag, in order."""
-        return self._get_positional_actions()
-
     def _command_of(self, arguments: Sequence[str]) -> CommandParser:
         """The innermost parser that the arguments name."""
         parser = self

@@ -1,33 +1,120 @@
-"""`ares completion`: print the tab completion of a shell."""
+"""`ares completion`: print the tab completion of a shell, and answer what a shell that has it asks."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterable
 
 from app.cli.common import add_verbosity_options
-from app.cli.shell.scripts import SCRIPTS
+from app.cli.parser import CommandParser
+from ares.errors import AresError
+
+_SHELLS = ("bash", "zsh", "fish")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "shell", choices=list(SCRIPTS), metavar="SHELL", help=f"the shell: {', '.join(SCRIPTS)}"
-    )
-    # The scripts call this command with the words of the command line.
-    parser.add_argument("--words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("shell", choices=_SHELLS, metavar="SHELL", help=f"the shell: {', '.join(_SHELLS)}")
     add_verbosity_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script of a shell, or the words that may follow those on its command line."""
-    if args.words is None:
-        print(SCRIPTS[args.shell], end="")
-        return 0
-    from app.cli.shell.candidates import complete
+    """Print the script of a shell."""
+    from argcomplete.shell_integration import shellcode
 
-    # Words behind the name of the program; the last is the word that is being typed, perhaps empty.
-    for candidate in complete(args.words[1:]):
-        separator = "" if args.shell == "bash" or not candidate.help else "\t"
-        sys.stdout.write(f"{candidate.text}{separator}{candidate.help if separator else ''}\n")
+    sys.stdout.write(shellcode(["ares"], shell=args.shell))  # type: ignore[no-untyped-call]
     return 0
+
+
+def answer_shell(parser: CommandParser, command: str) -> None:
+    """Write the words that may follow on the command line to the shell that asks, and end the process.
+
+    Args:
+        parser: Parser of all commands, with the arguments of the command.
+        command: Command on the command line, or "".
+    """
+    import argcomplete
+
+    _add_completers(parser.actions_by_name().get(command, parser), command)
+    # Without words of ours the shell completes names of files.
+    argcomplete.autocomplete(parser, always_complete_options=False)
+
+
+def _add_completers(parser: CommandParser, command: str) -> None:
+    """Let argcomplete find the names that arguments may have, also those of the actions below a command."""
+    for action in parser._actions:
+        names = _NAMES.get((command, action.dest)) or _NAMES.get(("", action.dest))
+        if names is not None:
+            action.completer = _completer(names)  # type: ignore[attr-defined]
+    for below in parser.actions_by_name().values():
+        _add_completers(below, command)
+
+
+def _completer(names: Callable[[str], Iterable[str]]) -> Callable[..., list[str]]:
+    def complete(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
+        try:
+            return list(names(getattr(parsed_args, "workspace", None) or ""))
+        except (AresError, OSError):  # no workspace, or it cannot be read now
+            return []
+
+    return complete
+
+
+def _plugin_names(kind: str, *others: str) -> Callable[[str], list[str]]:
+    def names(workspace: str) -> list[str]:
+        from ares import registry
+
+        plugins: registry.Registry = getattr(registry, f"{kind}s")
+        return [*others, *plugins.names()]
+
+    return names
+
+
+def _engine_names(workspace: str) -> Iterable[str]:
+    from ares.jobs import ENGINE_NAMES
+
+    return ENGINE_NAMES
+
+
+def _rubric_names(workspace: str) -> list[str]:
+    from annotators.grade import rubric_names
+
+    return rubric_names()
+
+
+def _set_names(workspace: str) -> list[str]:
+    """The sets of the workspace, read from its annotation store alone: the tables take half a second to open."""
+    from ares.curation import Sets
+    from ares.settings import settings_from_environment
+    from ares.store import open_stores, workspace_exists
+
+    settings = settings_from_environment()
+    path = workspace or settings.workspace
+    if not workspace_exists(path):
+        return []
+    stores = open_stores(path, settings)
+    try:
+        return list(Sets(stores.annotations))
+    finally:
+        stores.close()
+
+
+def _maker_choices(workspace: str) -> list[str]:
+    return [f"{name}=" for name in _plugin_names("annotator")(workspace)]
+
+
+# By command and name of the argument; "" is every command.
+_NAMES: dict[tuple[str, str], Callable[[str], Iterable[str]]] = {
+    ("annotate", "name"): _plugin_names("annotator"),
+    ("ingest", "format"): _plugin_names("ingester", "auto"),
+    ("export", "format"): _plugin_names("exporter"),
+    ("export", "set"): _set_names,
+    ("set", "name"): _set_names,
+    ("set", "a"): _set_names,
+    ("set", "b"): _set_names,
+    ("use", "choices"): _maker_choices,
+    ("rubric", "rubric"): _rubric_names,
+    ("", "by"): _plugin_names("ranker"),
+    ("", "engine"): _engine_names,
+}

@@ -12,7 +12,7 @@ import pytest
 
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
-from benchmarks.model_server import write_videos
+from benchmarks.synthetic_media import write_videos
 from ingest.pipeline import ingest_paths
 from tests.annotators.served.scripted_server import ScriptedServer
 

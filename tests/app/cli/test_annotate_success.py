@@ -14,7 +14,7 @@ from app.cli.main import main
 from ares.search.facets import compute_facets
 from ares.settings import Settings
 from ares.workspace import open_workspace
-from benchmarks.model_server import write_videos
+from benchmarks.synthetic_media import write_videos
 
 EPISODES = 40
 Capture = pytest.CaptureFixture[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import main
-from app.cli.shell.candidates import complete
 
 ARES = Path(sys.executable).with_name("ares")
 
@@ -22,6 +22,20 @@ def workspace(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> s
     return path
 
 
+def in_bash(line: str) -> set[str]:
+    """The completions of a line in bash, as its readline asks for them."""
+    script = f"""
+    source <({ARES} completion bash)
+    COMP_WORDBREAKS=$' \\t\\n"\\'><=;|&(:'; COMP_TYPE=9
+    COMP_LINE={f"{ARES} {line}"!r}; COMP_POINT=${{#COMP_LINE}}
+    _python_argcomplete {ARES}
+    printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert process.stderr == ""
+    return set(process.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -29,59 +43,56 @@ def workspace(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> s
         ("-w x stat", {"status"}),
         ("search --li", {"--limit", "--like"}),
         ("search --output ", {"table", "json", "jsonl", "csv"}),
-        ("search --output=j", {"--output=json", "--output=jsonl"}),
+        # bash splits words at "=" and replaces only what follows.
+        ("search --output=j", {"json", "jsonl"}),
         ("annotate cap", {"caption"}),
         ("annotate caption mot", {"motion"}),
         ("export --format p", {"parquet"}),
         ("set l", {"list", "lock"}),
         ("search mug --by fr", {"frames"}),
+        ("use cap", {"caption="}),
         ("completion f", {"fish"}),
         ("ingest x --engine ", {"local", "ray"}),
-        ("search 'mug' ", set()),
-        ("ingest ", set()),
+        # Nothing of ours: bash completes names of files itself.
+        ("search 'a mug' ", set()),
     ],
 )
 def test_what_may_follow(line: str, words: set[str]) -> None:
-    assert {candidate.text for candidate in complete(line.split(" "))} == words
+    assert in_bash(line) == words
 
 
 def test_sets_of_the_workspace_follow(workspace: str) -> None:
-    for command in (["set", "show"], ["export"], ["set", "diff", "accepted"]):
-        assert [candidate.text for candidate in complete([*command, "-w", workspace, "a"])] == ["accepted"]
-    assert complete(["set", "show", "-w", "/nowhere", ""]) == []
+    for command in ("set show", "export", "set diff", "set diff accepted"):
+        assert in_bash(f"{command} -w {workspace} a") == {"accepted"}
+    assert in_bash("set show -w /nowhere a") == set()
 
 
-def in_bash(line: str) -> list[str]:
-    """The completions of a line in bash, as its readline asks for them."""
-    script = f"""
-    source <({ARES} completion bash)
-    COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}
-    _ares_complete
-    printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
-    process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, check=True)
-    assert process.stderr == ""
-    return process.stdout.split()
-
-
-def test_bash_completes() -> None:
-    assert in_bash(f"{ARES} se") == ["search", "set"]
-    assert in_bash(f"{ARES} search --output ") == ["table", "json", "jsonl", "csv"]
-    # bash splits words at "=" and replaces only what follows.
-    assert in_bash(f"{ARES} search --output=c") == ["csv"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_has_a_script_that_asks_ares(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("shell", "start"), [("bash", "#compdef"), ("zsh", "#compdef ares"), ("fish", "\nfunction")]
+)
+def test_a_shell_has_a_script(shell: str, start: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
-    assert f"completion {shell} --words" in capsys.readouterr().out
+    assert start in capsys.readouterr().out
 
 
-def test_completion_loads_no_heavy_library() -> None:
-    heavy = ["torch", "lance", "pandas", "numpy", "pyarrow", "rich"]
-    code = (
-        "import sys; from app.cli.main import main; main(['completion', 'fish', '--words', 'ares', 'search', '--l']); "
-        f"sys.exit(str([name for name in {heavy} if name in sys.modules] or ''))"
+def test_completion_loads_no_heavy_library(tmp_path: Path) -> None:
+    line, answer = "ares search --li", tmp_path / "answer"
+    asked = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_SHELL": "fish",
+        "_ARGCOMPLETE_DFS": "\t",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    process = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "ares"],
+        env={**os.environ, **asked, "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert process.stderr.strip() == "" and "--limit\tmost episodes" in process.stdout
+    imported = {row.rpartition("|")[2].strip() for row in process.stderr.splitlines()}
+    assert (
+        not imported & {"torch", "lance", "pandas", "numpy", "pyarrow", "rich"} and "argcomplete" in imported
+    )
+    assert answer.read_text().startswith("--like\tfind episodes")

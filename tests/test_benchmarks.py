@@ -1,0 +1,210 @@
+"""Every benchmark runs at its smallest size, and prints the rows that a reader compares; no test fails on a time."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ares
+from annotators.models.stub import StubVlm
+from app.demo import DEMO_FOLDER
+from benchmarks import memory
+from benchmarks.run import BENCHMARKS
+from benchmarks.synthetic_media import write_videos
+
+_ROOT = Path(__file__).parents[1]
+_SECONDS, _RATIO = r"\d+\.\d{3} s", r"\d+\.\d{2}"
+# By its number: the smallest sizes, and rows that are printed.
+_NUMBERED = {
+    "1": ("4", [r"ingest 4 RLDS records, \d+ MB/s"]),
+    "2": ("4 8", [r"ingest 4 LeRobot episodes", r"ingest 8 LeRobot episodes \(exponent -?\d+\.\d\d\)"]),
+    "3": ("4", [r"ingest 4 mp4 files, \d+/s"]),
+    "6": ("2", [r"8 frames of 2 random episodes, images in TFRecords", r"of 2 random episodes, H.264 files"]),
+    "7": (
+        "1000",
+        [
+            r"1,000 vectors \(flat, index \d+ s\): recall@20 1.000",
+            r"a filter that keeps 1 %: recall@20 1.000",
+            r"looks and words and meaning among 10 % of the episodes, 1,000 frames",
+        ],
+    ),
+    "9": ("50", [r"facets of all, first call .* 50 episodes", r"facets after a filter change, 50 episodes"]),
+    "10": ("1", [r"embed 16 frames with ViT-S-32-alt of random weights from 256p H.264, .* frames/s"]),
+    "16": ("3", [r"`ares --help`", r"`ares status`, 3 episodes", r"four LeRobot episodes, CPU-seconds"]),
+    "18": ("50", [r"page at 90% again, 50 episodes", r"set of 60%, 50 episodes"]),
+    "19": ("2", [r"no encoder stored yet", r"text search, again", r"a new text, by a running dashboard"]),
+}
+# By the module and its arguments.
+_COMMANDS = {
+    "accelerator caption --episodes 2 --concurrency 2": r"caption, 2 kept: .* a plain client .* ratio \d",
+    "accelerator embed --models ViT-S-32-alt --episodes 1 --seconds 1 --height 128 --rounds 1": (
+        r"embed 1 frames with ViT-S-32-alt of random weights from 128p H.264"
+    ),
+    "dimension_kinds --seeds 4:5": r"(?m)^\| arm \| 14 \| 10/14 .* \| 10/10 ",
+    "dimension_kinds --seeds 4:5 --foreign": r"(?m)^\| hand \| 12 \| 12/12 .* \| 12/12 ",
+    "false_clashes --seeds 3:4": r"generated 3:4: pairs with a clash 0/1 ",
+    "model_server --slots 4 --latency 0.05 --episodes 4 --annotators caption": (
+        r"caption: 4 kept, 5 calls \(0 refused\)"
+    ),
+    "motion_length --seeds 0:5": r"(?m)^\| joint_jerk_ldlj \| [+-]\d\.\d\d \(",
+    "operation_speed check --episodes 4": r"4 episodes: .* checked 4, clean True",
+    "operation_speed motion --episodes 4 8": r"kept 4\n8 episodes: .* kept 8\nexponent of growth: ",
+    "quality --seeds 5:6": r"A004 spike \| 0.2 rad at one step \| 1/1 ",
+    "quality --seeds 6:7 --foreign": r"A004 spike .* 1/1 [^$]*lag claimed in 3/5 ",
+    "quality --seeds 5:6 --curve": r"(?m)^\| A004 \|.* 1/1 ",
+    "repairs --seeds 3:4": r"(?m)^\| A004 \| 1/1 .*[^$]*clean episodes that were changed: 0/5 ",
+    "video_quality --seeds 3:4": r"A033 video-black \| 0.2 s \| 1/1 [^$]*lag within one step: (\d+) of \1\n",
+    "workers motion --workers 1 --episodes 8": r"motion, 1 workers: 8 in .* 1.00 of the first run",
+    "workers embed --workers 1 --episodes 1": r"embed, 1 workers: 1 in .* 1.00 of the first run",
+}
+_WITH_RAY = {
+    "workers ray --workers 1 --episodes 16 --milliseconds 1": r"ray, 1 workers: 8 in .* of the first run",
+    "workers driver --episodes 8 --runs 1": r"for each of 8 episodes: .* with 10 of 512, ratio \d",
+}
+_OTHER = {"page", "success", "memory", "run"}
+
+
+@pytest.fixture(autouse=True)
+def _small_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ViT-B/32 would take a minute to write and to load."""
+    monkeypatch.setattr("benchmarks.synthetic_media.RANDOM_MODEL", "ViT-S-32-alt")
+
+
+def _run_benchmark(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, *arguments = command.split()
+    monkeypatch.chdir(_ROOT)
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    import_module(f"benchmarks.{name}").main()
+
+
+def test_every_benchmark_is_here() -> None:
+    programs = {path.stem for path in (_ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
+    assert programs == {command.split()[0] for command in [*_COMMANDS, *_WITH_RAY]} | _OTHER
+    assert BENCHMARKS.keys() == _NUMBERED.keys()
+
+
+@pytest.mark.parametrize("number", _NUMBERED)
+def test_a_numbered_benchmark_prints_its_rows(
+    number: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, works = _NUMBERED[number]
+    _run_benchmark(f"run {number} --sizes {sizes} --rounds 0", monkeypatch)
+    rows = capsys.readouterr().out.splitlines()
+    for work in works:
+        row = rf"\| \d+ \| [^|]*{work}.* \| {_SECONDS} \| .* \| {_SECONDS} \| {_RATIO} \| [+-]{_SECONDS} \| .+ \|"
+        assert any(re.fullmatch(row, line) for line in rows), (work, rows)
+
+
+def test_an_unknown_number_names_those_that_there_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit):
+        _run_benchmark("run 5", monkeypatch)
+    assert "unknown benchmark 5; choose from: 1, 2, 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_a_benchmark_prints_what_it_measured(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _run_benchmark(command, monkeypatch)
+    printed = capsys.readouterr().out
+    assert re.search(_COMMANDS[command], printed), printed
+
+
+@pytest.mark.parametrize("command", _WITH_RAY)
+def test_a_benchmark_of_a_cluster_prints_what_it_measured(
+    command: str, ray_cluster: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _run_benchmark(command, monkeypatch)
+    printed = capsys.readouterr().out
+    assert re.search(_WITH_RAY[command], printed), printed
+
+
+def test_memory_compares_two_sizes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One operation in processes of its own; the next test runs all of them."""
+    monkeypatch.setattr(memory, "OPERATIONS", {"first page": memory.OPERATIONS["first page"]})
+    _run_benchmark("run memory --sizes 5 10", monkeypatch)
+    row = r"\| first page \| \d+ MB \| \d+ MB \| \d\.\d\d \| \d+\.\d s \|"
+    assert re.search(
+        rf"\| operation \| 5 \| 10 \| growth \| seconds at 10 \|\n.*\n{row}", capsys.readouterr().out
+    )
+
+
+def test_every_operation_of_memory_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "workspace")
+    for arguments in (["grow", "20"], *([name] for name in memory.OPERATIONS)):
+        monkeypatch.setattr(sys, "argv", ["memory", path, *arguments])
+        memory.main()
+        measured = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert measured["seconds"] > 0 and measured["megabytes"] > 10
+    with ares.open(path) as ws:
+        assert ws.stores.tables.episodes.count() == 20 and sorted(ws.sets) == ["every", "good"]
+
+
+def test_the_page_is_measured_in_a_browser(
+    chromium: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARES_TEST_CHROMIUM", chromium)
+    _run_benchmark("page 30 --only alone --rounds 1", monkeypatch)
+    printed = capsys.readouterr().out
+    for work in (
+        "click on a card to the player",
+        "a value of a facet to its cards",
+        "words of a search to their cards",
+    ):
+        assert re.search(rf"\| one person, 30 episodes \| {work} \| \d+\.\d\d s \|", printed), printed
+
+
+def test_success_is_measured_on_simulated_episodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its captions are scripted: the small captioner takes a second for each."""
+    captioner = StubVlm(lambda request: "open the drawer")
+    monkeypatch.setattr("annotators.models.load._load_huggingface", lambda *arguments: captioner)
+    _write_simulated_part(tmp_path / "episodes" / "development")
+    models, fitted = DEMO_FOLDER / "models", tmp_path / "fitted.yaml"
+    command = f"success {tmp_path / 'episodes'} {models} {tmp_path} --part development --write {fitted}"
+    _run_benchmark(command, monkeypatch)
+    printed = capsys.readouterr().out
+    for kind, count in (("noisy", 15), ("stop", 15), ("drop", 15), ("all three", 45)):
+        assert re.search(rf"(?m)^\| {kind} \| {count} \| \d\.\d{{3}} \(.*\) \|", printed), printed
+    assert "fitted_for: clip:reference-clip-" in fitted.read_text()
+
+
+def _write_simulated_part(folder: Path) -> None:
+    """Five tasks, each with two successes and a failure of each kind, as the recipe of the models writes them."""
+    tasks = ("open-drawer", "close-drawer", "open-door", "close-door", "push-button")
+    modes, steps = ("expert", "expert", "noisy", "stop", "drop"), 10
+    rows = [
+        {
+            "id": f"{task}-{number}",
+            "task": task,
+            "instruction": task.replace("-", " the "),
+            "mode": mode,
+            "success": mode == "expert",
+            "length": steps,
+            "fps": steps,
+        }
+        for task in tasks
+        for number, mode in enumerate(modes)
+    ]
+    folder.mkdir(parents=True)
+    (folder / "meta_0.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    films = sorted(write_videos(folder / "films", 2 * len(rows), 192, frames=steps, rate_hz=steps).iterdir())
+    rng = np.random.default_rng(0)
+    for row, front, wrist in zip(rows, films[::2], films[1::2], strict=True):
+        state = np.cumsum(rng.normal(0, 0.01, (steps, 4)), axis=0).astype(np.float32)
+        np.savez(folder / f"{row['id']}.npz", state=state, action=state)
+        front.rename(folder / f"{row['id']}_front.mp4")
+        wrist.rename(folder / f"{row['id']}_wrist.mp4")
