@@ -87,19 +87,13 @@ def test_a_purge_frees_the_bytes_of_its_rows_in_every_table(curated: Workspace, 
     """One version of each table is left, whose files have the rows that are shown and no others."""
     spread(curated, ids[1])
     before = {name: (table.count_rows(), _size(table)) for name, table in _tables(curated).items()}
-    report = purge(curated, ids[:6])
+    report = purge(curated, ids[1:2])  # a twelfth: fewer rows than tables are otherwise written anew for
     after = _tables(curated)
     changed = {name: before[name][0] - table.count_rows() for name, table in after.items()}
-    texts = {name for name in changed if name.startswith("texts_")}
-    assert {name: count for name, count in changed.items() if count} == {
-        "episodes": 6,
-        "segments": 6,
-        "trajectories": 6,
-        "vectors_m": 6,
-        "texts_m": 6,
-    }
-    assert report.rows == sum(count for name, count in changed.items())
-    for name in {"episodes", "segments", "trajectories", "vectors_m", *texts}:
+    holding = ("episodes", "segments", "trajectories", "vectors_m", "texts_m")
+    assert {name: count for name, count in changed.items() if count} == dict.fromkeys(holding, 1)
+    assert report.rows == len(holding)
+    for name in holding:
         table = after[name]
         assert len(table.versions()) == 1, name
         assert sum(part.physical_rows for part in table.get_fragments()) == table.count_rows(), name
