@@ -217,7 +217,7 @@ def test_the_votes_of_a_panel_are_worth_what_the_design_effect_says() -> None:
 def test_a_judge_that_errs_always_or_never_is_compared_with_nobody(judge: str, share: float) -> None:
     """Its errors do not vary, so that nothing correlates with them; the other two are compared as before."""
     others = [name for name in "abc" if name != judge]
-    rows = []
+    rows: list[Any] = []
     for number in range(8):
         errs = {judge: bool(share), others[0]: number < 4, others[1]: number < 2}
         grades = ("acceptable" if errs[name] else "not_acceptable" for name in "abc")
