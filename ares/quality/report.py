@@ -219,7 +219,7 @@ class CodeCounter:
     ) -> None:
         """Count the findings of one episode."""
         self.episodes.update({finding.code for finding in findings})
-        self.dimensions.update({(finding.code, finding.dimension) for finding in findings})
+        self.dimensions.update(sorted({(finding.code, finding.dimension) for finding in findings}))
         for finding in findings:
             listed = ListedFinding(
                 episode_id=episode_id, location=location, finding=finding, key=key, source=source

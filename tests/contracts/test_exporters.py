@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from ares.annotation import Annotation, Maker
 from ares.curation import CurationSet
 from ares.errors import AresError, RequestError
 from ares.export.base import Exporter, ExportReport
 from ares.registry import exporters
-from ares.workspace import Workspace
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.pipeline import ingest_paths
 
 
 @pytest.fixture(params=exporters.names())
@@ -39,6 +42,39 @@ def test_every_episode_of_the_set_is_accounted_for(
     )
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_manifest_names_the_makers_of_all_annotations_of_the_set(
+    exporter: Exporter, tmp_path: Path, demo_samples: Path
+) -> None:
+    """Each in full; and no maker that annotated other episodes alone."""
+    with open_workspace(str(tmp_path / "workspace"), Settings()) as workspace:
+        ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=3, quiet=True)
+        log, ids = workspace.stores.annotations, sorted(workspace.stores.tables.episodes.ids())
+        makers = [Maker(annotator="words", version=version, model="m") for version in ("1", "2", "3")]
+        for maker, episode_id in zip(makers, ids, strict=True):
+            log.add_maker(maker)
+            log.append([_annotation(maker, episode_id)])
+        selection = workspace.sets.create("two", ids[:2], {})
+        _export(exporter, workspace, selection, tmp_path / "out")
+        used = {annotation.maker_id for annotation in log.find_annotations(ids[:2])}
+    written = json.loads((tmp_path / "out" / "manifest.json").read_text())["makers"]
+    assert written.keys() == used >= {maker.maker_id for maker in makers[:2]}
+    assert makers[2].maker_id not in written
+    assert [written[maker.maker_id]["version"] for maker in makers[:2]] == ["1", "2"]
+
+
+def _annotation(maker: Maker, episode_id: str) -> Annotation:
+    return Annotation(
+        episode_id=episode_id,
+        name=maker.annotator,
+        value={"words": 1},
+        maker_id=maker.maker_id,
+        subject=episode_id,
+        start_seconds=0.0,
+        stop_seconds=1.0,
+        created="2026-11-01T00:00:00+00:00",
+    )
 
 
 def test_a_folder_with_something_in_it_is_refused_and_stays(

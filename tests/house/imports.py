@@ -1,13 +1,16 @@
-"""Reads the imports of the sources without importing them: what each module needs, wherever the import stands."""
+"""Reads the sources without importing them: what each module needs, and how many lines its functions have."""
 
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 PACKAGES = ("ares", "ingest", "annotators", "app")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
@@ -68,3 +71,33 @@ def needed_modules(path: Path) -> Iterator[str]:
             yield exports(module)[name]
         elif module in MODULES:
             yield module
+
+
+def code_lines(text: str) -> set[int]:
+    """Numbers of the lines that hold code, from 1; comments, blank lines and docstrings do not."""
+    skipped = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in skipped:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | Function) and ast.get_docstring(node) is not None:
+            lines -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return lines
+
+
+def function_sizes(path: Path) -> Iterator[tuple[str, int]]:
+    """Functions of a file with their number of code lines, docstrings left out."""
+    text = path.read_text()
+    code = code_lines(text)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, Function):
+            lines = range(node.lineno, (node.end_lineno or 0) + 1)
+            yield f"{file_name(path)}: {node.name}", len(code.intersection(lines))

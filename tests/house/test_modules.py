@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-import io
 import subprocess
 import sys
-import tokenize
 from collections.abc import Iterator
-from pathlib import Path
 
-from tests.house.imports import ROOT, SOURCES, file_name
+from tests.house.imports import ROOT, SOURCES, Function, code_lines, file_name, function_sizes
 
 ALL = SOURCES + sorted(
     path for folder in ("tests", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*.py")
@@ -23,27 +20,6 @@ HEAVY = {
     "pandas", "pyarrow", "pymongo", "ray", "rich", "sqlglot", "streamlit", "tensorflow_datasets", "torch",
     "torchvision", "transformers", "umap",
 }  # fmt: skip
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def _code_lines(text: str) -> set[int]:
-    """Numbers of the lines that hold code, from 1; comments, blank lines and docstrings do not."""
-    skipped = {
-        tokenize.COMMENT,
-        tokenize.NL,
-        tokenize.NEWLINE,
-        tokenize.INDENT,
-        tokenize.DEDENT,
-        tokenize.ENDMARKER,
-    }
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in skipped:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | Function) and ast.get_docstring(node) is not None:
-            lines -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    return lines
 
 
 def _imported_at_once(body: list[ast.stmt]) -> Iterator[str]:
@@ -58,16 +34,6 @@ def _imported_at_once(body: list[ast.stmt]) -> Iterator[str]:
         elif not isinstance(node, Function):
             inner = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.stmt)]
             yield from _imported_at_once(inner)
-
-
-def _functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Functions of a file with their number of code lines, docstrings left out."""
-    text = path.read_text()
-    code = _code_lines(text)
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, Function):
-            lines = range(node.lineno, (node.end_lineno or 0) + 1)
-            yield f"{file_name(path)}: {node.name}", len(code.intersection(lines))
 
 
 def test_a_module_opens_with_a_sentence() -> None:
@@ -86,7 +52,7 @@ def test_a_file_stays_small() -> None:
 
 
 def test_a_function_stays_small() -> None:
-    assert not {name: size for path in ALL for name, size in _functions(path) if size > FUNCTION_LINES}
+    assert not {name: size for path in ALL for name, size in function_sizes(path) if size > FUNCTION_LINES}
 
 
 def test_heavy_libraries_are_imported_where_they_are_used() -> None:
@@ -124,4 +90,4 @@ def test_the_tree_in_the_manual_is_the_tree() -> None:
 
 def test_code_lines_leave_out_prose() -> None:
     text = 'def f():\n    """One.\n\n    Two."""\n    # reason\n\n    x = """a\nb"""\n    return x\n'
-    assert _code_lines(text) == {1, 7, 8, 9}
+    assert code_lines(text) == {1, 7, 8, 9}

@@ -212,6 +212,21 @@ def test_the_votes_of_a_panel_are_worth_what_the_design_effect_says() -> None:
     assert votes.effective == pytest.approx(3 / 1.72, abs=0.08)
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0])
+@pytest.mark.parametrize("judge", ["a", "b", "c"])
+def test_a_judge_that_errs_always_or_never_is_compared_with_nobody(judge: str, share: float) -> None:
+    """Its errors do not vary, so that nothing correlates with them; the other two are compared as before."""
+    others = [name for name in "abc" if name != judge]
+    rows: list[Any] = []
+    for number in range(8):
+        errs = {judge: bool(share), others[0]: number < 4, others[1]: number < 2}
+        grades = ("acceptable" if errs[name] else "not_acceptable" for name in "abc")
+        rows.append({"gradings": [_panel_row("foreign", *grades)]})
+    votes = count_votes(rows)
+    assert votes and votes.errors == {judge: 8 * share, others[0]: 4, others[1]: 2}
+    assert votes.correlation == pytest.approx((2 / 8 - 1 / 8) / np.sqrt(1 / 4 * 3 / 16))
+
+
 def test_a_panel_without_errors_says_that_nothing_can_be_compared() -> None:
     votes = count_votes([{"gradings": [_panel_row("foreign", *("unsure",) * 3)]}])
     assert votes and votes.to_json()["effective_votes"] is None

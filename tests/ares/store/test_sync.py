@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -290,6 +291,25 @@ def test_an_annotation_of_an_unknown_maker_is_told(
     with pytest.raises(StoreError, match="maker never stored is unknown"):
         apply_log(tables, sqlite)
     assert tables.segments.count() == 0
+
+
+def test_an_unknown_maker_holds_up_no_other_annotation(
+    tables: Tables, sqlite: SqliteAnnotationStore, ids: list[str], make_annotation: MakeAnnotation
+) -> None:
+    """Neither those of its batch, nor later ones, nor those of an episode that several makers describe."""
+    newer = replace(_MOTION, version="2")
+    sqlite.add_maker(newer)
+
+    def idle(number: int, maker_id: str, value: bool = True) -> Annotation:
+        return make_annotation(ids[number], name="motion", value={"idle": value}, maker_id=maker_id)
+
+    sqlite.append([idle(0, "never stored"), idle(0, _MOTION.maker_id), idle(1, _MOTION.maker_id)])
+    with pytest.raises(StoreError, match=r"^1 values of the annotation log cannot be shown.*never stored"):
+        apply_log(tables, sqlite)
+    assert _column(tables, "idle") == {**dict.fromkeys(ids), ids[0]: True, ids[1]: True}
+    sqlite.append([idle(0, newer.maker_id, False), idle(2, newer.maker_id)])
+    assert apply_log(tables, sqlite) == 2
+    assert _column(tables, "idle") == {**dict.fromkeys(ids), ids[0]: False, ids[1]: True, ids[2]: True}
 
 
 def test_half_an_emoji_does_not_stop_the_index(

@@ -83,6 +83,33 @@ def test_nothing_of_a_purged_episode_is_left_but_a_hash(
     assert curated.stores.tables.episodes.count() == 11
 
 
+def test_a_purge_frees_the_bytes_of_its_rows_in_every_table(curated: Workspace, ids: list[str]) -> None:
+    """One version of each table is left, whose files have the rows that are shown and no others."""
+    spread(curated, ids[1])
+    before = {name: (table.count_rows(), _size(table)) for name, table in _tables(curated).items()}
+    report = purge(curated, ids[1:2])  # a twelfth: fewer rows than tables are otherwise written anew for
+    after = _tables(curated)
+    changed = {name: before[name][0] - table.count_rows() for name, table in after.items()}
+    holding = ("episodes", "segments", "trajectories", "vectors_m", "texts_m")
+    assert {name: count for name, count in changed.items() if count} == dict.fromkeys(holding, 1)
+    assert report.rows == len(holding)
+    for name in holding:
+        table = after[name]
+        assert len(table.versions()) == 1, name
+        assert sum(part.physical_rows for part in table.get_fragments()) == table.count_rows(), name
+        assert _size(table) < before[name][1], name
+
+
+def _tables(workspace: Workspace) -> dict[str, Any]:
+    connection = workspace.stores.tables.connection
+    return {name: connection.newest_version(name) for name in connection.table_names()}
+
+
+def _size(table: Any) -> int:
+    """Bytes of all files of a table, of old versions too."""
+    return sum(path.stat().st_size for path in Path(table.uri).rglob("*") if path.is_file())
+
+
 def test_sets_and_actions_say_how_many_were_purged(curated: Workspace, ids: list[str]) -> None:
     with StagedIds(ids[:3]) as staged:
         removal = remove_episodes(curated.stores, staged, {})

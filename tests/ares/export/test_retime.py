@@ -1,0 +1,91 @@
+"""How exactly a clock must keep a rate: what counts as even is written step by step, and all else is retimed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ares.clock import rounding_seconds
+from ares.episode import Camera, Record
+from ares.export.lerobot.video import prepare_video
+from ares.export.retime import ExportClock, RetimedEpisode, export_rate_hz, retime_episode
+
+UNEVEN = "steps are not at a constant rate"
+
+
+@pytest.mark.parametrize(
+    ("rate_hz", "written_hz"),
+    [
+        (30.0000009, 30.0),
+        (29.9999991, 30.0),
+        (30.000002, 30.000002),
+        (29.999998, 29.999998),
+        (0.9999995, 1.0),
+        (29.97, 30_000 / 1001),
+        (30_000 / 1001 * 1.00019, 30_000 / 1001),
+        (30_000 / 1001 * 0.99981, 30_000 / 1001),
+        (30_000 / 1001 * 1.00021, 30_000 / 1001 * 1.00021),
+        (30_000 / 1001 * 0.99979, 30_000 / 1001 * 0.99979),
+        (23.976, 24_000 / 1001),
+        (0.4, 0.4),
+    ],
+)
+def test_a_rate_near_a_whole_or_television_rate_is_that_rate(
+    rate_hz: float, written_hz: float, make_record: Callable[..., Record]
+) -> None:
+    """Within a millionth of a hertz of a whole number, and within 0.02 % of a television rate."""
+    assert export_rate_hz(make_record(0, rate_hz=rate_hz).episode) == written_hz
+
+
+@pytest.mark.parametrize(
+    ("rate_hz", "written_hz"), [(19.96, 20.0), (20.04, 20.0), (20.06, 20.1), (0.96, 0.96)]
+)
+def test_a_measured_rate_is_rounded_to_a_tenth_from_one_hertz_on(
+    rate_hz: float, written_hz: float, make_record: Callable[..., Record]
+) -> None:
+    episode = make_record(0, rate_hz=rate_hz, rate_source="measured").episode
+    assert export_rate_hz(episode) == written_hz
+    assert export_rate_hz(replace(episode, rate_source="user")) == rate_hz
+
+
+def _retimed(record: Record, shift_seconds: float, clock: ExportClock) -> RetimedEpisode:
+    """The episode on the clock of an export, with one step that is stamped off its second."""
+    stamps = np.arange(record.episode.num_steps) / 20.0
+    stamps[50] += shift_seconds
+    return retime_episode(record.episode, replace(record.trajectory, timestamps=stamps), clock)
+
+
+def test_a_step_is_that_of_its_second_within_a_millisecond(make_record: Callable[..., Record]) -> None:
+    """A step that is later than its second by more is held back, and the one before it is written twice."""
+    clock, record = ExportClock(20.0, "hold"), make_record(0)
+    assert rounding_seconds(20.0) == 1e-3
+    near = _retimed(record, 0.00099, clock)
+    assert near.keeps_steps and near.shift_seconds == pytest.approx(0.00099)
+    late = _retimed(record, 0.00101, clock)
+    assert late.steps[49:52].tolist() == [49, 49, 51]
+
+
+def test_packets_are_copied_where_steps_are_at_their_seconds_within_a_millisecond(
+    make_record: Callable[..., Record], front_camera: Camera, tmp_path: Path
+) -> None:
+    record = make_record(0)
+    for shift_seconds, reason in ((0.00099, ""), (-0.00099, ""), (0.00101, UNEVEN), (-0.00101, UNEVEN)):
+        retimed = _retimed(record, shift_seconds, ExportClock())
+        prepared = prepare_video(front_camera, retimed, 20.0, tmp_path / "scratch.mp4")
+        assert (prepared.is_encoded, prepared.encoding_reason) == (bool(reason), reason)
+        prepared.close()
+
+
+@pytest.mark.parametrize(("after_seconds", "steps"), [(-0.0009, 214), (-0.0011, 213), (0.0, 214)])
+def test_the_last_step_counts_where_its_second_is_reached_within_a_millisecond(
+    after_seconds: float, steps: int, make_record: Callable[..., Record]
+) -> None:
+    """107 steps, the last of them stamped at 5.325 s and a little, are 214 at 40 Hz or one less."""
+    record = make_record(0)
+    stamps = np.linspace(0, 5.325 + after_seconds, record.episode.num_steps)
+    trajectory = replace(record.trajectory, timestamps=stamps)
+    assert retime_episode(record.episode, trajectory, ExportClock(40.0)).episode.num_steps == steps
