@@ -147,8 +147,8 @@ class ClipJudge:
         if phrase not in self._candidates:
             return None
         claimed = self._candidates.index(phrase)
-        others = [value for index, value in enumerate(similarities.tolist()) if index != claimed]
-        return float(similarities[claimed]) - max(others)
+        values: list[float] = similarities.tolist()
+        return values[claimed] - max(value for index, value in enumerate(values) if index != claimed)
 
     def _rule_content(self, claimed: CaptionSlots, similarities: NDArray[np.float32]) -> tuple[Verdict, str]:
         lead = self.lead(claimed.phrase, similarities)

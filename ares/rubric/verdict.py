@@ -102,7 +102,7 @@ class Ruling:
     Attributes:
         criterion: Id of the criterion.
         verdict: The verdict.
-        source: Code ("hard"), a blind forced choice ("probe"), what was observed before any caption was known
+        source: Code ("hard"), a choice among given phrases ("probe"), what was observed before any caption was known
             ("observation"), a question about the caption ("claim"), votes of several judges ("panel"), another
             annotation of the episode ("stored") or a person.
         observed: The observation, in the words of the judge or the check.

@@ -13,7 +13,7 @@ from annotators.base import Annotator, Options, Result, Work
 from annotators.grade import load_rubric, make_grade_annotator
 from app.demo import GRADE_OPTIONS
 from ares.annotation import Annotation, Maker
-from ares.episode import Episode
+from ares.episode import Episode, Json
 from ares.errors import MediaError, RequestError
 from ares.rubric import describe_trust, judge_controls
 from ares.workspace import Workspace
@@ -181,7 +181,11 @@ def test_frames_that_cannot_be_had_fail_their_own_caption_only(
 def test_its_numbers_are_labelled_wherever_they_stand(judge: Annotator) -> None:
     assert judge.maker.model.startswith(_LABEL) and judge.maker.settings["label"] == _LABEL
     assert [text for text in judge.preflight([]).warnings if "nothing about real robots" in text]
-    value = {"gradings": [{"kind": "own", "grade": "acceptable"}], "gates": [], "label": _LABEL}
+    value: dict[str, Json] = {
+        "gradings": [{"kind": "own", "grade": "acceptable"}],
+        "gates": [],
+        "label": _LABEL,
+    }
     assert describe_trust(judge_controls([value]).to_json()).startswith(f"{_LABEL}, UNPROVEN: ")
 
 

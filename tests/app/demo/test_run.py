@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.cli.serve.demo import _blocks
-from app.demo import DemoReport
+from app.demo import TEST_NOTE, DemoReport
 from ares import open as open_workspace
 from ares.curation import select_episodes
 from ares.export.lerobot import export_lerobot
@@ -90,9 +90,10 @@ def test_the_report_for_people_tells_them_apart_too(demo: dict[str, Any]) -> Non
     names = {field.name for field in fields(DemoReport)}
     report = DemoReport(**{name: value for name, value in demo.items() if name in names})
     text = "\n".join(str(block) for block in _blocks(report))
-    assert "12 of episodes that succeeded, 11 of episodes that failed" in text
-    assert "12 episodes (acceptable AND success)" in text
-    assert "12 instruction, 0 caption, 0 none  (--task instruction)" in text
+    assert "10 of episodes that succeeded, 11 of episodes that failed" in text
+    assert "10 episodes (acceptable AND success)" in text
+    assert "10 instruction, 0 caption, 0 none  (--task instruction)" in text
+    assert f"the judge {TEST_NOTE}" in text and text.count("demo judge of a simulation") == 4
 
 
 def exported_rows(folder: Path) -> list[dict[str, Any]]:
