@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from annotators.base import Work, episode_subject
+from annotators.frames import Frames
 from annotators.grade import ClipJudge, read_candidates
 from annotators.models import load_named_encoder
-from annotators.runner import Frames
 from annotators.success import area_under_curve, current_success_maker, read_outcomes
 from app.demo import GRADE_OPTIONS
 from ares.rubric import parse_caption
