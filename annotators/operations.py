@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from annotators.base import Options
-from annotators.runner import annotate as run_annotators
-from annotators.runner import estimate_cost
+from annotators.runner import annotate as run_annotators, estimate_cost
 from ares.errors import RequestError
 from ares.jobs import AnnotateEstimate, AnnotateReport, RequestedWorkers, open_engine
 

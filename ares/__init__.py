@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ares.arguments import checks_arguments as _checks_arguments
+from ares.imports import lazy_exports
+from ares.registry import refuse_unknown_keywords as _checks_arguments
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation
     from ares.curation import CurationSet
     from ares.episode import Episode, Trajectory
     from ares.errors import AresError
-    from ares.export import ExportReport, FixReport
+    from ares.export import ExportReport
     from ares.jobs import AnnotateEstimate, AnnotateReport, IngestReport
-    from ares.quality import CheckReport
+    from ares.reports import CheckReport, FixReport
     from ares.search import Hit, Query
-    from ares.status import WorkspaceStatus
-    from ares.workspace import Dashboard, Episodes, SearchResults, StoredEpisode, StoredSet, Workspace
+    from ares.workspace import (
+        Dashboard,
+        Episodes,
+        SearchResults,
+        StoredEpisode,
+        StoredSet,
+        Workspace,
+        WorkspaceStatus,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -49,28 +57,7 @@ __all__ = [
     "open",
 ]
 
-_MODULES = {
-    "AnnotateEstimate": "ares.jobs",
-    "AnnotateReport": "ares.jobs",
-    "Annotation": "ares.annotation",
-    "AresError": "ares.errors",
-    "CheckReport": "ares.quality",
-    "CurationSet": "ares.curation",
-    "Dashboard": "ares.workspace",
-    "Episode": "ares.episode",
-    "Episodes": "ares.workspace",
-    "ExportReport": "ares.export",
-    "FixReport": "ares.export",
-    "Hit": "ares.search",
-    "IngestReport": "ares.jobs",
-    "Query": "ares.search",
-    "SearchResults": "ares.workspace",
-    "StoredEpisode": "ares.workspace",
-    "StoredSet": "ares.workspace",
-    "Trajectory": "ares.episode",
-    "Workspace": "ares.workspace",
-    "WorkspaceStatus": "ares.status",
-}
+__getattr__ = lazy_exports(__name__)
 
 
 @_checks_arguments
@@ -266,12 +253,3 @@ def fix(
         num_listed=num_listed,
         quiet=quiet,
     )
-
-
-def __getattr__(name: str) -> Any:
-    """Import a class on first use, so that `import ares` stays quick."""
-    from importlib import import_module
-
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)

@@ -6,8 +6,8 @@ import sys
 from typing import cast
 
 from ares.errors import AresError
+from ares.imports import PACKAGES, refuse_shadowing
 from ares.registry import operations
-from ares.shadowing import PACKAGES, refuse_shadowing
 
 
 def main() -> int:

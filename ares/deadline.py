@@ -136,7 +136,7 @@ def exclusive(lock: AnyLock) -> Iterator[None]:
         lock.release()
 
 
-def with_deadline(function: Callable[..., T]) -> Callable[..., T]:
+def carry_deadline_to_thread(function: Callable[..., T]) -> Callable[..., T]:
     """Return the function for another thread, in which it has the deadline of this one."""
     deadline = _current.get()
     if deadline is None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+
 Kind = Literal["mp4", "tfrecord", "hdf5", "mcap", "bag", "parquet", "zarr", "npy", "images"]
 Channels = Literal["rgb", "bgr"]
 # Topics of a recording: their images have clocks of their own.
@@ -233,7 +234,7 @@ class Trajectory:
         Raises:
             RequestError: pandas is not installed.
         """
-        from ares.extras import import_optional
+        from ares.imports import import_optional
 
         named = [("state", self.state), ("action", self.action), *self.extra.items()]
         columns: dict[str, NDArray[Any]] = {"seconds": self.timestamps}

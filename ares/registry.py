@@ -1,18 +1,19 @@
-"""Plug-ins by kind and name; built-in and third-party ones are entry points, imported when they are used."""
+"""Finds plug-ins by name over entry points, and answers unknown names and keywords with the one meant."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ares.errors import AresError, PluginError, RequestError
-from ares.shadowing import refuse_shadowing
+from ares.imports import refuse_shadowing
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
 
 Plugin = Callable[..., Any]
 
@@ -120,7 +121,7 @@ def plugin_fault(label: str, error: BaseException) -> PluginError:
         label: `Registry.label` of the plug-in.
         error: What it raised.
     """
-    location = _location(error)
+    location = _error_location(error)
     detail = f"{_first_line(error)}{f' ({location})' if location else ''}".strip()
     fault = PluginError(f"{label} raised {type(error).__name__}", detail)
     fault.__cause__ = error
@@ -155,7 +156,7 @@ def _first_line(error: BaseException) -> str:
     return lines[0][:300] if lines else ""
 
 
-def _location(error: BaseException) -> str:
+def _error_location(error: BaseException) -> str:
     """File and line that raised it: "annotator.py:12"."""
     from traceback import extract_tb
 
@@ -181,3 +182,26 @@ rankers = Registry("ranker")
 valuers = Registry("valuer")
 projections = Registry("projection")
 operations = Registry("operation")
+
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+def refuse_unknown_keywords(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Let a function refuse an unknown keyword with the names of those that it has.
+
+    Type checkers see the function as it is.
+    """
+    code = function.__code__  # a plain function; importing inspect takes 6 ms
+    names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
+
+    @wraps(function)
+    def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+        for name in kwargs:
+            if name not in names:
+                hint = f"{did_you_mean(name, names)}there are: {', '.join(names)}"
+                raise TypeError(f"{function.__name__}() has no argument {name!r}: {hint}")
+        return function(*args, **kwargs)
+
+    return call

@@ -100,8 +100,7 @@ def _random_encoder(name: str, device: str) -> Any:
     import open_clip
     import transformers
 
-    from annotators.models import ClipEncoder
-    from annotators.models.vision_tower import VisionTower
+    from annotators.models import ClipEncoder, VisionTower
 
     if name != "SigLIP2":
         model, _, preprocess = open_clip.create_model_and_transforms(name)
@@ -141,7 +140,7 @@ def _ingested(folder: Path, videos: Path) -> Iterator[Workspace]:
 
 
 def _with_encoder(encoder: Any) -> Any:
-    return mock.patch("annotators.embed.annotator.load_encoder_for", lambda *arguments: encoder)
+    return mock.patch("annotators.embed.load_encoder_for", lambda *arguments: encoder)
 
 
 def _model_rate(encoder: Any, device: str) -> float:
@@ -186,7 +185,7 @@ def _time_captions(server: str, episodes: int, concurrency: Sequence[int]) -> No
 
 def _compare_captions(folder: Path, videos: Path, server: str, concurrency: Sequence[int]) -> None:
     from annotators.base import Options
-    from annotators.models.server import OpenAiVlm
+    from annotators.models import OpenAiVlm
     from annotators.runner import annotate
     from ares.settings import settings_from_environment
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ares.quality.kinds import DimensionKind, kinds_by_name, kinds_by_values, switch_like, value_evidence
+from ares.signals import DimensionKind, kinds_by_name, kinds_by_values, switch_like, value_evidence
 from ares.statistics import wilson_interval
 from benchmarks.quality import read_episodes, seed_range
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import ares
 from ares.curation import SOURCE_ORDER, select_episodes
-from ares.search.facets import NUMERIC_TYPES, Facet
-from ares.search.facets import compute_facets as count_facets
-from ares.store.lance import EpisodeTable
+from ares.search import NUMERIC_TYPES, Facet, compute_facets as count_facets
+from ares.store import EpisodeTable
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes, set_annotator_columns
 from benchmarks.timing import BenchmarkResult, time_alternately

@@ -12,9 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ares.quality import EpisodeSignals
-from ares.quality.audit import share_text
-from ares.quality.contract import (
+from ares.contract import (
     CONTRACT_EPISODES,
     Clash,
     DatasetKey,
@@ -24,6 +22,8 @@ from ares.quality.contract import (
     find_clashes,
     infer_contract,
 )
+from ares.reports import share_text
+from ares.signals import EpisodeSignals
 from benchmarks.quality import read_layouts, seed_range
 from tests.generators.contracts import random_meaning
 

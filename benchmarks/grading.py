@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annotators.base import Work, episode_subject
-from annotators.frames import Frames
+from annotators.base import Frames, Work, episode_subject
 from annotators.grade import ClipJudge, read_candidates
 from annotators.models import load_named_encoder
 from annotators.success import area_under_curve, current_success_maker, read_outcomes

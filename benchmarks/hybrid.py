@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.store.vectors import Moment, VectorTable
+    from ares.store import Moment, VectorTable
     from ares.workspace import Workspace
 
 _LIMIT = 40
@@ -93,7 +93,7 @@ def _measure_rankers(rows: int, rankers: dict[str, RankerCall], numbers: range) 
 def _rank_by_keywords(
     workload: HybridWorkload, texts: Sequence[str], candidates: frozenset[str], number: int
 ) -> list[Moment]:
-    from ares.store.vectors import Moment
+    from ares.store import Moment
 
     hits = workload.ws.stores.tables.segments.search_text(texts[number], _LIMIT, candidates)
     return [
@@ -103,7 +103,7 @@ def _rank_by_keywords(
 
 
 def _rank_by_meaning(workload: HybridWorkload, candidates: frozenset[str], number: int) -> list[Moment]:
-    from ares.search.rankers import rank_by_text
+    from ares.search import rank_by_text
 
     query = workload.queries[number]
     return rank_by_text(workload.ws.stores, "bench", query, _LIMIT, candidates=candidates)

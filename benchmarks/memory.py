@@ -120,7 +120,7 @@ def _read_page(share: float) -> Callable[[Workspace], None]:
 
 
 def _count_facets(ws: Workspace) -> None:
-    from ares.search.facets import compute_facets
+    from ares.search import compute_facets
 
     compute_facets(ws.stores, "success AND num_steps > 100")
 

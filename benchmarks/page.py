@@ -35,7 +35,7 @@ from ares.store import applied_sequence, skip_applied
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import set_annotator_columns, synthetic_episode
 from benchmarks.synthetic_lerobot import write_lerobot_dataset
-from ingest.checks import CHECKER, findings_annotation
+from ingest.pipeline import CHECKER, findings_annotation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -13,11 +13,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from ares.checks import PLANTERS
 from ares.clock import settle_clock
 from ares.episode import Record
 from ares.errors import AresError
-from ares.quality import EpisodeSignals, episode_signals
-from ares.quality.audit import PLANTERS
+from ares.signals import EpisodeSignals, episode_signals
 from ingest.base import IngestOptions
 from ingest.pipeline import find_datasets
 from tests.generators.scoring import (

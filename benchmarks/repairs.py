@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ares.quality import DatasetStatistics, EpisodeSignals, TypicalEpisode
-from ares.quality.audit import FaultSite, share_text
-from ares.quality.kinds import are_checked
-from ares.quality.repair import SignalChange, repair_signals
+from ares.checks import FaultSite
+from ares.repair import repair_signals
+from ares.reports import share_text
+from ares.signals import DatasetStatistics, EpisodeSignals, SignalChange, TypicalEpisode, are_checked
 from benchmarks.quality import read_episodes, seed_range
 from tests.generators.robots import random_dataset, random_robot
 from tests.generators.scoring import LEAST_MOTION, plant_fault

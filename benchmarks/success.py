@@ -30,7 +30,7 @@ from annotators.success import (
     write_combination,
 )
 from ares.episode import Camera, Episode, MediaRef, Record, Role, Signal, Trajectory, make_episode_id
-from ares.quality.audit import share_text
+from ares.reports import share_text
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 

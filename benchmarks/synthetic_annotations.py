@@ -11,7 +11,7 @@ from annotators.motion import make_motion_annotator
 from ares.annotation import Annotation, Column, Maker
 from ares.episode import Json
 from ares.workspace import Workspace
-from ingest.checks import CHECKER
+from ingest.pipeline import CHECKER
 
 _BATCH_SIZE = 20_000
 _CREATED = "2026-01-01T00:00:00+00:00"

@@ -29,7 +29,7 @@ def write_videos(
     """
     import numpy as np
 
-    from ares.media.video import encode_mp4
+    from ares.media import encode_mp4
 
     folder.mkdir()
     for number in range(episodes):

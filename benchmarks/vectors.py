@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.store.vectors import Moment, VectorTable
+    from ares.store import Moment, VectorTable
     from ares.workspace import Workspace
 
 DIM = 512

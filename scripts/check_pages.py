@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-from ares.quality import CODES, CheckCode
+from ares.checks import CODES, CheckCode
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "checks"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import ares
-from app.demo import demo_settings, run_demo
+from app.demo import demo_settings, run_demo_job
 from ares.errors import ModelError
 from ares.jobs import FailureLog
 from ares.settings import Settings
@@ -82,7 +82,7 @@ def _open_demo(folder: Path) -> Workspace:
     if folder.exists():
         return open_workspace(str(folder), demo_settings(Settings()))
     workspace = open_workspace(str(folder), demo_settings(Settings()))
-    run_demo(workspace, print)
+    run_demo_job(workspace, print)
     workspace.annotate("map", quiet=True)
     ids = sorted(workspace.stores.tables.episodes.ids())
     workspace.tag("blurred", where="instruction LIKE '%drawer%'")

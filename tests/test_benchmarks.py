@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ares
-from annotators.models.stub import StubVlm
+from annotators.models.doubles import StubVlm
 from app.demo import DEMO_FOLDER
 from benchmarks import memory
 from benchmarks.run import BENCHMARKS

@@ -16,8 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.commands import COMMANDS as ARES_COMMANDS
-from app.cli.main import build_parser, main
+from app.cli.main import COMMANDS as ARES_COMMANDS, build_parser, main
 from ares.formats import find_records, parse_example, read_record
 from tests.recordings import RECORDED, comparable, compare_with_recording, without_times
 

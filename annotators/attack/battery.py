@@ -1,19 +1,22 @@
-"""The attack battery on the episodes of a workspace: its price, and its run."""
+"""Attacks a judge with texts of known truth: the sampled episodes, the price, and the run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import heapq
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from annotators.attack.grading import TextGrade, grade_texts, read_episode_work, text_subject
-from annotators.attack.plain_judge import make_plain_judge
-from annotators.attack.truths import TruthSample, sample_truths
-from annotators.budget import Budget
+from annotators.base import Budget
 from annotators.grade import make_grade_annotator
+from annotators.models import VlmReply, VlmRequest, load_encoder_for, load_vlm
 from ares.annotation import Cost
 from ares.errors import RequestError
-from ares.rubric.attacks import (
+from ares.registry import did_you_mean
+from ares.rubric import (
     EXACT,
     FAMILIES,
     AttackResult,
@@ -24,15 +27,151 @@ from ares.rubric.attacks import (
     read_paraphrases,
     report_battery,
     shipped_paraphrases,
+    split_outcome,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from annotators.base import Options
+    from annotators.base import Options, Work
     from ares.episode import Json
-    from ares.rubric.attacks import FrameChange, Texts
+    from ares.rubric import FrameChange, Texts
     from ares.store import Stores
+
+
+_INSTRUCTION = "instruction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruthSample:
+    """Episodes for the battery, and what it takes to be true of them.
+
+    Attributes:
+        captions: What is true, by episode.
+        warnings: What a person should know of it.
+    """
+
+    captions: Sequence[KnownCaption]
+    warnings: Sequence[str]
+
+
+def sample_truths(stores: Stores, column: str, where: str, count: int, seed: int) -> TruthSample:
+    """A random sample of the episodes of which something is known.
+
+    Args:
+        stores: Stores of the workspace.
+        column: Text column with true captions, or "" for the instruction with the outcome of `success`.
+        where: SQL filter over the episode columns.
+        count: Most episodes.
+        seed: Of the sample.
+
+    Raises:
+        RequestError: The column does not exist or is no text, the filter is wrong, or no episode has a truth.
+    """
+    text_column = column or _INSTRUCTION
+    columns = stores.tables.episodes.columns()
+    if columns.get(text_column) != "string":
+        raise RequestError(
+            f"no text column {text_column!r}",
+            f"{did_you_mean(text_column, columns)}give a text column with true captions",
+        )
+    known = (
+        caption
+        for caption in _read_known_captions(stores, text_column, where, bool(column))
+        if caption.phrase
+    )
+    captions = heapq.nsmallest(count, known, key=lambda caption: _seeded_rank(caption.episode_id, seed))
+    if not captions:
+        raise RequestError(
+            "no episode has a truth", f"column {text_column!r} is empty where {where or 'true'}"
+        )
+    return TruthSample(captions=captions, warnings=_truth_warnings(captions, column))
+
+
+def _read_known_captions(stores: Stores, column: str, where: str, is_caption: bool) -> Iterator[KnownCaption]:
+    for batch in stores.tables.episodes.scan(["episode_id", column, "success"], where):
+        for row in batch.to_pylist():
+            outcome, phrase = split_outcome(row[column] or "")
+            success = row["success"]
+            yield KnownCaption(
+                episode_id=row["episode_id"],
+                phrase=phrase,
+                succeeded=outcome == "success" if is_caption and success is None else success,
+            )
+
+
+def _seeded_rank(episode_id: str, seed: int) -> str:
+    return hashlib.blake2b(f"{seed} {episode_id}".encode(), digest_size=8).hexdigest()
+
+
+def _truth_warnings(captions: Sequence[KnownCaption], column: str) -> list[str]:
+    warnings = []
+    if not column:
+        warnings.append(
+            "the truth is the instruction and the outcome of each episode: a demonstration may deviate from it; give "
+            "--truth COLUMN where people have checked captions"
+        )
+    unknown = sum(caption.succeeded is None for caption in captions)
+    if unknown:
+        warnings.append(f"the outcome of {unknown} episodes is not known: no outcome of theirs is flipped")
+    return warnings
+
+
+_CLIP_PREFIX = "clip:"
+_MAX_NEW_TOKENS = 8
+_QUESTION = (
+    "The images are frames of one video, in the order of time. Is this caption true of the video? "
+    "Answer yes or no.\nCaption: {caption}"
+)
+# Whether each text is accepted, None where the model did not answer; and what was paid.
+PlainJudge = Callable[["Work", Sequence["AttackText"], str], tuple[list[bool | None], Cost]]
+
+
+def make_plain_judge(options: Options, stores: Stores, spec: str) -> PlainJudge:
+    """The judge without its rubric: a plain question, or for a clip judge the similarity alone.
+
+    Similarity has no threshold of its own: a text is accepted where it fits the frames at least as well as the truth.
+
+    Raises:
+        ModelError: The model cannot be loaded.
+    """
+    if spec.startswith(_CLIP_PREFIX):
+        return _judge_by_similarity(options, stores, spec.removeprefix(_CLIP_PREFIX))
+    return _judge_by_question(options, stores, spec)
+
+
+def _judge_by_similarity(options: Options, stores: Stores, spec: str) -> PlainJudge:
+    encoder = load_encoder_for(spec, options, stores)
+
+    def accept(work: Work, texts: Sequence[AttackText], truth: str) -> tuple[list[bool | None], Cost]:
+        import numpy as np
+
+        images = np.concatenate(
+            [work.frames.at(camera, seconds) for camera, seconds in work.frames.requested.items()]
+        )
+        frames = encoder.encode_images(list(images)).mean(axis=0)
+        *scores, least = encoder.encode_texts([*(text.text for text in texts), truth]) @ frames
+        return [bool(score >= least) for score in scores], Cost()
+
+    return accept
+
+
+def _judge_by_question(options: Options, stores: Stores, spec: str) -> PlainJudge:
+    vlm = load_vlm(spec, options, _MAX_NEW_TOKENS, stores)
+
+    def accept(work: Work, texts: Sequence[AttackText], truth: str) -> tuple[list[bool | None], Cost]:
+        camera, seconds = next(iter(work.frames.requested.items()))
+        images = list(work.frames.at(camera, seconds))
+        questions = [_QUESTION.format(caption=json.dumps(text.text)) for text in texts]
+        replies = vlm.ask([VlmRequest(images=images, prompt=question) for question in questions])
+        paid = sum((reply.paid if isinstance(reply, VlmReply) else reply.cost for reply in replies), Cost())
+        return [_is_yes(reply.text) if isinstance(reply, VlmReply) else None for reply in replies], paid
+
+    return accept
+
+
+def _is_yes(reply: str) -> bool:
+    return reply.strip().lower().startswith("yes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +269,7 @@ class AttackRun:
 
 def quote_attack(stores: Stores, options: Options, request: AttackRequest) -> AttackQuote:
     """What a battery would do and cost; no model is loaded and no server asked. Raises as `run_attack`."""
-    sample, batteries = _compose(stores, request)
+    sample, batteries = _compose_batteries(stores, request)
     annotator = make_grade_annotator(replace(options, load_models=False), stores)
     cost = Cost()
     for truth, texts in batteries:
@@ -139,7 +278,7 @@ def quote_attack(stores: Stores, options: Options, request: AttackRequest) -> At
         calls = max(expected.calls, 1)
         # The plain question is one call more per text; the criteria of a text share its frames.
         factor = len(texts) * (calls + 1) / calls
-        cost = cost + _scaled(expected, factor)
+        cost = cost + _scale_cost(expected, factor)
     return AttackQuote(
         judge=annotator.maker.model,
         episodes=len(batteries),
@@ -166,7 +305,7 @@ def run_attack(
     """
     if request.budget_usd is not None and options.settings.price is None:
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
-    sample, batteries = _compose(stores, request)
+    sample, batteries = _compose_batteries(stores, request)
     options = replace(options, budget=Budget(request.budget_usd))
     annotator = make_grade_annotator(options, stores)
     plain_judge = make_plain_judge(options, stores, options.model or options.settings.judge_model)
@@ -175,12 +314,13 @@ def run_attack(
     paid = checked.cost
     for number, (truth, texts) in enumerate(batteries, 1):
         work = read_episode_work(stores, stores.tables.episodes.get_episode(truth.episode_id), annotator)
-        grades = grade_texts(annotator, work, [(text.text, _change(text)) for text in texts])
-        unbent = [text for text in texts if _change(text) == "none"]
+        grades = grade_texts(annotator, work, [(text.text, _frame_change(text)) for text in texts])
+        unbent = [text for text in texts if _frame_change(text) == "none"]
         answers, plain_cost = plain_judge(work, unbent, truth.text)
         accepted = dict(zip(unbent, answers, strict=True))
         graded += [
-            _graded(truth, text, grade, accepted.get(text)) for text, grade in zip(texts, grades, strict=True)
+            _attack_result(truth, text, grade, accepted.get(text))
+            for text, grade in zip(texts, grades, strict=True)
         ]
         paid = sum((grade.cost for grade in grades), paid + plain_cost)
         advance(number, len(batteries))
@@ -195,7 +335,7 @@ def run_attack(
     )
 
 
-def _compose(
+def _compose_batteries(
     stores: Stores, request: AttackRequest
 ) -> tuple[TruthSample, list[tuple[KnownCaption, list[AttackText]]]]:
     """The sample, and the texts for each of its episodes."""
@@ -217,11 +357,11 @@ def _compose_texts(
     return [text for text in texts if not request.families or text.family in request.families]
 
 
-def _change(text: AttackText) -> FrameChange:
+def _frame_change(text: AttackText) -> FrameChange:
     return FAMILIES[text.family].frames
 
 
-def _graded(
+def _attack_result(
     truth: KnownCaption, text: AttackText, grade: TextGrade, without_rubric: bool | None
 ) -> AttackResult:
     return AttackResult(
@@ -235,7 +375,7 @@ def _graded(
     )
 
 
-def _scaled(cost: Cost, factor: float) -> Cost:
+def _scale_cost(cost: Cost, factor: float) -> Cost:
     return Cost(
         calls=round(cost.calls * factor),
         tokens_in=round(cost.tokens_in * factor),

@@ -1,4 +1,4 @@
-"""Grades texts on the frames of an episode as the annotator `grade` does, and stores nothing."""
+"""Grades attack texts on the frames of an episode, or on changed ones, and stores nothing."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from annotators.attack.reversed_frames import ReversedFrames
 from annotators.base import (
     Annotator,
+    CameraSeconds,
+    Frames,
     Outcome,
     PaidFailure,
     Result,
@@ -17,17 +18,54 @@ from annotators.base import (
     annotation_subject,
     outcome_cost,
 )
-from annotators.frames import Frames
 from annotators.grade import ChangedFrames, blank, scrambled
-from annotators.parallel import map_batches
+from annotators.prompting import map_batches
 from ares.annotation import Annotation, Cost
 from ares.clock import needs_stamps
 from ares.errors import AresError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ares.episode import Episode, Json, Trajectory
-    from ares.rubric.attacks import FrameChange
+    from ares.rubric import FrameChange
     from ares.store import Stores
+
+
+class ReversedFrames(Frames):
+    """Decoded frames of an episode, the last ones first.
+
+    Args:
+        frames: The decoded frames.
+    """
+
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
+
+    @property
+    def requested(self) -> CameraSeconds:
+        """The seconds that can be read, by camera."""
+        return self._frames.requested
+
+    @property
+    def is_changed(self) -> bool:
+        """Always: what is stored of the episode was seen in other frames."""
+        return True
+
+    def decode(self) -> None:
+        """They are decoded."""
+
+    def release(self) -> None:
+        """As `Frames.release`."""
+        self._frames.release()
+
+    def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
+        """As `Frames.at`: the frame of the first requested second stands at the last one."""
+        order = list(self.requested[camera])
+        mirrored = dict(zip(order, reversed(order), strict=True))
+        return self._frames.at(camera, [mirrored[second] for second in seconds])
+
 
 # No annotation has this maker: the texts are nobody's captions.
 _NO_MAKER = "attack"
@@ -89,19 +127,19 @@ def grade_texts(
     Raises:
         AresError: No text could be graded; the first error.
     """
-    frames = {change: _changed(work.frames, change) for _, change in texts}
+    frames = {change: _change_frames(work.frames, change) for _, change in texts}
     works = [
         replace(work, subject=text_subject(work.episode, text), frames=frames[change])
         for text, change in texts
     ]
     outcomes = map_batches(annotator.process, works, annotator.batch_size, annotator.workers)
-    errors = [error for outcome in outcomes if (error := _error(outcome))]
+    errors = [error for outcome in outcomes if (error := _outcome_error(outcome))]
     if errors and len(errors) == len(outcomes):
         raise errors[0]
     return [_text_grade(outcome) for outcome in outcomes]
 
 
-def _changed(frames: Frames, change: FrameChange) -> Frames:
+def _change_frames(frames: Frames, change: FrameChange) -> Frames:
     if change == "none":
         return frames
     if change == "reversed":
@@ -109,7 +147,7 @@ def _changed(frames: Frames, change: FrameChange) -> Frames:
     return ChangedFrames(frames, blank if change == "blank" else scrambled)
 
 
-def _error(outcome: Outcome) -> AresError | None:
+def _outcome_error(outcome: Outcome) -> AresError | None:
     error = outcome.error if isinstance(outcome, PaidFailure) else outcome
     return error if isinstance(error, AresError) else None
 
@@ -122,12 +160,12 @@ def _text_grade(outcome: Outcome) -> TextGrade:
     return TextGrade(
         grade=str(value["grade"]),
         score=float(score) if isinstance(score, int | float) else None,
-        verdicts=dict(_verdicts(value["rulings"])),
+        verdicts=dict(_criterion_verdicts(value["rulings"])),
         cost=outcome_cost(outcome),
     )
 
 
-def _verdicts(rulings: Json) -> Iterator[tuple[str, str]]:
+def _criterion_verdicts(rulings: Json) -> Iterator[tuple[str, str]]:
     assert isinstance(rulings, list)
     for ruling in rulings:
         if isinstance(ruling, dict):

@@ -1,38 +1,23 @@
 """The annotator `caption` and the arrangement of frames for vision-language models."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from annotators.caption.annotator import (
-        Captioner,
-        CaptionOptions,
-        caption_value,
-        load_captioner,
-        make_caption_annotator,
+        Captioner as Captioner,
+        CaptionOptions as CaptionOptions,
+        caption_value as caption_value,
+        load_captioner as load_captioner,
+        make_caption_annotator as make_caption_annotator,
     )
     from annotators.caption.frame_layout import (
-        FrameLayout,
-        LayoutName,
-        evenly_spaced_seconds,
-        parse_layout,
-        select_frame_seconds,
+        FrameLayout as FrameLayout,
+        LayoutName as LayoutName,
+        evenly_spaced_seconds as evenly_spaced_seconds,
+        parse_layout as parse_layout,
+        select_frame_seconds as select_frame_seconds,
     )
-
-__all__ = [
-    "CaptionOptions",
-    "Captioner",
-    "FrameLayout",
-    "LayoutName",
-    "caption_value",
-    "evenly_spaced_seconds",
-    "load_captioner",
-    "make_caption_annotator",
-    "parse_layout",
-    "select_frame_seconds",
-]
 
 __getattr__ = lazy_exports(__name__)

@@ -26,16 +26,17 @@ from annotators.models import (
     worker_needs,
 )
 from annotators.options import takes_options
-from annotators.prompts import read_prompt
+from annotators.prompting import read_prompt
 from ares.annotation import Column, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, ModelError
 from ares.rubric import parse_caption
 
 if TYPE_CHECKING:
-    from annotators.frames import CameraSeconds
+    from annotators.base import CameraSeconds
     from ares.settings import Price
     from ares.store import Stores
+
 
 _VERSION = "1"
 _MAX_NEW_TOKENS = 64
@@ -95,10 +96,10 @@ def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
         ModelError: The model cannot be loaded.
     """
     captioner = load_captioner(options, stores)
-    vlm, layout, spec = captioner.vlm, captioner.layout, _spec(options)
+    vlm, layout, spec = captioner.vlm, captioner.layout, _model_spec(options)
     return Annotator(
         maker=captioner.maker,
-        process=lambda works: _process(works, captioner),
+        process=lambda works: _make_captions(works, captioner),
         select_frames=captioner.select_frames,
         batch_size=vlm.batch_size,
         workers=vlm.workers,
@@ -106,18 +107,20 @@ def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
         preflight=lambda makers: make_test_call(vlm, _test_request(layout)),
         charges_budget=True,
         needs=worker_needs("caption", spec),
-        estimate=lambda subject: _estimate(captioner, subject, spec, options.settings.price),
+        estimate=lambda subject: _estimate_caption_cost(captioner, subject, spec, options.settings.price),
     )
 
 
 def load_captioner(options: Options, stores: Stores) -> Captioner:
     """The model of a run with its settings. Raises as `make_caption_annotator` does."""
     own = options.parse(CaptionOptions)
-    vlm = load_vlm(_spec(options), options, _MAX_NEW_TOKENS, stores)
-    return Captioner(vlm=vlm, maker=_maker(vlm, own), layout=parse_layout(own.layout), camera=own.camera)
+    vlm = load_vlm(_model_spec(options), options, _MAX_NEW_TOKENS, stores)
+    return Captioner(
+        vlm=vlm, maker=_caption_maker(vlm, own), layout=parse_layout(own.layout), camera=own.camera
+    )
 
 
-def _spec(options: Options) -> str:
+def _model_spec(options: Options) -> str:
     return options.model or options.settings.caption_model
 
 
@@ -128,7 +131,7 @@ def _test_request(layout: FrameLayout) -> VlmRequest:
     return VlmRequest(images=layout.arrange(grey_frames(layout.count)), prompt=text)
 
 
-def _maker(vlm: Vlm, own: CaptionOptions) -> Maker:
+def _caption_maker(vlm: Vlm, own: CaptionOptions) -> Maker:
     settings: dict[str, Json] = {
         **own.maker_settings(),
         **vlm.settings,
@@ -148,16 +151,16 @@ def _maker(vlm: Vlm, own: CaptionOptions) -> Maker:
     )
 
 
-def _process(works: Sequence[Work], captioner: Captioner) -> list[Outcome]:
-    requests = [_request(work, captioner) for work in works]
+def _make_captions(works: Sequence[Work], captioner: Captioner) -> list[Outcome]:
+    requests = [_caption_request(work, captioner) for work in works]
     replies = iter(captioner.vlm.ask([request for request in requests if isinstance(request, VlmRequest)]))
     return [
-        _result(work, captioner, next(replies)) if isinstance(request, VlmRequest) else request
+        _caption_result(work, captioner, next(replies)) if isinstance(request, VlmRequest) else request
         for work, request in zip(works, requests, strict=True)
     ]
 
 
-def _request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
+def _caption_request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
     seconds = captioner.select_frames(work.subject)
     if not seconds:
         return MediaError("episode has no such camera", f"{captioner.camera or 'any'!r}")
@@ -171,7 +174,7 @@ def _request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
     return VlmRequest(images=images, prompt=captioner.prompt(camera_seconds))
 
 
-def _result(work: Work, captioner: Captioner, reply: VlmReply | VlmFailure) -> Outcome:
+def _caption_result(work: Work, captioner: Captioner, reply: VlmReply | VlmFailure) -> Outcome:
     if isinstance(reply, VlmFailure):
         return PaidFailure(reply.error, reply.cost)
     value = caption_value(captioner, reply.text)
@@ -207,7 +210,7 @@ def clean_reply(reply: str) -> str:
     return text
 
 
-def _estimate(captioner: Captioner, subject: Subject, spec: str, price: Price | None) -> Cost:
+def _estimate_caption_cost(captioner: Captioner, subject: Subject, spec: str, price: Price | None) -> Cost:
     sizes = captioner.layout.image_sizes(subject, captioner.camera)
     name = str(captioner.vlm.settings.get("served_from") or captioner.vlm.name)
     tokens_in, tokens_out = expected_image_tokens(name, sizes) + _PROMPT_TOKENS, _CAPTION_TOKENS

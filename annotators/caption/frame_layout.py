@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator
 
-from annotators.base import Subject
-from annotators.frames import CameraSeconds
+from annotators.base import CameraSeconds, Subject
 from ares.clock import shown_rate_hz
 from ares.episode import Camera, Episode
 from ares.errors import RequestError
@@ -19,6 +18,7 @@ from ares.errors import RequestError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 _MAX_FRAMES = 64
 _TILES = 3

@@ -1,26 +1,28 @@
 """The annotator `grade`, its judges and the rubrics that come with ARES."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from annotators.grade.annotator import make_grade_annotator
-    from annotators.grade.clip_judge import ClipJudge, read_candidates
-    from annotators.grade.judge import ChangedFrames, blank, scrambled
-    from annotators.grade.shipped_rubrics import load_rubric, rubric_names
-
-__all__ = [
-    "ChangedFrames",
-    "ClipJudge",
-    "blank",
-    "load_rubric",
-    "make_grade_annotator",
-    "read_candidates",
-    "rubric_names",
-    "scrambled",
-]
+    from annotators.grade.annotator import (
+        load_rubric as load_rubric,
+        make_grade_annotator as make_grade_annotator,
+        rubric_names as rubric_names,
+    )
+    from annotators.grade.clip_judge import ClipJudge as ClipJudge, read_candidates as read_candidates
+    from annotators.grade.controls import ControlPlan as ControlPlan
+    from annotators.grade.entailment import (
+        EntailmentModel as EntailmentModel,
+        PairEntailment as PairEntailment,
+        TextModeEntailment as TextModeEntailment,
+    )
+    from annotators.grade.judge import ChangedFrames as ChangedFrames, blank as blank, scrambled as scrambled
+    from annotators.grade.observation import (
+        Observation as Observation,
+        ObservationReply as ObservationReply,
+        observation_schema as observation_schema,
+        parse_observation as parse_observation,
+    )
 
 __getattr__ = lazy_exports(__name__)

@@ -1,12 +1,11 @@
-"""The annotator `grade`: captions judged criterion by criterion, by code first and then by a model.
-
-The judge must be of another model family than the captioner.
-"""
+"""The annotator `grade`: captions judged by each criterion of a rubric, shipped or the user's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import as_file, files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from annotators.base import (
@@ -21,29 +20,68 @@ from annotators.base import (
     new_annotation,
 )
 from annotators.grade.controls import Control, ControlPlan, control_value, plan_controls
-from annotators.grade.grading import GradedText, GradeOutcome, Grader, Text, grade_texts
+from annotators.grade.grading import (
+    GradedText,
+    GradeOutcome,
+    Grader,
+    OutcomeSource,
+    Text,
+    grade_texts,
+    open_outcome_source,
+    refuse_success_in_run,
+)
 from annotators.grade.judge import Judge
-from annotators.grade.kinship import kinship_error, kinship_warnings
-from annotators.grade.load_judges import (
+from annotators.grade.observing_judge import ObservingJudge
+from annotators.grade.panel import (
     GradeOptions,
+    PanelJudge,
     judge_needs,
     judge_specs,
     load_judges,
+    model_family_error,
+    model_family_warnings,
+    panel_members,
     schema_warnings,
+    split_criteria,
 )
-from annotators.grade.observation import ObservingJudge
-from annotators.grade.panel import PanelJudge, panel_members, split_criteria
-from annotators.grade.shipped_rubrics import load_rubric
-from annotators.grade.stored_outcome import OutcomeSource, open_outcome_source, refuse_success_in_run
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
-from ares.errors import AresError
+from ares.errors import AresError, RequestError
+from ares.registry import did_you_mean
 from ares.rubric import CONTROL, GRADE_COLUMNS, PANEL_COLUMNS, Rubric, parser_hash
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from ares.store import Stores
+
+
+def load_rubric(name: str) -> Rubric:
+    """A shipped rubric by name, or one in a YAML file. Raises RequestError for an unknown name or a wrong file."""
+    from ares.rubric import read_rubric
+
+    if name.endswith((".yaml", ".yml")):
+        return read_rubric(Path(name))
+    names = rubric_names()
+    if name not in names:
+        raise RequestError(
+            f"no rubric {name!r}",
+            f"{did_you_mean(name, names)}there are: {', '.join(names)}; or give a YAML file",
+        )
+    with as_file(_rubric_folder().joinpath(f"{name}.yaml")) as path:
+        return read_rubric(path)
+
+
+def rubric_names() -> list[str]:
+    """Names of the rubrics that come with ARES, sorted."""
+    return sorted(file.name[:-5] for file in _rubric_folder().iterdir() if file.name.endswith(".yaml"))
+
+
+def _rubric_folder() -> Traversable:
+    return files("annotators.grade").joinpath("rubrics")
+
 
 # Of judges that know the caption always, and of those that observe first.
 _VERSION, _OBSERVING_VERSION = "4", "5"
@@ -64,25 +102,25 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
     specs = judge_specs(options, own)
     judge = load_judges(specs, options, own, stores, rubric)
     families_file = options.settings.model_families
-    captioners = _captioners(stores)
-    errors = [kinship_error(judge, maker, families_file) for maker in captioners.values()]
+    captioners = _caption_makers(stores)
+    errors = [model_family_error(judge, maker, families_file) for maker in captioners.values()]
     if errors and errors[0] and all(errors):
         raise errors[0]
     outcomes = open_outcome_source(stores, rubric, families_file)
-    maker = _maker(own, rubric, judge, outcomes)
+    maker = _grade_maker(own, rubric, judge, outcomes)
     grader = Grader(rubric=rubric, judge=judge, maker=maker, families_file=families_file, outcomes=outcomes)
     plan = plan_controls(stores, options.planned_episodes, is_free=judge.is_free)
     return Annotator(
         maker=maker,
-        process=lambda works: _process(works, grader, plan, stores),
+        process=lambda works: _grade_captions(works, grader, plan, stores),
         select_frames=judge.select_frames,
         needs_signals=True,
         batch_size=judge.batch_size,
         workers=judge.workers,
         call_limit=judge.call_limit,
-        preflight=lambda makers: _preflight(grader, stores, makers),
+        preflight=lambda makers: _check_before_grading(grader, stores, makers),
         charges_budget=True,
-        estimate=lambda subject: _estimate(subject, grader, plan),
+        estimate=lambda subject: _estimate_grading_cost(subject, grader, plan),
         side_names=(CONTROL, *{maker.annotator for maker in judge.observation_makers}),
         side_makers=judge.observation_makers,
         warnings=schema_warnings(judge, own),
@@ -90,7 +128,7 @@ def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
     )
 
 
-def _maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: OutcomeSource) -> Maker:
+def _grade_maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: OutcomeSource) -> Maker:
     is_panel = isinstance(judge, PanelJudge)
     is_observing = any(isinstance(member, ObservingJudge) for member in panel_members(judge))
     return Maker(
@@ -116,30 +154,30 @@ def _maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: OutcomeSou
     )
 
 
-def _preflight(grader: Grader, stores: Stores, makers: Sequence[Maker]) -> Preflight:
+def _check_before_grading(grader: Grader, stores: Stores, makers: Sequence[Maker]) -> Preflight:
     """Raises RequestError where the run makes success, or captions by kin of the judge, before anything is paid."""
     refuse_success_in_run(makers)
     new = [maker for maker in makers if maker.annotator in _GRADED]
     for maker in new:
-        error = kinship_error(grader.judge, maker, grader.families_file)
+        error = model_family_error(grader.judge, maker, grader.families_file)
         if error:
             raise error
-    captioners = [*_captioners(stores).values(), *new]
+    captioners = [*_caption_makers(stores).values(), *new]
     checked = grader.judge.preflight()
-    related = kinship_warnings(grader.judge, captioners, grader.families_file)
+    related = model_family_warnings(grader.judge, captioners, grader.families_file)
     outcomes = grader.outcomes.warnings(grader.rubric, captioners)
     return replace(checked, warnings=[*checked.warnings, *related, *outcomes])
 
 
-def _estimate(subject: Subject, grader: Grader, plan: ControlPlan) -> Cost:
+def _estimate_grading_cost(subject: Subject, grader: Grader, plan: ControlPlan) -> Cost:
     """The expected cost of a caption, with its share of the controls."""
     judge = grader.judge
-    texts = _scaled(judge.estimate(subject, grader.rubric.criteria), 1 + plan.expected(subject))
-    changed = _scaled(judge.estimate_changed_frames(subject), plan.expected_changed_frames(subject))
+    texts = _scale_cost(judge.estimate(subject, grader.rubric.criteria), 1 + plan.expected(subject))
+    changed = _scale_cost(judge.estimate_changed_frames(subject), plan.expected_changed_frames(subject))
     return texts + changed + judge.estimate_observation(subject)
 
 
-def _scaled(cost: Cost, factor: float) -> Cost:
+def _scale_cost(cost: Cost, factor: float) -> Cost:
     return Cost(
         calls=round(cost.calls * factor),
         tokens_in=round(cost.tokens_in * factor),
@@ -148,8 +186,10 @@ def _scaled(cost: Cost, factor: float) -> Cost:
     )
 
 
-def _process(works: Sequence[Work], grader: Grader, plan: ControlPlan, stores: Stores) -> list[Outcome]:
-    captioners = _captioners(stores)
+def _grade_captions(
+    works: Sequence[Work], grader: Grader, plan: ControlPlan, stores: Stores
+) -> list[Outcome]:
+    captioners = _caption_makers(stores)
     outcomes = grader.outcomes.read(works)
     captions = [_controlled_caption(work, grader, plan, captioners, outcomes) for work in works]
     texts = [text for caption in captions if isinstance(caption, _Caption) for text in caption.texts]
@@ -161,9 +201,9 @@ def _process(works: Sequence[Work], grader: Grader, plan: ControlPlan, stores: S
             continue
         own, *controls = [next(graded) for _ in caption.texts]
         results.append(
-            _result(caption, own, controls, grader)
+            _grading_result(caption, own, controls, grader)
             if isinstance(own, GradedText)
-            else _failure(own, controls)
+            else _grading_failure(own, controls)
         )
     return results
 
@@ -206,7 +246,7 @@ def _controlled_caption(
     if caption is None:
         raise ValueError(f"a grade needs a caption, but work {work.subject.id} has none")
     maker = captioners.get(caption.maker_id)
-    error = kinship_error(grader.judge, maker, grader.families_file) if maker else None
+    error = model_family_error(grader.judge, maker, grader.families_file) if maker else None
     if error:
         return error
     outcome = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(maker) else None
@@ -214,7 +254,7 @@ def _controlled_caption(
     return _Caption(annotation=caption, work=work, controls=controls, outcome=outcome)
 
 
-def _result(
+def _grading_result(
     caption: _Caption,
     own: GradedText,
     controls: Sequence[GradeOutcome],
@@ -238,15 +278,17 @@ def _result(
     camera = cameras[0] if len(cameras) == 1 else ""
     cost = own.judgement.cost
     annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=cost)
-    observations = _observations(own, controls)
+    observations = _distinct_observations(own, controls)
     side = _control_annotations(caption, own, controls, grader)
-    paid = own.judgement.paid + _paid(controls)
+    paid = own.judgement.paid + _paid_for_controls(controls)
     return Result(annotations=[annotation, *observations, *side], paid=paid)
 
 
-def _failure(own: PaidFailure | AresError, controls: Sequence[GradeOutcome]) -> PaidFailure | AresError:
+def _grading_failure(
+    own: PaidFailure | AresError, controls: Sequence[GradeOutcome]
+) -> PaidFailure | AresError:
     """The failure of a caption, with what its controls have cost: they are graded again with it."""
-    paid = _paid(controls)
+    paid = _paid_for_controls(controls)
     if isinstance(own, PaidFailure):
         return PaidFailure(own.error, own.cost + paid)
     return PaidFailure(own, paid) if paid.calls else own
@@ -272,7 +314,7 @@ def _control_annotations(
     return [replace(annotation, name=CONTROL, subject=episode_id, subject_kind="episode")]
 
 
-def _paid(graded: Sequence[GradeOutcome]) -> Cost:
+def _paid_for_controls(graded: Sequence[GradeOutcome]) -> Cost:
     """What was paid now for controls, failed ones included."""
     costs = [
         item.judgement.paid if isinstance(item, GradedText) else item.cost
@@ -282,12 +324,12 @@ def _paid(graded: Sequence[GradeOutcome]) -> Cost:
     return sum(costs, Cost())
 
 
-def _observations(own: GradedText, controls: Sequence[GradeOutcome]) -> list[Annotation]:
+def _distinct_observations(own: GradedText, controls: Sequence[GradeOutcome]) -> list[Annotation]:
     """What judges saw before they knew the caption or a control of it: facts of the segment, each once."""
     graded = [own, *(item for item in controls if isinstance(item, GradedText))]
     observations = [annotation for item in graded for annotation in item.judgement.observations]
     return list({annotation.annotation_id: annotation for annotation in observations}.values())
 
 
-def _captioners(stores: Stores) -> dict[str, Maker]:
+def _caption_makers(stores: Stores) -> dict[str, Maker]:
     return {key: maker for key, maker in stores.annotations.makers().items() if maker.annotator == "caption"}

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from annotators.base import PaidFailure, Preflight, Subject
+from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from annotators.caption import FrameLayout
-from annotators.frames import CameraSeconds
-from annotators.grade.judge import Case, Judgement
-from annotators.grade.judge_frames import JudgeFrames
-from annotators.json_reply import read_json_reply
+from annotators.grade.judge import Case, JudgeFrames, Judgement
 from annotators.models import (
     Vlm,
     VlmFailure,
@@ -27,7 +24,7 @@ from annotators.models import (
     make_test_call,
     price_usd,
 )
-from annotators.prompts import read_prompt
+from annotators.prompting import read_json_reply, read_prompt
 from ares.annotation import Cost, Maker, short_hash
 from ares.errors import AresError
 from ares.rubric import Criterion, Ruling, Verdict
@@ -36,6 +33,7 @@ from ares.settings import Settings
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 MAX_NEW_TOKENS = 300
 _PACKAGE = "annotators.grade"
@@ -215,7 +213,7 @@ class ClaimJudge:
         criterion = next(item for item in case.criteria if item.id == ruling.criterion)
         prompt = build_prompt(criterion, case.text, self._layout.legend(seconds))
         masks = [[True] * len(cited)] if all(cited) else [cited, [True] * len(cited)]
-        return [self._request(self._layout.arrange(_masked(frames, mask)), prompt) for mask in masks]
+        return [self._request(self._layout.arrange(_mask_frames(frames, mask)), prompt) for mask in masks]
 
     def _checked(
         self, case: Case, ruling: Ruling, replies: Sequence[VlmReply | VlmFailure]
@@ -283,7 +281,7 @@ class ClaimJudge:
         )
 
 
-def _masked(frames: NDArray[np.uint8], mask: Sequence[bool]) -> NDArray[np.uint8]:
+def _mask_frames(frames: NDArray[np.uint8], mask: Sequence[bool]) -> NDArray[np.uint8]:
     """(N, H, W, 3) frames, grey where a mask of N says so."""
     import numpy as np
 

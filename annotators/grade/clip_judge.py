@@ -11,9 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from annotators.base import Preflight, Subject, Work
+from annotators.base import CameraSeconds, Preflight, Subject, Work
 from annotators.caption import evenly_spaced_seconds
-from annotators.frames import CameraSeconds
 from annotators.grade.judge import Case, Judgement
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from annotators.models import NamedEncoder
+
 
 LABEL = "demo judge of a simulation"
 CONTENT, OUTCOME = "CONTENT", "OUTCOME"

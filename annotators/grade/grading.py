@@ -1,17 +1,18 @@
-"""Grades texts by a rubric: by code and a stored outcome first, then by a judge what is open. Stores nothing."""
+"""How a text gets its grade: rulings by code, by the stored outcome, and by an unrelated judge."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from annotators.base import PaidFailure, Work
 from annotators.grade.judge import Case, Judge, Judgement
-from annotators.grade.stored_outcome import OutcomeSource, rule_by_outcome
-from annotators.success import StoredOutcome
+from annotators.grade.panel import model_family_error
+from annotators.success import StoredOutcome, current_success_maker, read_outcomes
 from ares.annotation import Cost, Maker
 from ares.episode import Json
-from ares.errors import AresError
+from ares.errors import AresError, RequestError
 from ares.rubric import (
     CHECKS,
     CaptionSlots,
@@ -23,7 +24,150 @@ from ares.rubric import (
     grade_values,
     is_stated,
     parse_caption,
+    slot_matches,
 )
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+
+_ANNOTATOR = "success"
+_SLOT = "outcome"
+_NOT_STORED = (
+    "no success is stored: the judge alone decides on OUTCOME; run ares annotate success before grade"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeSource:
+    """Where the outcomes of episodes are read.
+
+    Attributes:
+        stores: Stores of the workspace.
+        maker: The maker of success whose word counts, or None where the judge decides alone.
+        families_file: The user's table of model families, or "".
+    """
+
+    stores: Stores
+    maker: Maker | None
+    families_file: str
+
+    # The three names by which a judge and a captioner are compared.
+
+    @property
+    def name(self) -> str:
+        """Portable name of the model of success, or ""."""
+        return self.maker.model if self.maker else ""
+
+    @property
+    def family(self) -> str:
+        """Its model family, or ""."""
+        return str(self.settings.get("family", ""))
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """Settings of the maker of success."""
+        return self.maker.settings if self.maker else {}
+
+    @property
+    def maker_settings(self) -> dict[str, Json]:
+        """What the maker of grades says of it: another success gives other grades."""
+        return {"success": self.maker.maker_id if self.maker else ""}
+
+    def read(self, works: Iterable[Work]) -> dict[str, StoredOutcome]:
+        """The outcomes of episodes by episode_id; an episode without one is left out."""
+        if self.maker is None:
+            return {}
+        return read_outcomes(self.stores, self.maker, [work.episode.episode_id for work in works])
+
+    def may_judge(self, captioner: Maker | None) -> bool:
+        """Whether its model is of another family than that of the captions."""
+        return captioner is None or model_family_error(self, captioner, self.families_file) is None
+
+    def warnings(self, rubric: Rubric, captioners: Sequence[Maker]) -> list[str]:
+        """What a person should know before a run: nothing is stored, or it may not be used for some captions."""
+        if not any(criterion.slot == _SLOT for criterion in rubric.criteria):
+            return []
+        if self.maker is None:
+            return [_NOT_STORED]
+        related = sorted(captioner.model for captioner in captioners if not self.may_judge(captioner))
+        return [
+            f"the stored success by {self.name!r} is of the model family of captioner {model!r}: the judge alone "
+            "decides on OUTCOME"
+            for model in related
+        ]
+
+
+def open_outcome_source(stores: Stores, rubric: Rubric, families_file: str) -> OutcomeSource:
+    """The source of outcomes for the grades of a rubric; empty where the rubric does not ask for the outcome."""
+    asks = any(criterion.slot == _SLOT for criterion in rubric.criteria)
+    maker = current_success_maker(stores) if asks else None
+    return OutcomeSource(stores=stores, maker=maker, families_file=families_file)
+
+
+def refuse_success_in_run(makers: Sequence[Maker]) -> None:
+    """Raises RequestError where the run itself makes success: which of it is stored in time would be chance."""
+    if any(maker.annotator == _ANNOTATOR for maker in makers):
+        raise RequestError(
+            "grade reads success that is stored",
+            "success and grade in one command; run ares annotate success first",
+        )
+
+
+def rule_by_outcome(
+    criterion: Criterion, slots: CaptionSlots, work: Work, outcome: StoredOutcome | None
+) -> Ruling | None:
+    """The ruling on a stated outcome that a stored one gives; None where it says nothing of it.
+
+    A stored outcome is about the whole episode and its task: it says nothing of a segment, of another action, or of
+    frames that were changed.
+
+    Args:
+        criterion: The criterion.
+        slots: What the text claims.
+        work: The work.
+        outcome: The stored outcome of the episode, or None.
+    """
+    if criterion.slot != _SLOT or outcome is None:
+        return None
+    if not work.subject.is_whole_episode or work.frames.is_changed:
+        return None
+    if not _is_same_action(slots, parse_caption(outcome.task)):
+        return None
+    return _outcome_ruling(criterion, slots, outcome)
+
+
+def _outcome_ruling(criterion: Criterion, slots: CaptionSlots, outcome: StoredOutcome) -> Ruling:
+    verdict, reason, belief = _outcome_verdict(slots, outcome)
+    return Ruling(
+        criterion=criterion.id,
+        verdict=verdict,
+        source="stored",
+        observed=f"probability {outcome.probability:.2f} of success without captions: {outcome.verdict}",
+        evidence=outcome.frames,
+        judge=outcome.judge,
+        reason=reason,
+        confidence=belief,
+    )
+
+
+def _is_same_action(claimed: CaptionSlots, task: CaptionSlots) -> bool:
+    """Whether a text says what the task is, no more and no less; attributes and manner may differ."""
+    return bool(task.verbs) and all(slot_matches(slot, claimed, task) for slot in ("verb", "complete"))
+
+
+def _outcome_verdict(slots: CaptionSlots, outcome: StoredOutcome) -> tuple[Verdict, str, float | None]:
+    if slots.outcome == "attempt":
+        return Verdict.UNSURE, "caption states no outcome", None
+    belief = outcome.probability if slots.outcome == "success" else round(1.0 - outcome.probability, 4)
+    if outcome.verdict == "unsure":
+        return Verdict.UNSURE, "the stored success is unsure", belief
+    is_met = outcome.verdict == slots.outcome
+    return (
+        Verdict.MET if is_met else Verdict.UNMET,
+        "the stored success fits the caption" if is_met else "the stored success says otherwise",
+        belief,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +225,15 @@ GradeOutcome = GradedText | PaidFailure | AresError
 
 def grade_texts(grader: Grader, texts: Sequence[Text]) -> list[GradeOutcome]:
     """The grades of texts, in order; the judge gets all their open criteria at once."""
-    prepared = [_prepare(text, grader.rubric) for text in texts]
+    prepared = [_prepare_text(text, grader.rubric) for text in texts]
     judgements = iter(grader.judge.judge([text.case for text in prepared if text.is_open]))
     graded: list[GradeOutcome] = []
     for text in prepared:
         judgement = next(judgements) if text.is_open else Judgement(rulings=(), cost=Cost(), paid=Cost())
         graded.append(
-            _grade(text, judgement, grader.rubric) if isinstance(judgement, Judgement) else judgement
+            _grade_prepared_text(text, judgement, grader.rubric)
+            if isinstance(judgement, Judgement)
+            else judgement
         )
     return graded
 
@@ -105,7 +251,7 @@ class _PreparedText:
         return bool(self.case.criteria)
 
 
-def _prepare(text: Text, rubric: Rubric) -> _PreparedText:
+def _prepare_text(text: Text, rubric: Rubric) -> _PreparedText:
     slots = parse_caption(text.text)
     subject = CheckInput(text=text.text, slots=slots, trajectory=text.work.trajectory)
     rulings = {
@@ -123,7 +269,7 @@ def _prepare(text: Text, rubric: Rubric) -> _PreparedText:
     return _PreparedText(case=case, code_rulings=code_rulings)
 
 
-def _grade(text: _PreparedText, judgement: Judgement, rubric: Rubric) -> GradedText:
+def _grade_prepared_text(text: _PreparedText, judgement: Judgement, rubric: Rubric) -> GradedText:
     by_id = {ruling.criterion: ruling for ruling in (*text.code_rulings, *judgement.rulings)}
     value = grade_values(
         [{**by_id[name].to_json(), "category": category} for name, category in rubric.categories]
@@ -134,7 +280,7 @@ def _grade(text: _PreparedText, judgement: Judgement, rubric: Rubric) -> GradedT
 
 def _rule_by_code(criterion: Criterion, subject: CheckInput) -> Ruling | None:
     """The ruling of code on a criterion, or None where the judge has to rule."""
-    if criterion.applies_when == "stated" and not _stated(criterion, subject.slots):
+    if criterion.applies_when == "stated" and not _is_slot_stated(criterion, subject.slots):
         return Ruling(
             criterion=criterion.id, verdict=Verdict.NA, source="hard", reason="caption does not say"
         )
@@ -155,7 +301,7 @@ def _rule_by_code(criterion: Criterion, subject: CheckInput) -> Ruling | None:
     return Ruling(criterion=criterion.id, verdict=verdict, source="hard", reason=reason)
 
 
-def _stated(criterion: Criterion, slots: CaptionSlots) -> bool:
+def _is_slot_stated(criterion: Criterion, slots: CaptionSlots) -> bool:
     return criterion.slot is not None and is_stated(criterion.slot, slots)
 
 

@@ -1,4 +1,4 @@
-"""The interface of judges, which rule on the criteria that code leaves open, and the cases and frames that they get."""
+"""The interface of judges: the cases and frames that they get, and the rulings that they return."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from annotators.base import PaidFailure, Preflight, Subject, Work
-from annotators.frames import CameraSeconds, Frames
-from annotators.models import ModelProperties
+from annotators.base import CameraSeconds, Frames, PaidFailure, Preflight, Subject, Work
+from annotators.caption import FrameLayout, select_frame_seconds
+from annotators.models import ModelProperties, ReadableImages
 from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Json
-from ares.errors import AresError
+from ares.errors import AresError, MediaError
 from ares.rubric import CaptionSlots, Criterion, Ruling
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 _GREY = 128
 # Tiles per side: a robot arm and what it moves span several.
@@ -165,3 +166,57 @@ def _shuffle_tiles(frame: NDArray[np.uint8], target: NDArray[np.uint8], random: 
         target[row * height : (row + 1) * height, column * width : (column + 1) * width] = frame[
             from_row * height : (from_row + 1) * height, from_column * width : (from_column + 1) * width
         ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeImages:
+    """Images of a work.
+
+    Attributes:
+        camera: The camera.
+        seconds: Seconds of the frames.
+        images: The images that the layout makes of them.
+    """
+
+    camera: str
+    seconds: Sequence[float]
+    images: Sequence[NDArray[np.uint8]]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFrames:
+    """Which frames a judge gets, and how they are arranged.
+
+    Attributes:
+        layout: How frames are arranged.
+        camera: Camera name, or "" for the best one.
+    """
+
+    layout: FrameLayout
+    camera: str
+
+    def select(self, subject: Subject) -> CameraSeconds:
+        """The frames that the layout takes; none without such a camera."""
+        return select_frame_seconds(subject, self.camera, self.layout.count)
+
+    def read(self, work: Work) -> JudgeImages | AresError:
+        """The images of a work, which can be released and read again."""
+        selected = self.select(work.subject)
+        if not selected:
+            return MediaError("episode has no such camera", f"{self.camera or 'any'!r}")
+        (camera, seconds), *_ = selected.items()
+        try:
+            images = ReadableImages(
+                lambda: self.layout.arrange(work.frames.at(camera, seconds)), work.release_frames
+            )
+        except MediaError as error:
+            return error
+        return JudgeImages(camera=camera, seconds=seconds, images=images)
+
+    def read_pixels(self, work: Work) -> NDArray[np.uint8] | AresError:
+        """(N, H, W, 3) frames of a work as they are, before they are arranged."""
+        (camera, seconds), *_ = self.select(work.subject).items()
+        try:
+            return work.frames.at(camera, seconds)
+        except MediaError as error:
+            return error

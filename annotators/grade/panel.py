@@ -1,20 +1,31 @@
-"""Several judges of different model families as one: they vote on each criterion, and no vote is lost."""
+"""Which judges the options of grading name, and how several vote on each criterion as one."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
-from annotators.base import PaidFailure, Preflight, Subject
-from annotators.frames import CameraSeconds
-from annotators.grade.claim_judge import CheckedRuling, ClaimJudge
-from annotators.grade.judge import Case, Judge, Judgement
-from annotators.grade.observation import ObservingJudge
-from annotators.models import compare_models
+from pydantic import Field
+
+from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
+from annotators.caption import LayoutName, parse_layout
+from annotators.grade.claim_judge import MAX_NEW_TOKENS, CheckedRuling, ClaimJudge
+from annotators.grade.judge import Case, Judge, JudgeFrames, Judgement
+from annotators.grade.observing_judge import ObservingJudge
+from annotators.models import LocalModelOptions, compare_models, model_family, worker_needs
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.rubric import Criterion, Ruling, Verdict
+
+if TYPE_CHECKING:
+    from annotators.base import Options
+    from ares.jobs import WorkerNeeds
+    from ares.rubric import Rubric
+    from ares.store import Stores
+
 
 _DECIDED = (Verdict.MET, Verdict.UNMET)
 
@@ -100,7 +111,7 @@ class PanelJudge:
         judgements = [outcome for outcome in outcomes if isinstance(outcome, Judgement)]
         paid = sum((outcome.paid for outcome in judgements), Cost())
         if len(judgements) < len(outcomes):
-            return _failure(outcomes, paid)
+            return _first_failure(outcomes, paid)
         votes = [{ruling.criterion: ruling for ruling in outcome.rulings} for outcome in judgements]
         checks = [
             self._check(judge, case, own, votes) for judge, own in zip(self.members, votes, strict=True)
@@ -109,7 +120,7 @@ class PanelJudge:
         paid += sum((check.paid for check in checked), Cost())
         failures = [check for members in checks for check in members if not isinstance(check, CheckedRuling)]
         if failures:
-            return _failure(failures, paid)
+            return _first_failure(failures, paid)
         for own, members in zip(votes, checks, strict=True):
             own.update(
                 {
@@ -157,7 +168,7 @@ def combine_votes(votes: Sequence[Ruling], panel: str) -> Ruling:
         votes: One ruling per judge.
         panel: Name of the panel.
     """
-    verdict = _majority([vote.verdict for vote in votes])
+    verdict = _majority_verdict([vote.verdict for vote in votes])
     agreeing = [vote for vote in votes if vote.verdict is verdict]
     counts = Counter(vote.verdict for vote in votes)
     return Ruling(
@@ -172,7 +183,7 @@ def combine_votes(votes: Sequence[Ruling], panel: str) -> Ruling:
     )
 
 
-def _majority(verdicts: Sequence[Verdict]) -> Verdict:
+def _majority_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     decided = [verdict for verdict in verdicts if verdict in _DECIDED]
     if 2 * len(decided) > len(verdicts):
         for verdict in _DECIDED:
@@ -186,7 +197,7 @@ def split_criteria(rulings: Sequence[Ruling]) -> list[str]:
     return [ruling.criterion for ruling in rulings if len({vote.verdict for vote in ruling.votes}) > 1]
 
 
-def _failure(
+def _first_failure(
     outcomes: Sequence[Judgement | CheckedRuling | PaidFailure | AresError], paid: Cost
 ) -> PaidFailure | AresError:
     """The first failure, with what everything has cost."""
@@ -208,3 +219,190 @@ def _check_families(members: Sequence[Judge], families_file: str) -> None:
                     "the judges of a panel must be of different model families",
                     f"{other.name!r} and {judge.name!r} share their errors; give another judge for one of them",
                 )
+
+
+class NamedModel(Protocol):
+    """A model by what is known of its origin."""
+
+    @property
+    def name(self) -> str:
+        """Portable name."""
+
+    @property
+    def family(self) -> str:
+        """Name of its model family."""
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """Settings, with "served_from" where a server says what it has loaded."""
+
+
+def model_family_error(judge: NamedModel, captioner: Maker, families_file: str) -> RequestError | None:
+    """Why a judge, or one of a panel, may not rule on captions of a maker, or None.
+
+    Args:
+        judge: The judge, or the panel.
+        captioner: The maker of the captions.
+        families_file: The user's table of model families, or "".
+
+    Raises:
+        RequestError: The file cannot be read.
+    """
+    errors = (_member_family_error(member, captioner, families_file) for member in _judge_members(judge))
+    return next((error for error in errors if error), None)
+
+
+def _judge_members(judge: NamedModel) -> Sequence[NamedModel]:
+    return judge.members if isinstance(judge, PanelJudge) else [judge]
+
+
+def _member_family_error(judge: NamedModel, captioner: Maker, families_file: str) -> RequestError | None:
+    captioner_family = str(captioner.settings.get("family") or model_family(captioner.model))
+    if judge.name == captioner.model or judge.family == captioner_family:
+        return RequestError(
+            "the judge must not be of the captioner's model family",
+            f"captions by {captioner.model!r}, judge {judge.name!r}; give a judge of another family (ARES_JUDGE_MODEL)",
+        )
+    kinship = compare_models(_judge_names(judge), _captioner_names(captioner), families_file)
+    if kinship.closeness != "same":
+        return None
+    return RequestError(
+        "the judge must not have the captioner's language model",
+        f"captions by {captioner.model!r}, judge {judge.name!r}: both were trained from {kinship.language_model}; give "
+        "another judge (ARES_JUDGE_MODEL), or correct the table (ARES_MODEL_FAMILIES)",
+    )
+
+
+def model_family_warnings(judge: NamedModel, captioners: Iterable[Maker], families_file: str) -> list[str]:
+    """A warning for each captioner whose language model is another release of the judge's.
+
+    Arguments and errors are those of `model_family_error`.
+    """
+    related = {
+        (member.name, captioner.model): compare_models(
+            _judge_names(member), _captioner_names(captioner), families_file
+        )
+        for captioner in captioners
+        for member in _judge_members(judge)
+    }
+    return [
+        f"judge {name!r} and captioner {model!r} have language models of one family ({kinship.language_model}): "
+        "they share errors; a judge of another family finds more of them (ARES_JUDGE_MODEL)"
+        for (name, model), kinship in sorted(related.items())
+        if kinship.closeness == "lineage"
+    ]
+
+
+def _judge_names(judge: NamedModel) -> list[str]:
+    """The name of the judge, and the model that its server loaded under that name."""
+    return [judge.name, *_served_from(judge.settings.get("served_from"))]
+
+
+def _captioner_names(captioner: Maker) -> list[str]:
+    return [captioner.model, *_served_from(captioner.settings.get("served_from"))]
+
+
+def _served_from(root: object) -> list[str]:
+    return [str(root)] if root else []
+
+
+_CLIP_PREFIX = "clip:"
+
+
+class GradeOptions(LocalModelOptions):
+    """Options of grading."""
+
+    # The maker knows judges by their names, and by their settings whether they observe first.
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"judge", "observe"}
+
+    rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
+    candidates: str = Field(
+        default="",
+        description="text file, one phrase a line: what a clip judge, which is the demo's, tells apart",
+    )
+    entailment: str = Field(
+        default="judge",
+        description="what compares a caption in other words with what a judge saw: judge (its own text mode), "
+        "tables (words that differ are contested), or a model of texts (hf:... or openai:...)",
+    )
+    observe: Literal["first", "never"] = Field(
+        default="first",
+        description="whether a vision-language judge says what it sees before it knows a caption: first or never",
+    )
+    layout: LayoutName = Field(
+        default="tiles",
+        description="frames that a judge gets, other than a clip judge: tiles, collage or frames:N",
+    )
+    judge: tuple[str, ...] = Field(
+        default=(),
+        description="judge; given several times, a panel that votes (default: --model, or ARES_JUDGE_MODEL)",
+    )
+    camera: str = Field(
+        default="",
+        description="camera that the judge gets (default: the best view; a clip judge gets every good one)",
+    )
+
+
+def judge_specs(options: Options, own: GradeOptions) -> Sequence[str]:
+    """The specs of the judges of a run. Raises RequestError where --judge and --model are given."""
+    if own.judge and options.model:
+        raise RequestError("--judge and --model both name the judge", "give one of them")
+    return own.judge or [options.model or options.settings.judge_model]
+
+
+def load_judges(
+    specs: Sequence[str], options: Options, own: GradeOptions, stores: Stores, rubric: Rubric
+) -> Judge:
+    """The judge of a spec, or the panel of several."""
+    judges = [_load_judge(spec, options, own, stores, rubric) for spec in specs]
+    return judges[0] if len(judges) == 1 else PanelJudge(judges, options.settings.model_families)
+
+
+def judge_needs(specs: Sequence[str]) -> WorkerNeeds:
+    """What a worker with all judges takes of a machine."""
+    needs = [worker_needs("judge", spec) for spec in specs]
+    memory = sum(own.memory_bytes for own in needs)
+    return replace(needs[0], memory_bytes=memory, gpus=max(own.gpus for own in needs))
+
+
+def _load_judge(spec: str, options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
+    if spec.startswith(_CLIP_PREFIX):
+        from annotators.grade.clip_judge import ClipJudge, check_rubric, read_candidates
+        from annotators.models import load_encoder_for
+
+        check_rubric(rubric)
+        candidates = read_candidates(own.candidates)
+        return ClipJudge(
+            load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores), candidates, own.camera
+        )
+    return _load_model_judge(spec, options, own, stores)
+
+
+def _load_model_judge(spec: str, options: Options, own: GradeOptions, stores: Stores) -> Judge:
+    """A vision-language model as judge: one that observes first, where it can hold the form of an observation."""
+    from annotators.grade.entailment import TextModeEntailment, load_entailment
+    from annotators.grade.observing_judge import Observer, ObservingJudge
+    from annotators.models import UNKNOWN_UNTIL_LOADED, load_vlm
+
+    layout, is_remote, settings = parse_layout(own.layout), spec.startswith("openai:"), options.settings
+    vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
+    claims = ClaimJudge(vlm, layout, own.camera, settings, is_remote)
+    has_schema = "schema" in vlm.capabilities or UNKNOWN_UNTIL_LOADED in vlm.name
+    if own.observe == "never" or not has_schema:
+        return claims
+    observer = Observer(vlm, JudgeFrames(layout, own.camera), stores, settings.price, is_remote)
+    if own.entailment == "judge":
+        own_texts = TextModeEntailment(vlm, settings.price, is_remote, needs_probabilities=False)
+        return ObservingJudge(observer, claims, own_texts)
+    return ObservingJudge(observer, claims, load_entailment(own.entailment, options, stores))
+
+
+def schema_warnings(judge: Judge, own: GradeOptions) -> list[str]:
+    """What a person should know of judges that cannot observe first."""
+    if own.observe == "never":
+        return []
+    return [
+        f"{member.name} holds no JSON schema, so it observes nothing first: it is asked about every claim"
+        for member in panel_members(judge)
+        if isinstance(member, ClaimJudge)
+    ]

@@ -1,84 +1,74 @@
 """Vision-language models and encoders that annotators call, and doubles of both for tests."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from annotators.models.base import (
-        Capability,
-        ModelProperties,
-        Vlm,
-        VlmFailure,
-        VlmReply,
-        VlmRequest,
-        model_family,
-        price_usd,
-        require_capabilities,
+        Capability as Capability,
+        ModelProperties as ModelProperties,
+        Vlm as Vlm,
+        VlmFailure as VlmFailure,
+        VlmReply as VlmReply,
+        VlmRequest as VlmRequest,
+        count_image_tokens as count_image_tokens,
+        expected_image_tokens as expected_image_tokens,
+        model_family as model_family,
+        price_usd as price_usd,
+        require_capabilities as require_capabilities,
     )
-    from annotators.models.clip import ClipEncoder, absolute_spec, load_clip
+    from annotators.models.calls import (
+        CachedVlm as CachedVlm,
+        ReadableImages as ReadableImages,
+        ReplyCache as ReplyCache,
+        Spending as Spending,
+        request_key as request_key,
+    )
+    from annotators.models.clip import (
+        ClipEncoder as ClipEncoder,
+        absolute_spec as absolute_spec,
+        load_clip as load_clip,
+    )
+    from annotators.models.doubles import load_hash_encoder as load_hash_encoder
     from annotators.models.families import (
-        Kinship,
-        ModelFamily,
-        compare_models,
-        expected_image_tokens,
-        find_family,
+        ModelFamily as ModelFamily,
+        ModelRelation as ModelRelation,
+        compare_models as compare_models,
+        find_family as find_family,
     )
-    from annotators.models.hash_encoder import load_hash_encoder
-    from annotators.models.huggingface import LocalModelOptions
-    from annotators.models.images import ReadableImages
+    from annotators.models.huggingface.vlm import (
+        HuggingfaceVlm as HuggingfaceVlm,
+        LocalModelOptions as LocalModelOptions,
+        load_huggingface as load_huggingface,
+    )
     from annotators.models.inventory import (
-        ModelDescription,
-        describe_models,
-        shared_language_model,
-        worker_needs,
+        ModelDescription as ModelDescription,
+        describe_models as describe_models,
+        shared_language_model as shared_language_model,
+        worker_needs as worker_needs,
     )
     from annotators.models.load import (
-        NamedEncoder,
-        encoder_name,
-        load_encoder_for,
-        load_named_encoder,
-        load_vlm,
+        NamedEncoder as NamedEncoder,
+        call_limit as call_limit,
+        encoder_name as encoder_name,
+        grey_frames as grey_frames,
+        load_encoder_for as load_encoder_for,
+        load_named_encoder as load_named_encoder,
+        load_vlm as load_vlm,
+        make_test_call as make_test_call,
     )
-    from annotators.models.preflight import call_limit, grey_frames, make_test_call
-    from annotators.models.unloaded import UNKNOWN_UNTIL_LOADED
-
-__all__ = [
-    "UNKNOWN_UNTIL_LOADED",
-    "Capability",
-    "ClipEncoder",
-    "Kinship",
-    "LocalModelOptions",
-    "ModelDescription",
-    "ModelFamily",
-    "ModelProperties",
-    "NamedEncoder",
-    "ReadableImages",
-    "Vlm",
-    "VlmFailure",
-    "VlmReply",
-    "VlmRequest",
-    "absolute_spec",
-    "call_limit",
-    "compare_models",
-    "describe_models",
-    "encoder_name",
-    "expected_image_tokens",
-    "find_family",
-    "grey_frames",
-    "load_clip",
-    "load_encoder_for",
-    "load_hash_encoder",
-    "load_named_encoder",
-    "load_vlm",
-    "make_test_call",
-    "model_family",
-    "price_usd",
-    "require_capabilities",
-    "shared_language_model",
-    "worker_needs",
-]
+    from annotators.models.server.connection import ServerConcurrency as ServerConcurrency
+    from annotators.models.server.vlm import (
+        OpenAiVlm as OpenAiVlm,
+        ServedModel as ServedModel,
+        describe_served_model as describe_served_model,
+    )
+    from annotators.models.text_tower import open_text_encoder as open_text_encoder
+    from annotators.models.vision_tower import (
+        VisionTower as VisionTower,
+        load_vision_tower as load_vision_tower,
+    )
+    from annotators.models.weights import UNKNOWN_UNTIL_LOADED as UNKNOWN_UNTIL_LOADED
 
 __getattr__ = lazy_exports(__name__)

@@ -1,25 +1,291 @@
-"""Image and text vectors by any open_clip model, which is named by the fingerprint of its weights."""
+"""Image and text vectors by an open_clip model, and its text tower for use without it."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotators.models.clip_pixels import pixels_on_device
-from annotators.models.device import encode_batches, select_device
-from annotators.models.hub import announce_download, use_cache_when_offline
-from annotators.models.known_models import open_clip_hub_id
-from ares.errors import ModelError
-from ares.extras import needs_extra
+from annotators.models.text_tower import (
+    Activation,
+    Cleaning,
+    LoadedWeights,
+    StoredTower,
+    TextTokenizer,
+    TextTower,
+    TokenizerConfig,
+    TowerConfig,
+    unknown_weights,
+)
+from annotators.models.weights import announce_download, open_clip_hub_id, use_cache_when_offline
+from ares.errors import ModelError, RequestError
+from ares.imports import needs_extra
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from numpy.typing import NDArray
+
+
+_ON_TENSORS = ("Resize", "CenterCrop", "Normalize")
+# On tensors these are a division by 255, and nothing: frames are RGB.
+_BEFORE_TENSORS = ("ToTensor", "MaybeToTensor", "MaybeConvertMode", "_convert_to_rgb")
+
+Pixels = Callable[[Sequence["NDArray[np.uint8]"]], "torch.Tensor"]
+
+
+def pixels_on_device(transform: Any, device: str) -> Pixels | None:
+    """A function from N RGB images, each (H, W, 3) uint8, to the pixels (N, 3, S, S) of the model on its device.
+
+    Args:
+        transform: open_clip's transform for one image.
+        device: torch device.
+
+    Returns:
+        The function, or None where the transform has a step that is not known here.
+    """
+    steps = list(getattr(transform, "transforms", ()))
+    names = [getattr(step, "__name__", type(step).__name__) for step in steps]
+    if not steps or not set(names) <= {*_ON_TENSORS, *_BEFORE_TENSORS}:
+        return None
+    tensor_steps = [step for step, name in zip(steps, names, strict=True) if name in _ON_TENSORS]
+    return lambda images: _preprocess_images(images, tensor_steps, device)
+
+
+def _preprocess_images(
+    images: Sequence[NDArray[np.uint8]], steps: Sequence[Any], device: str
+) -> torch.Tensor:
+    """Images of equal shape go through each step together."""
+    import numpy as np
+    import torch
+
+    indices_by_shape: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+    for index, image in enumerate(images):
+        indices_by_shape[image.shape].append(index)
+    prepared: dict[int, torch.Tensor] = {}
+    for indices in indices_by_shape.values():
+        frames = torch.from_numpy(np.stack([images[index] for index in indices])).to(device)
+        pixels = frames.permute(0, 3, 1, 2).float() / 255
+        for step in steps:
+            # Bicubic values beyond black and white are cut, as Pillow does.
+            pixels = step(pixels).clamp(0, 1) if type(step).__name__ == "Resize" else step(pixels)
+        prepared |= dict(zip(indices, pixels, strict=True))
+    return torch.stack([prepared[index] for index in range(len(images))])
+
+
+_CLEANINGS: tuple[Cleaning, ...] = ("lower", "canonicalize", "whitespace")
+_POOLINGS = {"argmax", "eos", "first", "last"}
+# Largest difference in any dimension of the unit vectors of these texts.
+_TOLERANCE = 1e-4
+_PROBES = (
+    "",
+    "open the drawer",
+    "The robot's gripper doesn't hold 2 mugs, it dropped 12345 of them!",
+    "put the red block on top of the green block and then close the drawer with the other arm " * 6,
+    "打开抽屉，然后拿起红色的杯子",
+    "déjà vu: naïve café — “schön”, ﬁne ＷＩＤＥ ½ ٣ 🤖👍🏽",
+    "&lt;b&gt; a &amp; b _under_score_ <end_of_text> tab\tnew\nline",
+)
+
+
+def extract_tower(model: Any, tokenizer: Any, name: str) -> StoredTower | None:
+    """The text tower of an open_clip model, or None where it is of an architecture that is not known here.
+
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer.
+        name: Portable name with the fingerprint of the weights.
+    """
+    try:
+        # CLIP keeps the parts of its tower in the model itself, CustomTextCLIP in `text`.
+        tower = getattr(model, "text", model)
+        weights = _text_tower_weights(tower)
+        config = _tower_config(model, tower)
+        tokenizer_config, document = tokenizer_parts(tokenizer)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    if unknown_weights(list(weights), config.layers):
+        return None
+    return StoredTower(
+        model=name,
+        tower=config,
+        tokenizer=tokenizer_config,
+        tokenizer_document=document,
+        weights=weights,
+    )
+
+
+def gives_equal_vectors(
+    stored: StoredTower, encode_texts: Callable[[Sequence[str]], NDArray[np.float32]]
+) -> bool:
+    """Whether a stored tower encodes some texts of many kinds as its model does, to 1e-4 in any dimension.
+
+    Args:
+        stored: The tower.
+        encode_texts: Unit vectors (N, D) of N texts by the model in single precision.
+    """
+    import numpy as np
+
+    tower = TextTower(stored.tower, LoadedWeights(stored.weights))
+    tokenizer = TextTokenizer(stored.tokenizer, stored.tokenizer_document)
+    vectors = np.stack([tower.encode(tokenizer.token_ids(text)) for text in _PROBES])
+    expected = encode_texts(_PROBES)
+    return vectors.shape == expected.shape and bool(np.abs(vectors - expected).max() < _TOLERANCE)
+
+
+def _text_tower_weights(tower: Any) -> dict[str, NDArray[np.float32]]:
+    return {
+        name: tensor.detach().float().cpu().contiguous().numpy()
+        for name, tensor in tower.state_dict().items()
+        if not name.startswith("visual.") and name not in {"logit_scale", "logit_bias"}
+    }
+
+
+def _tower_config(model: Any, tower: Any) -> TowerConfig:
+    blocks = tower.transformer.resblocks
+    pooling = model.text_pool_type if tower is model else tower.pool_type
+    if pooling not in _POOLINGS or getattr(tower, "use_pad_mask", False):
+        raise ValueError(pooling)
+    return TowerConfig(
+        layers=len(blocks),
+        heads=int(blocks[0].attn.num_heads),
+        causal=tower.attn_mask is not None,
+        pooling=pooling,
+        eos_id=int(model.text_eos_id if tower is model else tower.eos_id),
+        activation=_activation_name(blocks[0].mlp.gelu),
+        epsilon=float(tower.ln_final.eps),
+    )
+
+
+def _activation_name(module: Any) -> Activation:
+    name = type(module).__name__
+    if name == "QuickGELU":
+        return "quick_gelu"
+    activations: Mapping[str, Activation] = {"none": "gelu", "tanh": "gelu_tanh"}
+    if name != "GELU":
+        raise ValueError(name)
+    return activations[module.approximate]
+
+
+def tokenizer_parts(tokenizer: Any) -> tuple[TokenizerConfig, str]:
+    """Configuration and JSON of a tokenizer. Raises ValueError for one of another kind."""
+    name = type(tokenizer).__name__
+    if name == "SimpleTokenizer" and tokenizer.reduction_fn is None:
+        return _clip_tokenizer(tokenizer)
+    if name == "HFTokenizer" and not tokenizer.tokenizer_mode:
+        removed = tokenizer.tokenizer.sep_token_id if tokenizer.strip_sep_token else None
+        return _hub_tokenizer(tokenizer, _cleaning_name(tokenizer.clean_fn), removed)
+    if name == "SigLipTokenizer":
+        return _hub_tokenizer(tokenizer, "canonicalize", None)
+    raise ValueError(name)
+
+
+def _cleaning_name(clean_function: Any) -> Cleaning:
+    from open_clip.tokenizer import get_clean_fn
+
+    return next(name for name in _CLEANINGS if get_clean_fn(name) is clean_function)
+
+
+def _clip_tokenizer(tokenizer: Any) -> tuple[TokenizerConfig, str]:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    special_ids = {tokenizer.decoder[token]: int(token) for token in tokenizer.all_special_ids}
+    subwords = Tokenizer(
+        models.BPE(vocab=tokenizer.encoder, merges=list(tokenizer.bpe_ranks), end_of_word_suffix="</w>")
+    )
+    subwords.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    config = TokenizerConfig(
+        cleaning=_cleaning_name(tokenizer.clean_fn),
+        context_length=int(tokenizer.context_length),
+        special_ids=special_ids,
+    )
+    return config, subwords.to_str()
+
+
+def _hub_tokenizer(tokenizer: Any, cleaning: Cleaning, removed_id: int | None) -> tuple[TokenizerConfig, str]:
+    from tokenizers import Tokenizer
+
+    inner = tokenizer.tokenizer
+    backend = Tokenizer.from_str(inner.backend_tokenizer.to_str())
+    length = int(tokenizer.context_length)
+    backend.enable_truncation(max_length=length, direction=inner.truncation_side)
+    backend.enable_padding(
+        length=length, pad_id=inner.pad_token_id, pad_token=inner.pad_token, direction=inner.padding_side
+    )
+    config = TokenizerConfig(cleaning=cleaning, context_length=length, removed_id=removed_id)
+    return config, backend.to_str()
+
+
+def select_device(device: str) -> str:
+    """A torch device that is on this machine.
+
+    Args:
+        device: For example "cpu", "cuda" or "cuda:1"; "" for a GPU when there is one.
+
+    Raises:
+        RequestError: There is no such device, on this machine or at all, or it is "all", or torch is not installed.
+    """
+    with needs_extra("models"):
+        import torch
+
+    if device == "all":
+        raise RequestError(
+            "this model runs on one device", f"--device {device}; give cpu, cuda or cuda:NUMBER"
+        )
+    if not device:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, number = device.partition(":")
+    if kind == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if not count:
+            raise RequestError("torch sees no GPU here", f"--device {device}; give --device cpu, or none")
+        if number.isdigit() and int(number) >= count:
+            raise RequestError(f"there is no GPU {number}", f"they are numbered from 0 to {count - 1}")
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        cause = str(error).splitlines()[0][:200]
+        raise RequestError(f"no device {device!r}", f"{cause}; give cpu, cuda or cuda:NUMBER") from None
+    return device
+
+
+def encode_batches(
+    items: Sequence[Any],
+    encode_batch: Callable[[Sequence[Any]], torch.Tensor],
+    batch_size: int,
+    device: str,
+    dim: int,
+) -> NDArray[np.float32]:
+    """(N, D) vectors of N items, in batches; with half precision on a GPU.
+
+    Where half precision has no number for a value, the batch is encoded again with single precision.
+
+    Args:
+        items: Images or texts.
+        encode_batch: Vectors (M, D) of M items.
+        batch_size: Most items of a batch.
+        device: torch device.
+        dim: Length D of the vectors, for no items.
+    """
+    import numpy as np
+    import torch
+
+    if not len(items):
+        return np.empty((0, dim), np.float32)
+    vectors = []
+    with torch.inference_mode():
+        for start in range(0, len(items), batch_size):
+            batch = items[start : start + batch_size]
+            with torch.autocast("cuda", torch.float16, enabled=device.startswith("cuda")):
+                encoded = encode_batch(batch).float()
+            vectors.append(encoded if bool(torch.isfinite(encoded).all()) else encode_batch(batch).float())
+        joined: NDArray[np.float32] = torch.cat(vectors).cpu().numpy()
+    return joined
+
 
 _BATCH_SIZE = 64
 _LOCAL_PREFIX = "local-dir:"
@@ -27,7 +293,7 @@ _HUB_PREFIX = "hf-hub:"
 
 
 class ClipEncoder:
-    """An open_clip model; fills the protocol `ares.store.vectors.embedding_space.Encoder`.
+    """An open_clip model; fills the protocol `ares.search.encoding.Encoder`.
 
     Args:
         model: The model, on its device and in eval mode.
@@ -79,7 +345,7 @@ class ClipEncoder:
             False, and nothing is written, where the tower is of an architecture that is not known to
             `annotators.models.text_tower`, or its vectors differ.
         """
-        from annotators.models.text_tower import extract_tower, gives_equal_vectors, write_tower
+        from annotators.models.text_tower import write_tower
 
         stored = extract_tower(self._model, self._tokenizer, self.name)
         if stored is None or not gives_equal_vectors(stored, self._encode_texts_precisely):
@@ -135,11 +401,11 @@ def load_clip(spec: str, device: str = "") -> ClipEncoder:
         tokenizer = open_clip.get_tokenizer(name)
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError, pickle.UnpicklingError) as error:
         raise ModelError(
-            "embedding model cannot be loaded", f"{spec}: {_first_line(error)}; {_remedy(spec)}"
+            "embedding model cannot be loaded", f"{spec}: {_first_line(error)}; {_loading_remedy(spec)}"
         ) from None
     fingerprint = weights_fingerprint(model.state_dict())
     model.eval().to(device)
-    return ClipEncoder(model, preprocess, tokenizer, f"{_slug(spec)}-{fingerprint}", device)
+    return ClipEncoder(model, preprocess, tokenizer, f"{_name_from_spec(spec)}-{fingerprint}", device)
 
 
 def absolute_spec(spec: str) -> str:
@@ -167,11 +433,11 @@ def _split_spec(spec: str) -> tuple[str, str | None]:
         return absolute_spec(spec), None
     name, slash, tag = spec.partition("/")
     if not (name and slash and tag):
-        raise ModelError("embedding model spec cannot be read", f"{spec!r}; {_remedy('')}")
+        raise ModelError("embedding model spec cannot be read", f"{spec!r}; {_loading_remedy('')}")
     return name, tag
 
 
-def _slug(spec: str) -> str:
+def _name_from_spec(spec: str) -> str:
     text = (
         Path(absolute_spec(spec).removeprefix(_LOCAL_PREFIX)).name if spec.startswith(_LOCAL_PREFIX) else spec
     )
@@ -182,7 +448,7 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
 
 
-def _remedy(spec: str) -> str:
+def _loading_remedy(spec: str) -> str:
     if spec.startswith(_LOCAL_PREFIX):
         return "give a folder with open_clip_config.json and its weights"
     if spec:

@@ -1,20 +1,91 @@
-"""Lists the models that the settings name: what they are, how large, and whether they are on this machine."""
+"""Lists the models that the settings name: how large they are, and where they can be had."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 from annotators.models.families import find_family, shared_lineage
-from annotators.models.known_models import known_model, open_clip_hub_id
-from annotators.models.remote_check import check_hub, check_server
-from annotators.models.weights import ModelFiles, files_in_cache, files_in_folder
+from annotators.models.weights import (
+    ModelFiles,
+    files_in_cache,
+    files_in_folder,
+    known_model,
+    open_clip_hub_id,
+)
 from ares.jobs import WorkerNeeds
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.settings import Settings
+
+
+_TIMEOUT_SECONDS = 5.0
+_HUB = "https://huggingface.co"
+
+
+def check_server(name: str, url: str, key: str) -> str:
+    """Whether an OpenAI-compatible server has a model, in a few words.
+
+    Args:
+        name: The server's name of the model.
+        url: Base URL of the server.
+        key: Key for it, or "".
+    """
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        document = get_json(f"{url.rstrip('/')}/models", headers)
+    except HTTPError as error:
+        return f"the server answers {error.code}"
+    except (OSError, ValueError) as error:
+        return f"the server cannot be reached: {_failure_reason(error)}"
+    served = [str(entry.get("id")) for entry in model_entries(document)]
+    if name in served:
+        return "the server has it"
+    return f"the server has {', '.join(served[:3]) or 'no model'}" + (" and more" if len(served) > 3 else "")
+
+
+def check_hub(hub_id: str) -> str:
+    """Whether the hub has a model, in a few words."""
+    try:
+        document = get_json(f"{_hub_endpoint()}/api/models/{quote(hub_id)}", {})
+    except HTTPError as error:
+        return "the hub does not have it" if error.code in (401, 404) else f"the hub answers {error.code}"
+    except (OSError, ValueError) as error:
+        return f"the hub cannot be reached: {_failure_reason(error)}"
+    return (
+        "the hub has it, on request"
+        if isinstance(document, dict) and document.get("gated")
+        else "the hub has it"
+    )
+
+
+def _hub_endpoint() -> str:
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        return _HUB
+    return str(constants.ENDPOINT)
+
+
+def get_json(url: str, headers: dict[str, str]) -> Any:
+    with urlopen(Request(url, headers=headers), timeout=_TIMEOUT_SECONDS) as response:
+        return json.loads(response.read(2**20))
+
+
+def model_entries(document: Any) -> list[dict[str, Any]]:
+    entries = document.get("data") if isinstance(document, dict) else None
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
+def _failure_reason(error: Exception) -> str:
+    return str(getattr(error, "reason", error))[:200]
+
 
 Role = Literal["embed", "caption", "judge"]
 # Where a model is: on this machine, on the hub, behind a server, part of ARES, or nowhere.
@@ -76,7 +147,7 @@ def describe_models(settings: Settings, check: bool = False) -> list[ModelDescri
     models = [_with_user_table(describe_model(role, spec), settings.model_families) for role, spec in specs]
     if not check:
         return models
-    return [replace(model, check=_check(model, settings.openai_api_key)) for model in models]
+    return [replace(model, check=_check_remote_model(model, settings.openai_api_key)) for model in models]
 
 
 def describe_model(role: Role, spec: str) -> ModelDescription:
@@ -129,7 +200,7 @@ def _with_user_table(model: ModelDescription, file: str) -> ModelDescription:
     return replace(model, family=family.name, language_model=family.language_model or model.language_model)
 
 
-def _check(model: ModelDescription, key: str) -> str:
+def _check_remote_model(model: ModelDescription, key: str) -> str:
     """What the server or the hub says of a model; "" where there is nobody to ask."""
     if model.state == "server":
         return check_server(model.spec.partition(":")[2].rpartition("@")[0], model.location, key)

@@ -1,23 +1,29 @@
-"""Loads the vision-language model or the encoder that a spec names."""
+"""Loads the model that a spec names, and asks it once whether its replies can be used."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from annotators.models.base import Vlm
+from annotators.base import Preflight
+from annotators.models.base import ServedVlm, Vlm, VlmFailure, VlmReply, VlmRequest
 from annotators.models.calls import CachedVlm, ReplyCache
 from ares.errors import ModelError, RequestError
 from ares.messages import announce_if_slow
 from ares.registry import encoders
-from ares.search import load_model
-from ares.store.vectors import Encoder
+from ares.search import Encoder, load_model
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from annotators.base import Options
-    from annotators.models.huggingface import LocalModelOptions
-    from annotators.models.server import ServedModel
+    from annotators.models.huggingface.vlm import LocalModelOptions
+    from annotators.models.server.vlm import ServedModel
     from ares.store import Stores
+
 
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _DEFAULT_ENCODER = "clip"
@@ -55,7 +61,7 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | 
     if kind == "openai" and model and separator and re.match(r"https?://", url):
         return _load_served(spec, options, max_new_tokens, stores)
     if kind == "stub" and rest:
-        from annotators.models.stub import StubVlm
+        from annotators.models.doubles import StubVlm
 
         return StubVlm(lambda request: rest, name=rest)
     raise RequestError(
@@ -65,7 +71,7 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | 
 
 
 def _load_served(spec: str, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
-    from annotators.models.server import OpenAiVlm
+    from annotators.models.server.vlm import OpenAiVlm
 
     model, _, url = spec.partition(":")[2].rpartition("@")
     cache = ReplyCache(stores.annotations, model) if stores and options.load_models else None
@@ -79,7 +85,7 @@ def _served_model(
     spec: str, model: str, url: str, options: Options, stores: Stores | None
 ) -> ServedModel | None:
     """What the server says of a model; for an estimate, what it said when it was asked last."""
-    from annotators.models.server import describe_served_model, recall_served_model, remember_served_model
+    from annotators.models.server.vlm import describe_served_model, recall_served_model, remember_served_model
 
     if not options.load_models:
         return recall_served_model(stores, spec) if stores else None
@@ -91,14 +97,14 @@ def _served_model(
 
 
 def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
-    from annotators.models.unloaded import remember_model, unloaded_vlm
+    from annotators.models.weights import remember_model, unloaded_vlm
 
     own = _local_options(options)
     # In another number format it has another name.
     known_to = stores if own.dtype == "auto" else None
     if not options.load_models:
         return unloaded_vlm(spec, known_to)
-    from annotators.models.huggingface import load_huggingface
+    from annotators.models.huggingface.vlm import load_huggingface
 
     with announce_if_slow(f"loading the model {spec}"):
         vlm: Vlm = load_huggingface(spec.removeprefix("hf:"), options.device, max_new_tokens, own)
@@ -110,7 +116,7 @@ def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: 
 
 
 def _local_options(options: Options) -> LocalModelOptions:
-    from annotators.models.huggingface import LocalModelOptions
+    from annotators.models.huggingface.vlm import LocalModelOptions
 
     fields = {
         field: options.values[field] for field in LocalModelOptions.model_fields if field in options.values
@@ -129,7 +135,7 @@ def load_encoder_for(spec: str, options: Options, stores: Stores) -> NamedEncode
     Raises:
         ModelError: It cannot be loaded.
     """
-    from annotators.models.unloaded import remember_model, unloaded_encoder
+    from annotators.models.weights import remember_model, unloaded_encoder
 
     is_model = encoder_name(spec) in _MODEL_ENCODERS
     if is_model and not options.load_models:
@@ -163,3 +169,61 @@ def check_reachable(url: str) -> None:
         socket.create_connection((parts.hostname or "", port), timeout=_CONNECT_TIMEOUT_SECONDS).close()
     except OSError as error:
         raise ModelError("model server cannot be reached", f"{url}: {error}") from None
+
+
+_SIDE, _GREY = 256, 128
+# Calls that are prepared or read while others are in flight.
+_SPARE_SHARE, _SPARE_CALLS = 1.125, 2
+
+
+def grey_frames(count: int) -> NDArray[np.uint8]:
+    """(count, 256, 256, 3) uint8 frames without content, for a test call."""
+    import numpy as np
+
+    return np.full((count, _SIDE, _SIDE, 3), _GREY, np.uint8)
+
+
+def make_test_call(
+    vlm: Vlm, request: VlmRequest, problem: Callable[[VlmReply], str] | None = None
+) -> Preflight:
+    """Ask a model behind a server once; a model on this machine has been loaded and costs nothing.
+
+    Frames without content may confuse a good model: a reply that is cut or refused is a warning.
+
+    Args:
+        vlm: The model.
+        request: What it is asked.
+        problem: What is wrong with the form of a reply, or "".
+
+    Raises:
+        ModelError: The server does not answer, or its reply has another form.
+    """
+    if not isinstance(vlm, ServedVlm):
+        return Preflight()
+    reply = vlm.measure_first_call(request)
+    if isinstance(reply, VlmFailure):
+        if not reply.is_unusable_reply:
+            raise ModelError(f"the test call failed: {reply.error.reason}", reply.error.detail)
+        return Preflight(cost=reply.cost, warnings=[f"the test call failed: {reply.error}"])
+    wrong = problem(reply) if problem else ""
+    if wrong:
+        raise ModelError(
+            "the test call cannot be used", f"{vlm.name}: {wrong}; it replied {reply.text[:200]!r}"
+        )
+    return Preflight(cost=reply.paid, warnings=_price_warnings(vlm, reply))
+
+
+def _price_warnings(vlm: Vlm, reply: VlmReply) -> list[str]:
+    if reply.was_kept or reply.cost.usd is not None or reply.cost.unknown_calls:
+        return []
+    return [
+        f"the price of {vlm.name} is not known, so usd is not either: set ARES_PRICE=IN,OUT, which is 0,0 for a "
+        "server of your own"
+    ]
+
+
+def call_limit(vlm: Vlm, calls_per_work: float = 1.0) -> Callable[[], int] | None:
+    """How many works are to be in hand now so that a server gets as many calls as it takes; None for other models."""
+    if not isinstance(vlm, ServedVlm):
+        return None
+    return lambda: math.ceil(vlm.call_limit() * _SPARE_SHARE / calls_per_work) + _SPARE_CALLS

@@ -1,4 +1,4 @@
-"""What the files of a model say without loading it: its size, its number of weights, its kind, its licence."""
+"""What is known of a model without loading it: whether it can be had, its size and its licence."""
 
 from __future__ import annotations
 
@@ -6,9 +6,28 @@ import json
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from pydantic import BaseModel, ConfigDict
+
+from annotators.models.base import IMAGE_SETTINGS, Capability
+from annotators.models.families import find_family
+from ares.annotation import short_hash
+from ares.episode import Json
+from ares.messages import print_message
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from annotators.models.base import VlmFailure, VlmReply, VlmRequest
+    from ares.store import Stores
+
 
 _SAFETENSORS, _PICKLES = "*.safetensors", ("*.bin", "*.pt", "*.pth")
 _MAX_HEADER_BYTES = 100_000_000
@@ -117,3 +136,179 @@ def _tensor_shapes(path: Path) -> Iterator[list[int]]:
             raise ValueError(f"header of {length} bytes")
         header = json.loads(file.read(length))
     yield from (tensor["shape"] for name, tensor in header.items() if name != "__metadata__")
+
+
+_TIMEOUT_SECONDS = 5.0
+
+
+def use_cache_when_offline() -> None:
+    """Switch the hub's client to its cache when the hub does not answer.
+
+    Otherwise it retries for half a minute for every single file of a model.
+    """
+    import urllib.error
+    import urllib.request
+
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return
+    try:
+        urllib.request.urlopen(constants.ENDPOINT, timeout=_TIMEOUT_SECONDS).close()
+    except urllib.error.HTTPError:
+        pass  # it answers, even if with an error
+    except OSError:
+        constants.HF_HUB_OFFLINE = True
+
+
+def announce_download(hub_id: str) -> None:
+    """Print that a model comes from the hub now, where its cache does not have it."""
+    from huggingface_hub import constants
+
+    if hub_id and not constants.HF_HUB_OFFLINE and files_in_cache(hub_id) is None:
+        print_message(f"downloading the model {hub_id} from the hub")
+
+
+class KnownModel(BaseModel):
+    """A model of the hub, with rounded sizes.
+
+    Attributes:
+        id: Its hub id.
+        parameters: Number of weights.
+        disk_gb: Size of its files, in gigabytes.
+        licence: Licence of the weights.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    parameters: float
+    disk_gb: float
+    licence: str
+
+
+class _KnownModels(BaseModel):
+    """The file known_models.yaml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    models: tuple[KnownModel, ...]
+    open_clip: dict[str, str]
+
+
+def known_model(hub_id: str) -> KnownModel | None:
+    """The table's entry of a hub id, or None."""
+    return next((model for model in _read_known_models().models if model.id.lower() == hub_id.lower()), None)
+
+
+def open_clip_hub_id(spec: str) -> str:
+    """Hub id of open_clip's "ARCHITECTURE/TAG", or "" when the table does not have it."""
+    return _read_known_models().open_clip.get(spec, "")
+
+
+@cache
+def _read_known_models() -> _KnownModels:
+    import yaml
+
+    text = resources.files("annotators.models").joinpath("known_models.yaml").read_text(encoding="utf-8")
+    return _KnownModels.model_validate(yaml.safe_load(text))
+
+
+# Part of the name of a model whose fingerprint is not known.
+UNKNOWN_UNTIL_LOADED = "unknown until loaded"
+_COLLECTION = "loaded_models"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadedVlm:
+    """Fills the protocol `annotators.models.base.Vlm`, but cannot answer.
+
+    Attributes:
+        name: Name of the model, with UNKNOWN_UNTIL_LOADED where its fingerprint is not known.
+        family: Its family.
+    """
+
+    name: str
+    family: str
+    batch_size: int = 1
+    workers: int = 1
+    capabilities: frozenset[Capability] = frozenset()
+    settings: Mapping[str, Json] = field(default_factory=lambda: IMAGE_SETTINGS)
+
+    def ask(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
+        """Raises RuntimeError: an estimate calls no model."""
+        _raise_not_loaded(self.name)
+
+
+@dataclass(slots=True, kw_only=True)
+class UnloadedEncoder:
+    """Fills the protocol `annotators.models.load.NamedEncoder`, but cannot encode."""
+
+    name: str
+    dim: int = 0
+
+    def encode_images(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Raises RuntimeError."""
+        _raise_not_loaded(self.name)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Raises RuntimeError."""
+        _raise_not_loaded(self.name)
+
+
+def remember_model(
+    stores: Stores, spec: str, name: str, family: str = "", capabilities: Iterable[str] = ()
+) -> None:
+    """Store what is known of a model that was loaded, with a stamp of its files; the stand-ins read it."""
+    files = _files_of(spec)
+    if files is None:
+        return
+    document: Json = {
+        "spec": spec,
+        "name": name,
+        "family": family,
+        "capabilities": [*sorted(capabilities)],
+        "stamp": short_hash(files.stamp),
+    }
+    if stores.annotations.get_document(_COLLECTION, short_hash(spec)) != document:
+        stores.annotations.put_documents(_COLLECTION, {short_hash(spec): document})
+
+
+def unloaded_vlm(spec: str, stores: Stores | None) -> UnloadedVlm:
+    """The stand-in for the vision-language model of a spec; no file of weights is read."""
+    known = _remembered_facts(spec, stores)
+    source = spec.partition(":")[2]
+    return UnloadedVlm(
+        name=known.get("name") or f"{source} ({UNKNOWN_UNTIL_LOADED})",
+        family=known.get("family") or find_family(source).name,
+        capabilities=frozenset(known.get("capabilities", ())),
+    )
+
+
+def unloaded_encoder(spec: str, stores: Stores) -> UnloadedEncoder:
+    """The stand-in for the encoder of a spec."""
+    return UnloadedEncoder(
+        name=_remembered_facts(spec, stores).get("name") or f"{spec} ({UNKNOWN_UNTIL_LOADED})"
+    )
+
+
+def _remembered_facts(spec: str, stores: Stores | None) -> dict[str, Any]:
+    """What is known of a model that was loaded from the same files; nothing for another model."""
+    files = _files_of(spec)
+    document = stores.annotations.get_document(_COLLECTION, short_hash(spec)) if stores and files else None
+    if not files or not isinstance(document, dict) or document["stamp"] != short_hash(files.stamp):
+        return {}
+    return document
+
+
+def _files_of(spec: str) -> ModelFiles | None:
+    """The files of a model on this machine, or None when it is not here."""
+    kind, _, rest = spec.partition(":")
+    if kind in ("hf", "local-dir") and Path(rest).is_dir():
+        return files_in_folder(Path(rest))
+    hub_id = rest if kind in ("hf", "hf-hub") else open_clip_hub_id(spec)
+    return files_in_cache(hub_id) if hub_id else None
+
+
+def _raise_not_loaded(name: str) -> NoReturn:
+    raise RuntimeError(f"{name} was not loaded: this is an estimate")

@@ -1,28 +1,391 @@
-"""The annotator `motion`: measures of the robot's motion and vectors for similarity, from recorded signals only."""
+"""The annotator `motion`: measures of a trajectory, and vectors that find similar motion."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
-from annotators.base import Annotator, Options, Result, Work, new_annotation
-from annotators.motion.actions import SATURATION_MARGIN
-from annotators.motion.columns import COLUMNS
-from annotators.motion.events import GRIPPER_HIGH, GRIPPER_LOW
-from annotators.motion.meaning import DatasetMeanings
-from annotators.motion.measures import measure_motion
-from annotators.motion.paths import IDLE_SHARE_OF_SPEED
-from annotators.motion.trajectory_vectors import TrajectoryVectors
+from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
+from annotators.motion.columns import (
+    COLUMNS,
+    END_EFFECTOR,
+    END_EFFECTOR_COLUMNS,
+    JOINT_COLUMNS,
+    JOINTS,
+    OTHER_DIMENSIONS,
+    MotionGroup,
+    motion_groups,
+)
+from annotators.motion.curves import (
+    GRIPPER_HIGH,
+    GRIPPER_LOW,
+    IDLE_SHARE_OF_SPEED,
+    EqualPeriods,
+    PathMeasures,
+    combine_paths,
+    count_events,
+    equal_periods,
+    measure_path,
+    moving_paths,
+    sorted_quantile,
+)
+from annotators.motion.meaning import DatasetMeanings, MotionMeaning, named_meaning
 from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Maker, short_hash
+from ares.contract import Kinematics, read_chains
 from ares.errors import AresError
-from ares.kinematics import Kinematics, read_chains
+from ares.search import (
+    SIGNAL_KINDS,
+    SPACES_COLLECTION,
+    FeatureScale,
+    SignalKind,
+    SignalLayout,
+    compute_features,
+    find_layout,
+    fit_scale,
+    motion_vector,
+    read_scale,
+    space_name,
+)
+from ares.store import quote_literal
 
 if TYPE_CHECKING:
-    from ares.episode import Json
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.annotation import Column
+    from ares.episode import Json, Signal, Trajectory
     from ares.store import Stores
+
+
+def measure_paths(
+    trajectory: Trajectory, meaning: MotionMeaning, periods: EqualPeriods | None
+) -> tuple[list[PathMeasures], str]:
+    """The measured paths, or why there is none.
+
+    Args:
+        trajectory: The signals.
+        meaning: What their dimensions are.
+        periods: Of the episode; None where its stamps do not rise.
+    """
+    import numpy as np
+
+    signal = trajectory.state if meaning.path_signal == "state" else trajectory.action
+    if signal is None:
+        return [], "there is no state, and an action may be a position or a motion (give a spec)"
+    if periods is None:
+        return [], "the stamps do not rise"
+    parts = _path_values(signal, meaning)
+    if not parts:
+        return [], "no dimension of the state is known as a joint or a position"
+    values = np.concatenate(list(parts.values()), axis=1)
+    if not np.isfinite(values).all():
+        return [], "the state has values that are not finite"
+    # From the first value on, so that a constant is exactly at rest.
+    if periods.count < 2:
+        return [], "the episode is shorter than two periods"
+    resampled, start = periods.means(values - values[0]), 0
+    paths = []
+    for group, part in parts.items():
+        stop = start + part.shape[1]
+        paths.append(measure_path(group, resampled[:, start:stop], periods.period))
+        start = stop
+    return paths, ""
+
+
+def _path_values(signal: Signal, meaning: MotionMeaning) -> dict[MotionGroup, NDArray[np.float64]]:
+    """(T, D) values of each path in radians or metres where the unit is known; recorded positions come first."""
+    import numpy as np
+
+    groups = motion_groups(signal.names, meaning.path_kinds)
+    parts = {
+        group: signal.values[:, list(group.columns)].astype(np.float64)
+        * np.array([meaning.factor(column) for column in group.columns])
+        for group in groups
+    }
+    if not any(group.space == END_EFFECTOR for group in groups):
+        for end in meaning.end_effectors:
+            parts[MotionGroup(END_EFFECTOR, end.chain.end_effector, ())] = end.positions(signal.values)
+    return parts
+
+
+SCALES_COLLECTION = "motion_scales"
+_SAMPLE_SIZE = 200
+_MAX_CACHED_SCALES = 1_000
+
+
+class TrajectoryVectors:
+    """Makes the vectors of state and action of episodes.
+
+    Args:
+        stores: Stores of the workspace; they keep the scale of each dataset, fitted to a sample at its first use.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._cached_scale = lru_cache(maxsize=_MAX_CACHED_SCALES)(self._find_scale)
+
+    def make_vectors(self, work: Work) -> Iterator[FrameVectors]:
+        """The vector of each finite signal of an episode, in the space of the signal's layout."""
+        import numpy as np
+
+        for kind in SIGNAL_KINDS:
+            signal: Signal | None = getattr(work.trajectory, kind, None)
+            layout = find_layout(signal.names) if signal is not None else None
+            if signal is None or layout is None or work.trajectory is None:
+                continue
+            space = space_name(kind, layout, work.episode)
+            scale = self._cached_scale(work.episode.dataset, space, kind, layout)
+            vector = motion_vector(compute_features(signal, layout), work.trajectory.timestamps, scale)
+            if vector is not None:
+                yield FrameVectors(
+                    episode_id=work.episode.episode_id,
+                    camera="",
+                    seconds=np.zeros(1),
+                    vectors=vector[None],
+                    space=space,
+                )
+
+    def _find_scale(self, dataset: str, space: str, kind: SignalKind, layout: SignalLayout) -> FeatureScale:
+        """The scale of a dataset, stored at its first use, so that later vectors lie in the same space."""
+        key = f"{space}/{dataset}"
+        existing = self._stores.annotations.get_document(SCALES_COLLECTION, key)
+        if isinstance(existing, dict):
+            return read_scale(existing)
+        scale = self._fit_scale(dataset, kind, layout)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        self._stores.annotations.put_documents(
+            SPACES_COLLECTION, {space: {"encoder": "", "model": "motion", "created": created}}
+        )
+        self._stores.annotations.put_documents(SCALES_COLLECTION, {key: scale.to_json()})
+        return scale
+
+    def _fit_scale(self, dataset: str, kind: SignalKind, layout: SignalLayout) -> FeatureScale:
+        import numpy as np
+
+        ids = chain.from_iterable(
+            self._stores.tables.episodes.id_batches(f"dataset = {quote_literal(dataset)}")
+        )
+        # Ids are hashes: the smallest are a fair sample.
+        trajectories = self._stores.tables.trajectories.read(heapq.nsmallest(_SAMPLE_SIZE, ids))
+        features = [_signal_features(trajectory, kind, layout) for _, trajectory in trajectories]
+        rows = [episode_rows for episode_rows in features if episode_rows is not None]
+        return fit_scale(np.concatenate(rows) if rows else np.empty((0, layout.width)))
+
+
+def _signal_features(
+    trajectory: Trajectory, kind: SignalKind, layout: SignalLayout
+) -> NDArray[np.float64] | None:
+    """(T, F) features of a trajectory's signal, or None when it has another layout."""
+    signal: Signal | None = getattr(trajectory, kind)
+    own_layout = find_layout(signal.names) if signal is not None else None
+    if signal is None or own_layout is None or own_layout.name != layout.name:
+        return None
+    return compute_features(signal, own_layout)
+
+
+# An action is saturated within this share of its dimension's range from the range's ends.
+SATURATION_MARGIN = 0.01
+
+
+def measure_actions(action: Signal | None, periods: EqualPeriods | None) -> dict[str, float]:
+    """Saturation and jumps over the continuous dimensions, those with more than three different values.
+
+    Args:
+        action: The actions.
+        periods: Of the episode; None where its stamps do not rise.
+    """
+    import numpy as np
+
+    if action is None or not np.isfinite(action.values).all():
+        return {}
+    values = action.values.astype(np.float64)
+    ordered = np.sort(values, axis=0)
+    continuous = (ordered[1:] > ordered[:-1]).sum(axis=0) >= 3
+    if not continuous.any():
+        return {}
+    values, ordered = values[:, continuous], ordered[:, continuous]
+    low, high = ordered[0], ordered[-1]
+    margin = SATURATION_MARGIN * (high - low)
+    # The extreme itself is always at the end of its range, so one value per end does not count as saturation.
+    ends = ((values <= low + margin).sum(axis=0) - 1) + ((values >= high - margin).sum(axis=0) - 1)
+    saturation = float(ends.sum() / values.size)
+    return {"action_saturation": saturation, **(_action_jumps(values, ordered, periods) if periods else {})}
+
+
+def _action_jumps(
+    values: NDArray[np.float64], ordered: NDArray[np.float64], periods: EqualPeriods
+) -> dict[str, float]:
+    """Changes from one mean of 0.1 s to the next, as a share of the usual range: neither rate nor length matter.
+
+    Args:
+        values: (T, D) actions.
+        ordered: The same, each dimension sorted.
+        periods: Of the episode.
+    """
+    import numpy as np
+
+    low, high = sorted_quantile(ordered, 0.05), sorted_quantile(ordered, 0.95)
+    wide = high > low
+    if periods.count < 2 or not wide.any():
+        return {}
+    means = periods.means(values[:, wide])
+    return {"action_jumps": float((np.abs(np.diff(means, axis=0)) / (high - low)[wide]).mean())}
+
+
+_MIN_STEPS = 5
+_COLUMNS_OF_SPACE: Mapping[str, tuple[Column, ...]] = {
+    END_EFFECTOR: END_EFFECTOR_COLUMNS,
+    JOINTS: JOINT_COLUMNS,
+}
+_NO_PATH = "path, speed, smoothness"
+
+
+def measure_motion(trajectory: Trajectory | None, meaning: MotionMeaning | None = None) -> dict[str, Json]:
+    """Measures of a trajectory, with a status.
+
+    A measure that needs data the episode does not have is left out: no NaN and no 0 replaces it. `motion_gaps` names
+    the columns that are left out, and why.
+
+    Args:
+        trajectory: The signals.
+        meaning: Kinds and units of the dimensions; None for the kinds that the names say, in radians and metres.
+
+    Returns:
+        Values by column, `arms` with the measures of each arm, `path_of` where actions were measured, and `status`:
+        "ok", "no path" (only measures of gripper, action and time), "too short" or "no signals".
+    """
+    import numpy as np
+
+    if trajectory is None or (trajectory.state is None and trajectory.action is None):
+        return {"status": "no signals", "motion_gaps": ["all columns: the episode has no signals"]}
+    steps = len(trajectory.timestamps)
+    if steps < _MIN_STEPS:
+        gaps: list[Json] = [f"all columns: the episode has fewer than {_MIN_STEPS} steps"]
+        return {"status": "too short", "steps": steps, "motion_gaps": gaps}
+    state, action = trajectory.state, trajectory.action
+    if meaning is None:
+        meaning = named_meaning(*(signal.names if signal else () for signal in (state, action)))
+    periods = equal_periods(trajectory.timestamps)
+    paths, obstacle = measure_paths(trajectory, meaning, periods)
+    measures: dict[str, Json] = {
+        **_path_columns(paths, meaning),
+        **_event_columns(trajectory, meaning),
+        **measure_actions(action, periods),
+        "timestamp_jitter": round(float(np.std(np.diff(trajectory.timestamps))), 9),
+    }
+    reasons: list[Json] = [*_empty_column_reasons(measures, paths, obstacle, action, meaning)]
+    arms: list[Json] = [_arm_measures(path) for path in paths] if len(paths) > 1 else []
+    parts: dict[str, Json] = {"arms": arms} if arms else {}
+    if paths and meaning.path_signal == "action":
+        parts["path_of"] = "action"
+    gaps_column: dict[str, Json] = {"motion_gaps": reasons} if reasons else {}
+    return {"status": "ok" if paths else "no path", **measures, **gaps_column, **parts}
+
+
+def _path_columns(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> dict[str, Json]:
+    import numpy as np
+
+    if not paths:
+        return {}
+    columns: dict[str, Json] = {"motion_spaces": list(dict.fromkeys(path.group.space for path in paths))}
+    for space, declared in _COLUMNS_OF_SPACE.items():
+        of_space = [path for path in paths if path.group.space == space]
+        values = combine_paths(of_space) if of_space else ()
+        unit = _path_unit(of_space, meaning)
+        columns |= {
+            column.name: value
+            for column, value in zip(declared, values, strict=False)
+            if value is not None and np.isfinite(value) and (unit == "m" or column.unit not in ("m", "m/s"))
+        }
+        columns |= {"joint_unit": unit} if of_space and space == JOINTS else {}
+    moving = np.any([path.moving for path in moving_paths(paths)] or [paths[0].moving & False], axis=0)
+    columns["idle_share"] = float(1 - moving.mean())
+    turns = np.concatenate([path.turns for path in moving_paths(paths)] or [np.zeros(0, dtype=np.intp)])
+    return columns | _turn_column(turns.tolist(), float(moving.mean()), paths)
+
+
+def _path_unit(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> str:
+    """The unit of paths in one space; forward kinematics, which needs no dimension of its own, gives metres."""
+    numbers = [number for path in paths for number in path.group.columns]
+    return meaning.measured_unit(numbers) if numbers else "m"
+
+
+def _turn_column(turns: list[float], moving_share: float, paths: Sequence[PathMeasures]) -> dict[str, Json]:
+    """Changes of direction per second of motion; none for a robot at rest."""
+    seconds = moving_share * len(paths[0].moving) * paths[0].period
+    return {"direction_changes": sum(turns) / len(turns) / seconds} if turns and seconds > 0 else {}
+
+
+def _event_columns(trajectory: Trajectory, meaning: MotionMeaning) -> dict[str, Json]:
+    signals, kinds = (trajectory.state, trajectory.action), (meaning.state_kinds, meaning.action_kinds)
+    counts = {
+        "gripper_events": count_events(signals, kinds, "gripper"),
+        "hand_events": count_events(signals, kinds, "hand"),
+    }
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def _empty_column_reasons(
+    measures: Mapping[str, Json],
+    paths: Sequence[PathMeasures],
+    obstacle: str,
+    action: Signal | None,
+    meaning: MotionMeaning,
+) -> list[str]:
+    """Which columns are empty, and why; the texts are the same for every episode, so that they can be counted."""
+    gaps = [f"{_NO_PATH}: {obstacle}"] if not paths else _space_gaps(measures, paths, meaning)
+    gaps += [
+        f"{kind}_events: no dimension is known as a {kind}"
+        for kind in ("gripper", "hand")
+        if f"{kind}_events" not in measures
+    ]
+    if "action_saturation" not in measures:
+        reason = "there is no action" if action is None else "no action is continuous and finite"
+        gaps.append(f"action_saturation, action_jumps: {reason}")
+    return gaps
+
+
+def _space_gaps(
+    measures: Mapping[str, Json], paths: Sequence[PathMeasures], meaning: MotionMeaning
+) -> list[str]:
+    spaces = {path.group.space for path in paths}
+    gaps = []
+    if END_EFFECTOR not in spaces:
+        reason = meaning.kinematics_gap or "the state has no position of it, and no URDF is given"
+        gaps.append(f"path_length and others of the end effector: {reason}")
+    if JOINTS not in spaces:
+        gaps.append("joint_path_length and others of joints: no dimension of the state is known as a joint")
+    if END_EFFECTOR in spaces and "path_length" not in measures:
+        gaps.append(
+            "path_length, mean_speed, peak_speed: the unit of positions is not known as m or mm (give a spec)"
+        )
+    smoothness = {"jerk_ldlj", "joint_jerk_ldlj"} & set(measures)
+    if not smoothness and spaces != {OTHER_DIMENSIONS}:
+        gaps.append("smoothness: the robot does not move, or the episode is too short")
+    return gaps
+
+
+def _arm_measures(path: PathMeasures) -> Json:
+    """The measures of one arm, for `ares show`."""
+    values = {
+        "length": path.length,
+        "mean_speed": path.mean_speed,
+        "peak_speed": path.peak_speed,
+        "jerk": path.jerk,
+        "sparc": path.sparc,
+    }
+    kept: dict[str, Json] = {name: round(value, 6) for name, value in values.items() if value is not None}
+    return {"space": path.group.space, "arm": path.group.arm, **kept}
+
 
 _VERSION = "4"
 _BATCH_SIZE = 64

@@ -1,37 +1,170 @@
-"""What the dimensions of a dataset are to the measures of motion: their kinds, learnt from values, and their units."""
+"""What signals mean to measures of motion: kinds, units, and end effectors by their joints."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nsmallest
-from itertools import chain
 from math import pi
 from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.motion.end_effectors import EndEffector, find_end_effectors
-from ares.kinematics import Kinematics
-from ares.quality import DatasetStatistics, TypicalEpisode, episode_signals
-from ares.quality.contract import (
+from ares.contract import (
     DatasetKey,
+    KinematicChain,
+    Kinematics,
     MeaningContract,
     SignalName,
     StoredContracts,
+    end_effector_positions,
     infer_stored,
     read_contracts,
 )
-from ares.quality.kinds import DimensionKind, kinds_by_name
-from ares.store.filters import quote_literal
+from ares.signals import (
+    DatasetStatistics,
+    DimensionKind,
+    TypicalEpisode,
+    episode_signals,
+    kinds_by_name,
+    name_tokens,
+)
+from ares.store import quote_literal
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from annotators.base import Work
     from ares.store import Stores
+
+
+# Words that tell no joint from another: "kLeftElbow" is "left_elbow_joint", "shoulder_pan.pos" is "shoulder_pan".
+_FILLERS = frozenset({"k", "joint", "joints", "pos", "position", "qpos", "observation", "state", "states"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointMatch:
+    """The dimensions of a state that are joints.
+
+    Attributes:
+        dimensions: Number of the dimension by joint.
+        unmatched: Joints without a dimension, in order.
+    """
+
+    dimensions: Mapping[str, int]
+    unmatched: tuple[str, ...]
+
+
+def match_joints(
+    joints: Iterable[str], names: tuple[str, ...], stated: Mapping[str, str] | None = None
+) -> JointMatch:
+    """Find the dimension of each joint: the stated one, that of the same name, or that of the same words.
+
+    Words that two dimensions or two joints share decide nothing.
+
+    Args:
+        joints: Names of the joints.
+        names: Names of the dimensions of the state.
+        stated: Joint by name of its dimension.
+    """
+    joints = tuple(joints)
+    by_joint = {joint: names.index(name) for name, joint in (stated or {}).items() if name in names}
+    by_name = {name: number for number, name in enumerate(names)}
+    by_words = _unique_words(dict(enumerate(names)))
+    joint_words = {number: words for words, number in _unique_words(dict(enumerate(joints))).items()}
+    dimensions = {}
+    for position, joint in enumerate(joints):
+        number = by_joint.get(joint, by_name.get(joint, by_words.get(joint_words.get(position, ()))))
+        if number is not None:
+            dimensions[joint] = number
+    return JointMatch(
+        dimensions=dimensions, unmatched=tuple(joint for joint in joints if joint not in dimensions)
+    )
+
+
+def _unique_words(names: Mapping[int, str]) -> dict[tuple[str, ...], int]:
+    """Numbers by the words of their names, without those that are empty or shared."""
+    by_words: dict[tuple[str, ...], list[int]] = {}
+    for number, name in names.items():
+        words = tuple(token for token in name_tokens(name) if token not in _FILLERS)
+        by_words.setdefault(words, []).append(number)
+    return {words: numbers[0] for words, numbers in by_words.items() if words and len(numbers) == 1}
+
+
+_JOINT_UNIT_FACTORS = {"revolute": {"rad": 1.0, "deg": pi / 180}, "prismatic": {"m": 1.0, "mm": 0.001}}
+_MOST_NAMES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndEffector:
+    """A link whose position follows from dimensions of the state.
+
+    Attributes:
+        chain: Its joints.
+        dimensions: Dimension of each joint of `chain.joint_types`.
+        factors: What each is multiplied by to be radians or metres.
+    """
+
+    chain: KinematicChain
+    dimensions: tuple[int, ...]
+    factors: tuple[float, ...]
+
+    def positions(self, state: NDArray[np.float32]) -> NDArray[np.float64]:
+        """(T, 3) metres in the frame of the base, from states (T, S); NaN where one of them is not finite."""
+        import numpy as np
+
+        if not np.isfinite(state[:, list(self.dimensions)]).all():
+            return np.full((len(state), 3), np.nan)
+        values = {
+            joint: factor * state[:, number].astype(np.float64)
+            for joint, number, factor in zip(
+                self.chain.joint_types, self.dimensions, self.factors, strict=True
+            )
+        }
+        points = end_effector_positions(self.chain, values)
+        return np.broadcast_to(points, (len(state), 3))
+
+
+def find_end_effectors(
+    kinematics: Kinematics, names: tuple[str, ...], units: tuple[str, ...]
+) -> tuple[tuple[EndEffector, ...], str]:
+    """The end effectors of some kinematics, all or none, and why there is none.
+
+    Args:
+        kinematics: Chains, and stated names of joints.
+        names: Names of the dimensions of the state.
+        units: Their units.
+    """
+    ends = []
+    for chain in kinematics.chains:
+        match = match_joints(chain.joint_types, names, kinematics.joints)
+        if match.unmatched:
+            listed = ", ".join(match.unmatched[:_MOST_NAMES])
+            more = f" and {len(match.unmatched) - _MOST_NAMES} more" if match.unmatched[_MOST_NAMES:] else ""
+            return (
+                (),
+                f"no dimension of the state is named like the joints {listed}{more} of the URDF (give a spec)",
+            )
+        dimensions = tuple(match.dimensions[joint] for joint in chain.joint_types)
+        factors = [
+            _JOINT_UNIT_FACTORS[joint_type].get(units[number])
+            for joint_type, number in zip(chain.joint_types.values(), dimensions, strict=True)
+        ]
+        known = tuple(factor for factor in factors if factor is not None)
+        if len(known) < len(factors):
+            wrong = sorted(
+                {units[n] for n, factor in zip(dimensions, factors, strict=True) if factor is None}
+            )
+            return (), f"joints of the URDF are in the unit {', '.join(wrong)} in the state (give a spec)"
+        ends.append(EndEffector(chain=chain, dimensions=dimensions, factors=known))
+    return tuple(ends), ""
+
 
 Kinds = tuple[DimensionKind, ...]
 UNKNOWN_UNIT = "unknown"
 # A robot that is measured in radians or metres, by the unit of its source.
-_FACTORS = {"rad": ("rad", 1.0), "deg": ("rad", pi / 180), "m": ("m", 1.0), "mm": ("m", 0.001)}
+_PATH_UNIT_FACTORS = {"rad": ("rad", 1.0), "deg": ("rad", pi / 180), "m": ("m", 1.0), "mm": ("m", 0.001)}
 # Episodes that are read where names or the stored contract say nothing.
 _SAMPLE_SIZE = 64
 _MAX_CACHED_LAYOUTS = 1_000
@@ -64,11 +197,13 @@ class MotionMeaning:
 
     def factor(self, number: int) -> float:
         """What a dimension of the path is multiplied by to be radians or metres; 1 where it cannot be."""
-        return _FACTORS.get(self.path_units[number], ("", 1.0))[1]
+        return _PATH_UNIT_FACTORS.get(self.path_units[number], ("", 1.0))[1]
 
     def measured_unit(self, numbers: Sequence[int]) -> str:
         """The unit of dimensions of the path times their factors; "unknown" where they have several."""
-        units = {_FACTORS.get(unit, (unit, 1.0))[0] for unit in (self.path_units[n] for n in numbers)}
+        units = {
+            _PATH_UNIT_FACTORS.get(unit, (unit, 1.0))[0] for unit in (self.path_units[n] for n in numbers)
+        }
         return units.pop() if len(units) == 1 else UNKNOWN_UNIT
 
 
@@ -127,7 +262,7 @@ class DatasetMeanings:
         path_kinds, names = (
             (kinds[0], layout.state_names) if signal == "state" else (kinds[1], layout.action_names)
         )
-        units = _units(signal, path_kinds, contract, typical)
+        units = _dimension_units(signal, path_kinds, contract, typical)
         kinematics = self._kinematics or stored.kinematics
         ends, gap = ((), "") if kinematics is None else find_end_effectors(kinematics, names, units)
         return MotionMeaning(
@@ -161,7 +296,9 @@ class DatasetMeanings:
     def _sample(self, key: DatasetKey) -> list[str]:
         """Ids of some episodes of a dataset: ids are hashes, so that the smallest are a fair sample."""
         where = " AND ".join(f"{name} = {quote_literal(value)}" for name, value in key._asdict().items())
-        return nsmallest(_SAMPLE_SIZE, chain.from_iterable(self._stores.tables.episodes.id_batches(where)))
+        return nsmallest(
+            _SAMPLE_SIZE, itertools.chain.from_iterable(self._stores.tables.episodes.id_batches(where))
+        )
 
 
 def _path_signal(layout: _Layout, contract: MeaningContract | None) -> SignalName:
@@ -171,7 +308,7 @@ def _path_signal(layout: _Layout, contract: MeaningContract | None) -> SignalNam
     return "action" if commands and not layout.state_names else "state"
 
 
-def _units(
+def _dimension_units(
     signal: SignalName, kinds: Kinds, contract: MeaningContract | None, typical: TypicalEpisode | None
 ) -> tuple[str, ...]:
     """Unit of each dimension: by the contract, or by size for joints that were learnt from values."""

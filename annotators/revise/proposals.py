@@ -1,25 +1,123 @@
-"""Captions that a captioner proposes for ones that were refused: facts in the log, shown once they are adopted."""
+"""What a captioner is told of its refused captions, and the new ones that it proposes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from annotators.base import Outcome, PaidFailure, Result, new_annotation
 from annotators.caption import caption_value
 from annotators.models import ReadableImages, VlmFailure, VlmReply, VlmRequest
-from annotators.parallel import map_batches
-from annotators.prompts import read_prompt
-from annotators.revise.critique import FailedCriterion, evidence_seconds, revision_prompt
+from annotators.prompting import map_batches, read_prompt
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError
+from ares.rubric import GATES
 
 if TYPE_CHECKING:
-    from annotators.base import Work
+    from annotators.base import CameraSeconds, Work
     from annotators.caption import Captioner
-    from annotators.frames import CameraSeconds
+    from ares.rubric import Rubric
+
+
+_PACKAGE = "annotators.revise"
+_MOST_SECONDS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedCriterion:
+    """A criterion that a caption does not meet.
+
+    Attributes:
+        id: Its id.
+        text: Its condition, as the rubric words it.
+        seconds: Seconds of the frames that the ruling rests on.
+        is_gate: Whether it alone makes the caption not acceptable.
+    """
+
+    id: str
+    text: str
+    seconds: tuple[float, ...]
+    is_gate: bool
+
+
+def failed_criteria(
+    grade: Annotation, rubric: Rubric, hidden: Collection[str]
+) -> tuple[FailedCriterion, ...]:
+    """The criteria that a grade names as failed; none where no gate is among them.
+
+    Nothing of what the judge saw or replied is in them: a captioner that gets the answer learns to repeat it.
+
+    Args:
+        grade: The grade, with its rulings.
+        rubric: Its rubric.
+        hidden: Criteria that the captioner must not learn of.
+    """
+    rulings = grade.value["rulings"]
+    assert isinstance(rulings, list)
+    failed = {
+        str(item["criterion"]): item
+        for item in rulings
+        if isinstance(item, dict) and item["verdict"] == "UNMET"
+    }
+    criteria = tuple(
+        FailedCriterion(
+            id=criterion.id,
+            text=criterion.text,
+            seconds=tuple(failed[criterion.id]["evidence"]),
+            is_gate=criterion.category in GATES,
+        )
+        for criterion in rubric.criteria
+        if criterion.id in failed and criterion.id not in hidden
+    )
+    return criteria if any(criterion.is_gate for criterion in criteria) else ()
+
+
+def evidence_seconds(criteria: Sequence[FailedCriterion]) -> list[float]:
+    """Seconds of the frames that show the failures: all, or eight evenly spread over them."""
+    seconds = sorted({second for criterion in criteria for second in criterion.seconds})
+    if len(seconds) <= _MOST_SECONDS:
+        return seconds
+    step = (len(seconds) - 1) / (_MOST_SECONDS - 1)
+    return [seconds[round(step * position)] for position in range(_MOST_SECONDS)]
+
+
+def revision_prompt(
+    prompt: str, caption: str, criteria: Sequence[FailedCriterion], evidence: Sequence[float]
+) -> str:
+    """What a captioner is asked.
+
+    Args:
+        prompt: What it was asked for the caption.
+        caption: The caption.
+        criteria: What it does not meet; without any the captioner is asked again, and told nothing.
+        evidence: Seconds of the frames that follow those of `prompt`.
+    """
+    failures = ""
+    if criteria:
+        lines = "\n".join(_criterion_line(criterion, evidence) for criterion in criteria)
+        failures = (
+            read_prompt(_PACKAGE, "failures")
+            .format(criteria=lines, evidence=_evidence_legend(evidence))
+            .rstrip()
+        )
+    text = read_prompt(_PACKAGE, "revise").format(caption=json.dumps(caption), failures=failures)
+    return prompt + text
+
+
+def _criterion_line(criterion: FailedCriterion, evidence: Sequence[float]) -> str:
+    shown = [f"{second:.2f} s" for second in criterion.seconds if second in evidence]
+    return f"- {criterion.text}" + (f" (see {', '.join(shown)})" if shown else "")
+
+
+def _evidence_legend(evidence: Sequence[float]) -> str:
+    if not evidence:
+        return ""
+    times = ", ".join(f"{second:.2f} s" for second in evidence)
+    return f"The last {len(evidence)} images are the frames that this rests on, at {times}."
+
 
 # The annotator of proposals: it fills no column, and nothing describes it.
 PROPOSAL = "caption_proposal"
@@ -95,16 +193,18 @@ def evidence_frames(criteria: Sequence[FailedCriterion], camera: str) -> CameraS
 def propose(proposer: Proposer, refused: Sequence[RefusedCaption], revision: int) -> list[Outcome]:
     """The proposals for some captions, in order; each result is one annotation of `proposer.proposal_maker`."""
     vlm = proposer.captioner.vlm
-    requests = [_request(proposer, item) for item in refused]
+    requests = [_proposal_request(proposer, item) for item in refused]
     readable = [request for request in requests if isinstance(request, VlmRequest)]
     replies = iter(map_batches(vlm.ask, readable, vlm.batch_size, vlm.workers))
     return [
-        _proposal(proposer, item, next(replies), revision) if isinstance(request, VlmRequest) else request
+        _proposal_result(proposer, item, next(replies), revision)
+        if isinstance(request, VlmRequest)
+        else request
         for item, request in zip(refused, requests, strict=True)
     ]
 
 
-def _request(proposer: Proposer, item: RefusedCaption) -> VlmRequest | AresError:
+def _proposal_request(proposer: Proposer, item: RefusedCaption) -> VlmRequest | AresError:
     captioner, frames = proposer.captioner, item.work.frames
     selected = captioner.select_frames(item.work.subject)
     if not selected:
@@ -126,7 +226,7 @@ def _request(proposer: Proposer, item: RefusedCaption) -> VlmRequest | AresError
     return VlmRequest(images=images, prompt=prompt)
 
 
-def _proposal(
+def _proposal_result(
     proposer: Proposer, item: RefusedCaption, reply: VlmReply | VlmFailure, revision: int
 ) -> Outcome:
     if isinstance(reply, VlmFailure):

@@ -1,26 +1,293 @@
-"""One round of a revision: refused captions are asked again, and judged before and after."""
+"""One round of a revision: refused captions asked again, judged before and after on hidden criteria."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from annotators.base import Result
-from annotators.revise.anchors import meets_all
-from annotators.revise.critique import failed_criteria
-from annotators.revise.episodes import EPISODES_AT_ONCE, EpisodeWorks, GradedCaption, is_accepted
-from annotators.revise.judging import RevisionJudge, Spent, grade_captions
-from annotators.revise.proposals import Proposer, RefusedCaption, adopted, evidence_frames, propose
+from annotators.base import (
+    Annotator,
+    CameraSeconds,
+    Frames,
+    Outcome,
+    Result,
+    Work,
+    annotation_subject,
+    episode_subject,
+    outcome_cost,
+)
+from annotators.prompting import map_batches
+from annotators.revise.proposals import (
+    Proposer,
+    RefusedCaption,
+    adopted,
+    evidence_frames,
+    failed_criteria,
+    propose,
+)
+from ares.annotation import Annotation, Cost, Maker, short_hash
+from ares.clock import needs_stamps
+from ares.errors import RequestError
+from ares.rubric import GATES
 from ares.statistics import compare_paired
-from ares.store.filters import batched
-from ares.store.sync import newest_by_address
+from ares.store import batched, newest_by_address
 
 if TYPE_CHECKING:
-    from ares.annotation import Annotation
+    from annotators.caption import Captioner
     from ares.rubric import Rubric
     from ares.statistics import PairedDifference
     from ares.store import Stores
+
+
+# The annotator of the grades by a second judge: they fill no column.
+ANCHOR_GRADE = "anchor_grade"
+_LEVEL = 0.05
+_NOT_FAILED = frozenset({"MET", "NA"})
+
+
+def choose_hidden_criteria(rubric: Rubric, share: float, seed: int) -> list[str]:
+    """The gates of a rubric, ruled on by its judge, that no critique names: a share of them.
+
+    At least one is hidden, and at least one can be told of; of a single gate none is hidden.
+
+    Args:
+        rubric: The rubric.
+        share: Share of them, 0 to 1.
+        seed: Of the choice.
+    """
+    judged = [item.id for item in rubric.criteria if item.category in GATES and (item.slot or item.claim)]
+    count = min(max(1, round(share * len(judged))), len(judged) - 1)
+    selected = set(sorted(judged, key=lambda name: short_hash([seed, name]))[:count])
+    return [name for name in judged if name in selected]
+
+
+def meets_all(verdicts: Mapping[str, str], criteria: Collection[str]) -> bool:
+    """Whether a caption meets some criteria, as far as they apply to it; UNSURE and ERROR do not count as met."""
+    return all(verdicts.get(name) in _NOT_FAILED for name in criteria)
+
+
+def improves(change: PairedDifference) -> bool:
+    """Whether an improvement is shown, by the interval over episodes and by McNemar's exact test."""
+    return change.low > 0 and change.p_value < _LEVEL
+
+
+def second_judge_maker(judge: Maker) -> Maker:
+    """The maker of a second judge's grades, which are shown nowhere."""
+    return replace(judge, annotator=ANCHOR_GRADE, columns=(), after=())
+
+
+def as_second_judge_annotation(annotation: Annotation, judge: Maker) -> Annotation:
+    """An annotation of the second judge under the maker of anchors; an observation stays what it is."""
+    if annotation.maker_id != judge.maker_id:
+        return annotation
+    name = ANCHOR_GRADE if annotation.name == judge.annotator else annotation.name
+    return replace(annotation, name=name, maker_id=second_judge_maker(judge).maker_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionJudge:
+    """A judge of captions before and after.
+
+    Attributes:
+        annotator: The annotator `grade` with its judge.
+        is_anchor: Whether it is the second judge, of which no captioner is told.
+    """
+
+    annotator: Annotator
+    is_anchor: bool = False
+
+    @property
+    def maker(self) -> Maker:
+        """Maker of its grades."""
+        return second_judge_maker(self.annotator.maker) if self.is_anchor else self.annotator.maker
+
+    @property
+    def name(self) -> str:
+        """Name of its grades in the log."""
+        return ANCHOR_GRADE if self.is_anchor else self.annotator.maker.annotator
+
+    def stored(self, outcome: Result) -> list[Annotation]:
+        """The annotations of a grading as they are stored."""
+        new = outcome.annotations
+        return (
+            [as_second_judge_annotation(item, self.annotator.maker) for item in new]
+            if self.is_anchor
+            else list(new)
+        )
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a run has paid, and why work failed.
+
+    Attributes:
+        cost: What was paid.
+        failures: Number of failures by reason.
+    """
+
+    cost: Cost = field(default_factory=Cost)
+    failures: dict[str, int] = field(default_factory=dict)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count an outcome."""
+        self.cost = self.cost + outcome_cost(outcome)
+        if not isinstance(outcome, Result):
+            error = getattr(outcome, "error", outcome)
+            reason = str(getattr(error, "reason", error))
+            self.failures[reason] = self.failures.get(reason, 0) + 1
+
+
+def grade_captions(
+    stores: Stores,
+    judge: RevisionJudge,
+    captions: Sequence[Annotation],
+    known: Mapping[str, Annotation],
+    work_of: Callable[[Annotation], Work],
+    spent: Spent,
+) -> dict[str, Annotation]:
+    """The grades of captions by annotation_id of the caption; one that could not be graded is left out.
+
+    Args:
+        stores: Stores of the workspace; new grades are appended to its log.
+        judge: The judge.
+        captions: The captions, which need not be stored.
+        known: Its grades so far, by annotation_id of the caption.
+        work_of: The work about a caption, with frames and signals.
+        spent: Gets what was paid.
+    """
+    missing = [caption for caption in captions if caption.annotation_id not in known]
+    works = [work_of(caption) for caption in missing]
+    annotator = judge.annotator
+    outcomes = map_batches(annotator.process, works, annotator.batch_size, annotator.workers)
+    grades = {
+        caption.annotation_id: known[caption.annotation_id] for caption in captions if caption not in missing
+    }
+    for outcome in outcomes:
+        spent.add(outcome)
+        if isinstance(outcome, Result):
+            stored = judge.stored(outcome)
+            stores.annotations.append(stored)
+            grades |= {item.subject: item for item in stored if item.name == judge.name}
+    return grades
+
+
+# Episodes whose frames are held at the same time.
+EPISODES_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradedCaption:
+    """A caption with its grade.
+
+    Attributes:
+        caption: The caption.
+        grade: Its grade by the judge whose critique is told.
+    """
+
+    caption: Annotation
+    grade: Annotation
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Verdict by criterion."""
+        rulings = self.grade.value["rulings"]
+        assert isinstance(rulings, list)
+        return {str(item["criterion"]): str(item["verdict"]) for item in rulings if isinstance(item, dict)}
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the judge accepts it, with every veto."""
+        return is_accepted(self.grade)
+
+
+def is_accepted(grade: Annotation) -> bool:
+    """Whether a grade is "acceptable"; no decision is not."""
+    return grade.value["acceptable"] is True
+
+
+def read_graded_captions(
+    stores: Stores, captioner: Maker, judge: Maker, where: str, limit: int | None
+) -> Iterator[GradedCaption]:
+    """The captions of a maker of whole episodes that a judge has graded, by episode.
+
+    Raises RequestError for a wrong filter.
+    """
+    count = 0
+    for ids in stores.tables.episodes.id_batches(where):
+        read = stores.annotations.find_annotations(ids, maker_ids=[captioner.maker_id, judge.maker_id])
+        newest = newest_by_address(read)
+        grades = {item.subject: item for item in newest if item.name == judge.annotator}
+        for caption in newest:
+            if caption.maker_id == captioner.maker_id and caption.annotation_id in grades:
+                if limit is not None and count >= limit:
+                    return
+                count += 1
+                yield GradedCaption(caption=caption, grade=grades[caption.annotation_id])
+
+
+def find_captioner(stores: Stores, text: str) -> Maker:
+    """The maker of the captions to revise. Raises RequestError where it is not given and not the only one."""
+    makers = {
+        key: maker
+        for key, maker in stores.annotations.makers().items()
+        if maker.annotator == "caption"
+        and maker.kind == "model"
+        and not maker.settings.keys() & {"revises", "repeats"}
+    }
+    matches = [maker for key, maker in makers.items() if key.startswith(text)]
+    if len(matches) == 1:
+        return matches[0]
+    known = "; ".join(f"{key} ({maker.model})" for key, maker in makers.items()) or "none"
+    raise RequestError(
+        f"no single maker of captions {text!r}" if text else "captions of one maker are revised",
+        f"there are: {known}; give --captions",
+    )
+
+
+class EpisodeWorks:
+    """The works about some episodes, whose frames are decoded when the first is needed.
+
+    Args:
+        stores: Stores of the workspace.
+        captioner: Gets frames of each episode.
+        judges: Annotators that get frames and signals.
+        evidence: Further frames by episode.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        captioner: Captioner,
+        judges: Sequence[Annotator],
+        evidence: Mapping[str, CameraSeconds],
+    ) -> None:
+        self._stores, self._captioner, self._judges, self._evidence = stores, captioner, judges, evidence
+        self._works: dict[str, Work] = {}
+
+    def of_episode(self, episode_id: str) -> Work:
+        """The work about an episode."""
+        if not self._works:
+            self._works = dict(self._load())
+        return self._works[episode_id]
+
+    def of_caption(self, caption: Annotation) -> Work:
+        """The work about a caption."""
+        work = self.of_episode(caption.episode_id)
+        return replace(work, subject=annotation_subject(work.episode, caption))
+
+    def _load(self) -> Iterator[tuple[str, Work]]:
+        episode_ids = sorted(self._evidence)
+        signals = dict(self._stores.tables.trajectories.read(episode_ids))
+        for episode in self._stores.tables.episodes.get(episode_ids):
+            subject = episode_subject(episode)
+            requests = [judge.select_frames(subject) for judge in self._judges]
+            requests.append(self._captioner.select_frames(subject))
+            trajectory = signals.get(episode.episode_id)
+            stamps = trajectory.timestamps if trajectory and needs_stamps(episode) else None
+            frames = Frames(episode, [*requests, self._evidence[episode.episode_id]], stamps)
+            frames.decode()
+            yield episode.episode_id, Work(subject=subject, frames=frames, trajectory=trajectory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +394,7 @@ def _revise_batch(
         if isinstance(outcome, Result):
             job.stores.annotations.append(list(outcome.annotations))
             proposals[item.caption.annotation_id] = outcome.annotations[0]
-    return _judge(job, proposer, captions, proposals, log, works)
+    return _judge_proposals(job, proposer, captions, proposals, log, works)
 
 
 def _read_log(job: RevisionJob, proposer: Proposer, refused: Sequence[GradedCaption]) -> list[Annotation]:
@@ -145,7 +412,7 @@ def _known_proposals(
     return {str(item.value["revises"]): item for item in own if item.value["revises"] in captions}
 
 
-def _judge(
+def _judge_proposals(
     job: RevisionJob,
     proposer: Proposer,
     captions: dict[str, GradedCaption],
@@ -156,7 +423,9 @@ def _judge(
     """Judge the proposals; words that did not change keep the grade that they have."""
     after = {key: adopted(proposer, proposal) for key, proposal in proposals.items()}
     changed = {
-        key: caption for key, caption in after.items() if _text(caption) != _text(captions[key].caption)
+        key: caption
+        for key, caption in after.items()
+        if _caption_text(caption) != _caption_text(captions[key].caption)
     }
     before = {key: captions[key].caption for key in proposals}
     grades: list[dict[str, Annotation]] = []
@@ -179,7 +448,7 @@ def _judge(
     ]
 
 
-def _text(caption: Annotation) -> str:
+def _caption_text(caption: Annotation) -> str:
     return str(caption.value["text"])
 
 
@@ -190,24 +459,26 @@ def _second_verdicts(grades: Sequence[dict[str, Annotation]], key: str, new: str
 def compare_acceptance(revised: Sequence[Revised], seed: int) -> PairedDifference | None:
     """How much more often the judge accepts captions after than before."""
     pairs = [(item.before.is_accepted, item.after.is_accepted) for item in revised]
-    return _compare(revised, pairs, seed)
+    return _compare_pairs(revised, pairs, seed)
 
 
-def compare_anchors(revised: Sequence[Revised], hidden: Sequence[str], seed: int) -> PairedDifference | None:
+def compare_hidden_criteria(
+    revised: Sequence[Revised], hidden: Sequence[str], seed: int
+) -> PairedDifference | None:
     """How much more often captions meet all hidden criteria after than before."""
     pairs = [
         (meets_all(item.before.verdicts, hidden), meets_all(item.after.verdicts, hidden)) for item in revised
     ]
-    return _compare(revised, pairs, seed)
+    return _compare_pairs(revised, pairs, seed)
 
 
 def compare_second_judge(revised: Sequence[Revised], seed: int) -> PairedDifference | None:
     """How much more often the second judge accepts captions after than before; None without one."""
     pairs = [item.is_accepted_by_second for item in revised if item.is_accepted_by_second]
-    return _compare(revised, pairs, seed) if pairs else None
+    return _compare_pairs(revised, pairs, seed) if pairs else None
 
 
-def _compare(
+def _compare_pairs(
     revised: Sequence[Revised], pairs: Sequence[tuple[bool, bool]], seed: int
 ) -> PairedDifference | None:
     if not pairs:

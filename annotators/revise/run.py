@@ -1,26 +1,31 @@
-"""Runs a revision: rounds of critique, until what the captioner is not told of improves no longer."""
+"""Runs a revision: loads captioner and judges, then repeats rounds while hidden criteria improve."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from annotators.base import episode_subject
-from annotators.budget import Budget
-from annotators.revise.anchors import improves, meets_all
-from annotators.revise.critique import failed_criteria
-from annotators.revise.episodes import GradedCaption, read_graded_captions
-from annotators.revise.parties import RevisionParties, RevisionRequest, load_parties
-from annotators.revise.proposals import Proposer, make_proposer
+from annotators.base import Budget, episode_subject
+from annotators.caption import CaptionOptions, load_captioner, make_caption_annotator
+from annotators.grade import load_rubric, make_grade_annotator
+from annotators.revise.proposals import Proposer, failed_criteria, make_proposer
 from annotators.revise.report import RevisionQuote, RevisionRound, RevisionRun
 from annotators.revise.rounds import (
+    GradedCaption,
     Revised,
     RevisionJob,
+    RevisionJudge,
+    Spent,
+    choose_hidden_criteria,
     compare_acceptance,
-    compare_anchors,
+    compare_hidden_criteria,
     compare_second_judge,
+    find_captioner,
+    improves,
+    meets_all,
+    read_graded_captions,
     revise_captions,
 )
 from ares.annotation import Cost
@@ -29,18 +34,132 @@ from ares.jobs import Progress, record_job
 from ares.review import compare_makers
 
 if TYPE_CHECKING:
-    from annotators.base import Options
+    from annotators.base import Annotator, Options
+    from annotators.caption import Captioner
     from ares.annotation import Maker
     from ares.statistics import PairedDifference
     from ares.store import Stores
 
 
+# The first shares and rounds that a user gets without asking.
+DEFAULT_ANCHORS, DEFAULT_ROUNDS = 0.33, 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionRequest:
+    """What a revision is to do.
+
+    Attributes:
+        rubric: Shipped name or YAML file of the rubric.
+        captions: Id of the maker of the captions, or the start of it; "" where there is only one.
+        captioner: Spec of its model; "" for the configured one.
+        second_judge: Spec of a judge of which nothing is told; "" for none.
+        anchors: Share of the criteria of which nothing is told, 0 to 1.
+        rounds: Most rounds.
+        has_noise_floor: Whether the captions of the first round are also asked again without a critique.
+        where: SQL filter over the episode columns.
+        limit: Most captions, or None.
+        seed: Of the choice of criteria and of the bootstrap.
+        budget_usd: Hard stop, or None.
+    """
+
+    rubric: str = "caption"
+    captions: str = ""
+    captioner: str = ""
+    second_judge: str = ""
+    anchors: float = DEFAULT_ANCHORS
+    rounds: int = DEFAULT_ROUNDS
+    has_noise_floor: bool = False
+    where: str = ""
+    limit: int | None = None
+    seed: int = 0
+    budget_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviserAndJudges:
+    """Who takes part in a revision: the captioner, also as an annotator for its price, and the judges."""
+
+    captioner: Captioner
+    caption_annotator: Annotator
+    base: Maker
+    graded_by: Maker
+    job: RevisionJob
+
+    @property
+    def annotators(self) -> list[Annotator]:
+        """All that call a model."""
+        return [self.caption_annotator, *(judge.annotator for judge in self.job.judges)]
+
+
+def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionRequest) -> ReviserAndJudges:
+    """Load the models of a revision, and find the makers of the captions and grades. Raises as `run_revision`."""
+    options = replace(options, values={**options.values, "rubric": request.rubric})
+    base = find_captioner(stores, request.captions)
+    values = {name: base.settings[name] for name in CaptionOptions.model_fields if name in base.settings}
+    own = replace(options, model=request.captioner, values=values)
+    captioner = load_captioner(own, stores)
+    if options.load_models and captioner.maker.model != base.model:
+        raise RequestError(
+            "captions are revised by the model that wrote them",
+            f"they are by {base.model!r}, the captioner is {captioner.maker.model!r}; give --captioner",
+        )
+    rubric = load_rubric(request.rubric)
+    judge = RevisionJudge(annotator=make_grade_annotator(options, stores))
+    second = None
+    if request.second_judge:
+        annotator = make_grade_annotator(replace(options, model=request.second_judge), stores)
+        second = RevisionJudge(annotator=annotator, is_anchor=True)
+        if annotator.maker.model == judge.maker.model and options.load_models:
+            raise RequestError("the second judge is the first", f"both are {annotator.maker.model!r}")
+    budget = options.budget
+    job = RevisionJob(
+        stores=stores,
+        rubric=rubric,
+        hidden=choose_hidden_criteria(rubric, request.anchors, request.seed),
+        judge=judge,
+        second=second,
+        spent=Spent(),
+        is_stopped=lambda: budget is not None and budget.is_spent,
+    )
+    return ReviserAndJudges(
+        captioner=replace(captioner, maker=base),
+        caption_annotator=make_caption_annotator(own, stores),
+        base=base,
+        graded_by=_graded_by(stores, judge.maker, is_exact=options.load_models),
+        job=job,
+    )
+
+
+def _graded_by(stores: Stores, judge: Maker, *, is_exact: bool) -> Maker:
+    """The maker of the grades; without models its id is not known, and the last one with the rubric stands for it."""
+    makers = stores.annotations.makers()
+    if judge.maker_id in makers:
+        return judge
+    alike = [
+        maker
+        for maker in makers.values()
+        if maker.annotator == judge.annotator
+        and maker.prompt_hash == judge.prompt_hash
+        and maker.kind == "model"
+    ]
+    if is_exact or not alike:
+        known = "; ".join(
+            f"{maker.maker_id} ({maker.model})" for maker in makers.values() if maker.annotator == "grade"
+        )
+        raise RequestError(
+            "no caption was graded by this judge and rubric",
+            f"run `ares annotate grade` with it; graded by: {known or 'none'}",
+        )
+    return alike[-1]
+
+
 def quote_revision(stores: Stores, options: Options, request: RevisionRequest) -> RevisionQuote:
     """What a revision would do and cost; no model is loaded and no server asked. Raises as `run_revision`."""
     stores.sync()
-    parties = load_parties(stores, replace(options, load_models=False), request)
+    parties = load_reviser_and_judges(stores, replace(options, load_models=False), request)
     captions = _read_captions(stores, parties, request)
-    refused = list(_refused(captions, parties.job))
+    refused = list(_refused_captions(captions, parties.job))
     first, later = Cost(), Cost()
     for item in refused:
         subject = episode_subject(stores.tables.episodes.get_episode(item.caption.episode_id))
@@ -81,17 +200,19 @@ def run_revision(
     options = replace(options, budget=Budget(request.budget_usd))
     with stores.write_lock("ares rubric revise"):
         stores.sync()
-        parties = load_parties(stores, options, request)
+        parties = load_reviser_and_judges(stores, options, request)
         captions = _read_captions(stores, parties, request)
-        warnings = list(_preflight(parties))
-        for maker in _makers(parties):
+        warnings = list(_preflight_annotators(parties))
+        for maker in _revision_makers(parties):
             stores.annotations.add_maker(maker)
         run = _run_rounds(stores, parties, request, captions, warnings, quiet)
         record_job(stores.annotations, "rubric revise", run.to_json())
     return run
 
 
-def _read_captions(stores: Stores, parties: RevisionParties, request: RevisionRequest) -> list[GradedCaption]:
+def _read_captions(
+    stores: Stores, parties: ReviserAndJudges, request: RevisionRequest
+) -> list[GradedCaption]:
     captions = list(
         read_graded_captions(stores, parties.base, parties.graded_by, request.where, request.limit)
     )
@@ -103,12 +224,12 @@ def _read_captions(stores: Stores, parties: RevisionParties, request: RevisionRe
     return captions
 
 
-def _refused(captions: Sequence[GradedCaption], job: RevisionJob) -> Iterator[GradedCaption]:
+def _refused_captions(captions: Sequence[GradedCaption], job: RevisionJob) -> Iterator[GradedCaption]:
     """Captions that fail a gate of which the captioner may be told."""
     return (item for item in captions if failed_criteria(item.grade, job.rubric, job.hidden))
 
 
-def _preflight(parties: RevisionParties) -> Iterator[str]:
+def _preflight_annotators(parties: ReviserAndJudges) -> Iterator[str]:
     """Call each model once; yields what a person should know."""
     for annotator in parties.annotators:
         learnt = annotator.preflight([])
@@ -116,14 +237,14 @@ def _preflight(parties: RevisionParties) -> Iterator[str]:
         yield from (*annotator.warnings, *learnt.warnings)
 
 
-def _proposer(parties: RevisionParties, *, has_critique: bool) -> Proposer:
+def _revision_proposer(parties: ReviserAndJudges, *, has_critique: bool) -> Proposer:
     job = parties.job
     return make_proposer(parties.captioner, job.judge.maker, job.hidden, has_critique=has_critique)
 
 
-def _makers(parties: RevisionParties) -> Iterator[Maker]:
+def _revision_makers(parties: ReviserAndJudges) -> Iterator[Maker]:
     for has_critique in (True, False):
-        proposer = _proposer(parties, has_critique=has_critique)
+        proposer = _revision_proposer(parties, has_critique=has_critique)
         yield from (proposer.maker, proposer.proposal_maker)
     for judge in parties.job.judges:
         yield from (judge.maker, *judge.annotator.side_makers)
@@ -131,15 +252,15 @@ def _makers(parties: RevisionParties) -> Iterator[Maker]:
 
 def _run_rounds(
     stores: Stores,
-    parties: RevisionParties,
+    parties: ReviserAndJudges,
     request: RevisionRequest,
     captions: Sequence[GradedCaption],
     warnings: Sequence[str],
     quiet: bool,
 ) -> RevisionRun:
-    job, proposer = parties.job, _proposer(parties, has_critique=True)
-    refused = list(_refused(captions, job))
-    rounds, stopped = _improve(job, proposer, refused, request, quiet)
+    job, proposer = parties.job, _revision_proposer(parties, has_critique=True)
+    refused = list(_refused_captions(captions, job))
+    rounds, stopped = _improve_in_rounds(job, proposer, refused, request, quiet)
     is_adopted = any(item.is_adopted for item in rounds)
     first, second, judge = parties.base.maker_id, proposer.maker.maker_id, job.judge.maker.maker_id
     noise = _measure_noise(parties, refused, request, quiet) if request.has_noise_floor else None
@@ -161,7 +282,7 @@ def _run_rounds(
     )
 
 
-def _improve(
+def _improve_in_rounds(
     job: RevisionJob,
     proposer: Proposer,
     refused: Sequence[GradedCaption],
@@ -175,21 +296,21 @@ def _improve(
         if number > request.rounds:
             return rounds, f"{request.rounds} rounds were asked for"
         revised = _ask_again(job, proposer, refused, number, quiet)
-        latest = _measure(job, number, refused, revised, request.seed)
+        latest = _measure_round(job, number, refused, revised, request.seed)
         stopped = _stop_reason(job, latest)
         rounds.append(replace(latest, is_adopted=not stopped))
         if stopped:
             return rounds, stopped
-        _adopt(job.stores, revised)
-        refused = list(_refused([item.after for item in revised], job))
+        _store_adopted_captions(job.stores, revised)
+        refused = list(_refused_captions([item.after for item in revised], job))
     return rounds, "no caption fails a criterion of which the captioner may be told"
 
 
 def _measure_noise(
-    parties: RevisionParties, refused: Sequence[GradedCaption], request: RevisionRequest, quiet: bool
+    parties: ReviserAndJudges, refused: Sequence[GradedCaption], request: RevisionRequest, quiet: bool
 ) -> PairedDifference | None:
     """How much more often the judge accepts captions that were asked again without a critique."""
-    plain = _proposer(parties, has_critique=False)
+    plain = _revision_proposer(parties, has_critique=False)
     return compare_acceptance(_ask_again(parties.job, plain, refused, 1, quiet), request.seed)
 
 
@@ -204,7 +325,7 @@ def _ask_again(
         progress.close()
 
 
-def _measure(
+def _measure_round(
     job: RevisionJob, number: int, refused: Sequence[GradedCaption], revised: Sequence[Revised], seed: int
 ) -> RevisionRound:
     return RevisionRound(
@@ -214,7 +335,7 @@ def _measure(
         changed=sum(item.is_changed for item in revised),
         hidden_met=sum(meets_all(item.before.verdicts, job.hidden) for item in revised),
         judge=compare_acceptance(revised, seed),
-        anchors=compare_anchors(revised, job.hidden, seed),
+        anchors=compare_hidden_criteria(revised, job.hidden, seed),
         second_judge=compare_second_judge(revised, seed),
         is_adopted=False,
     )
@@ -245,7 +366,7 @@ def _hidden_reason(latest: RevisionRound) -> str:
     return "the hidden criteria are not met more often"
 
 
-def _adopt(stores: Stores, revised: Sequence[Revised]) -> None:
+def _store_adopted_captions(stores: Stores, revised: Sequence[Revised]) -> None:
     """Store the captions of a round; their grades are stored under their ids already."""
     stores.annotations.append([item.after.caption for item in revised if item.is_changed])
     stores.sync()

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from annotators.base import Options, Subject
 from annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
-from annotators.runner.loading import load_tasks
-from annotators.runner.run import read_annotations
+from annotators.runner.run import load_tasks, read_annotations
 from annotators.runner.task import AnnotatorTask
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode
@@ -20,6 +19,7 @@ from ares.jobs import AnnotateEstimate, LocalEngine
 if TYPE_CHECKING:
     from ares.settings import Price
     from ares.store import Stores
+
 
 _SAMPLE_SIZE = 200
 # Fewer are not representative.
@@ -55,7 +55,7 @@ def estimate_cost(
         for task in tasks
     ]
     return [
-        _quote(
+        _estimate_task(
             task, *task_counts, task_subjects, _measured_costs(stores, task, sample), options.settings.price
         )
         for task, task_counts, task_subjects in zip(tasks, counts, subjects, strict=True)
@@ -102,7 +102,7 @@ def _subject_ids(
     ]
 
 
-def _quote(
+def _estimate_task(
     task: AnnotatorTask,
     planned: int,
     already: int | None,

@@ -1,34 +1,40 @@
-"""Runs annotators over the episodes that lack their annotation; each frame is decoded once."""
+"""Runs annotators, loaded by name, over the episodes that lack them, and reports on each."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.base import Options, episode_subject, no_frames
-from annotators.frames import CameraSeconds, Frames, LayeredFrames, unite_requests
-from annotators.runner.loading import load_tasks
-from annotators.runner.remote import decoder_pool, failed_frames
-from annotators.runner.replicas import restored_threads
-from annotators.runner.run_report import run_reports
-from annotators.runner.signals import read_signals, read_stamps
-from annotators.runner.subjects import EpisodeBundle
-from annotators.runner.task import AnnotatorTask
+from annotators.base import (
+    Budget,
+    CameraSeconds,
+    Factory,
+    Frames,
+    LayeredFrames,
+    Options,
+    episode_subject,
+    no_frames,
+    unite_requests,
+)
+from annotators.options import options_model, values_by_annotator
+from annotators.runner.remote import annotator_on_engine, decoder_pool, failed_frames, restored_threads
+from annotators.runner.task import AnnotatorTask, BusyClock, EpisodeBundle, read_signals, read_stamps
 from annotators.runner.writer import AnnotationWriter
 from ares.annotation import Annotation
 from ares.doctor import delete_unrecorded_vectors
 from ares.episode import Episode
-from ares.errors import AresError, ModelError
+from ares.errors import AresError, ModelError, PluginError, RequestError
 from ares.jobs import (
     AnnotateReport,
     Engine,
     PipelineStage,
     Progress,
+    Report,
     WorkerPool,
     changing_limit,
     engine_or_local,
@@ -36,11 +42,120 @@ from ares.jobs import (
     run_pipeline,
 )
 from ares.messages import print_message
+from ares.registry import annotators as registry
 from ares.rubric import read_judge_trust
 from ares.search import embed_texts, list_spaces
 
 if TYPE_CHECKING:
     from ares.store import Stores
+
+
+def run_reports(
+    tasks: Sequence[AnnotatorTask],
+    faults: Mapping[str, PluginError],
+    names: Sequence[str],
+    episodes: int,
+    run_seconds: float,
+) -> tuple[AnnotateReport, ...]:
+    """One report per annotator, in the order of the command.
+
+    Args:
+        tasks: The annotators that worked.
+        faults: Why the others could not be made, by name.
+        names: Names of all.
+        episodes: Number of episodes of the run, all of which an annotator that could not be made has failed.
+        run_seconds: Duration of the run.
+    """
+    remaining_tasks = iter(tasks)
+    return tuple(
+        _failed_report(name, faults[name], episodes, run_seconds)
+        if name in faults
+        else next(remaining_tasks).to_report(run_seconds)
+        for name in dict.fromkeys(names)
+    )
+
+
+def _failed_report(name: str, error: PluginError, episodes: int, run_seconds: float) -> AnnotateReport:
+    """The report of an annotator that could not be made: it has no maker, and every episode has failed."""
+    report = Report()
+    report.add_planned(episodes)
+    for _ in range(episodes):
+        report.add_failure(error, "all episodes")
+    return AnnotateReport(annotator=name, maker="", model="", **report.fields(), run_seconds=run_seconds)
+
+
+class LoadedTasks(NamedTuple):
+    """The annotators of a run, as far as they could be made.
+
+    Attributes:
+        tasks: One task per annotator that can work.
+        faults: The error of every other annotator, by name.
+    """
+
+    tasks: list[AnnotatorTask]
+    faults: dict[str, PluginError]
+
+
+def load_tasks(
+    stores: Stores,
+    names: Sequence[str],
+    options: Options,
+    budget_usd: float | None,
+    strict: bool,
+    engine: Engine,
+    retried_reason: str | None = None,
+) -> LoadedTasks:
+    """Make the annotators of a run; for the arguments see `annotators.runner.run.annotate`.
+
+    Raises:
+        RequestError: An annotator or an option is unknown, or there is a budget without a price.
+        ModelError: A model cannot be loaded.
+        PluginError: No annotator could be made, or with `strict` one of them.
+    """
+    faults: dict[str, PluginError] = {}
+    factories = _import_factories(names, faults)
+    own_options = _options_by_annotator(options, factories)
+    if budget_usd is not None and options.settings.price is None:
+        raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
+    budget = Budget(budget_usd)
+    own_options = {name: replace(own, budget=budget) for name, own in own_options.items()}
+    tasks: list[AnnotatorTask] = []
+    for name, factory in factories.items():
+        clock = BusyClock()
+        try:
+            with clock.measured():
+                annotator = annotator_on_engine(
+                    engine, registry.label(name), factory, own_options[name], stores, len(names)
+                )
+        except PluginError as error:
+            faults[name] = error
+        else:
+            tasks.append(AnnotatorTask(stores, annotator, budget, strict, clock))
+    if retried_reason is not None:
+        for task in tasks:
+            task.retry_failed(retried_reason)
+    if faults and (strict or not tasks):
+        raise next(iter(faults.values()))
+    return LoadedTasks(tasks, faults)
+
+
+def _import_factories(names: Sequence[str], faults: dict[str, PluginError]) -> dict[str, Factory]:
+    """The factories of annotators; the error of one that cannot be imported goes to `faults`."""
+    factories: dict[str, Factory] = {}
+    for name in names:
+        try:
+            factories[name] = registry.get(name)
+        except PluginError as error:
+            faults[name] = error
+    return factories
+
+
+def _options_by_annotator(options: Options, factories: Mapping[str, Factory]) -> dict[str, Options]:
+    """The options of the run for each annotator: `values` holds only its own, by field."""
+    models = {name: options_model(factory) for name, factory in factories.items()}
+    values = values_by_annotator(options.values, models)
+    return {name: replace(options, values=values[name]) for name in factories}
+
 
 _READ_BATCH_SIZE = 8
 # Reading signals costs a scan of the table, a third as much for each of 32 episodes as for each of 8.
@@ -106,15 +221,15 @@ def annotate(
         delete_unrecorded_vectors(stores)
         progress = Progress(f"annotate {' '.join(names)}", total, None if quiet else sys.stderr)
         bundles = islice(_incomplete_bundles(stores, tasks, where, progress), limit)
-        _run(stores, tasks, bundles, decoders, progress)
+        _run_tasks(stores, tasks, bundles, decoders, progress)
         if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
             stores.tables.optimize()
             _report_unindexed(stores, report_line)
         reports = run_reports(tasks, faults, names, total, time.monotonic() - started_at)
-        return _record(stores, reports)
+        return _record_reports(stores, reports)
 
 
-def _record(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:
+def _record_reports(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:
     """The reports with what the controls of judges say, kept as the newest of their annotators."""
     trust = read_judge_trust(stores.annotations)
     complete = tuple(replace(report, judge_trust=trust.get(report.maker, {})) for report in reports)
@@ -150,7 +265,7 @@ def _print_nothing(message: str) -> None:
     pass
 
 
-def _run(
+def _run_tasks(
     stores: Stores,
     tasks: Sequence[AnnotatorTask],
     bundles: Iterator[EpisodeBundle],
@@ -164,7 +279,9 @@ def _run(
         task.is_last_reader = True
     read_stage: PipelineStage[EpisodeBundle] = PipelineStage(
         "read",
-        lambda batch: _read(stores, tasks, batch, needs_signals, decoders if readers else None),
+        lambda batch: _read_signals_and_frames(
+            stores, tasks, batch, needs_signals, decoders if readers else None
+        ),
         batch_size=_READ_BATCH_SIZE if readers else _SIGNAL_BATCH_SIZE,
         workers=decoders.most_workers,
         active_limit=changing_limit(decoders),
@@ -175,7 +292,12 @@ def _run(
         writer.add(batch)
 
     try:
-        run_pipeline(bundles, [read_stage, *_stages(tasks, decoders)], sink, on_end=lambda: _stop(tasks))
+        run_pipeline(
+            bundles,
+            [read_stage, *_annotator_stages(tasks, decoders)],
+            sink,
+            on_end=lambda: _stop_tasks(tasks),
+        )
     finally:
         writer.flush()
         progress.close()
@@ -183,12 +305,12 @@ def _run(
     writer.close()
 
 
-def _stop(tasks: Sequence[AnnotatorTask]) -> None:
+def _stop_tasks(tasks: Sequence[AnnotatorTask]) -> None:
     for task in tasks:
         task.stop()
 
 
-def _read(
+def _read_signals_and_frames(
     stores: Stores,
     tasks: Sequence[AnnotatorTask],
     batch: list[EpisodeBundle],
@@ -250,7 +372,7 @@ def _early_requests(bundle: EpisodeBundle, tasks: Sequence[AnnotatorTask]) -> li
     return requests
 
 
-def _stages(
+def _annotator_stages(
     tasks: Sequence[AnnotatorTask], decoders: WorkerPool[Frames, Frames]
 ) -> list[PipelineStage[EpisodeBundle]]:
     """The annotators in their order, each after the decoding of frames that only then are known to be needed."""

@@ -1,24 +1,196 @@
-"""One annotator in a run: which subjects it has not annotated yet, its calls in batches, its counts."""
+"""One annotator in a run: its open subjects and their signals, its batches, counts and busy time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from annotators.base import Annotator, Outcome, PaidFailure, Result, Subject, Work, outcome_cost
-from annotators.budget import Budget, budget_spent
-from annotators.frames import CameraSeconds
-from annotators.runner.busy_clock import BusyClock
-from annotators.runner.subjects import EpisodeBundle, SubjectFinder
+from annotators.base import (
+    Annotator,
+    Budget,
+    CameraSeconds,
+    Frames,
+    Outcome,
+    PaidFailure,
+    Result,
+    Subject,
+    Work,
+    annotation_subject,
+    budget_spent,
+    episode_subject,
+    outcome_cost,
+)
 from ares.annotation import Annotation, Cost, Maker
-from ares.episode import Episode
-from ares.errors import AresError, ModelError, PluginError, StoreError
+from ares.clock import needs_stamps
+from ares.episode import Episode, Trajectory
+from ares.errors import AresError, ModelError, PluginError, RequestError, StoreError
 from ares.jobs import AnnotateReport, FailureLog, PipelineStage, Report
+from ares.store import MakerCatalog, newest_by_address, read_pins, segment_id, select_shown
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ares.store import Stores
+
+
+@dataclass(slots=True)
+class EpisodeBundle:
+    """An episode on its way through the annotators of a run, with what was read and made for it.
+
+    Attributes:
+        episode: The episode.
+        frames: Its decoded frames.
+        annotations: Its annotations before the run that others of the run describe, in the order of the log.
+        trajectory: Its signals, or None when no annotator needs them.
+        stamps: (T,) stamps of its steps, where only they tell which frame belongs to a second; else None.
+        results: Results so far, by annotator name.
+        done_subjects: Subjects of it that were done before the run, by annotator name.
+        selection_errors: Why frames could not be selected, by annotator name and id of the subject.
+    """
+
+    episode: Episode
+    frames: Frames
+    annotations: Sequence[Annotation] = ()
+    trajectory: Trajectory | None = None
+    stamps: NDArray[np.float64] | None = None
+    results: dict[str, list[Result]] = field(default_factory=dict)
+    done_subjects: dict[str, set[str]] = field(default_factory=dict)
+    selection_errors: dict[tuple[str, str], AresError] = field(default_factory=dict)
+
+
+class SubjectFinder:
+    """Finds the subjects of one annotator.
+
+    Args:
+        stores: Stores of the workspace.
+        maker: Maker of the annotator.
+
+    Raises:
+        RequestError: The annotator describes something that no run can give it.
+    """
+
+    def __init__(self, stores: Stores, maker: Maker) -> None:
+        if maker.subject_kind == "set" or (maker.subject_kind != "episode" and not maker.after):
+            raise RequestError(
+                f"{maker.annotator!r} cannot be run over episodes",
+                f"it describes {maker.subject_kind}s after {list(maker.after)}; segments and annotations need `after`",
+            )
+        self._stores, self._maker = stores, maker
+
+    @property
+    def after(self) -> Sequence[str]:
+        """Names of the annotators whose annotations it needs."""
+        return self._maker.after if self._maker.subject_kind != "episode" else ()
+
+    def of_bundle(self, bundle: EpisodeBundle) -> list[Subject]:
+        """The subjects in an episode, those that the run has made so far included."""
+        if not self.after:
+            return [episode_subject(bundle.episode)]
+        new = [
+            annotation
+            for name in self.after
+            for result in bundle.results.get(name, ())
+            for annotation in result.annotations
+        ]
+        return self.in_episode(bundle.episode, [*bundle.annotations, *new])
+
+    def in_episode(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
+        """The subjects among the annotations of an episode, in the order of the log."""
+        if not self.after:
+            return [episode_subject(episode)]
+        if self._maker.subject_kind == "segment":
+            segments = {segment_id(annotation): annotation for annotation in self._shown(annotations)}
+            return [
+                replace(annotation_subject(episode, segment), kind="segment", id=key)
+                for key, segment in segments.items()
+            ]
+        return [
+            annotation_subject(episode, annotation)
+            for annotation in newest_by_address(annotations)
+            if annotation.name in self.after
+        ]
+
+    def _shown(self, annotations: Sequence[Annotation]) -> list[Annotation]:
+        """The segments that are shown: those of an older segmenter are no subjects any more."""
+        shown = select_shown(annotations, self._catalog, self.after)
+        return [annotation for name in self.after for annotation in shown[name]]
+
+    @cached_property
+    def _catalog(self) -> MakerCatalog:
+        # Read at the first episode: by then every annotator of the run has stored its maker.
+        return MakerCatalog(self._stores.annotations.makers(), read_pins(self._stores.annotations))
+
+
+def read_signals(stores: Stores, episode_ids: Collection[str]) -> dict[str, Trajectory]:
+    """The signals of episodes that have any, by episode id; they cannot be changed. Raises StoreError."""
+    trajectories = dict(stores.tables.trajectories.read(episode_ids))
+    for trajectory in trajectories.values():
+        _make_read_only(trajectory)
+    return trajectories
+
+
+def read_stamps(stores: Stores, episodes: Sequence[Episode]) -> dict[str, NDArray[np.float64]]:
+    """The stamps of the episodes whose frames can only be selected by them."""
+    ids = [episode.episode_id for episode in episodes if needs_stamps(episode)]
+    read = stores.tables.trajectories.read(ids) if ids else ()
+    return {id: trajectory.timestamps for id, trajectory in read}
+
+
+def _make_read_only(trajectory: Trajectory) -> None:
+    """The annotators of a run share the signals: one that writes into them fails, and the others are right."""
+    signals = (trajectory.state, trajectory.action, *trajectory.extra.values())
+    arrays = (trajectory.timestamps, trajectory.reward, *(signal.values for signal in signals if signal))
+    for array in arrays:
+        if array is not None:
+            array.setflags(write=False)
+
+
+class BusyClock:
+    """Wall-clock seconds during which at least one call runs; calls at the same time count once.
+
+    Safe to use from threads.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._running = 0
+        self._started_at = 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far, of calls that have ended."""
+        with self._lock:
+            return self._seconds
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Measure one call."""
+        self._start()
+        try:
+            yield
+        finally:
+            self._stop()
+
+    def _start(self) -> None:
+        with self._lock:
+            if not self._running:
+                self._started_at = time.monotonic()
+            self._running += 1
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._running -= 1
+            if not self._running:
+                self._seconds += time.monotonic() - self._started_at
+
 
 # After so many failures in a row for one reason the rest is not tried: the server is down, not the episode bad.
 _MAX_REPEATED_FAILURES = 50

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from annotators.base import FrameVectors, Result
-from annotators.runner.remote_vectors import RemoteResult, WrittenVectors
-from annotators.runner.subjects import EpisodeBundle
-from annotators.runner.task import AnnotatorTask, failure_scope
+from annotators.runner.remote import RemoteResult, WrittenVectors
+from annotators.runner.task import AnnotatorTask, EpisodeBundle, failure_scope
 from ares.annotation import Annotation, Maker
 from ares.doctor import UNFINISHED_SPACES
 from ares.errors import StoreError
 from ares.jobs import FailureLog
-from ares.store.annotations import UnstorableError
+from ares.store import UnstorableError
 
 if TYPE_CHECKING:
     from ares.store import Stores
+
 
 _ANNOTATIONS_PER_WRITE = 2_000
 _VECTORS_PER_WRITE = 50_000
@@ -131,7 +131,7 @@ class AnnotationWriter:
                 task_results = self._append_written(task, task_results, write.vectors[name].result())
             self._store(task, task_results)
             failures, task.failures = task.failures, {}
-            subjects = {annotation.subject for annotation in _annotations(task_results)}
+            subjects = {annotation.subject for annotation in _collect_annotations(task_results)}
             self._failure_logs[name].record(failures, subjects - failures.keys())
         self._writes += 1
         if self._unfinished_spaces and self._writes % _WRITES_PER_COMPACTION == 0:
@@ -177,7 +177,7 @@ class AnnotationWriter:
         result_indices = [index for index, result in enumerate(results) for _ in result.annotations]
         try:
             if result_indices:
-                self._stores.annotations.append(_annotations(results))
+                self._stores.annotations.append(_collect_annotations(results))
         except UnstorableError as error:
             return {result_indices[int(index)]: cause for index, cause in error.errors.items()}
         return {}
@@ -194,5 +194,5 @@ class AnnotationWriter:
             self._unfinished_spaces.add(space)
 
 
-def _annotations(results: Sequence[Result]) -> list[Annotation]:
+def _collect_annotations(results: Sequence[Result]) -> list[Annotation]:
     return [annotation for result in results for annotation in result.annotations]

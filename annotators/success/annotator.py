@@ -8,34 +8,21 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from annotators.base import (
-    Annotator,
-    Options,
-    Outcome,
-    PaidFailure,
-    Preflight,
-    Result,
-    Work,
-    new_annotation,
-)
+from annotators.base import Annotator, Options, Outcome, PaidFailure, Preflight, Result, Work, new_annotation
 from annotators.models import LocalModelOptions, worker_needs
 from annotators.options import takes_options
-from annotators.success.combination import (
-    MIN_TASK_RECOGNISED,
-    TASK_RECOGNISED,
-    Combination,
-    load_combination,
-)
+from annotators.success.combination import MIN_TASK_RECOGNISED, TASK_RECOGNISED, Combination, load_combination
+from annotators.success.fitting import measure_signals
 from annotators.success.judge import Attempt, OutcomeJudge, OutcomeParts
-from annotators.success.signal_parts import measure_signals
 from ares.annotation import Annotation, Column, Maker, short_hash
 from ares.errors import AresError, RequestError
 from ares.rubric import parse_caption, split_outcome
-from ares.store.sync import MakerCatalog, read_pins, select_shown
+from ares.store import MakerCatalog, read_pins, select_shown
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
+
 
 _VERSION = "2"
 _CLIP_PREFIX = "clip:"
@@ -108,14 +95,14 @@ def make_success_annotator(options: Options, stores: Stores) -> Annotator:
     success = _with_maker(judge, combination, own, stores)
     return Annotator(
         maker=success.maker,
-        process=lambda works: _process(works, success, stores),
+        process=lambda works: _judge_episodes(works, success, stores),
         select_frames=judge.select_frames,
         needs_signals=True,
         batch_size=judge.batch_size,
         workers=judge.workers,
         call_limit=judge.call_limit,
-        warnings=_warnings(success),
-        preflight=lambda makers: _preflight(success, makers),
+        warnings=_success_warnings(success),
+        preflight=lambda makers: _check_before_judging(success, makers),
         charges_budget=True,
         estimate=judge.estimate,
         needs=worker_needs("judge", _judge_spec(options)),
@@ -176,7 +163,7 @@ def _load_judge(options: Options, own: SuccessOptions, stores: Stores) -> Outcom
     return ModelOutcomeJudge(vlm, stores, own.camera, own.votes, options.settings, is_remote)
 
 
-def _warnings(success: SuccessJudge) -> list[str]:
+def _success_warnings(success: SuccessJudge) -> list[str]:
     combination, judge = success.combination, success.judge
     warnings = [*judge.warnings]
     if not combination.fitted_for:
@@ -194,7 +181,7 @@ def _warnings(success: SuccessJudge) -> list[str]:
     return warnings
 
 
-def _preflight(success: SuccessJudge, makers: Sequence[Maker]) -> Preflight:
+def _check_before_judging(success: SuccessJudge, makers: Sequence[Maker]) -> Preflight:
     """Raises RequestError where the run makes captions: which of them are stored in time would be chance."""
     if any(maker.annotator == _CAPTIONER for maker in makers):
         raise RequestError(
@@ -204,13 +191,13 @@ def _preflight(success: SuccessJudge, makers: Sequence[Maker]) -> Preflight:
     return success.judge.preflight()
 
 
-def _process(works: Sequence[Work], success: SuccessJudge, stores: Stores) -> list[Outcome]:
+def _judge_episodes(works: Sequence[Work], success: SuccessJudge, stores: Stores) -> list[Outcome]:
     captions = _shown_captions(works, success, stores)
-    tasks = [_task(work, captions.get(work.episode.episode_id)) for work in works]
+    tasks = [_task_text(work, captions.get(work.episode.episode_id)) for work in works]
     attempts = [Attempt(work=work, task=task) for work, task in zip(works, tasks, strict=True) if task]
     judged = iter(success.judge.judge(attempts))
     return [
-        _result(work, task, captions.get(work.episode.episode_id), next(judged), success)
+        _success_result(work, task, captions.get(work.episode.episode_id), next(judged), success)
         if task
         else Result(annotations=[new_annotation(work, success.maker, {"success_gaps": [_NO_TASK]})])
         for work, task in zip(works, tasks, strict=True)
@@ -234,7 +221,7 @@ def _shown_captions(works: Sequence[Work], success: SuccessJudge, stores: Stores
     return {episode_id: captions[0] for episode_id, captions in shown.items() if captions}
 
 
-def _task(work: Work, caption: Annotation | None) -> str:
+def _task_text(work: Work, caption: Annotation | None) -> str:
     """The instruction, else the action of the caption, else ""."""
     if work.episode.instruction.strip():
         return work.episode.instruction.strip()
@@ -247,7 +234,7 @@ def _caption_parts(caption: Annotation | None) -> dict[str, float]:
     return {"caption_outcome": values[outcome]} if outcome in values else {}
 
 
-def _result(
+def _success_result(
     work: Work,
     task: str,
     caption: Annotation | None,

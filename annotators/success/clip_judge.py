@@ -1,4 +1,4 @@
-"""CLIP as a judge of success: texts of both outcomes against the last frames, and progress towards the done text."""
+"""CLIP as a judge of success: texts of both outcomes against the last frames, and progress over time."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from annotators.base import Preflight, Subject
+from annotators.base import CameraSeconds, Preflight, Subject
 from annotators.caption import evenly_spaced_seconds
-from annotators.frames import CameraSeconds
-from annotators.grade.controls import shipped_phrases
 from annotators.success.combination import TASK_RECOGNISED
 from annotators.success.judge import Attempt, OutcomeParts, judged_cameras
-from annotators.success.progress import value_order_correlation
 from ares.annotation import Cost, short_hash
 from ares.errors import AresError, MediaError
+from ares.rubric import shipped_phrases
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +21,37 @@ if TYPE_CHECKING:
 
     from annotators.models import NamedEncoder
     from ares.episode import Camera, Json
+
+
+_FEWEST_VALUES = 3
+
+
+def value_order_correlation(values: Sequence[float] | NDArray[np.float64]) -> float | None:
+    """Rank correlation of values with their order in time, the value-order correlation of GVL (arXiv 2411.04549).
+
+    Args:
+        values: (N,) values of frames in order of time.
+
+    Returns:
+        From -1 (falling) to 1 (rising); None for fewer than three values, or where all are equal.
+    """
+    import numpy as np
+
+    ranks = mean_ranks(np.asarray(values, np.float64))
+    if len(ranks) < _FEWEST_VALUES or np.ptp(ranks) == 0:
+        return None
+    return float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])
+
+
+def mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(N,) ranks from 0 of N values; equal values share the mean of their ranks."""
+    import numpy as np
+
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: NDArray[np.float64] = (last - (counts + 1) / 2)[inverse]
+    return ranks
+
 
 _DONE = ("the robot has managed to {}", "done: {}", "success: {}")
 _NOT_DONE = ("the robot has failed to {}", "not done: {}", "failure: {}")

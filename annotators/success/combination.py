@@ -1,21 +1,28 @@
-"""How parts become one probability of success: weights, their scales and thresholds, read from YAML and hashed."""
+"""How parts become one probability of success, and a stored outcome without the claims of captions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ares.annotation import short_hash
+from ares.annotation import Annotation, Maker, short_hash
+from ares.curation import maker_catalog
 from ares.errors import RequestError
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.store import Stores
+
 
 # A part that lies further from its centre, in scales, counts as this far: no single part decides alone.
 _MOST_SCALES = 4.0
-_LEAST_PROBABILITY = 0.01
+_LEAST_PART_PROBABILITY = 0.01
 SIGNAL_DISTANCE = "signal_distance"
 # Share of the tasks of other scenes that fit the frames worse than the task does. A model that tells them no better
 # apart than this knows neither the scene nor how it looks when the task is done; chance reaches it once in 20 times.
@@ -49,7 +56,7 @@ class PartWeight(_CombinationModel):
     def log_odds(self, value: float) -> float:
         """What a value adds to the log-odds of success."""
         if self.form == "log_odds":
-            bounded = min(max(value, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
+            bounded = min(max(value, _LEAST_PART_PROBABILITY), 1 - _LEAST_PART_PROBABILITY)
             return self.weight * math.log(bounded / (1 - bounded))
         return self.weight * max(-_MOST_SCALES, min(_MOST_SCALES, (value - self.centre) / self.scale))
 
@@ -146,7 +153,7 @@ def load_combination(name: str) -> Combination:
     folder = files("annotators.success").joinpath("combinations")
     names = sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
     if name in names:
-        return _parse(folder.joinpath(f"{name}.yaml").read_text(encoding="utf-8"), name)
+        return _parse_combination(folder.joinpath(f"{name}.yaml").read_text(encoding="utf-8"), name)
     if not name.endswith((".yaml", ".yml")):
         raise RequestError(
             f"no combination {name!r}", f"there are: {', '.join(names)}; or give a YAML file of --fit"
@@ -155,7 +162,7 @@ def load_combination(name: str) -> Combination:
         text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError("combination cannot be read", f"{name}: {error}") from None
-    return _parse(text, name)
+    return _parse_combination(text, name)
 
 
 def write_combination(combination: Combination, path: str) -> None:
@@ -168,7 +175,7 @@ def write_combination(combination: Combination, path: str) -> None:
         raise RequestError("combination cannot be written", f"{path}: {error}") from None
 
 
-def _parse(text: str, name: str) -> Combination:
+def _parse_combination(text: str, name: str) -> Combination:
     import yaml
 
     try:
@@ -179,3 +186,90 @@ def _parse(text: str, name: str) -> Combination:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the file"
         raise RequestError("combination is wrong", f"{name}: {field}: {first['msg']}") from None
+
+
+_ANNOTATOR = "success"
+# Probabilities are stored with four digits: nearer to certainty than half of the last one, they say no more.
+_LEAST_STORED_PROBABILITY = 0.00005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredOutcome:
+    """The outcome of an episode by its stored success, as it would be if there were no caption.
+
+    Attributes:
+        annotation_id: The annotation.
+        task: The task that it judged.
+        probability: Probability of success, 0 to 1, that frames and signals give.
+        verdict: The verdict that follows from it; "unsure" also where the annotation says so, or says otherwise with
+            the captions.
+        judge: Portable name of its model.
+        frames: Seconds of the frames that it rests on.
+    """
+
+    annotation_id: str
+    task: str
+    probability: float
+    verdict: SuccessVerdict
+    judge: str
+    frames: tuple[float, ...]
+
+
+def current_success_maker(stores: Stores) -> Maker | None:
+    """The maker of success that is pinned, else the one that worked last; None where there is none."""
+    catalog = maker_catalog(stores)
+    return catalog.makers.get(catalog.current(_ANNOTATOR))
+
+
+def read_outcomes(stores: Stores, maker: Maker, episode_ids: Sequence[str]) -> dict[str, StoredOutcome]:
+    """The stored outcomes by one maker, by episode_id; an episode that it has not judged is left out."""
+    annotations = stores.annotations.find_annotations(episode_ids, [_ANNOTATOR], maker_ids=[maker.maker_id])
+    return {annotation.episode_id: outcome_without_captions(annotation, maker) for annotation in annotations}
+
+
+def outcome_without_captions(annotation: Annotation, maker: Maker) -> StoredOutcome:
+    """An outcome from a stored success, with what captions contributed taken out of the log-odds.
+
+    A caption that had a part in the probability would bear witness for itself.
+    """
+    value = annotation.value
+    contributions = {
+        name: _number_or_default(odds) for name, odds in _object_or_empty(value.get("contributions")).items()
+    }
+    claimed = sum(odds for name, odds in contributions.items() if name.startswith(CAPTION_PREFIX))
+    probability = _subtract_log_odds(_number_or_default(value.get("success_probability"), 0.5), claimed)
+    sees_outcome = any(name.startswith(OUTCOME_PREFIX) for name in contributions)
+    verdict = _verdict_by_thresholds(probability, maker) if sees_outcome else "unsure"
+    # Where captions turned the verdict, frames and signals are too close to the thresholds to contradict them.
+    is_decided = verdict == value.get("success_verdict")
+    return StoredOutcome(
+        annotation_id=annotation.annotation_id,
+        task=str(value.get("task", "")),
+        probability=round(probability, 4),
+        verdict=verdict if is_decided else "unsure",
+        judge=maker.model,
+        frames=annotation.frames,
+    )
+
+
+def _verdict_by_thresholds(probability: float, maker: Maker) -> SuccessVerdict:
+    settings = maker.settings
+    failure_below, success_from = (
+        _number_or_default(settings["failure_below"]),
+        _number_or_default(settings["success_from"]),
+    )
+    return verdict_of_probability(probability, failure_below, success_from)
+
+
+def _subtract_log_odds(probability: float, log_odds: float) -> float:
+    """A probability whose log-odds are less by `log_odds`."""
+    bounded = min(max(probability, _LEAST_STORED_PROBABILITY), 1.0 - _LEAST_STORED_PROBABILITY)
+    return 1.0 / (1.0 + (1.0 - bounded) / bounded * math.exp(log_odds))
+
+
+def _object_or_empty(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number_or_default(value: Json, missing: float = 0.0) -> float:
+    return float(value) if isinstance(value, int | float) else missing

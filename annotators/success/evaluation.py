@@ -1,21 +1,171 @@
-"""How well success agrees with labels: verdicts with Wilson intervals, area under the curve, and length beside it."""
+"""How well success agrees with a CSV file of labels: verdicts and area under the curve."""
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from annotators.success.clip_judge import mean_ranks
 from annotators.success.combination import Combination
 from annotators.success.fitting import Example, fit_apart
-from annotators.success.labels import LABEL_VALUES, PARTIAL, Labels
-from annotators.success.statistics import area_under_curve, bootstrap_interval
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ares.episode import Json
     from ares.store import Stores
+
+
+_RESAMPLES = 2_000
+_TAIL_PERCENT = 2.5
+
+
+def area_under_curve(scores: Sequence[float], labels: Sequence[bool]) -> float | None:
+    """Chance that a success scores higher than a failure, half for equal scores; None without one of either.
+
+    Args:
+        scores: (N,) higher for a success.
+        labels: (N,) whether it is a success.
+    """
+    import numpy as np
+
+    is_success = np.asarray(labels, bool)
+    successes, failures = int(is_success.sum()), int((~is_success).sum())
+    if not successes or not failures:
+        return None
+    ranks = mean_ranks(np.asarray(scores, np.float64)) + 1
+    wins = ranks[is_success].sum() - successes * (successes + 1) / 2
+    return float(wins / (successes * failures))
+
+
+def bootstrap_interval(
+    scores: Sequence[float], labels: Sequence[bool], clusters: Sequence[str], seed: int = 0
+) -> tuple[float, float] | None:
+    """The 95 % interval of the area under the curve, by drawing whole clusters with replacement.
+
+    Args:
+        scores: (N,) higher for a success.
+        labels: (N,) whether it is a success.
+        clusters: (N,) what is drawn together, such as the task: episodes of one task resemble each other.
+        seed: Seed of the draws.
+
+    Returns:
+        None where fewer than two clusters, or no draw with a success and a failure, are there.
+    """
+    import numpy as np
+
+    rows_of: dict[str, list[int]] = {}
+    for row, cluster in enumerate(clusters):
+        rows_of.setdefault(cluster, []).append(row)
+    groups = [np.asarray(rows) for rows in rows_of.values()]
+    if len(groups) < 2:
+        return None
+    rng, score, label = np.random.default_rng(seed), np.asarray(scores), np.asarray(labels, bool)
+    areas: list[float] = []
+    for _ in range(_RESAMPLES):
+        drawn: NDArray[np.intp] = np.concatenate(
+            [groups[index] for index in rng.integers(len(groups), size=len(groups))]
+        )
+        area = area_under_curve(score[drawn].tolist(), label[drawn].tolist())
+        if area is not None:
+            areas.append(area)
+    if not areas:
+        return None
+    low, high = np.percentile(areas, [_TAIL_PERCENT, 100 - _TAIL_PERCENT])
+    return float(low), float(high)
+
+
+_EPISODE, _SUCCESS = "episode", "success"
+# What a label counts as; "partial" is no success, because the task was not completed.
+LABEL_VALUES = {
+    **dict.fromkeys(("1", "true", "yes", "success"), True),
+    **dict.fromkeys(("0", "false", "no", "failure", "partial"), False),
+}
+PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """Labels of a workspace.
+
+    Attributes:
+        labels: Label in lower case by episode_id.
+        unmatched: Names of episodes that the workspace does not have.
+    """
+
+    labels: Mapping[str, str]
+    unmatched: tuple[str, ...]
+
+
+def read_labels(path: str, stores: Stores) -> Labels:
+    """Read a CSV file with the columns episode (an id, or the key in its dataset) and success.
+
+    A row whose label is empty is no label.
+
+    Args:
+        path: The file.
+        stores: Stores of the workspace.
+
+    Raises:
+        RequestError: The file cannot be read, has other columns, an unknown label, a label twice, no label of an
+            episode of the workspace, or a key that several episodes have.
+    """
+    labels = dict(_read_rows(path))
+    ids = _find_ids(stores, labels)
+    unmatched = tuple(sorted(labels.keys() - ids.keys()))
+    if not ids:
+        raise RequestError(
+            "no label is of an episode of the workspace",
+            f"{path}: {len(labels)} labels, the first for {next(iter(labels), '')!r}; give ids or keys of episodes",
+        )
+    by_id = {ids[name]: label for name, label in labels.items() if name in ids}
+    return Labels(labels=by_id, unmatched=unmatched)
+
+
+def _read_rows(path: str) -> Iterator[tuple[str, str]]:
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RequestError("labels cannot be read", f"{path}: {error}") from None
+    if not rows or not {_EPISODE, _SUCCESS} <= rows[0].keys():
+        columns = ", ".join(map(str, rows[0])) if rows else "no rows"
+        raise RequestError("labels need the columns episode and success", f"{path}: {columns}")
+    seen = set()
+    for number, row in enumerate(rows, 2):
+        name, label = (str(row[key] or "").strip() for key in (_EPISODE, _SUCCESS))
+        if not label:
+            continue
+        if label.lower() not in LABEL_VALUES:
+            raise RequestError(
+                "no such label",
+                f"{path}:{number}: {label!r}; there are: {', '.join(LABEL_VALUES)}, or nothing",
+            )
+        if name in seen:
+            raise RequestError("an episode has two labels", f"{path}:{number}: {name!r}")
+        seen.add(name)
+        yield name, label.lower()
+
+
+def _find_ids(stores: Stores, names: Mapping[str, str]) -> dict[str, str]:
+    """Id of each labelled episode by the name in the file; one pass over ids and keys."""
+    ids: dict[str, str] = {}
+    for batch in stores.tables.episodes.scan(["episode_id", "key"]):
+        columns = batch.to_pydict()
+        for episode_id, key in zip(columns["episode_id"], columns["key"], strict=True):
+            for name in {episode_id, key} & names.keys():
+                if ids.setdefault(name, episode_id) != episode_id:
+                    raise RequestError(
+                        "several episodes have the key of a label", f"{name!r}; give the id of the episode"
+                    )
+    return ids
+
 
 _VERDICTS = ("success", "failure", "unsure")
 
@@ -62,11 +212,11 @@ class Evaluation:
     def area(self, *, with_partial: bool = True) -> tuple[float, tuple[float, float] | None] | None:
         """Area under the ROC curve of the probability, and its interval by clusters of tasks."""
         episodes = [episode for episode in self.episodes if with_partial or episode.label != PARTIAL]
-        return _area(episodes, [episode.probability for episode in episodes])
+        return _area_with_interval(episodes, [episode.probability for episode in episodes])
 
     def length_area(self) -> tuple[float, tuple[float, float] | None] | None:
         """The same of length alone, where shorter counts as success: far from 0.5 it tells the outcome by itself."""
-        return _area(self.episodes, [-episode.seconds for episode in self.episodes])
+        return _area_with_interval(self.episodes, [-episode.seconds for episode in self.episodes])
 
     def shares(self) -> dict[str, tuple[int, int]]:
         """Hits and totals of the shares that are printed."""
@@ -195,7 +345,7 @@ def _label_name(episode: LabelledEpisode) -> str:
     return "success" if episode.example.success else "failure"
 
 
-def _area(
+def _area_with_interval(
     episodes: Sequence[LabelledEpisode], scores: Sequence[float]
 ) -> tuple[float, tuple[float, float] | None] | None:
     truth = [episode.example.success for episode in episodes]

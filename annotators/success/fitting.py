@@ -1,4 +1,4 @@
-"""Fits a combination to labelled episodes: logistic regression with a penalty, and thresholds from other episodes."""
+"""Fits how parts of success are combined, and reads the parts that robot signals give."""
 
 from __future__ import annotations
 
@@ -7,12 +7,70 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from annotators.success.combination import SIGNAL_DISTANCE, Combination, PartWeight, TypicalValue
-from annotators.success.signal_parts import SIGNAL_PARTS
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ares.episode import Signal, Trajectory
+
+
+# Their distance from typical values of successes is the part `signal_distance`, see `Combination`.
+SIGNAL_PARTS = ("end_speed", "end_effort", "action_jumps")
+_FEWEST_STEPS = 8
+# Share of the steps that counts as the end of an episode.
+_END_SHARE = 0.2
+_LEAST_RANGE = 1e-9
+
+
+def measure_signals(trajectory: Trajectory | None) -> dict[str, float]:
+    """Parts without unit, so that robots and rates can be compared; none for an episode without signals.
+
+    - `end_speed`: speed of the state at the end, over its mean.
+    - `end_effort`: size of the actions at the end, over its mean.
+    - `action_jumps`: mean change of the actions, over their standard deviation.
+    """
+    if trajectory is None:
+        return {}
+    state, action = _finite_values(trajectory.state), _finite_values(trajectory.action)
+    return {
+        **({} if state is None else _state_parts(state)),
+        **({} if action is None else _action_parts(action)),
+    }
+
+
+def _finite_values(signal: Signal | None) -> NDArray[np.float64] | None:
+    """(T, D) values of the dimensions that vary; None where they are not finite, too short, or all constant."""
+    import numpy as np
+
+    if signal is None or len(signal.values) < _FEWEST_STEPS or not np.isfinite(signal.values).all():
+        return None
+    values = signal.values.astype(np.float64)
+    values = values[:, np.ptp(values, axis=0) > _LEAST_RANGE]
+    return values if values.shape[1] else None
+
+
+def _state_parts(state: NDArray[np.float64]) -> dict[str, float]:
+    import numpy as np
+
+    scaled = (state - state.min(axis=0)) / np.ptp(state, axis=0)
+    speed = np.linalg.norm(np.diff(scaled, axis=0), axis=1)
+    end = max(1, round(_END_SHARE * len(speed)))
+    return {"end_speed": float(speed[-end:].mean() / speed.mean())}
+
+
+def _action_parts(action: NDArray[np.float64]) -> dict[str, float]:
+    import numpy as np
+
+    size = np.abs(action).mean(axis=1)
+    end = max(1, round(_END_SHARE * len(size)))
+    jumps = np.abs(np.diff(action, axis=0)).mean(axis=0) / action.std(axis=0)
+    return {
+        "end_effort": float(size[-end:].mean() / max(size.mean(), _LEAST_RANGE)),
+        "action_jumps": float(jumps.mean()),
+    }
+
 
 # Penalty on the squared weights, in units of one episode: a part must earn its weight.
 _PENALTY = 3.0
@@ -74,9 +132,9 @@ def fit_combination(examples: Sequence[Example], *, fitted_for: str = "") -> Com
     )
     rows = [combination.add_distance(example.parts) for example in examples]
     scales = {
-        name: scale for name in combination.parts if (scale := _scale(rows, examples, name)) is not None
+        name: scale for name in combination.parts if (scale := _part_scale(rows, examples, name)) is not None
     }
-    weights = _solve(_design(rows, scales), [example.success for example in examples])
+    weights = _fit_weights(_design_matrix(rows, scales), [example.success for example in examples])
     parts = {
         name: scale.model_copy(update={"weight": round(float(weight), 4)})
         for (name, scale), weight in zip(scales.items(), weights[1:], strict=True)
@@ -99,8 +157,8 @@ def fit_thresholds(combination: Combination, examples: Sequence[Example]) -> Com
 
 def set_thresholds(combination: Combination, scored: Sequence[tuple[float, bool]]) -> Combination:
     """As `fit_thresholds`, from probabilities with labels."""
-    success_from = _threshold(scored)
-    failure_from = _threshold([(1 - probability, not success) for probability, success in scored])
+    success_from = _lowest_precise_score(scored)
+    failure_from = _lowest_precise_score([(1 - probability, not success) for probability, success in scored])
     failure_below = min(1 - failure_from, success_from)
     return combination.model_copy(
         update={"success_from": round(success_from, 4), "failure_below": round(failure_below, 4)}
@@ -149,7 +207,7 @@ def _fit_with_thresholds(examples: Sequence[Example], fitted_for: str) -> Combin
     return set_thresholds(combination, scored)
 
 
-def _threshold(scored: Sequence[tuple[float, bool]]) -> float:
+def _lowest_precise_score(scored: Sequence[tuple[float, bool]]) -> float:
     """The lowest score from which on enough of all that score as high, weighted to equal classes, are right."""
     right_total = max(sum(is_right for _, is_right in scored), 1)
     wrong_total = max(len(scored) - right_total, 1)
@@ -180,7 +238,9 @@ def _typical_values(examples: Sequence[Example]) -> dict[str, TypicalValue]:
     return typical
 
 
-def _scale(rows: Sequence[Mapping[str, float]], examples: Sequence[Example], name: str) -> PartWeight | None:
+def _part_scale(
+    rows: Sequence[Mapping[str, float]], examples: Sequence[Example], name: str
+) -> PartWeight | None:
     """Centre and scale of a part with a weight of 1, or None where not both outcomes have the part.
 
     The centre is half-way between the means of successes and failures, so that a missing part favours neither.
@@ -202,7 +262,9 @@ def _scale(rows: Sequence[Mapping[str, float]], examples: Sequence[Example], nam
     )
 
 
-def _design(rows: Sequence[Mapping[str, float]], scales: Mapping[str, PartWeight]) -> NDArray[np.float64]:
+def _design_matrix(
+    rows: Sequence[Mapping[str, float]], scales: Mapping[str, PartWeight]
+) -> NDArray[np.float64]:
     """(N, 1 + P) a one, then P parts of N episodes in scales from their centres; 0 for a missing one."""
     import numpy as np
 
@@ -215,7 +277,7 @@ def _design(rows: Sequence[Mapping[str, float]], scales: Mapping[str, PartWeight
     )
 
 
-def _solve(design: NDArray[np.float64], labels: Sequence[bool]) -> NDArray[np.float64]:
+def _fit_weights(design: NDArray[np.float64], labels: Sequence[bool]) -> NDArray[np.float64]:
     """(1 + P,) intercept and weights that minimise the penalised log loss, by Newton's method."""
     import numpy as np
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from annotators.base import PaidFailure, Preflight, Subject, Work
-from annotators.frames import CameraSeconds
+from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject, Work
 from annotators.models import ModelProperties
 from ares.annotation import Cost
 from ares.episode import Camera, Json

@@ -1,15 +1,20 @@
-"""A vision-language model as a judge of success: criteria of the task first, then votes, a scored answer, progress."""
+"""A vision-language model as judge of success: its criteria per task, its questions, its replies."""
 
 from __future__ import annotations
 
+import json
 import random
+import re
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
-from annotators.base import PaidFailure, Preflight, Subject
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from annotators.caption import evenly_spaced_seconds
-from annotators.frames import CameraSeconds
 from annotators.models import (
     Capability,
     ReadableImages,
@@ -24,22 +29,10 @@ from annotators.models import (
     price_usd,
     require_capabilities,
 )
+from annotators.prompting import read_prompt
+from annotators.success.clip_judge import value_order_correlation
 from annotators.success.judge import Attempt, OutcomeParts, judged_cameras
-from annotators.success.progress import value_order_correlation
-from annotators.success.questions import (
-    VOTES,
-    YES,
-    OutcomeReply,
-    ProgressReply,
-    choice_request,
-    outcome_request,
-    parse_reply,
-    parse_vote,
-    progress_request,
-    prompts_hash,
-)
-from annotators.success.task_criteria import TaskCriteria
-from ares.annotation import Cost
+from ares.annotation import Cost, short_hash
 from ares.errors import AresError, MediaError, ModelError
 
 if TYPE_CHECKING:
@@ -49,6 +42,161 @@ if TYPE_CHECKING:
     from ares.episode import Json
     from ares.settings import Settings
     from ares.store import Stores
+
+
+_PACKAGE = "annotators.success"
+_PROMPTS = ("system", "criteria", "outcome", "choice", "progress")
+_MOST_CRITERIA, _LONGEST_TEXT, _MOST_FRAMES = 5, 2_000, 64
+# Temperature of several votes; a single one is the most probable reply.
+_VOTE_TEMPERATURE = 0.7
+YES, NO = "yes", "no"
+
+_Text = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+Judged = Literal["met", "unmet", "unsure"]
+# The value of an answer in the share of votes.
+VOTES = {"success": 1.0, "unsure": 0.5, "failure": 0.0}
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class CriteriaReply(_Reply):
+    """Criteria of a task."""
+
+    criteria: list[_Text] = Field(min_length=1, max_length=_MOST_CRITERIA)
+
+
+class OutcomeReply(_Reply):
+    """One vote on the outcome."""
+
+    observation: str = Field(max_length=_LONGEST_TEXT)
+    conditions: list[Judged] = Field(max_length=_MOST_CRITERIA)
+    frames: list[int] = Field(max_length=_MOST_FRAMES)
+    outcome: Literal["success", "failure", "unsure"]
+
+
+class ProgressReply(_Reply):
+    """Progress of shuffled frames, in the order shown."""
+
+    progress: list[Annotated[int, Field(ge=0, le=100)]]
+
+
+AnyReply = TypeVar("AnyReply", bound=_Reply)
+
+
+def prompts_hash() -> str:
+    """Hash of all prompts."""
+    return short_hash([read_prompt(_PACKAGE, name) for name in _PROMPTS])
+
+
+def criteria_request(task: str, first_frame: NDArray[np.uint8]) -> VlmRequest:
+    """What must be visible at the end of a task that is done."""
+    prompt = read_prompt(_PACKAGE, "criteria").format(task=_as_data({"task": task}))
+    return _question_request([first_frame], prompt, CriteriaReply)
+
+
+def outcome_request(
+    task: str, criteria: Sequence[str], images: Sequence[NDArray[np.uint8]], legend: str, votes: int
+) -> VlmRequest:
+    """How an attempt ended: one vote, or several that are sampled."""
+    data = _as_data({"task": task, "conditions": list(criteria)})
+    prompt = read_prompt(_PACKAGE, "outcome").format(task=data, legend=legend)
+    sampling = {"samples": votes, "temperature": _VOTE_TEMPERATURE, "seed": 0} if votes > 1 else {}
+    return _question_request(images, prompt, OutcomeReply, **sampling)
+
+
+def choice_request(
+    task: str, criteria: Sequence[str], images: Sequence[NDArray[np.uint8]], legend: str
+) -> VlmRequest:
+    """Whether the task is done, scored by the probabilities of "yes" and "no"."""
+    data = _as_data({"task": task, "conditions": list(criteria)})
+    prompt = read_prompt(_PACKAGE, "choice").format(task=data, legend=legend)
+    system = read_prompt(_PACKAGE, "system")
+    return VlmRequest(images=images, prompt=prompt, system=system, choices=(YES, NO), probabilities=True)
+
+
+def progress_request(task: str, images: Sequence[NDArray[np.uint8]]) -> VlmRequest:
+    """How far the task is completed in each of some shuffled frames."""
+    prompt = read_prompt(_PACKAGE, "progress").format(task=_as_data({"task": task}), count=len(images))
+    return _question_request(images, prompt, ProgressReply)
+
+
+def parse_reply(model: type[AnyReply], text: str) -> AnyReply | None:
+    """A reply of a form, one pair of code fences removed; None for any other text."""
+    fenced = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", text.strip(), re.DOTALL)
+    try:
+        return model.model_validate_json(fenced[1] if fenced else text)
+    except (ValidationError, RecursionError):
+        return None
+
+
+def parse_vote(text: str, images: int, criteria: int) -> OutcomeReply | None:
+    """A vote; None where it has another form, cites an image that was not shown, or contradicts itself."""
+    vote = parse_reply(OutcomeReply, text)
+    if vote is None or any(not 1 <= number <= images for number in vote.frames):
+        return None
+    if len(vote.conditions) != criteria or (vote.outcome == "success" and "unmet" in vote.conditions):
+        return None
+    return vote
+
+
+def _question_request(
+    images: Sequence[NDArray[np.uint8]], prompt: str, reply: type[_Reply], **sampling: float
+) -> VlmRequest:
+    system, schema = read_prompt(_PACKAGE, "system"), reply.model_json_schema()
+    return VlmRequest(images=images, prompt=prompt, system=system, schema=schema, **sampling)  # type: ignore[arg-type]
+
+
+def _as_data(document: dict[str, object]) -> str:
+    """JSON whose markup is escaped, so that no tag or fence of a text reaches the chat template of a model."""
+    data = json.dumps(document, ensure_ascii=True)
+    return re.sub(r"[<>&`|]", lambda match: f"\\u{ord(match.group()):04x}", data)
+
+
+_COLLECTION = "success_criteria"
+
+
+class TaskCriteria:
+    """Criteria by task; those of a task are asked for once, also where several works of it run at the same time.
+
+    Args:
+        vlm: The model that writes them.
+        stores: Stores of the workspace.
+    """
+
+    def __init__(self, vlm: Vlm, stores: Stores) -> None:
+        self._vlm, self._annotations = vlm, stores.annotations
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._lock = threading.Lock()
+
+    def read(self, task: str, first_frame: NDArray[np.uint8]) -> tuple[list[str] | ModelError, Cost]:
+        """Criteria of a task, or why there are none, and what was paid for them now."""
+        key = short_hash([self._vlm.name, prompts_hash(), task])
+        with self._lock:
+            lock = self._locks[key]
+        with lock:
+            stored = self._annotations.get_document(_COLLECTION, key)
+            if isinstance(stored, dict):
+                return [str(text) for text in stored["criteria"]], Cost()
+            return self._ask(task, key, first_frame)
+
+    def _ask(
+        self, task: str, key: str, first_frame: NDArray[np.uint8]
+    ) -> tuple[list[str] | ModelError, Cost]:
+        (reply,) = self._vlm.ask([criteria_request(task, first_frame)])
+        if isinstance(reply, VlmFailure):
+            return reply.error, reply.cost
+        parsed = parse_reply(CriteriaReply, reply.text)
+        if parsed is None:
+            error = ModelError(
+                "criteria of the task cannot be read", f"{self._vlm.name} replied {reply.text[:200]!r}"
+            )
+            return error, reply.paid
+        criteria = list(parsed.criteria)
+        self._annotations.put_documents(_COLLECTION, {key: {"task": task, "criteria": [*criteria]}})
+        return criteria, reply.paid
+
 
 MAX_NEW_TOKENS = 400
 # The start of an episode, and frames of its last part, of each camera; shuffled frames of the best one.
@@ -154,7 +302,7 @@ class ModelOutcomeJudge:
         """
         self.require_capabilities()
         images = list(grey_frames(1 + _LAST_FRAMES))
-        legend = _legend([("front", 0.0)] * len(images))
+        legend = _image_legend([("front", 0.0)] * len(images))
         vote = make_test_call(
             self._vlm, outcome_request(_TEST_TASK, _TEST_CRITERIA, images, legend, 1), _form_problem
         )
@@ -235,7 +383,9 @@ class ModelOutcomeJudge:
         except MediaError as error:
             return error
         sources = [(name, second) for name, seconds in cameras.items() for second in seconds]
-        return _Views(images=images, sources=sources, legend=_legend(sources), shuffled=shuffled, order=order)
+        return _Views(
+            images=images, sources=sources, legend=_image_legend(sources), shuffled=shuffled, order=order
+        )
 
     def _parts(
         self,
@@ -291,7 +441,7 @@ def _value_order(text: str, order: Sequence[int]) -> float | None:
     return value_order_correlation([float(value) for _, value in by_time])
 
 
-def _legend(sources: Sequence[tuple[str, float]]) -> str:
+def _image_legend(sources: Sequence[tuple[str, float]]) -> str:
     names = list(dict.fromkeys(name for name, _ in sources))
     images = "; ".join(
         f"{number} {json_name(name)} at {second:.2f} s" for number, (name, second) in enumerate(sources, 1)

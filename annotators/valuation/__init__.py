@@ -1,14 +1,21 @@
 """The annotator `valuation`: how much each episode is worth for training."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from annotators.valuation.annotator import make_valuation_annotator
-
-__all__ = ["make_valuation_annotator"]
+    from annotators.valuation.annotator import (
+        ScoreFile as ScoreFile,
+        make_valuation_annotator as make_valuation_annotator,
+        read_score_file as read_score_file,
+    )
+    from annotators.valuation.valuers import (
+        EpisodeScore as EpisodeScore,
+        EpisodeScorer as EpisodeScorer,
+        Valuer as Valuer,
+        ValuerFactory as ValuerFactory,
+        make_mutual_information_valuer as make_mutual_information_valuer,
+    )
 
 __getattr__ = lazy_exports(__name__)

@@ -1,4 +1,4 @@
-"""Entry point of the `ares` command; it imports only the module of the selected command."""
+"""Entry point of `ares`: the table of commands, of which only the selected one is imported."""
 
 from __future__ import annotations
 
@@ -9,15 +9,177 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
-from app.cli.commands import COMMANDS, EXAMPLES
-from app.cli.common import add_shared_defaults, add_shared_options, refuse_format
-from app.cli.faults import run_command
-from app.cli.parser import CommandParser
-from app.cli.stop_signals import StopRequest, stop_on_signals
+from app.cli.arguments import add_shared_defaults, add_shared_options, refuse_format
+from app.cli.errors import StopRequest, run_command, stop_on_signals
+from app.cli.output import CommandParser
 from ares.errors import RequestError
 from ares.messages import timed, verbosity
 from ares.settings import completed_line
+
+
+class CommandEntry(NamedTuple):
+    """Where a command is defined, and its help.
+
+    Attributes:
+        module: Module with `add_NAME_arguments(parser)` and `run_NAME(args) -> exit status`. Where something is
+            kept when the command is stopped, also with `describe_NAME_stop(args) -> str`.
+        help: One line for `ares --help`.
+        examples: What `ares COMMAND --help` shows at its end.
+    """
+
+    module: str
+    help: str
+    examples: tuple[str, ...] = ()
+
+
+COMMANDS = {
+    "ingest": CommandEntry(
+        "app.cli.ingest",
+        "read datasets into the workspace",
+        (
+            "ares ingest ~/data/bridge_dataset -w ~/curation",
+            "ares ingest s3://datasets/bridge --dataset bridge --limit 100",
+            "ares ingest ~/videos --cameras '{episode}_{camera}.mp4' --rate 10",
+        ),
+    ),
+    "check": CommandEntry(
+        "app.cli.check",
+        "check the signals of datasets where they lie",
+        (
+            "ares check ~/data/bridge_dataset",
+            "ares check ~/data --limit 1000 --json",
+            "ares check ~/data/so101 --fix ~/data/so101-corrected --dry-run",
+        ),
+    ),
+    "annotate": CommandEntry(
+        "app.cli.annotate",
+        "run annotators over the episodes that lack them",
+        (
+            "ares annotate embed caption grade -w ~/curation",
+            "ares annotate caption --model openai:qwen@http://localhost:8000/v1 --dry-run",
+            "ares annotate motion --where 'num_steps > 50' --limit 1000",
+        ),
+    ),
+    "search": CommandEntry(
+        "app.cli.search",
+        "find moments by text, image or episode",
+        (
+            "ares search 'put the mug on the shelf'",
+            "ares search drawer --where 'success' --by captions --output csv",
+            "ares search --like 42b13cbc --limit 5",
+        ),
+    ),
+    "show": CommandEntry(
+        "app.cli.search",
+        "everything known of one episode",
+        ("ares show 42b13cbcbaa01293", "ares show 42b1 --json"),
+    ),
+    "set": CommandEntry(
+        "app.cli.set",
+        "make, list, show, compare and change frozen sets",
+        (
+            "ares set create accepted --where 'acceptable AND success'",
+            "ares set list --output csv",
+            "ares set show accepted@2",
+        ),
+    ),
+    "tag": CommandEntry(
+        "app.cli.tag",
+        "add, remove and list tags of episodes",
+        ("ares tag add blurred 42b13cbcbaa01293", "ares tag remove blurred --set accepted", "ares tag list"),
+    ),
+    "note": CommandEntry(
+        "app.cli.tag",
+        "write a note to episodes",
+        ("ares note 'the gripper slips' 42b13cbcbaa01293", "ares note 'dark' --where 'dataset = 'bridge''"),
+    ),
+    "view": CommandEntry(
+        "app.cli.tag",
+        "save, list and delete views of the dashboard",
+        ("ares view save drawers 'q=open+the+drawer&cut=0.6'", "ares view list", "ares view delete drawers"),
+    ),
+    "remove": CommandEntry(
+        "app.cli.remove",
+        "take episodes out of the workspace",
+        (
+            "ares remove 42b13cbcbaa01293",
+            "ares remove --where 'num_steps < 20' --note 'too short'",
+            "ares remove --purge --ids withdrawn.txt",
+        ),
+    ),
+    "undo": CommandEntry(
+        "app.cli.remove",
+        "take back a removal, a tag or a change of a set",
+        ("ares undo", "ares undo --list", "ares undo 3"),
+    ),
+    "use": CommandEntry(
+        "app.cli.status",
+        "choose the makers whose values fill the columns",
+        ("ares use", "ares use caption=42b1 grade=newest"),
+    ),
+    "export": CommandEntry(
+        "app.cli.export",
+        "write a set as a training dataset",
+        ("ares export accepted ~/train/accepted --format lerobot",),
+    ),
+    "rubric": CommandEntry(
+        "app.cli.rubric",
+        "show and check rubrics, and attack their judge",
+        (
+            "ares rubric show caption",
+            "ares rubric check my-rubric.yaml",
+            "ares rubric attack --dry-run -w ~/curation",
+        ),
+    ),
+    "models": CommandEntry(
+        "app.cli.status",
+        "list the configured models, and whether they are on this machine",
+        ("ares models", "ares models --check --json"),
+    ),
+    "status": CommandEntry(
+        "app.cli.status", "what the workspace holds", ("ares status -w ~/curation --json",)
+    ),
+    "index": CommandEntry(
+        "app.cli.status",
+        "index vectors, so that searches stay fast",
+        ("ares index -w ~/curation",),
+    ),
+    "failures": CommandEntry(
+        "app.cli.status",
+        "list and clear logged failures",
+        ("ares failures list --annotator caption", "ares failures clear --reason 'no reply'"),
+    ),
+    "doctor": CommandEntry(
+        "app.cli.doctor",
+        "check the stores against each other, and repair them",
+        (
+            "ares doctor",
+            "ares doctor --repair",
+            "ares doctor --relocate /mnt/old=/mnt/new",
+            "ares doctor --environment",
+        ),
+    ),
+    "app": CommandEntry(
+        "app.cli.app",
+        "open the dashboard",
+        ("ares app -w ~/curation", "ares app --port 0 --no-browser"),
+    ),
+    "demo": CommandEntry("app.cli.app", "the whole job on the sample episodes", ("ares demo --no-serve",)),
+    "completion": CommandEntry(
+        "app.cli.completion",
+        "print the tab completion of a shell",
+        ("source <(ares completion bash)", "ares completion fish > ~/.config/fish/completions/ares.fish"),
+    ),
+}
+EXAMPLES = (
+    "ares ingest ~/data/bridge_dataset -w ~/curation",
+    "ares annotate embed caption grade -w ~/curation",
+    "ares search 'put the mug on the shelf' -w ~/curation",
+    "ares search --help",
+)
+
 
 __all__ = ["COMMANDS", "build_parser", "main"]
 
@@ -51,9 +213,10 @@ def build_parser(selected: str = "") -> CommandParser:
         if name == selected:
             command.set_examples(*entry.examples)
             module = import_module(entry.module)
-            module.add_arguments(command)
+            getattr(module, f"add_{name}_arguments")(command)
             command.set_defaults(
-                run=module.run, describe_stop=getattr(module, "describe_stop", _default_kept)
+                run=getattr(module, f"run_{name}"),
+                describe_stop=getattr(module, f"describe_{name}_stop", _default_kept),
             )
     return parser
 
@@ -74,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _answer_shell(line: str) -> None:
     """Write what may follow a command line to the shell that asks, and end; only the parser of its command is built."""
-    from app.cli.shell import answer_shell
+    from app.cli.completion import answer_shell
 
     words = line.split()[1:]
     selected = selected_command(words if line.endswith(" ") else words[:-1])

@@ -1,28 +1,109 @@
-"""The workspace that the pages show, and their reads of it: each within the time limit, most of them cached."""
+"""What the pages read of the workspace: each query within a time limit, most of them cached."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from threading import BoundedSemaphore, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import streamlit as st
 
 from app.dashboard.cards import STALE
-from app.dashboard.limits import PageLimits, forget_slow_filters, run_limited, search_image
-from ares.errors import RequestError
+from app.dashboard.limits import PageLimits, search_image
+from ares.deadline import Deadline, current_deadline, limit_time
+from ares.errors import QueryTimeout, RequestError
 from ares.rubric import TRUST_COLUMN
-from ares.search import Hit, Query
-from ares.search.facets import Facet
-from ares.store.sync import CONFLICT, DISAGREEMENT, NOTES, TAGS
+from ares.search import Facet, Hit, Query
+from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
     from ares.curation import CurationSet, SavedView
     from ares.episode import Episode
-    from ares.quality import DatasetHealth
-    from ares.search.relevance import EpisodeScores
+    from ares.reports import DatasetHealth
+    from ares.search import EpisodeScores
+
 
 T = TypeVar("T")
+
+# Queries that run at once, with those that no page waits for any more and that could not be ended.
+MAX_QUERIES = 8
+# A filter that was too slow is refused without a try for this long: a page uses one filter in several queries.
+_REFUSED_SECONDS = 30.0
+_MAX_REFUSED = 256
+
+_slots = BoundedSemaphore(MAX_QUERIES)
+_lock = Lock()
+# By filter: until when it is refused.
+_refused: dict[str, float] = {}
+
+
+def run_limited(query: Callable[[], T], seconds: float, where: str = "") -> T:
+    """Return the result of a query that runs in a thread of its own.
+
+    Args:
+        query: The query; it checks the deadline of its thread, see `ares.deadline`.
+        seconds: Time limit, with the wait for a free slot.
+        where: Filter of a user that the query evaluates, or "".
+
+    Raises:
+        QueryTimeout: It took longer, or too many other queries run.
+    """
+    if current_deadline() is not None:
+        return query()
+    deadline = Deadline(seconds)
+    if _is_refused(where):
+        raise deadline.error()
+    if not _slots.acquire(timeout=seconds):
+        raise QueryTimeout(f"the server is busy with {MAX_QUERIES} other queries", "reload the page later")
+    future: Future[T] = Future()
+    Thread(target=_run_in_slot, args=(query, deadline, future), name="query", daemon=True).start()
+    wait([future], timeout=deadline.remaining_seconds)
+    if not future.done():
+        deadline.cancel()
+        _refuse_later_queries(where)
+        raise deadline.error()
+    try:
+        return future.result()
+    except QueryTimeout:
+        _refuse_later_queries(where)
+        raise
+
+
+def forget_slow_filters() -> None:
+    """Allow every filter again."""
+    with _lock:
+        _refused.clear()
+
+
+def _run_in_slot(query: Callable[[], T], deadline: Deadline, future: Future[T]) -> None:
+    try:
+        with limit_time(deadline):
+            result = query()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+    finally:
+        _slots.release()
+
+
+def _is_refused(where: str) -> bool:
+    with _lock:
+        return _refused.get(where, 0.0) > time.monotonic()
+
+
+def _refuse_later_queries(where: str) -> None:
+    if not where:
+        return
+    with _lock:
+        _refused.pop(where, None)
+        _refused[where] = time.monotonic() + _REFUSED_SECONDS
+        while len(_refused) > _MAX_REFUSED:
+            del _refused[next(iter(_refused))]
+
 
 # Changes by a job are visible after this long at the latest.
 _MAX_AGE_SECONDS = 20
@@ -155,7 +236,7 @@ def read_facets(where: str, only: str = "", cut: SearchCut | None = None) -> lis
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _facets_of_version(where: str, only: str, version: int, cut: SearchCut | None) -> list[Facet]:
-    from ares.search.facets import compute_facets
+    from ares.search import compute_facets
 
     columns = [only] if only else [name for name in filter_columns() if name not in _WITHOUT_FACET]
     rows = search_scores(**cut.query).rows(cut.min_score) if cut else None
@@ -171,9 +252,9 @@ def search_scores(*, text: str = "", like: str = "", image: str = "", by: str = 
 
 @st.cache_resource(ttl=_SCORES_AGE_SECONDS, max_entries=8, show_spinner=False)
 def _scores_of_version(text: str, like: str, image: str, by: str, version: tuple[int, int]) -> EpisodeScores:
-    from ares.search.relevance import score_episodes
+    from ares.search import score_episodes
 
-    query = _query(text, like, image, by)
+    query = _search_query(text, like, image, by)
     return limited(lambda: score_episodes(workspace().stores, query))
 
 
@@ -190,7 +271,7 @@ def describe_hits(
     """Return the best moment of each of some episodes, for a text, an image or an episode."""
     from ares.search import describe_ranked
 
-    query = _query(text, like, image, by)
+    query = _search_query(text, like, image, by)
     return limited(lambda: describe_ranked(workspace().stores, query, ids, scores))
 
 
@@ -203,7 +284,7 @@ def similar_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:
     return limited(lambda: search(workspace().stores, query))
 
 
-def _query(text: str, like: str, image: str, by: str) -> Query:
+def _search_query(text: str, like: str, image: str, by: str) -> Query:
     return Query(text=text, like=like, image=search_image(workspace().stores, image), by=by)
 
 
@@ -270,7 +351,7 @@ def read_health(dataset: str) -> DatasetHealth:
 
 @st.cache_resource(ttl=_HEALTH_AGE_SECONDS, max_entries=64, show_spinner=False)
 def _health_of_version(dataset: str, version: int) -> DatasetHealth:
-    from ares.quality import dataset_health
+    from ares.reports import dataset_health
 
     return limited(lambda: dataset_health(workspace().stores, dataset))
 

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from ares.episode import Camera, Episode, Json
 from ares.rubric import TRUST_COLUMN
 from ares.search import Hit
-from ares.store.sync import CONFLICT, DISAGREEMENT
+from ares.store import CONFLICT, DISAGREEMENT
 
 # Ending of the columns that say that a value is by an older maker.
 STALE = "_stale"
@@ -39,7 +39,7 @@ def build_cards(
         is_scored: Whether the scores of the hits are from 0 to 1, and so shown.
     """
     return [
-        _card(
+        _card_data(
             episode,
             captions.get(episode.episode_id, {}),
             hits.get(episode.episode_id),
@@ -89,7 +89,7 @@ def card_facts(episode: Episode) -> list[str]:
     return [episode.dataset, cameras, f"{episode.rate_hz:g} Hz"]
 
 
-def _card(
+def _card_data(
     episode: Episode,
     values: Mapping[str, Any],
     hit: Hit | None,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.dashboard.pages import build_pages, draw_log_out_link, switch_page
+from app.dashboard.navigation import build_pages, draw_log_out_link, switch_page
 
 # A named icon would be fetched from the internet; this file is not.
 st.set_page_config(page_title="ARES", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")

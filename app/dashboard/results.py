@@ -121,11 +121,13 @@ def find_neighbours(
     ids = _read_part(view, first, 2 * _MOST_MOVED + 2)
     if episode_id in ids:
         position = first + ids.index(episode_id)
-        return _neighbour(ids, first, position - 1), _neighbour(ids, first, position + 1)
-    return _neighbour(ids, first, position - 1), _neighbour(ids, first, position)
+        return _neighbour_at_position(ids, first, position - 1), _neighbour_at_position(
+            ids, first, position + 1
+        )
+    return _neighbour_at_position(ids, first, position - 1), _neighbour_at_position(ids, first, position)
 
 
-def _neighbour(ids: list[str], first: int, position: int) -> Neighbour | None:
+def _neighbour_at_position(ids: list[str], first: int, position: int) -> Neighbour | None:
     index = position - first
     return Neighbour(episode_id=ids[index], position=position) if 0 <= index < len(ids) else None
 

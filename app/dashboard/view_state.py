@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ares.errors import RequestError
-from ares.store.filters import in_list, parenthesize, quote_literal
+from ares.store import in_list, parenthesize, quote_literal
 
 PAGE_SIZE = 24
 # Beginning of the query parameters that filter a column.
@@ -153,7 +153,7 @@ def where_sql(view: ViewState, columns: Mapping[str, str], leave_out: str = "") 
         if column not in columns:
             raise RequestError(f"no column {column!r}", f"there are: {', '.join(sorted(columns))}")
         if column != leave_out:
-            parts.append(_condition(column_filter, columns[column]))
+            parts.append(_filter_condition(column_filter, columns[column]))
     return " AND ".join(parts)
 
 
@@ -174,7 +174,7 @@ def _word_condition(word: str, columns: Mapping[str, str]) -> str:
     return f"({' OR '.join(parts)})"
 
 
-def _condition(column_filter: ColumnFilter, kind: str) -> str:
+def _filter_condition(column_filter: ColumnFilter, kind: str) -> str:
     column, values = column_filter.column, column_filter.values
     parts: list[str] = []
     if values and kind == "bool":

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ares.store import Stores
     from ares.workspace import Workspace
 
+
 DEMO_FOLDER = Path(__file__).parent
 # The RLDS sample was recorded at this rate; RLDS does not store it.
 RLDS_RATE_HZ = 10.0
@@ -110,7 +111,7 @@ def demo_settings(settings: Settings) -> Settings:
     return replace(settings, embed_model=clip, caption_model=captioner, judge_model=f"clip:{clip}")
 
 
-def run_demo(workspace: Workspace, report_step: Callable[[str], None]) -> DemoReport:
+def run_demo_job(workspace: Workspace, report_step: Callable[[str], None]) -> DemoReport:
     """Ingest, annotate, freeze and export the samples.
 
     Args:
@@ -118,11 +119,11 @@ def run_demo(workspace: Workspace, report_step: Callable[[str], None]) -> DemoRe
         report_step: Called with a line of text when a step starts.
     """
     started = time.monotonic()
-    failed = _ingest(workspace, report_step) + _annotate(workspace, report_step)
+    failed = _ingest_samples(workspace, report_step) + _annotate_episodes(workspace, report_step)
     report_step(
         f"freeze: the set 'accepted' where {ACCEPTED}: the caption is true, and the episode succeeded"
     )
-    export = _export(workspace, report_step)
+    export = _export_accepted(workspace, report_step)
     columns = ["episode_id", "instruction", "success", "caption", "acceptable", "grade"]
     rows = workspace.episodes.to_arrow(columns).to_pylist()
     grades = Counter(row["grade"] for row in rows)
@@ -145,16 +146,16 @@ def run_demo(workspace: Workspace, report_step: Callable[[str], None]) -> DemoRe
         export_path=str(export.path),
         task_source=export.task_source,
         task_sources=dict(export.task_sources),
-        caption_truth_agreement=_fraction([_is_true(row) for row in captioned]),
-        grade_truth_agreement=_fraction([row["acceptable"] == _is_true(row) for row in decided]),
-        grade_decided=_fraction([row["acceptable"] is not None for row in captioned]),
+        caption_truth_agreement=_true_fraction([_is_true(row) for row in captioned]),
+        grade_truth_agreement=_true_fraction([row["acceptable"] == _is_true(row) for row in decided]),
+        grade_decided=_true_fraction([row["acceptable"] is not None for row in captioned]),
         judge_trust=workspace.status().judge_trust,
         failed=failed,
         seconds=round(time.monotonic() - started, 1),
     )
 
 
-def _ingest(workspace: Workspace, report_step: Callable[[str], None]) -> int:
+def _ingest_samples(workspace: Workspace, report_step: Callable[[str], None]) -> int:
     report_step("ingest: 12 episodes of RLDS and 12 of raw video, by reference")
     samples = DEMO_FOLDER / "samples"
     rlds = workspace.ingest(samples / "rlds", rate_hz=RLDS_RATE_HZ, quiet=True)
@@ -162,7 +163,7 @@ def _ingest(workspace: Workspace, report_step: Callable[[str], None]) -> int:
     return rlds.failed + video.failed
 
 
-def _annotate(workspace: Workspace, report_step: Callable[[str], None]) -> int:
+def _annotate_episodes(workspace: Workspace, report_step: Callable[[str], None]) -> int:
     failed = 0
     for names in RUNS:
         report_step(f"annotate: {', '.join(names)}")
@@ -171,7 +172,7 @@ def _annotate(workspace: Workspace, report_step: Callable[[str], None]) -> int:
     return failed
 
 
-def _export(workspace: Workspace, report_step: Callable[[str], None]) -> ExportReport:
+def _export_accepted(workspace: Workspace, report_step: Callable[[str], None]) -> ExportReport:
     accepted = workspace.sets.create("accepted", where=ACCEPTED)
     exports = workspace.stores.folder / "exports"
     dest, number = exports / f"accepted-{accepted.version}", 1
@@ -199,5 +200,5 @@ def _is_true(row: dict[str, Any]) -> bool:
     return bool(row["caption"] == truth)
 
 
-def _fraction(flags: list[bool]) -> float | None:
+def _true_fraction(flags: list[bool]) -> float | None:
     return round(sum(flags) / len(flags), 4) if flags else None

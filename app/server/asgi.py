@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import RequestError
-from ares.extras import needs_extra
+from ares.imports import needs_extra
 from ares.messages import print_message
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -23,6 +23,7 @@ from ares.workspace import Workspace, open_workspace
 if TYPE_CHECKING:
     import streamlit as st
     import uvicorn
+
 
 # An image to search by; a websocket message carries what a user typed or selected.
 MAX_UPLOAD_MB, _MAX_MESSAGE_BYTES = 16, 8 * 2**20
@@ -106,7 +107,7 @@ def build_app(workspace_path: str, settings: Settings, pages: ServedPages, host:
         RequestError: The host is beyond loopback and there is no password, or the folder is not a workspace.
     """
     _require_password(host, settings)
-    return _application(open_workspace(workspace_path, settings), pages, host)
+    return _make_application(open_workspace(workspace_path, settings), pages, host)
 
 
 def serve(
@@ -157,7 +158,7 @@ def listening(
         import uvicorn
 
     proxies = _parse_proxies(trusted_proxies or workspace.settings.trusted_proxies)
-    app = _application(workspace, pages, host)
+    app = _make_application(workspace, pages, host)
     _log_to_stderr()
     with _open_listener(host, port) as listener:
         url_host = f"[{host}]" if ":" in host else host
@@ -175,7 +176,7 @@ def listening(
         yield uvicorn.Server(config), listener, address
 
 
-def _application(workspace: Workspace, pages: ServedPages, host: str) -> st.App:
+def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st.App:
     with needs_extra("app"):
         import streamlit as st
         from starlette.middleware import Middleware
@@ -187,8 +188,7 @@ def _application(workspace: Workspace, pages: ServedPages, host: str) -> st.App:
 
     from app.server.login import LoginMiddleware
     from app.server.media_routes import build_routes
-    from app.server.origin import SameOriginMiddleware, is_loopback
-    from app.server.security_headers import SecurityHeadersMiddleware
+    from app.server.protection import SameOriginMiddleware, SecurityHeadersMiddleware, is_loopback
 
     password = workspace.settings.app_password
     _require_password(host, workspace.settings)
@@ -206,7 +206,7 @@ def _application(workspace: Workspace, pages: ServedPages, host: str) -> st.App:
         pages.script,
         routes=build_routes(workspace.stores),
         middleware=middleware,
-        lifespan=_lifespan(workspace, pages.preload),
+        lifespan=_make_lifespan(workspace, pages.preload),
         on_script_error=pages.show_error,
     )
 
@@ -233,14 +233,14 @@ def _log_to_stderr() -> None:
 
 
 def _require_password(host: str, settings: Settings) -> None:
-    from app.server.origin import is_loopback
+    from app.server.protection import is_loopback
 
     if not is_loopback(host) and not settings.app_password:
         remedy = "set ARES_APP_PASSWORD, or stay on 127.0.0.1 and use a tunnel"
         raise RequestError(f"listening on {host!r} needs a login", remedy)
 
 
-def _lifespan(
+def _make_lifespan(
     workspace: Workspace, preload: Callable[[], None]
 ) -> Callable[[st.App], AbstractAsyncContextManager[None]]:
     @asynccontextmanager

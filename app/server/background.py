@@ -1,4 +1,4 @@
-"""A dashboard that a Python program starts and closes: in a process of its own, since Streamlit has one per process."""
+"""A dashboard that a Python program starts and closes, in a child process of its own."""
 
 from __future__ import annotations
 
@@ -12,13 +12,48 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from app.child_process import start_module
 from app.server.asgi import ServedPages, listening
 from ares.errors import AresError, RequestError
 from ares.workspace import Dashboard, Workspace, open_workspace
 
 if TYPE_CHECKING:
     import uvicorn
+
+
+# Of two modules of one name the child finds the same: without this, an `app.py` in the working folder would hide ours.
+_PROGRAM = """\
+import json, runpy, sys
+sys.path[:] = json.loads(sys.argv.pop(1))
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+
+
+def start_module(
+    module: str,
+    arguments: Sequence[str],
+    message: object,
+    *,
+    inherited: Sequence[int] = (),
+    stdout: int | None = None,
+) -> subprocess.Popen[bytes]:
+    """Run a module as the main one of a process that Ctrl+C in the terminal does not reach.
+
+    Args:
+        module: Name of the module.
+        arguments: Its command line; every user of the machine can read it.
+        message: What it reads from its standard input by `pickle.load`; the pipe stays open.
+        inherited: File descriptors that it keeps.
+        stdout: As for `subprocess.Popen`.
+    """
+    command = [sys.executable, "-c", _PROGRAM, json.dumps(sys.path), module, *arguments]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=stdout, pass_fds=inherited, start_new_session=True
+    )
+    assert process.stdin
+    pickle.dump(message, process.stdin)
+    process.stdin.flush()
+    return process
+
 
 # How long the server may take to end.
 _CLOSE_SECONDS = 10.0
@@ -41,7 +76,7 @@ def start_background(
     address = _read_address(process)
     if open_browser:
         webbrowser.open(address)
-    return Dashboard(url=address, close=lambda: _end(process))
+    return Dashboard(url=address, close=lambda: _end_process(process))
 
 
 def _read_address(process: subprocess.Popen[bytes]) -> str:
@@ -49,16 +84,16 @@ def _read_address(process: subprocess.Popen[bytes]) -> str:
     with process.stdout:
         answer = process.stdout.readline()
     if not answer:
-        _end(process)
+        _end_process(process)
         raise RequestError("the dashboard did not start", "the lines on standard error say why")
     document: dict[str, str] = json.loads(answer)
     if "reason" in document:
-        _end(process)
+        _end_process(process)
         raise RequestError(document["reason"], document["detail"])
     return document["address"]
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin
     process.stdin.close()
     try:
@@ -76,14 +111,14 @@ def main() -> None:
     try:
         workspace = open_workspace(location, settings, create=False)
         with listening(workspace, pages, **options) as (server, listener, address):
-            _answer(answers, {"address": address})
+            _write_answer(answers, {"address": address})
             threading.Thread(target=_exit_with_parent, args=(server,), daemon=True).start()
             server.run(sockets=[listener])
     except AresError as error:
-        _answer(answers, {"reason": error.reason, "detail": error.detail})
+        _write_answer(answers, {"reason": error.reason, "detail": error.detail})
 
 
-def _answer(descriptor: int, document: Mapping[str, str]) -> None:
+def _write_answer(descriptor: int, document: Mapping[str, str]) -> None:
     with os.fdopen(descriptor, "w") as answers:
         answers.write(json.dumps(document) + "\n")
 

@@ -1,4 +1,4 @@
-"""Log-in beyond loopback: a form for browsers, HTTP Basic for programs, one password for everybody."""
+"""Log-in beyond loopback: the password form, limits on failed attempts, and session tokens."""
 
 from __future__ import annotations
 
@@ -9,16 +9,143 @@ import html
 import logging
 import math
 import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from app.server.login_attempts import LoginAttempts, address_group
-from app.server.login_sessions import LoginSessions
-from app.server.messages import header, is_request, refuse, respond
+from app.server.protection import header, is_request, refuse, respond
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+# Failures of an address without a wait; then the wait doubles with each, up to the maximum.
+FREE_FAILURES, MAX_WAIT_SECONDS = 5, 900.0
+# Failures of all addresses together within a minute; addresses that have logged in before are exempt.
+MAX_FAILURES_PER_MINUTE = 100
+_FORGET_SECONDS = 3600.0
+_MAX_ADDRESSES = 10_000
+
+
+@dataclass(slots=True)
+class _Address:
+    """What is known of an address."""
+
+    failures: int = 0
+    blocked_until: float = 0.0
+    last_attempt: float = 0.0
+    has_logged_in: bool = False
+
+
+class LoginAttempts:
+    """Failed log-ins by address, in bounded memory.
+
+    Args:
+        clock: Seconds that only increase.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._addresses: OrderedDict[str, _Address] = OrderedDict()
+        self._recent_failures: deque[float] = deque(maxlen=MAX_FAILURES_PER_MINUTE)
+
+    def wait_seconds(self, address: str) -> float:
+        """Return how long an address has to wait before its next attempt; 0 when it may try now."""
+        now, entry = self._clock(), self._entry(address)
+        wait = max(0.0, entry.blocked_until - now)
+        is_full = len(self._recent_failures) == MAX_FAILURES_PER_MINUTE
+        if is_full and not entry.has_logged_in:
+            wait = max(wait, self._recent_failures[0] + 60.0 - now)
+        return wait
+
+    def add_failure(self, address: str) -> int:
+        """Record a failed attempt. Returns the failures of the address since it last logged in."""
+        now, entry = self._clock(), self._entry(address)
+        entry.failures += 1
+        excess = entry.failures - FREE_FAILURES
+        if excess >= 0:
+            entry.blocked_until = now + min(2.0 ** min(excess, 20), MAX_WAIT_SECONDS)
+        self._recent_failures.append(now)
+        return entry.failures
+
+    def add_success(self, address: str) -> None:
+        """Record a log-in: the failures of the address are forgotten."""
+        entry = self._entry(address)
+        entry.failures, entry.blocked_until, entry.has_logged_in = 0, 0.0, True
+
+    def _entry(self, address: str) -> _Address:
+        key, now = address_group(address), self._clock()
+        entry = self._addresses.pop(key, None) or _Address(last_attempt=now)
+        if now - entry.last_attempt > _FORGET_SECONDS:
+            entry.failures = 0
+        entry.last_attempt = now
+        self._addresses[key] = entry
+        while len(self._addresses) > _MAX_ADDRESSES:
+            self._addresses.popitem(last=False)
+        return entry
+
+
+def address_group(address: str) -> str:
+    """Return an IPv4 address as it is and of an IPv6 address its /64, which one user has; "unknown" for others."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return "unknown"
+    if isinstance(parsed, IPv6Address):
+        return str(parsed.ipv4_mapped or ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
+
+# A session ends so long after its last request, and so long after its log-in.
+IDLE_SECONDS, MAX_AGE_SECONDS = 12 * 3600.0, 7 * 24 * 3600.0
+_MAX_SESSIONS = 10_000
+
+
+class LoginSessions:
+    """Sessions of logged-in browsers; the oldest end when there are too many.
+
+    Args:
+        clock: Seconds that only increase.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # By hash of the token: when it was issued and last used.
+        self._sessions: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
+
+    def open(self) -> str:
+        """Return the token of a new session; a token of the browser is never taken over."""
+        token, now = secrets.token_urlsafe(32), self._clock()
+        self._sessions[_hash_token(token)] = (now, now)
+        while len(self._sessions) > _MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+        return token
+
+    def is_open(self, token: str) -> bool:
+        """Return whether a token belongs to a session, which this use prolongs."""
+        key, now = _hash_token(token), self._clock()
+        if key not in self._sessions:
+            return False
+        issued, used = self._sessions[key]
+        if now - used > IDLE_SECONDS or now - issued > MAX_AGE_SECONDS:
+            del self._sessions[key]
+            return False
+        self._sessions[key] = (issued, now)
+        return True
+
+    def close(self, token: str) -> None:
+        """End a session; an unknown token is ignored."""
+        self._sessions.pop(_hash_token(token), None)
+
+
+def _hash_token(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+
 
 LOGIN_PATH, LOGOUT_PATH = "/api/login", "/api/logout"
 _COOKIE = "ares_login"
@@ -59,7 +186,7 @@ class LoginMiddleware:
 
     def __init__(self, app: ASGIApp, password: str, attempts: LoginAttempts | None = None) -> None:
         self._app = app
-        self._password_digest = _digest(password.encode())
+        self._password_digest = _hash_for_comparison(password.encode())
         self._attempts = attempts or LoginAttempts()
         self._sessions = LoginSessions()
 
@@ -70,12 +197,12 @@ class LoginMiddleware:
             await self._log_in_by_form(scope, receive, send)
         elif scope["type"] == "http" and scope["path"] == LOGOUT_PATH:
             await self._log_out(scope, send)
-        elif self._sessions.is_open(_token(scope)):
+        elif self._sessions.is_open(_session_token(scope)):
             await self._app(scope, self._until_log_out(scope, receive), send)
         elif header(scope, b"authorization"):
             await self._log_in_by_header(scope, receive, send)
         else:
-            await _ask(scope, send)
+            await _ask_to_log_in(scope, send)
 
     def _until_log_out(self, scope: Scope, receive: Receive) -> Receive:
         """The messages of a websocket, which ends with its session; other requests are short."""
@@ -84,7 +211,7 @@ class LoginMiddleware:
 
         async def receive_while_open() -> Message:
             message = await receive()
-            if message["type"] == "websocket.receive" and not self._sessions.is_open(_token(scope)):
+            if message["type"] == "websocket.receive" and not self._sessions.is_open(_session_token(scope)):
                 return {"type": "websocket.disconnect", "code": 1008}
             return message
 
@@ -97,17 +224,17 @@ class LoginMiddleware:
         elif wait:
             await refuse(scope, send, 429, _too_many(wait), _retry_after(wait))
         else:
-            await _ask(scope, send, "the password is wrong")
+            await _ask_to_log_in(scope, send, "the password is wrong")
 
     async def _log_in_by_form(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            await _redirect(send, "/")
+            await _send_redirect(send, "/")
             return
         form = parse_qs((await _read_body(receive)).decode("utf-8", "replace"))
         next_url = _own_url(form.get("next", ["/"])[0])
         wait = self._try(scope, form.get("password", [""])[0].encode())
         if wait is None:
-            await _redirect(send, next_url, self._new_cookie(scope))
+            await _send_redirect(send, next_url, self._new_cookie(scope))
         elif wait:
             await _send_form(send, 429, next_url, _too_many(wait), _retry_after(wait))
         else:
@@ -119,7 +246,7 @@ class LoginMiddleware:
         wait = self._attempts.wait_seconds(address)
         if wait > 0:
             return wait
-        if secrets.compare_digest(_digest(password), self._password_digest):
+        if secrets.compare_digest(_hash_for_comparison(password), self._password_digest):
             self._attempts.add_success(address)
             _log.info("log-in from %s", address)
             return None
@@ -129,20 +256,20 @@ class LoginMiddleware:
         return 0.0
 
     async def _log_out(self, scope: Scope, send: Send) -> None:
-        self._sessions.close(_token(scope))
-        await _redirect(send, "/", _cookie(scope, "", "; Max-Age=0"))
+        self._sessions.close(_session_token(scope))
+        await _send_redirect(send, "/", _cookie_header(scope, "", "; Max-Age=0"))
 
     def _new_cookie(self, scope: Scope) -> tuple[bytes, bytes]:
-        self._sessions.close(_token(scope))
-        return _cookie(scope, self._sessions.open())
+        self._sessions.close(_session_token(scope))
+        return _cookie_header(scope, self._sessions.open())
 
 
-def _digest(text: bytes) -> bytes:
+def _hash_for_comparison(text: bytes) -> bytes:
     """Hash of equal length for all texts, so that a comparison tells nothing of the length."""
     return hashlib.sha256(text).digest()
 
 
-def _token(scope: Scope) -> str:
+def _session_token(scope: Scope) -> str:
     try:
         cookies = SimpleCookie(header(scope, b"cookie"))
     except CookieError:
@@ -150,7 +277,7 @@ def _token(scope: Scope) -> str:
     return cookies[_COOKIE].value if _COOKIE in cookies else ""
 
 
-def _cookie(scope: Scope, value: str, ending: str = "") -> tuple[bytes, bytes]:
+def _cookie_header(scope: Scope, value: str, ending: str = "") -> tuple[bytes, bytes]:
     secure = "; Secure" if scope.get("scheme") in {"https", "wss"} else ""
     return b"set-cookie", f"{_COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/{secure}{ending}".encode()
 
@@ -183,7 +310,7 @@ async def _read_body(receive: Receive) -> bytes:
     return body[:_MAX_FORM_BYTES]
 
 
-async def _ask(scope: Scope, send: Send, reason: str = "a log-in is needed") -> None:
+async def _ask_to_log_in(scope: Scope, send: Send, reason: str = "a log-in is needed") -> None:
     """Ask a browser by a form, and a program by HTTP Basic."""
     if scope["type"] == "http" and "text/html" in header(scope, b"accept"):
         path, query = scope.get("raw_path") or b"/", scope.get("query_string", b"")
@@ -203,7 +330,7 @@ async def _send_form(
     await respond(send, status, b"text/html; charset=utf-8", page.encode(), [challenge, *(headers or [])])
 
 
-async def _redirect(send: Send, url: str, *headers: tuple[bytes, bytes]) -> None:
+async def _send_redirect(send: Send, url: str, *headers: tuple[bytes, bytes]) -> None:
     location = url.encode("ascii", "ignore")
     await respond(send, 303, b"text/plain", b"", [(b"location", location), *headers])
 

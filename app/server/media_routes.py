@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ares.episode import Camera, Episode
     from ares.store import Stores
 
+
 Endpoint = Callable[["Request"], Awaitable["Response"]]
 
 _EPISODE_ID = re.compile(r"[0-9a-f]{16}")

@@ -10,19 +10,23 @@ from ares.episode import Json
 from ares.errors import RequestError
 from ares.jobs import FAILURES, resolved_failures
 from ares.settings import user_name
-from ares.store.actions import (
+from ares.store import (
     Action,
     ActionHistory,
+    batched,
+    conjunction,
+    ids_filter,
+    in_list,
     new_members_key,
     read_history,
     read_member_documents,
     record_action,
     write_members,
 )
-from ares.store.filters import batched, conjunction, ids_filter, in_list
 
 if TYPE_CHECKING:
     from ares.store import Stores
+
 
 _BATCH = 1_000
 # Document: up to which action the cleared failures were taken out of the log of failures.
@@ -81,7 +85,7 @@ def list_failures(stores: Stores, *, work: str = "", reason: str = "", where: st
     if where.strip():
         stores.tables.episodes.check(where)
     documents = stores.annotations.find_documents(FAILURES, f"{work}/" if work else "")
-    failures = (_failure(key, document) for key, document in documents)
+    failures = (_parse_failure(key, document) for key, document in documents)
     matching = (failure for failure in failures if reason.lower() in failure.reason.lower())
     if not where.strip():
         yield from matching
@@ -91,7 +95,7 @@ def list_failures(stores: Stores, *, work: str = "", reason: str = "", where: st
         yield from (failure for failure in batch if failure.subject in subjects)
 
 
-def _failure(key: str, document: Json) -> Failure:
+def _parse_failure(key: str, document: Json) -> Failure:
     fields = cast("dict[str, Json]", document)
     return Failure(
         key=key,
@@ -105,12 +109,12 @@ def _failure(key: str, document: Json) -> Failure:
 
 def _subjects_of(stores: Stores, subjects: Sequence[str], where: str) -> set[str]:
     """Those of some subjects that are, or belong to, an episode that matches a filter."""
-    owners = _owners(stores, subjects)
+    owners = _episodes_of_subjects(stores, subjects)
     matching = stores.tables.episodes.ids(conjunction([where, ids_filter(sorted(set(owners.values())))]))
     return {subject for subject, owner in owners.items() if owner in matching}
 
 
-def _owners(stores: Stores, subjects: Sequence[str]) -> dict[str, str]:
+def _episodes_of_subjects(stores: Stores, subjects: Sequence[str]) -> dict[str, str]:
     """The id of the episode of each subject; of a subject that is no segment and no annotation the subject itself."""
     owners = {subject: subject for subject in subjects}
     columns = ["annotation_id", "segment_id", "episode_id"]
@@ -133,12 +137,12 @@ def failures_of(stores: Stores, subjects: Sequence[str]) -> list[Failure]:
     makers = sorted(stores.annotations.makers().items(), key=lambda item: (item[1].annotator, item[0]))
     keys = [f"{maker.annotator}/{maker_id}/{subject}" for maker_id, maker in makers for subject in subjects]
     documents = ((key, stores.annotations.get_document(FAILURES, key)) for key in keys)
-    return [_failure(key, document) for key, document in documents if document is not None]
+    return [_parse_failure(key, document) for key, document in documents if document is not None]
 
 
 def episodes_of_failures(stores: Stores, failures: Sequence[Failure]) -> dict[str, str]:
     """The episode of the subject of each failure that has one, by subject. Raises StoreError."""
-    return _owners(stores, [failure.subject for failure in failures])
+    return _episodes_of_subjects(stores, [failure.subject for failure in failures])
 
 
 def clear_failures(
@@ -188,11 +192,11 @@ def apply_failure_actions(stores: Stores) -> None:
     roots = {history.root(action).number: history.root(action) for action in new}
     for number in sorted(roots):
         if roots[number].kind == "clear_failures":
-            _apply(stores, history, roots[number])
+            _apply_failure_action(stores, history, roots[number])
     stores.annotations.put_documents(_STATE, {_APPLIED: history.last})
 
 
-def _apply(stores: Stores, history: ActionHistory, action: Action) -> None:
+def _apply_failure_action(stores: Stores, history: ActionHistory, action: Action) -> None:
     is_cleared = history.is_effective(action)
     for block in read_member_documents(stores.annotations, action):
         documents = {str(pair[0]): pair[1] for pair in cast("list[list[Json]]", block)}

@@ -1,4 +1,4 @@
-"""Removes episodes from a workspace: the log says so, the tables follow, and sources are never touched."""
+"""Removes episodes by an action of the log, and takes this or any other action back."""
 
 from __future__ import annotations
 
@@ -7,16 +7,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ares.curation.failures import apply_failure_actions
 from ares.curation.sets import CurationSet, Sets
-from ares.curation.staged_ids import StagedIds
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.settings import user_name
-from ares.store.actions import Action, ActionKind, new_members_key, record_action, write_members
-from ares.store.filters import batched
+from ares.store import (
+    Action,
+    ActionHistory,
+    ActionKind,
+    StagedIds,
+    applied_action,
+    batched,
+    ids_filter,
+    new_members_key,
+    read_history,
+    read_members,
+    record_action,
+    write_members,
+)
 
 if TYPE_CHECKING:
     from ares.store import Stores
+
 
 _BATCH = 10_000
 
@@ -54,13 +67,13 @@ def preview_removal(stores: Stores, ids: StagedIds) -> RemovalPreview:
         annotations.update(stores.annotations.count_episodes(chunk))
     return RemovalPreview(
         episodes=ids.count,
-        datasets=_datasets(stores, ids),
+        datasets=_count_by_dataset(stores, ids),
         annotations=dict(sorted(annotations.items())),
-        sets=_sets(stores, ids),
+        sets=_count_by_set(stores, ids),
     )
 
 
-def _datasets(stores: Stores, ids: StagedIds) -> dict[str, int]:
+def _count_by_dataset(stores: Stores, ids: StagedIds) -> dict[str, int]:
     rows, columns = stores.tables.episodes.snapshot(), ["episode_id", "dataset"]
     ids.database.insert("datasets", rows.schema(columns), rows.reader(columns))
     counts = ids.database.query(
@@ -71,7 +84,7 @@ def _datasets(stores: Stores, ids: StagedIds) -> dict[str, int]:
     return {row["dataset"]: row["episodes"] for row in counts.to_pylist()}
 
 
-def _sets(stores: Stores, ids: StagedIds) -> dict[str, int]:
+def _count_by_set(stores: Stores, ids: StagedIds) -> dict[str, int]:
     sets = Sets(stores.annotations)
     counts = {
         selection.label: count_members(sets, selection, ids)
@@ -151,3 +164,117 @@ def count_removed_members(stores: Stores, selections: Sequence[CurationSet]) -> 
     sets = Sets(stores.annotations)
     with StagedIds(id for chunk in removed.chunks for id in chunk.to_pylist()) as ids:
         return {selection.label: count_members(sets, selection, ids) for selection in selections}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoReport:
+    """What an undo has done.
+
+    Attributes:
+        action: The undo itself; it can be taken back by its number.
+        undone: What it took back.
+        absent: Episodes that are not removed any more but whose rows are gone: ingesting their source brings them back.
+        pending: Whether another job writes to the workspace, which will show the change when it ends.
+    """
+
+    action: Action
+    undone: Action
+    absent: int
+    pending: bool
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON."""
+        return {
+            "action": self.action.to_json(),
+            "undone": self.undone.to_json(),
+            "absent": self.absent,
+            "pending": self.pending,
+        }
+
+
+def undo(stores: Stores, number: int | None = None, *, person: str = "") -> UndoReport:
+    """Take back an action: from then on everything is as if it had not been done.
+
+    Args:
+        stores: Stores of the workspace.
+        number: Number of the action; None for the person's own last that counts and is no undo itself.
+        person: Who takes it back; the user by default.
+
+    Raises:
+        RequestError: There is nothing to take back, or the action cannot be taken back (any more).
+        StoreError: The log cannot be written.
+    """
+    history, person = read_history(stores.annotations), person.strip() or user_name()
+    undone = _last_action_of_person(history, person) if number is None else _action_by_number(history, number)
+    _check_undoable(history, undone)
+    action = record_action(
+        stores.annotations,
+        "undo",
+        person,
+        count=undone.count - undone.purged,
+        details={"undoes": undone.number},
+    )
+    stores.sync()
+    apply_failure_actions(stores)
+    pending = applied_action(stores.tables) < action.number
+    is_removal = history.root(undone).kind == "remove"
+    absent = _count_absent(stores, history.root(undone)) if is_removal and not pending else 0
+    return UndoReport(action=action, undone=undone, absent=absent, pending=pending)
+
+
+def _last_action_of_person(history: ActionHistory, person: str) -> Action:
+    """The last action of a person that counts: nobody takes back unseen what somebody else has done since."""
+    others = list[Action]()
+    for action in reversed(history.actions):
+        if action.kind not in ("undo", "purge") and history.is_effective(action):
+            if action.person == person:
+                return action
+            others.append(action)
+    if others:
+        last = others[0]
+        raise RequestError(
+            f"there is nothing of {person} to take back",
+            f"the last action is of {last.person}: `ares undo {last.number}` takes it back",
+        )
+    raise RequestError("there is nothing to take back", "`ares undo --list` shows what was done")
+
+
+def _action_by_number(history: ActionHistory, number: int) -> Action:
+    action = history.get(number)
+    if action is None:
+        raise RequestError(
+            f"no action {number}", f"there are: 1 to {history.last}" if history.last else "none yet"
+        )
+    return action
+
+
+def _check_undoable(history: ActionHistory, action: Action) -> None:
+    if action.kind == "purge":
+        raise RequestError(
+            "a purge cannot be taken back", f"action {action.number} deleted {action.count} episodes for good"
+        )
+    if not history.is_effective(action):
+        undo_number = next(
+            later.number
+            for later in reversed(history.actions)
+            if later.kind == "undo" and later.undoes == action.number and history.is_effective(later)
+        )
+        raise RequestError(
+            f"action {action.number} is taken back already",
+            f"`ares undo {undo_number}` lets it count again",
+        )
+    root = history.root(action)
+    if root.members and root.purged and root.purged >= root.count:
+        raise RequestError(
+            f"action {action.number} cannot be taken back any more",
+            "its episodes were deleted for good since",
+        )
+
+
+def _count_absent(stores: Stores, removal: Action) -> int:
+    """Members of a removal that are neither in the tables nor removed."""
+    absent = 0
+    for block in read_members(stores.annotations, removal):
+        where = ids_filter(block)
+        absent += len(block) - stores.tables.episodes.count(where) - len(stores.tables.removed.ids(where))
+    return absent

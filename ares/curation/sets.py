@@ -1,4 +1,4 @@
-"""Frozen, versioned selections of episodes, stored as documents of the annotation store."""
+"""Frozen, versioned sets of episodes: stored as documents, changed by actions, written as lock files."""
 
 from __future__ import annotations
 
@@ -8,22 +8,95 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ares.annotation import canonical_json
-from ares.curation.set_actions import SetChanges, read_set_changes
-from ares.curation.staged_ids import StagedIds
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.io import stream_json
 from ares.registry import did_you_mean
 from ares.settings import user_name
-from ares.store.actions import Action, ActionKind, record_action
-from ares.store.filters import batched
+from ares.store import Action, ActionHistory, ActionKind, StagedIds, batched, read_history, record_action
 
 if TYPE_CHECKING:
-    from ares.store.annotations import AnnotationStore
+    from ares.store import AnnotationStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetChanges:
+    """What has happened to sets since they were frozen; a key is a name with the number of a version.
+
+    Attributes:
+        deleted: Keys that sets were frozen under and that are deleted.
+        renamed: The key of today by the key that a set was frozen under.
+        notes: The note by the key that a set was frozen under.
+    """
+
+    deleted: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+def read_set_changes(annotations: AnnotationStore) -> SetChanges:
+    """The changes of all sets. Raises StoreError."""
+    return fold_set_changes(read_history(annotations))
+
+
+def fold_set_changes(history: ActionHistory) -> SetChanges:
+    """The changes of all sets that the actions of a history make together."""
+    changes = SetChanges()
+    for action in history.effective(("set_delete", "set_rename", "set_note")):
+        if action.kind == "set_delete":
+            changes.deleted.update(_set_keys_of_action(action))
+        elif action.kind == "set_rename":
+            changes.renamed.update(_set_keys_of_action(action))
+        else:
+            changes.notes.update(dict.fromkeys(_set_keys_of_action(action), str(action.details["note"])))
+    return changes
+
+
+def _set_keys_of_action(action: Action) -> Mapping[str, str]:
+    """The sets that an action is about: the new key by the key that each was frozen under."""
+    return cast("Mapping[str, str]", action.details["keys"])
+
+
+# Tokens joined into one piece, so that a terminal is not flushed at every line.
+_PIECE_TOKENS = 4096
+
+
+class _StreamedList(list[object]):
+    """A list that is not empty and that the JSON encoder reads once, item by item, from an iterator."""
+
+    def __init__(self, items: Iterator[object]) -> None:
+        super().__init__()
+        self._items = items
+
+    def __iter__(self) -> Iterator[object]:
+        return self._items
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def stream_json(document: Mapping[str, object]) -> Iterator[str]:
+    """Yield the text of a document with an indent of one space; no list is held in memory.
+
+    Args:
+        document: JSON values by name. A value that is an iterator is written as a list while it is read.
+    """
+    values = {
+        name: _as_list(value) if isinstance(value, Iterator) else value for name, value in document.items()
+    }
+    tokens = json.JSONEncoder(indent=1, ensure_ascii=False).iterencode(values)
+    while piece := "".join(islice(tokens, _PIECE_TOKENS)):
+        yield piece
+
+
+def _as_list(items: Iterator[object]) -> list[object]:
+    first_item = list(islice(items, 1))
+    return _StreamedList(chain(first_item, items)) if first_item else []
+
 
 _HEADERS_COLLECTION = "sets"
 _VERSIONS_COLLECTION = "set_versions"
@@ -150,7 +223,7 @@ class Sets:
         The numbers of its versions are not used again. Raises RequestError for an unknown name.
         """
         selections = self.select(name)
-        keys = {_key(selection): _displayed_key(selection) for selection in selections}
+        keys = {_frozen_key(selection): _displayed_key(selection) for selection in selections}
         return self._record(
             "set_delete", person, keys, {"labels": [selection.label for selection in selections]}
         )
@@ -177,8 +250,10 @@ class Sets:
                 "all versions of a set are renamed together", f"give {name.partition('@')[0]!r}"
             )
         for selection in selections:
-            version = self._claim_version(new_name, max(version, selection.version - 1), _key(selection))
-            keys[_key(selection)] = f"{new_name}@{version:06d}"
+            version = self._claim_version(
+                new_name, max(version, selection.version - 1), _frozen_key(selection)
+            )
+            keys[_frozen_key(selection)] = f"{new_name}@{version:06d}"
         labels: list[Json] = [selection.label for selection in selections]
         return self._record("set_rename", person, keys, {"labels": labels, "name": new_name})
 
@@ -188,7 +263,7 @@ class Sets:
         Raises RequestError for an unknown name.
         """
         selection = self[name]
-        keys = {_key(selection): _displayed_key(selection)}
+        keys = {_frozen_key(selection): _displayed_key(selection)}
         return self._record("set_note", person, keys, {"labels": [selection.label], "note": text.strip()})
 
     def _record(
@@ -244,7 +319,7 @@ class Sets:
         changes = read_set_changes(self._store) if changes is None else changes
         for key, document in self._store.find_documents(_HEADERS_COLLECTION, prefix):
             if key not in changes.deleted:
-                yield _changed(_read_header(document), key, changes)
+                yield _apply_changes(_read_header(document), key, changes)
 
     def stored_keys(self) -> set[str]:
         """The keys that all sets were frozen under, deleted ones included: the first parts of the keys of members."""
@@ -252,7 +327,7 @@ class Sets:
 
     def ids(self, selection: CurationSet) -> Iterator[str]:
         """Ids of the members, sorted, streamed."""
-        for _, block in self._store.find_documents(MEMBERS_COLLECTION, f"{_key(selection)}/"):
+        for _, block in self._store.find_documents(MEMBERS_COLLECTION, f"{_frozen_key(selection)}/"):
             yield from cast("list[str]", block)
 
     def diff(self, a: CurationSet, b: CurationSet) -> SetDiff:
@@ -307,10 +382,10 @@ class Sets:
     def _write(self, selection: CurationSet, ids: Iterator[str]) -> None:
         for number, block in enumerate(batched(ids, _DOCUMENT_IDS)):
             self._store.put_documents(
-                MEMBERS_COLLECTION, {f"{_key(selection)}/{number:06d}": list[Json](block)}
+                MEMBERS_COLLECTION, {f"{_frozen_key(selection)}/{number:06d}": list[Json](block)}
             )
         # The header is written last, so that every set that can be read is complete.
-        self._store.put_documents(_HEADERS_COLLECTION, {_key(selection): selection.to_json()})
+        self._store.put_documents(_HEADERS_COLLECTION, {_frozen_key(selection): selection.to_json()})
 
 
 def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
@@ -339,7 +414,7 @@ def hash_ids(ids: Iterable[str]) -> tuple[str, int]:
     return digest.hexdigest(), count
 
 
-def _key(selection: CurationSet) -> str:
+def _frozen_key(selection: CurationSet) -> str:
     """Key that a set was frozen under: that of its members too."""
     return selection.frozen_as or _displayed_key(selection)
 
@@ -348,7 +423,7 @@ def _displayed_key(selection: CurationSet) -> str:
     return f"{selection.name}@{selection.version:06d}"
 
 
-def _changed(selection: CurationSet, key: str, changes: SetChanges) -> CurationSet:
+def _apply_changes(selection: CurationSet, key: str, changes: SetChanges) -> CurationSet:
     """A set as it was frozen under a key, with its name and note of today."""
     note, today = changes.notes.get(key, ""), changes.renamed.get(key, key)
     if today != key:

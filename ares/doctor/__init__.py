@@ -1,27 +1,20 @@
 """Checks that the stores of a workspace agree with each other and with the source files, and repairs them."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.doctor.environment import EnvironmentFact, describe_environment
-    from ares.doctor.finding import Finding
-    from ares.doctor.interrupted_runs import UNFINISHED_SPACES, delete_unrecorded_vectors
-    from ares.doctor.relocate import parse_move
-    from ares.doctor.run import relocate_sources, run_checks
-
-__all__ = [
-    "UNFINISHED_SPACES",
-    "EnvironmentFact",
-    "Finding",
-    "delete_unrecorded_vectors",
-    "describe_environment",
-    "parse_move",
-    "relocate_sources",
-    "run_checks",
-]
+    from ares.doctor.checks import Finding as Finding
+    from ares.doctor.environment import (
+        EnvironmentFact as EnvironmentFact,
+        describe_environment as describe_environment,
+    )
+    from ares.doctor.interrupted_runs import (
+        UNFINISHED_SPACES as UNFINISHED_SPACES,
+        delete_unrecorded_vectors as delete_unrecorded_vectors,
+    )
+    from ares.doctor.run import relocate_sources as relocate_sources, run_checks as run_checks
+    from ares.doctor.sources import parse_move as parse_move
 
 __getattr__ = lazy_exports(__name__)

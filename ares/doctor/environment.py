@@ -1,7 +1,4 @@
-"""What this machine offers to ARES: Python, extras, GPU, torch, memory, disk, video codecs, network, workspace.
-
-No library of an extra is imported, and no workspace is opened: it works where one of them is broken.
-"""
+"""What this machine offers to ARES, from Python, GPU and codecs to the network and the model hub."""
 
 from __future__ import annotations
 
@@ -10,21 +7,72 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, getproxies, urlopen
 
-from ares.doctor.network import describe_network
 from ares.errors import RequestError
-from ares.extras import EXTRA_MODULES
+from ares.imports import EXTRA_MODULES
 from ares.jobs import available_cores, machine_memory
 from ares.settings import Settings, config_path, environment_variables, settings_from_environment
 
 if TYPE_CHECKING:
     from ares.episode import Json
+
+
+_TIMEOUT_SECONDS = 2.0
+_HUB = "https://huggingface.co"
+
+
+def describe_network() -> str:
+    """The hub, whether it answers, and the proxies of the environment without their passwords."""
+    proxies = {name: _without_password(url) for name, url in getproxies().items() if name != "no"}
+    listed = ", ".join(f"{name} {url}" for name, url in sorted(proxies.items()))
+    return f"{_describe_hub()}; {f'proxy {listed}' if listed else 'no proxy'}"
+
+
+def _describe_hub() -> str:
+    url, is_offline = _hub_url_and_offline()
+    if is_offline:
+        return f"{url} is switched off (HF_HUB_OFFLINE)"
+    answers: list[str] = []
+    # A name server that does not answer is not bounded by the timeout of the connection.
+    thread = threading.Thread(target=lambda: answers.append(_describe_reachability(url)), daemon=True)
+    thread.start()
+    thread.join(_TIMEOUT_SECONDS)
+    return f"{url} {answers[0] if answers else f'did not answer within {_TIMEOUT_SECONDS:.0f} s'}"
+
+
+def _hub_url_and_offline() -> tuple[str, bool]:
+    """Address of the hub, and whether its client is switched off."""
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        return _HUB, False
+    return str(constants.ENDPOINT), bool(constants.HF_HUB_OFFLINE)
+
+
+def _describe_reachability(url: str) -> str:
+    try:
+        urlopen(Request(url, method="HEAD"), timeout=_TIMEOUT_SECONDS).close()
+    except HTTPError:
+        return "answers"  # even if with an error
+    except (OSError, ValueError) as error:
+        return f"cannot be reached ({getattr(error, 'reason', error)})"
+    return "answers"
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url if "://" in url else f"//{url}")
+    return f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
+
 
 _SECONDS_PER_PROGRAM = 5.0
 _DECODERS, _ENCODERS = ("h264", "hevc", "av1", "vp9"), ("libx264", "libsvtav1")
@@ -55,31 +103,31 @@ def describe_environment(workspace: str = "") -> list[EnvironmentFact]:
     Args:
         workspace: Folder or URI of the workspace, or "" for that of the settings.
     """
-    settings, settings_fact = _settings()
+    settings, settings_fact = _settings_and_fact()
     path = workspace or settings.workspace
     facts: list[Callable[[], EnvironmentFact]] = [
-        _python,
-        _extras,
-        _machine,
-        _gpu,
-        _torch,
-        lambda: _disk(path, settings),
-        _model_cache,
-        _video,
+        _python_fact,
+        _extras_fact,
+        _machine_fact,
+        _gpu_fact,
+        _torch_fact,
+        lambda: _disk_fact(path, settings),
+        _model_cache_fact,
+        _video_fact,
         lambda: EnvironmentFact(name="network", value=describe_network()),
-        lambda: _workspace(path),
+        lambda: _workspace_fact(path),
     ]
     return [*(fact() for fact in facts), settings_fact]
 
 
-def _python() -> EnvironmentFact:
+def _python_fact() -> EnvironmentFact:
     return EnvironmentFact(
         name="Python",
-        value=f"{platform.python_version()}, {sys.executable}; ARES {_version('ares-curation')}",
+        value=f"{platform.python_version()}, {sys.executable}; ARES {_package_version('ares-curation')}",
     )
 
 
-def _extras() -> EnvironmentFact:
+def _extras_fact() -> EnvironmentFact:
     missing = {
         extra: modules for extra, modules in EXTRA_MODULES.items() if not all(map(_has_module, modules))
     }
@@ -91,19 +139,19 @@ def _extras() -> EnvironmentFact:
     return EnvironmentFact(name="extras", value=value, advice=advice)
 
 
-def _machine() -> EnvironmentFact:
+def _machine_fact() -> EnvironmentFact:
     total, free = machine_memory()
     memory = f"{total / 1e9:.0f} GB memory, {free / 1e9:.0f} GB free" if total else "memory unknown"
     system = f"{platform.system()} {platform.machine()}"
     return EnvironmentFact(name="machine", value=f"{available_cores()} cores, {memory}; {system}")
 
 
-def _gpu() -> EnvironmentFact:
-    gpus = list(_gpus())
+def _gpu_fact() -> EnvironmentFact:
+    gpus = list(_list_gpus())
     return EnvironmentFact(name="GPU", value="; ".join(gpus) or _without_gpu())
 
 
-def _gpus() -> Iterator[str]:
+def _list_gpus() -> Iterator[str]:
     """Name, memory and driver of each NVIDIA GPU, as nvidia-smi lists them."""
     query = "--query-gpu=name,memory.total,memory.free,driver_version"
     for line in _output_of("nvidia-smi", query, "--format=csv,noheader,nounits").splitlines():
@@ -119,7 +167,7 @@ def _without_gpu() -> str:
     return "none" if shutil.which("nvidia-smi") else "none (no nvidia-smi)"
 
 
-def _torch() -> EnvironmentFact:
+def _torch_fact() -> EnvironmentFact:
     """Version and build of torch, read from its files: importing it takes seconds."""
     if not _has_module("torch"):
         return EnvironmentFact(
@@ -128,8 +176,8 @@ def _torch() -> EnvironmentFact:
             advice="needed by models: pip install 'ares-curation[models]'",
         )
     cuda = _torch_cuda()
-    value = f"{_version('torch')}, {f'CUDA {cuda}' if cuda else 'for the CPU'}"
-    is_wrong = not cuda and any(_gpus())
+    value = f"{_package_version('torch')}, {f'CUDA {cuda}' if cuda else 'for the CPU'}"
+    is_wrong = not cuda and any(_list_gpus())
     advice = "there is a GPU: install a CUDA build of torch" if is_wrong else ""
     return EnvironmentFact(name="torch", value=value, advice=advice)
 
@@ -144,9 +192,9 @@ def _torch_cuda() -> str:
     return match[1] if match else ""
 
 
-def _disk(workspace: str, settings: Settings) -> EnvironmentFact:
+def _disk_fact(workspace: str, settings: Settings) -> EnvironmentFact:
     folders = {"workspace": workspace, "cache": settings.cache, "temporary files": _temporary_folder()}
-    sizes = [f"{name} {_free(folder)}" for name, folder in folders.items() if "://" not in folder]
+    sizes = [f"{name} {_free_space(folder)}" for name, folder in folders.items() if "://" not in folder]
     return EnvironmentFact(name="free disk", value=", ".join(sizes))
 
 
@@ -156,7 +204,7 @@ def _temporary_folder() -> str:
     return tempfile.gettempdir()
 
 
-def _free(folder: str) -> str:
+def _free_space(folder: str) -> str:
     """Free space of the file system that a folder is, or will be, on."""
     path = Path(folder).expanduser().absolute()
     existing = next(parent for parent in (path, *path.parents) if parent.exists())
@@ -166,7 +214,7 @@ def _free(folder: str) -> str:
         return str(error.strerror)
 
 
-def _model_cache() -> EnvironmentFact:
+def _model_cache_fact() -> EnvironmentFact:
     if not _has_module("huggingface_hub"):
         return EnvironmentFact(name="model cache", value="none (the extra models is not installed)")
     from huggingface_hub import constants
@@ -177,7 +225,7 @@ def _model_cache() -> EnvironmentFact:
     return EnvironmentFact(name="model cache", value=f"{folder}, {count}; `ares models` lists those in use")
 
 
-def _video() -> EnvironmentFact:
+def _video_fact() -> EnvironmentFact:
     import av
     from av.codec import codecs_available
 
@@ -190,7 +238,7 @@ def _video() -> EnvironmentFact:
     return EnvironmentFact(name="video", value=value, advice=advice)
 
 
-def _workspace(workspace: str) -> EnvironmentFact:
+def _workspace_fact(workspace: str) -> EnvironmentFact:
     """What the file workspace.json says; nothing is opened."""
     import json
 
@@ -208,7 +256,7 @@ def _workspace(workspace: str) -> EnvironmentFact:
     return EnvironmentFact(name="workspace", value=value)
 
 
-def _settings() -> tuple[Settings, EnvironmentFact]:
+def _settings_and_fact() -> tuple[Settings, EnvironmentFact]:
     """The settings in use, or the defaults where they cannot be read."""
     variables = ", ".join(f"{name}={value}" for name, value in environment_variables().items())
     try:
@@ -237,7 +285,7 @@ def _has_module(name: str) -> bool:
         return False
 
 
-def _version(package: str) -> str:
+def _package_version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:

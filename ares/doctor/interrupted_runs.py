@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ares.doctor.finding import REPAIR, Finding
+from ares.doctor.checks import REPAIR, Finding
 from ares.episode import Json
 
 if TYPE_CHECKING:
     from ares.store import Stores
+
 
 # Documents: for each space that a run writes to, the annotator and model of the run.
 UNFINISHED_SPACES = "unfinished_spaces"

@@ -1,4 +1,4 @@
-"""Checks that the tables show what the annotation log says, compared value by value without rebuilding them."""
+"""Checks that the tables show what the annotation log says, values, segments and trust in judges alike."""
 
 from __future__ import annotations
 
@@ -6,23 +6,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ares.doctor.finding import REPAIR, Finding
-from ares.doctor.row_checks import DUPLICATE_ROWS, load_table, remove_rows
-from ares.store import LogChanges, applied_sequence, read_changes, reset_applied_sequence
-from ares.store.lance import arrow_type, segment_schema
-from ares.store.sync import (
+from ares.annotation import canonical_json
+from ares.doctor.checks import DUPLICATE_ROWS, REPAIR, Finding, load_table, remove_rows
+from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, GradeProjection, trust_changes, trust_documents
+from ares.store import (
     CONFLICT,
     InstalledProjections,
+    LogChanges,
     MakerCatalog,
+    applied_sequence,
+    arrow_type,
     conflict_changes,
     declared_columns,
+    read_changes,
     refresh_conflicts,
+    reset_applied_sequence,
+    segment_schema,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.store import Stores, TempDatabase
+
 
 # Rows written at once: each write reads the ids of the whole table.
 _CHUNK = 100_000
@@ -316,3 +322,46 @@ def _values_by_column(
             rows_by_column.setdefault(name, []).append({key: key_value, "value": value})
     for name, rows in rows_by_column.items():
         yield f"{prefix} {name}", [(key, pa.string()), ("value", arrow_type(types[name]))], rows
+
+
+def check_controls(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Compare what is kept of judges with their controls, counted anew."""
+    tables, annotations = stores.tables, stores.annotations
+    counted = trust_documents(tables, annotations)
+    kept = dict(annotations.find_documents(JUDGE_TRUST))
+    wrong = sorted(
+        key
+        for key in counted.keys() | kept.keys()
+        if canonical_json(counted.get(key)) != canonical_json(kept.get(key))
+    )
+    if not wrong:
+        return
+    if repair:
+        GradeProjection().count(tables, annotations)
+    yield Finding(
+        check="what is kept of judges follows from their controls",
+        count=len(wrong),
+        example=wrong[0],
+        repaired=repair,
+        remedy=REPAIR,
+    )
+
+
+def check_judge_trust(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Compare the grades of judges with what their controls say: what an untrusted judge says is no decision."""
+    tables, annotations = stores.tables, stores.annotations
+    catalog = MakerCatalog(annotations.makers())
+    wrong = [(key, rows) for key, rows in trust_changes(tables, annotations, catalog) if len(rows)]
+    if not wrong:
+        return
+    if repair:
+        GradeProjection().refresh(tables, annotations, catalog)
+    key, rows = wrong[0]
+    label = "episode" if key == "episode_id" else "segment"
+    yield Finding(
+        check="each grade follows from the controls of its judge",
+        count=sum(len(rows) for _, rows in wrong),
+        example=f"{label} {rows[key][0]}: its judge is {rows[TRUST_COLUMN][0]}",
+        repaired=repair,
+        remedy=REPAIR,
+    )

@@ -6,17 +6,30 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from ares.doctor.action_checks import check_actions, check_purges
-from ares.doctor.copy_checks import check_copies
-from ares.doctor.document_checks import check_failure_log, check_sets
-from ares.doctor.file_checks import check_files, check_indexes, check_text_encoders, check_vector_files
-from ares.doctor.finding import Finding
-from ares.doctor.grade_checks import check_controls, check_judge_trust
+from ares.doctor.checks import (
+    Finding,
+    check_actions,
+    check_copies,
+    check_failure_log,
+    check_files,
+    check_indexes,
+    check_purges,
+    check_rows,
+    check_sets,
+    check_text_encoders,
+    check_vector_files,
+    check_vectors,
+)
 from ares.doctor.interrupted_runs import check_interrupted_runs
-from ares.doctor.log_checks import check_columns, check_index_position, check_segments, load_log
-from ares.doctor.relocate import RelocationReport, relocate_files
-from ares.doctor.row_checks import check_rows, check_vectors
-from ares.doctor.sources import find_problems
+from ares.doctor.log_checks import (
+    check_columns,
+    check_controls,
+    check_index_position,
+    check_judge_trust,
+    check_segments,
+    load_log,
+)
+from ares.doctor.sources import RelocationReport, find_problems, relocate_files
 from ares.media import SOURCE_REMEDIES
 
 if TYPE_CHECKING:
@@ -78,7 +91,7 @@ def _check_source_files(stores: Stores) -> list[Finding]:
 
 
 def relocate_sources(stores: Stores, moves: Sequence[tuple[str, str]]) -> list[Finding]:
-    """Rewrite the URIs of source files that were moved; see `ares.doctor.relocate.relocate_files`.
+    """Rewrite the URIs of source files that were moved; see `ares.doctor.sources.relocate_files`.
 
     Returns:
         What was rewritten, and what could not be.

@@ -1,16 +1,16 @@
-"""The source files that episodes were read from: listed from the tables, and compared with their stamps."""
+"""Whether the source files of episodes are unchanged, and where those that were moved are now."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from ares.errors import AresError
-from ares.media import stamp_mismatch
-from ares.store import TempDatabase
-from ares.store.filters import batched
+from ares.errors import AresError, RequestError
+from ares.io import absolute_path, describe_os_error, existing_path
+from ares.media import compute_stamp, stamp_mismatch
+from ares.store import TempDatabase, batched
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.store import Stores
+
 
 # Most of the time is spent waiting for a disk or a server.
 _THREADS = 16
@@ -159,3 +160,217 @@ def _external_files(uris: pa.Array, stamps: pa.Array) -> pa.Table:
     external = pa.array(_is_external(uris))
     pairs = pa.table({"uri": uris.filter(external), "stamp": stamps.filter(external)})
     return pairs.group_by(["uri", "stamp"]).aggregate([])
+
+
+# Each file once. A file with two stamps, one of which does not match, is not moved.
+_MOVED_FILES = (
+    "SELECT uri, new_uri, any_value(detail) AS new_stamp"
+    " FROM verified ANTI JOIN refused USING (uri) GROUP BY ALL"
+)
+
+
+@dataclass(slots=True)
+class RelocationReport:
+    """Outcome of a relocation.
+
+    Attributes:
+        moved: Number of files that have a new URI now.
+        example: Old and new URI of the first of them.
+        refused: Why other files keep their URI, or None when none was refused.
+        copied: Files under the old URIs that no episode needs: the workspace has copies of their videos.
+    """
+
+    moved: int = 0
+    example: tuple[str, str] = ("", "")
+    refused: FileProblem | None = None
+    copied: int = 0
+
+
+def parse_move(text: str) -> tuple[str, str]:
+    """Split OLD=NEW; with several "=" at the first one after which an existing path stands.
+
+    Raises:
+        RequestError: The text has no "=".
+    """
+    offsets = [offset for offset, character in enumerate(text) if character == "="]
+    if not offsets:
+        raise RequestError("--relocate needs OLD=NEW", repr(text))
+    for offset in offsets if len(offsets) > 1 else ():
+        try:
+            existing_path(text[offset + 1 :])
+        except RequestError:
+            continue
+        return text[:offset], text[offset + 1 :]
+    return text[: offsets[0]], text[offsets[0] + 1 :]
+
+
+def relocate_files(stores: Stores, moves: Sequence[tuple[str, str]]) -> RelocationReport:
+    """Rewrite the URIs of source files under some folders or URLs.
+
+    A file gets its new URI only when the content there is what was ingested. A file without a stamp (its workspace
+    is older than stamps) needs only exist there, and gets a stamp. A relocation that was killed can be run again.
+
+    Args:
+        stores: Stores of the workspace.
+        moves: Old and new path of each folder or file; the first that matches counts.
+
+    Raises:
+        RequestError: A new path does not exist.
+    """
+    absolute = [(str(absolute_path(old)), str(existing_path(new))) for old, new in moves]
+    with stores.write_lock("ares doctor --relocate"), TempDatabase() as database:
+        report = _verify_files(stores, absolute, database)
+        if report.moved:
+            _rewrite_rows(stores, database)
+        elif report.refused is None:
+            report.copied = _count_sources(stores, absolute)
+    return report
+
+
+def _verify_files(
+    stores: Stores, moves: Sequence[tuple[str, str]], database: TempDatabase
+) -> RelocationReport:
+    """Compare files at their new URIs with their stamps; fills the table "moved" (uri, new_uri, new_stamp)."""
+    import pyarrow as pa
+
+    report = RelocationReport()
+    schema = pa.schema([(name, pa.string()) for name in ("uri", "new_uri", "detail")])
+    database.insert("verified", schema, [])
+    database.insert("refused", schema, [])
+    files = (
+        (uri, new_uri, stamp) for uri, stamp in source_files(stores) if (new_uri := _new_uri(uri, moves))
+    )
+    for results in batched(map_in_threads(_verify_file, files), _CHUNK):
+        verified = [(uri, new, stamp) for (uri, new, _), stamp in results if isinstance(stamp, str)]
+        errors = [(uri, new, error) for (uri, new, _), error in results if isinstance(error, AresError)]
+        if errors and report.refused is None:
+            report.refused = FileProblem(0, errors[0][2])
+        database.insert("verified", schema, [_text_batch(verified, schema)])
+        database.insert("refused", schema, [_text_batch(errors, schema)])
+    report.moved = database.create_table_as("moved", _MOVED_FILES)
+    for row in database.query("SELECT uri, new_uri FROM moved ORDER BY uri LIMIT 1").to_pylist():
+        report.example = row["uri"], row["new_uri"]
+    if report.refused:
+        count = database.query("SELECT count(DISTINCT uri) AS n FROM refused")["n"][0].as_py()
+        report.refused.count = count
+    return report
+
+
+def _text_batch(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    texts = [[str(value) for value in row] for row in rows]
+    columns = [pa.array([row[number] for row in texts], pa.string()) for number in range(len(schema))]
+    return pa.record_batch(columns, schema=schema)
+
+
+def _verify_file(file: tuple[str, str, str]) -> str | AresError:
+    """Return the stamp of a file at its new URI, or why it is not the file that was ingested."""
+    _, new_uri, stamp = file
+    error = stamp_mismatch(new_uri, stamp)
+    if error:
+        return error
+    try:
+        return compute_stamp(new_uri)
+    except OSError as os_error:
+        return RequestError("file cannot be read", f"{new_uri}: {describe_os_error(os_error)}")
+    except AresError as ares_error:
+        return ares_error
+
+
+def _new_uri(uri: str, moves: Sequence[tuple[str, str]]) -> str:
+    """Return the new URI of a file, or "" when it is under none of the old folders; whole path parts match."""
+    for old, new in moves:
+        prefix = old.rstrip("/")
+        if uri == old or uri.startswith(f"{prefix}/"):
+            return new.rstrip("/") + uri[len(prefix) :]
+    return ""
+
+
+def _count_sources(stores: Stores, moves: Sequence[tuple[str, str]]) -> int:
+    """Number of files under the old URIs that episodes were read from, needed or not."""
+    with TempDatabase() as database:
+        schema = stores.tables.episodes.schema(["source"])
+        database.insert("sources", schema, stores.tables.episodes.scan(["source"]))
+        batches = database.stream("SELECT DISTINCT source FROM sources")
+        return sum(bool(_new_uri(uri, moves)) for batch in batches for uri in batch["source"].to_pylist())
+
+
+def _rewrite_rows(stores: Stores, database: TempDatabase) -> None:
+    import pyarrow as pa
+
+    for batch in stores.tables.episodes.scan(["episode_id", *source_columns(stores)]):
+        moved = _moved_files_of(batch, database)
+        rows = _new_rows(batch, moved) if moved else None
+        if rows is not None and rows.num_rows:
+            stores.tables.episodes.set_values(pa.Table.from_batches([rows]))
+
+
+def _moved_files_of(batch: pa.RecordBatch, database: TempDatabase) -> dict[str, tuple[str, str]]:
+    """New URI and stamp of each file that moved and that a batch refers to, by old URI."""
+    import pyarrow as pa
+
+    uris = pa.chunked_array([batch["source"], camera_files(batch)[0]]).unique()
+    column = uris.combine_chunks() if isinstance(uris, pa.ChunkedArray) else uris
+    batch_uris = pa.record_batch([column], ["uri"])
+    database.drop_tables("batch_uris")
+    database.insert("batch_uris", batch_uris.schema, [batch_uris])
+    moved = database.query("SELECT uri, new_uri, new_stamp FROM moved SEMI JOIN batch_uris USING (uri)")
+    return {row["uri"]: (row["new_uri"], row["new_stamp"]) for row in moved.to_pylist()}
+
+
+def _new_rows(batch: pa.RecordBatch, moved: Mapping[str, tuple[str, str]]) -> pa.RecordBatch:
+    """Rows of a batch that refer to a moved file, with its new URI and stamp."""
+    import numpy as np
+    import pyarrow as pa
+
+    sources, source_stamps = episode_sources(batch)
+    uris, stamps = camera_files(batch)
+    rows = row_numbers(batch["cameras"])
+    changed = np.zeros(batch.num_rows, bool)
+    changed[_is_moved(sources, moved)] = True
+    changed[rows[_is_moved(uris, moved)]] = True
+    offsets = pa.array(np.searchsorted(rows, np.arange(batch.num_rows + 1)), pa.int32())
+    new_batch = pa.RecordBatch.from_pydict(
+        {
+            "episode_id": batch["episode_id"],
+            "source": _replace_moved_values(sources, sources, moved, 0),
+            "cameras": _with_uris(batch["cameras"], offsets, _replace_moved_values(uris, uris, moved, 0)),
+            "source_stamp": _replace_moved_values(sources, source_stamps, moved, 1),
+            "camera_stamps": pa.ListArray.from_arrays(offsets, _replace_moved_values(uris, stamps, moved, 1)),
+        }
+    )
+    return new_batch.filter(pa.array(changed))
+
+
+def _with_uris(cameras: pa.ListArray, offsets: pa.Array, uris: pa.Array) -> pa.ListArray:
+    """Lists of cameras with other media URIs."""
+    import pyarrow as pa
+
+    struct_type = cameras.type.value_type
+    values = cameras.flatten()
+    arrays = [uris if field.name == "uri" else values.field(field.name) for field in struct_type]
+    structs = pa.StructArray.from_arrays(arrays, fields=list(struct_type))
+    return pa.ListArray.from_arrays(offsets, structs, type=cameras.type)
+
+
+def _is_moved(uris: pa.Array, moved: Mapping[str, tuple[str, str]]) -> NDArray[np.bool_]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    mask: NDArray[np.bool_] = pc.is_in(uris, pa.array(list(moved), pa.string())).to_numpy(
+        zero_copy_only=False
+    )
+    return mask
+
+
+def _replace_moved_values(
+    uris: pa.Array, values: pa.Array, moved: Mapping[str, tuple[str, str]], part: int
+) -> pa.Array:
+    """Values of the files, with the new URI (part 0) or stamp (part 1) where the file was moved."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    encoded = uris.dictionary_encode()
+    new = [moved[uri][part] if uri in moved else None for uri in encoded.dictionary.to_pylist()]
+    return pc.coalesce(pc.take(pa.array(new, pa.string()), encoded.indices), values)

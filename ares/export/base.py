@@ -1,31 +1,97 @@
-"""Exporter protocol, and what exporters share: report, staging folder, and reading a set in batches."""
+"""What all exporters share: their protocol, how they read a set, and what they record of the result."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast, get_args
 
+from ares.annotation import Annotation, Maker, canonical_json
 from ares.curation import CurationSet
 from ares.episode import Episode, Json, Trajectory
-from ares.errors import AresError, RequestError, StoreError
-from ares.export.left_out import ExportFailures
+from ares.errors import AresError, MediaError, RequestError, StoreError
 from ares.export.retime import RetimeMode
-from ares.store.filters import ids_filter
-from ares.store.lance import arrow_type, segment_schema
-from ares.store.sync import MakerCatalog
+from ares.jobs import Report
+from ares.rubric import read_judge_trust
+from ares.store import MakerCatalog, arrow_type, ids_filter, segment_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.quality.contract import SetConversion
+    from ares.contract import SetConversion
     from ares.store import Stores
+
+
+FAILURES_FILE = "manifest.failed.jsonl"
+_MAX_LISTED = 10
+
+
+class ExportFailures:
+    """Episodes that cannot be exported; with `strict` the export fails, after all of them have been collected.
+
+    Args:
+        folder: The export, where FAILURES_FILE gets a line per episode.
+        strict: Whether any failure ends the export.
+    """
+
+    def __init__(self, folder: Path, strict: bool) -> None:
+        self._file, self._strict = folder / FAILURES_FILE, strict
+        self._episode_ids: set[str] = set()
+        self._messages: list[str] = []
+        self._report = Report()
+
+    def __len__(self) -> int:
+        return len(self._episode_ids)
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the export will fail, so that nothing more has to be written."""
+        return self._strict and bool(self._episode_ids)
+
+    def add(self, episode_id: str, error: AresError) -> None:
+        """Leave an episode out; of several errors of one episode the first counts."""
+        if episode_id in self._episode_ids:
+            return
+        self._episode_ids.add(episode_id)
+        self._report.add_failure(error, episode_id)
+        if len(self._messages) < _MAX_LISTED:
+            self._messages.append(f"{episode_id}: {error}")
+        line = canonical_json({"episode_id": episode_id, "reason": error.reason, "detail": error.detail})
+        with self._file.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(line + "\n")
+
+    def check(self, total: int) -> None:
+        """Raise MediaError, with the first failures, when every episode failed or with `strict` any.
+
+        Args:
+            total: Episodes of the set.
+        """
+        count = len(self._episode_ids)
+        if not self.fatal and count < max(total, 1):
+            return
+        listed = "; ".join(self._messages)
+        rest = f"; and more, {count} in all" if count > len(self._messages) else ""
+        reason = (
+            "not every episode of the set can be exported" if self._strict else "no episode can be exported"
+        )
+        raise MediaError(reason, f"{count} of {total} episodes fail: {listed}{rest}")
+
+    def tallies(self) -> list[Json]:
+        """Reason, count and example of each kind of failure, the most frequent first."""
+        failures = self._report.to_json()["failures"]
+        assert isinstance(failures, list)
+        return failures
+
 
 # What the task of an episode is: its instruction, or its caption where a grade accepts that.
 TaskSource = Literal["instruction", "caption"]
@@ -109,7 +175,7 @@ class ExportReport:
         failed: Episodes of the set that are not in the export.
         failures: The failures grouped by reason ("reason", "count", "example").
         changed: What the export changed in clocks and signals of episodes, by reason; see
-            `ares.export.retime.ClockChange` and `ares.quality.contract.SetConversion`.
+            `ares.export.retime.ClockChange` and `ares.contract.SetConversion`.
         unknown: What of the meaning of signals is not known, so that it may clash.
     """
 
@@ -366,3 +432,96 @@ def read_segments(stores: Stores, schema: pa.Schema, ids: Sequence[str]) -> pa.T
         }
     )
     return rows.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))
+
+
+MANIFEST_FILE = "manifest.json"
+EPISODES_FILE = "manifest.episodes.jsonl"
+
+
+class ExportManifest:
+    """Collects the content of an export, episode by episode.
+
+    EPISODES_FILE has a line per episode (identity, content hash, location in the export), MANIFEST_FILE the rest.
+    `ares.export.base` writes the episodes that were left out to a third file.
+
+    Args:
+        folder: The export.
+        stores: Stores of the workspace that the set belongs to.
+        selection: The set.
+        format: Name and version of the format ("lerobot v3.0").
+    """
+
+    def __init__(self, folder: Path, stores: Stores, selection: CurationSet, format: str) -> None:
+        self._folder, self._stores, self._selection, self._format = folder, stores, selection, format
+        self._lines = (folder / EPISODES_FILE).open("w", encoding="utf-8")
+        self._digest = hashlib.sha256()
+        self._maker_ids: set[str] = set()
+        self.episodes = 0
+
+    def __enter__(self) -> ExportManifest:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.close()
+
+    def add(self, episode: Episode, path: str, index: int) -> None:
+        """Add an episode that was written.
+
+        Args:
+            episode: The episode.
+            path: Dataset folder inside the export, "." for the export itself.
+            index: Number of the episode in that folder.
+        """
+        line = canonical_json(
+            {
+                "episode_id": episode.episode_id,
+                "content_hash": episode.content_hash,
+                "dataset": episode.dataset,
+                "version": episode.version,
+                "split": episode.split,
+                "key": episode.key,
+                "path": path,
+                "index": index,
+            }
+        )
+        self._lines.write(line + "\n")
+        self._digest.update(f"{line}\n".encode())
+        self.episodes += 1
+
+    def add_makers(self, annotations: list[Annotation]) -> None:
+        """Add the makers of annotations of exported episodes."""
+        self._maker_ids.update(annotation.maker_id for annotation in annotations)
+
+    def write(self, counts: Mapping[str, Json]) -> None:
+        """Write MANIFEST_FILE, last of all files."""
+        self._lines.close()
+        makers = self._stores.annotations.makers()
+        left_out: dict[str, Json] = {"failed": {"file": FAILURES_FILE, "count": counts["failed"]}}
+        trust = read_judge_trust(self._stores.annotations)
+        used_makers = {id: makers[id] for id in sorted(self._maker_ids & makers.keys())}
+        document: dict[str, Json] = {
+            "ares": version("ares-curation"),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "format": self._format,
+            "set": self._selection.to_json(),
+            "counts": dict(counts),
+            "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
+            **(left_out if counts["failed"] else {}),
+            "makers": {id: _maker_document(maker) for id, maker in used_makers.items()},
+            # What the controls of the judges of captions say, by dataset.
+            "judge_trust": {id: dict(trust[id]) for id in used_makers if id in trust},
+            # A judge by a rubric names it in its settings.
+            "rubrics": {
+                id: maker.prompt_hash for id, maker in used_makers.items() if "rubric" in maker.settings
+            },
+        }
+        text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+        partial = self._folder / f"{MANIFEST_FILE}.tmp"
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(self._folder / MANIFEST_FILE)
+
+
+def _maker_document(maker: Maker) -> dict[str, Json]:
+    fields = asdict(maker)
+    del fields["columns"]
+    return fields

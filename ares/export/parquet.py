@@ -18,6 +18,8 @@ from ares.export.base import (
     TASK_COLUMNS,
     EpisodeTask,
     ExportBatch,
+    ExportFailures,
+    ExportManifest,
     ExportReport,
     TaskSource,
     all_columns,
@@ -29,21 +31,14 @@ from ares.export.base import (
     staging_folder,
     task_counter,
 )
-from ares.export.left_out import ExportFailures
-from ares.export.manifest import ExportManifest
-from ares.export.retime import (
-    ClockChanges,
-    ExportClock,
-    RetimedEpisode,
-    RetimeMode,
-    retime_episode,
-)
+from ares.export.retime import ClockChanges, ExportClock, RetimedEpisode, RetimeMode, retime_episode
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.quality.contract import SetConversion
+    from ares.contract import SetConversion
     from ares.store import Stores
+
 
 # Column of episodes.parquet with the task; a column of an annotator with this name is left out.
 _TASK_COLUMN = "task"
@@ -107,17 +102,17 @@ def export_parquet(
             job = _ParquetExport(stores, manifest, files, written, task, clock, ClockChanges(clock), convert)
             ids = Sets(stores.annotations).ids(selection)
             for stored in episode_batches(stores, ids, failures, convert):
-                batch = _retimed(job, stored, failures) if fps else stored
+                batch = _retime_batch(job, stored, failures) if fps else stored
                 if batch.episodes:
                     _write_batch(job, batch)
                 progress(len(batch.requested_ids))
         failures.check(selection.episodes)
-        report = _report(job, selection, destination, failures, time.monotonic() - start)
+        report = _make_export_report(job, selection, destination, failures, time.monotonic() - start)
         manifest.write(report.counts())
     return report
 
 
-def _report(
+def _make_export_report(
     job: _ParquetExport, selection: CurationSet, destination: Path, failures: ExportFailures, seconds: float
 ) -> ExportReport:
     written = job.written
@@ -183,7 +178,7 @@ class _ParquetExport:
     convert: SetConversion | None
 
 
-def _retimed(job: _ParquetExport, batch: ExportBatch, failures: ExportFailures) -> ExportBatch:
+def _retime_batch(job: _ParquetExport, batch: ExportBatch, failures: ExportFailures) -> ExportBatch:
     """The episodes at the rate of the export; those that cannot be retimed are added to the failures."""
     retimed: list[RetimedEpisode] = []
     for episode in batch.episodes:
@@ -216,7 +211,7 @@ def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
         job.manifest.add(episode, ".", job.manifest.episodes)
         if job.convert:
             job.convert.count(batch.reasons.get(episode.episode_id, ()))
-    _count(job.written, batch, tasks)
+    _count_batch(job.written, batch, tasks)
 
 
 def _with_fields(rows: pa.Table, episodes: Sequence[Episode], names: Sequence[str]) -> pa.Table:
@@ -236,7 +231,7 @@ def _with_tasks(rows: pa.Table, tasks: Sequence[EpisodeTask]) -> pa.Table:
     return rows.append_column(_TASK_COLUMN, pa.array([task.text for task in tasks], pa.string()))
 
 
-def _count(written: _ParquetCounts, batch: ExportBatch, tasks: Sequence[EpisodeTask]) -> None:
+def _count_batch(written: _ParquetCounts, batch: ExportBatch, tasks: Sequence[EpisodeTask]) -> None:
     written.frames += sum(episode.num_steps for episode in batch.episodes)
     written.tasks |= {task.text for task in tasks}
     written.task_sources.update(task.source for task in tasks)

@@ -1,19 +1,21 @@
-"""The clock of an export: which steps of an episode are written at which rate, and how far that moves them."""
+"""Which steps of an episode an export writes at which rate, with the camera frames that belong to them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ares.clock import camera_seconds, nearest_steps, rounding_seconds
 from ares.episode import Camera, Episode, Json, Signal, Trajectory
 from ares.errors import RequestError, SourceError
+from ares.media import all_frames, frames_at
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 # Which step is written for a second: the nearest, or the last one at or before it.
 RetimeMode = Literal["nearest", "hold"]
@@ -206,3 +208,27 @@ class ClockChanges:
     def to_json(self) -> tuple[dict[str, Json], ...]:
         """One entry per reason."""
         return tuple({"reason": reason, **asdict(change)} for reason, change in sorted(self._changes.items()))
+
+
+# Frames decoded at once where they have to be selected by time.
+_BATCH_FRAMES = 64
+
+
+def step_frames(
+    camera: Camera, retimed: RetimedEpisode, seconds: Sequence[float]
+) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frame of every step: in order where each step has its own, else the one shown at its second.
+
+    Args:
+        camera: The camera.
+        retimed: Its episode.
+        seconds: The second of each step, as `RetimedEpisode.camera_seconds` gives them.
+
+    Yields:
+        (H, W, 3) uint8 RGB. Raises MediaError or SourceError when a frame cannot be read.
+    """
+    if retimed.keeps_steps and retimed.source.frame_pairing == "index":
+        yield from all_frames(camera.media)
+        return
+    for start in range(0, len(seconds), _BATCH_FRAMES):
+        yield from frames_at(camera.media, seconds[start : start + _BATCH_FRAMES])

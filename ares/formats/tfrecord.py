@@ -1,21 +1,23 @@
-"""TFRecord files without TensorFlow: framing, checksums, and the messages of tf.train.Example."""
+"""How the records of TFDS datasets are found, read and written without TensorFlow."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from ares.errors import SourceError
-from ares.input import input_budgets, open_input
-from ares.io import describe_os_error
+from ares.errors import AresError, SourceError
+from ares.imports import needs_extra
+from ares.input import check_input_file, input_budgets, open_input
+from ares.io import describe_os_error, is_url
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 # Length of the payload (uint64) with its checksum (uint32) before the payload, a checksum of the payload behind it.
 HEADER_BYTES = 12
@@ -54,7 +56,7 @@ def find_tfrecords(path: str) -> Iterator[RecordSpan | SourceError]:
 
     Raises SourceError when the file cannot be opened.
     """
-    with _open(path) as file:
+    with _open_record_file(path) as file:
         end = file.seek(0, 2)
         start = 0
         while start < end:
@@ -66,12 +68,12 @@ def find_tfrecords(path: str) -> Iterator[RecordSpan | SourceError]:
             if is_valid:
                 yield span
                 continue
-            yield SourceError("record length has a wrong checksum", _describe(path, span))
+            yield SourceError("record length has a wrong checksum", _describe_location(path, span))
             if start != end and not _read_header(file, start, end)[1]:
                 return
 
 
-def _open(path: str) -> Any:
+def _open_record_file(path: str) -> Any:
     try:
         return open_input(path, long_reads=True)
     except FileNotFoundError:
@@ -80,7 +82,7 @@ def _open(path: str) -> Any:
         raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
 
 
-def _describe(path: str, span: RecordSpan) -> str:
+def _describe_location(path: str, span: RecordSpan) -> str:
     return f"{path}, byte {span.offset - HEADER_BYTES}"
 
 
@@ -110,21 +112,23 @@ def read_tfrecord(path: str, span: RecordSpan) -> tuple[bytes, str]:
     import google_crc32c
 
     if span.size > input_budgets().array_bytes:
-        raise SourceError("record is larger than allowed", f"{_describe(path, span)}: {span.size} bytes")
-    with _open(path) as file:
+        raise SourceError(
+            "record is larger than allowed", f"{_describe_location(path, span)}: {span.size} bytes"
+        )
+    with _open_record_file(path) as file:
         file.seek(span.offset - HEADER_BYTES)
         header, payload, footer = file.read(HEADER_BYTES), file.read(span.size), file.read(FOOTER_BYTES)
     if len(footer) < FOOTER_BYTES:
-        raise SourceError("record is cut off", _describe(path, span))
+        raise SourceError("record is cut off", _describe_location(path, span))
     size, size_crc = struct.unpack("<QI", header)
     if size != span.size or masked_crc(google_crc32c.value(header[:8])) != size_crc:
-        raise SourceError("record length has a wrong checksum", _describe(path, span))
+        raise SourceError("record length has a wrong checksum", _describe_location(path, span))
     step = max(1, -(-size // _CHECKPOINTS))
     crcs = [0]
     for start in range(0, size, step):
         crcs.append(google_crc32c.extend(crcs[-1], payload[start : start + step]))
     if masked_crc(crcs[-1]) != struct.unpack("<I", footer)[0]:
-        raise SourceError("record has a wrong checksum", _describe(path, span))
+        raise SourceError("record has a wrong checksum", _describe_location(path, span))
     text = struct.pack(f"<Q{len(crcs)}I", size, *crcs)
     return payload, hashlib.blake2b(text, digest_size=16).hexdigest()
 
@@ -243,3 +247,74 @@ def encode_example(values: Mapping[str, ExampleValues]) -> bytes:
         raise SourceError("the record would be larger than a message may be", f"{size} bytes, at most 2 GB")
     encoded: bytes = example.SerializeToString()
     return encoded
+
+
+T = TypeVar("T")
+
+
+def find_records(path: str) -> Iterator[RecordSpan | SourceError]:
+    """Yield every record of a file in order; in an ArrayRecord file the offset of a span is the record's number.
+
+    Raises:
+        SourceError: The file cannot be opened. Further errors of TFRecord files are those of `find_tfrecords`.
+        RequestError: An ArrayRecord file needs the library array_record, which is not installed.
+    """
+    if not _is_array_record(path):
+        yield from find_tfrecords(path)
+        return
+    count = _with_reader(path, lambda reader: int(reader.num_records()))
+    yield from (RecordSpan(number, 0) for number in range(count))
+
+
+def read_record(path: str, span: RecordSpan) -> tuple[bytes, str]:
+    """The payload of a record and the hash of its content, 32 hex digits.
+
+    Raises as `find_records`, and SourceError when the record is damaged.
+    """
+    if not _is_array_record(path):
+        return read_tfrecord(path, span)
+    (payload,) = _with_reader(path, lambda reader: reader.read([span.offset]))
+    if len(payload) > input_budgets().array_bytes:
+        raise SourceError(
+            "record is larger than allowed", f"{path}, record {span.offset}: {len(payload)} bytes"
+        )
+    return payload, hashlib.blake2b(payload, digest_size=16).hexdigest()
+
+
+def _is_array_record(path: str) -> bool:
+    return ".array_record" in path.rpartition("/")[2]
+
+
+def _with_reader(path: str, call: Callable[[Any], T]) -> T:
+    """What a call returns for the reader of an ArrayRecord file. Raises SourceError for whatever it raises."""
+    with needs_extra("tfds"):
+        from array_record.python.array_record_module import ArrayRecordReader
+    if is_url(path):
+        raise SourceError("ArrayRecord files are read from local disks only", f"{path}: copy it first")
+    try:
+        check_input_file(path)
+        if not Path(path).stat().st_size:
+            raise SourceError("file is empty", f"{path}: 0 bytes")
+        # Without a buffer a record is read alone, not with those after it.
+        reader = ArrayRecordReader(path, "readahead_buffer_size:0")
+        try:
+            return call(reader)
+        finally:
+            reader.close()
+    except FileNotFoundError:
+        raise SourceError("file is missing", path) from None
+    except AresError:
+        raise
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
+    except Exception as error:  # the library raises its own and built-in errors for damaged files
+        text = " ".join(str(error).split())[:200]
+        raise SourceError("ArrayRecord file is cut or damaged", f"{path}: {text}") from None
+
+
+FEATURES_FILE = "features.json"
+DATASET_INFO_FILE = "dataset_info.json"
+# What ARES adds to a dataset that it writes: its rate, and the names of dimensions and cameras.
+DATASET_METADATA_FILE = "metadata.json"
+# Names of the shards of a dataset.
+SHARD_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"

@@ -1,95 +1,66 @@
 """Files of foreign datasets: every reader opens them here, within budgets and inside their folder."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.input.archives import (
-        decompress_lz4,
-        decompress_zlib,
-        decompress_zstd,
-        open_zip,
-        parse_npy,
-        read_npz,
-        read_zip_entry,
+    from ares.input.containers import (
+        decompress_lz4 as decompress_lz4,
+        decompress_zlib as decompress_zlib,
+        decompress_zstd as decompress_zstd,
+        has_own_storage as has_own_storage,
+        is_hard_link as is_hard_link,
+        open_hdf5 as open_hdf5,
+        open_hdf5_object as open_hdf5_object,
+        open_zip as open_zip,
+        parse_npy as parse_npy,
+        read_npz as read_npz,
+        read_zip_entry as read_zip_entry,
+        require_own_storage as require_own_storage,
+        translate_hdf5_errors as translate_hdf5_errors,
     )
-    from ares.input.budgets import InputBudgets, input_budgets
-    from ares.input.documents import parse_json, parse_yaml, read_json, read_yaml
+    from ares.input.documents import (
+        parse_json as parse_json,
+        parse_xml as parse_xml,
+        parse_yaml as parse_yaml,
+        read_json as read_json,
+        read_xml as read_xml,
+        read_yaml as read_yaml,
+    )
     from ares.input.files import (
-        check_input_file,
-        check_links,
-        check_relative_path,
-        forget_links,
-        open_input,
-        read_input,
-        read_lines,
-        reading_dataset,
+        LFS_ADVICE as LFS_ADVICE,
+        MISSING_TARGET as MISSING_TARGET,
+        check_input_file as check_input_file,
+        check_links as check_links,
+        check_path_template as check_path_template,
+        check_relative_path as check_relative_path,
+        forget_links as forget_links,
+        is_lfs_pointer as is_lfs_pointer,
+        lfs_pointer_error as lfs_pointer_error,
+        open_input as open_input,
+        read_input as read_input,
+        read_lines as read_lines,
+        reading_dataset as reading_dataset,
     )
-    from ares.input.hdf5_file import (
-        has_own_storage,
-        is_hard_link,
-        open_hdf5,
-        open_hdf5_object,
-        require_own_storage,
-        translate_hdf5_errors,
+    from ares.input.limits import (
+        InputBudgets as InputBudgets,
+        call_within as call_within,
+        call_within_per_file as call_within_per_file,
+        input_budgets as input_budgets,
+        limited_memory as limited_memory,
     )
-    from ares.input.memory import limited_memory
-    from ares.input.path_template import check_path_template
-    from ares.input.pictures import ImageInfo, check_pixels, decode_image, open_video, parse_image_header
-    from ares.input.stand_ins import LFS_ADVICE, MISSING_TARGET, is_lfs_pointer, lfs_pointer_error
-    from ares.input.tables import check_parquet_read, connect_sqlite, open_parquet
-    from ares.input.time_limit import call_within, call_within_per_file
-    from ares.input.xml_documents import parse_xml, read_xml
-
-__all__ = [
-    "LFS_ADVICE",
-    "MISSING_TARGET",
-    "ImageInfo",
-    "InputBudgets",
-    "call_within",
-    "call_within_per_file",
-    "check_input_file",
-    "check_links",
-    "check_parquet_read",
-    "check_path_template",
-    "check_pixels",
-    "check_relative_path",
-    "connect_sqlite",
-    "decode_image",
-    "decompress_lz4",
-    "decompress_zlib",
-    "decompress_zstd",
-    "forget_links",
-    "has_own_storage",
-    "input_budgets",
-    "is_hard_link",
-    "is_lfs_pointer",
-    "lfs_pointer_error",
-    "limited_memory",
-    "open_hdf5",
-    "open_hdf5_object",
-    "open_input",
-    "open_parquet",
-    "open_video",
-    "open_zip",
-    "parse_image_header",
-    "parse_json",
-    "parse_npy",
-    "parse_xml",
-    "parse_yaml",
-    "read_input",
-    "read_json",
-    "read_lines",
-    "read_npz",
-    "read_xml",
-    "read_yaml",
-    "read_zip_entry",
-    "reading_dataset",
-    "require_own_storage",
-    "translate_hdf5_errors",
-]
+    from ares.input.pictures import (
+        ImageInfo as ImageInfo,
+        check_pixels as check_pixels,
+        decode_image as decode_image,
+        open_video as open_video,
+        parse_image_header as parse_image_header,
+    )
+    from ares.input.tables import (
+        check_parquet_read as check_parquet_read,
+        connect_sqlite as connect_sqlite,
+        open_parquet as open_parquet,
+    )
 
 __getattr__ = lazy_exports(__name__)

@@ -1,8 +1,9 @@
-"""Files of foreign datasets, opened only where they are regular files that no link leads out of the dataset."""
+"""Which files of a foreign dataset may be opened: those inside it that are data and no placeholders."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,15 +13,53 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from ares.errors import SourceError
-from ares.input.budgets import input_budgets
-from ares.input.stand_ins import (
-    is_lfs_pointer,
-    lfs_pointer_error,
-    missing_target_error,
-    starts_as_lfs_pointer,
-)
-from ares.input.time_limit import note_file
+from ares.input.limits import input_budgets, note_file
 from ares.io import is_url, open_file
+
+LFS_ADVICE = "a Git LFS pointer, not the data: run `git lfs pull` in its repository"
+MISSING_TARGET = "a link whose target is missing: download it again, or copy the folder with its targets"
+_LFS_START = b"version https://git-lfs.github.com/spec/"
+# A pointer has about 130 bytes; the specification of Git LFS allows up to 1,023.
+_LFS_SIZES = range(60, 1_024)
+
+
+def is_lfs_pointer(path: str, size: int) -> bool:
+    """Whether a file is a Git LFS pointer; False at a URL, where asking takes long, and for one that cannot be read.
+
+    Args:
+        path: Path of a regular file, or URL.
+        size: Its bytes; only a file as small as a pointer is opened.
+    """
+    if size not in _LFS_SIZES or is_url(path):
+        return False
+    try:
+        with open_file(path) as file:
+            return starts_as_lfs_pointer(file.read(len(_LFS_START)))
+    except OSError:
+        return False
+
+
+def starts_as_lfs_pointer(data: bytes) -> bool:
+    """Whether bytes are the start of a Git LFS pointer."""
+    return data.startswith(_LFS_START)
+
+
+def lfs_pointer_error(path: str) -> SourceError:
+    """The error for a Git LFS pointer in the place of a file."""
+    return SourceError(
+        "Git LFS pointer: run `git lfs pull`", f"{path} holds no data, only where Git LFS keeps it"
+    )
+
+
+def missing_target_error(path: str) -> SourceError | None:
+    """The error for a link whose target is missing; None for a path that is no link."""
+    if not os.path.islink(path):  # noqa: PTH114 - a path with a null byte is no link
+        return None
+    return SourceError(
+        "link whose target is missing",
+        f"{path} -> {os.readlink(path)}; download it again, or copy the folder with its targets",  # noqa: PTH115
+    )
+
 
 _BLOCK_BYTES = 2**20
 _dataset_folder: ContextVar[str] = ContextVar("dataset_folder", default="")
@@ -206,3 +245,32 @@ def check_relative_path(path: str, where: str) -> str:
     if not path or is_outside or is_url(path) or "\0" in path or len(path) > 4096:
         raise SourceError("path leads out of the dataset", f"{where}: {path[:200]!r}")
     return path
+
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::(0?)([0-9]{0,2})d?)?\}")
+_MAX_WIDTH = 20
+_MAX_CHARACTERS = 1024
+
+
+def check_path_template(text: object, where: str) -> None:
+    """Check a template that metadata of a dataset gives: "data/chunk-{chunk:03d}/episode_{episode:06d}.parquet".
+
+    Never fill one by `str.format`, whose fields reach any attribute and take any width.
+
+    Args:
+        text: The template, as metadata gives it.
+        where: File that gives it, for messages.
+
+    Raises:
+        SourceError: It is no text, is too long, holds braces other than the two kinds of placeholders, or leads out
+            of the dataset.
+    """
+    if not isinstance(text, str) or not text or len(text) > _MAX_CHARACTERS:
+        raise SourceError("path template is not a short text", f"{where}: {str(text)[:100]!r}")
+    rest = _PLACEHOLDER.sub("", text)
+    widths = [int(match[3]) for match in _PLACEHOLDER.finditer(text) if match[3]]
+    if "{" in rest or "}" in rest or any(width > _MAX_WIDTH for width in widths):
+        raise SourceError(
+            "path template is not understood", f"{where}: {text!r}; use {{name}} or {{name:06d}}"
+        )
+    check_relative_path(_PLACEHOLDER.sub("0", text), where)

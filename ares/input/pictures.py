@@ -6,8 +6,8 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.errors import MediaError, SourceError
-from ares.input.budgets import input_budgets
 from ares.input.files import check_input_file, open_input
+from ares.input.limits import input_budgets
 from ares.io import is_url
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from av.codec.hwaccel import HWAccel
     from av.container import InputContainer
     from numpy.typing import NDArray
+
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _JPEG_START = b"\xff\xd8"

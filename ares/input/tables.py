@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ares.errors import SourceError
-from ares.input.budgets import input_budgets
 from ares.input.files import check_input_file, open_input
+from ares.input.limits import input_budgets
 from ares.io import is_url
 
 if TYPE_CHECKING:
     import sqlite3
 
     import pyarrow.parquet as pq
+
 
 # Thrift limits of a Parquet footer: bytes of one text, and items of one list.
 _FOOTER_BYTES = 256 * 2**20

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from ares.errors import RequestError
-from ares.extras import EXTRA_MODULES, missing_extra
+from ares.imports import EXTRA_MODULES, missing_extra
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
 
 # Optional extra of this package that installs the library for a URL scheme.
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "hf": "hf", "http": "http", "https": "http"}

@@ -128,7 +128,7 @@ def _list_local(folder: Path) -> FolderEntries:
             is_link = entry.is_symlink()
             if is_link:
                 links.add(entry.name)
-            state = _state(entry)
+            state = _stat_entry(entry)
             if state is None:
                 missing.add(entry.name)
                 files[entry.name] = 0
@@ -145,11 +145,11 @@ def _list_local(folder: Path) -> FolderEntries:
         links=frozenset(links),
         missing=frozenset(missing),
         special=tuple(special),
-        suffixes=_suffixes(files),
+        suffixes=_file_suffixes(files),
     )
 
 
-def _state(entry: os.DirEntry[str]) -> os.stat_result | None:
+def _stat_entry(entry: os.DirEntry[str]) -> os.stat_result | None:
     try:
         return entry.stat()
     except OSError:
@@ -168,11 +168,11 @@ def _list_remote(folder: Any) -> FolderEntries:
         path=folder,
         folders=tuple(name for name, entry in children if entry["type"] == "directory"),
         files=files,
-        suffixes=_suffixes(files),
+        suffixes=_file_suffixes(files),
     )
 
 
-def _suffixes(names: Mapping[str, int]) -> frozenset[str]:
+def _file_suffixes(names: Mapping[str, int]) -> frozenset[str]:
     suffixes = set()
     for name in names:
         if name.startswith("."):

@@ -1,78 +1,55 @@
 """Bulk jobs: engines and worker pools, pipelines, progress, counts of items and a log of failures."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.jobs.batch_sizer import BatchSizer
     from ares.jobs.engine import (
-        BatchFunction,
-        Engine,
-        RequestedWorkers,
-        WorkerLimits,
-        WorkerNeeds,
-        WorkerPool,
-        changing_limit,
+        BatchFunction as BatchFunction,
+        Engine as Engine,
+        KeptValue as KeptValue,
+        RequestedWorkers as RequestedWorkers,
+        ValueHolder as ValueHolder,
+        WorkerLimits as WorkerLimits,
+        WorkerNeeds as WorkerNeeds,
+        WorkerPool as WorkerPool,
+        changing_limit as changing_limit,
     )
-    from ares.jobs.engines import ENGINE_NAMES, engine_or_local, open_engine
-    from ares.jobs.failure_log import FAILURES, FailureLog, record_job, resolved_failures, utc_now
-    from ares.jobs.ingest_plan import IngestPlan, LeftFile, PlannedDataset
-    from ares.jobs.ingest_request import IngestRequest
-    from ares.jobs.kept_values import KeptValue, ValueKeeper
-    from ares.jobs.local import InlinePool, LocalEngine, ReplicaPool
+    from ares.jobs.local import (
+        ENGINE_NAMES as ENGINE_NAMES,
+        InlinePool as InlinePool,
+        LocalEngine as LocalEngine,
+        ReplicaPool as ReplicaPool,
+        engine_or_local as engine_or_local,
+        open_engine as open_engine,
+    )
     from ares.jobs.outcomes import (
-        AnnotateEstimate,
-        AnnotateReport,
-        IngestReport,
-        JobCounts,
-        ReasonCount,
+        AnnotateEstimate as AnnotateEstimate,
+        AnnotateReport as AnnotateReport,
+        IngestPlan as IngestPlan,
+        IngestReport as IngestReport,
+        JobCounts as JobCounts,
+        PlannedDataset as PlannedDataset,
+        ReasonCount as ReasonCount,
+        UnreadFile as UnreadFile,
     )
-    from ares.jobs.pipeline import PipelineStage, run_pipeline
-    from ares.jobs.progress import Progress
-    from ares.jobs.report import Report
-    from ares.jobs.worker_process import MachineMemory, available_cores, machine_memory
-
-__all__ = [
-    "ENGINE_NAMES",
-    "FAILURES",
-    "AnnotateEstimate",
-    "AnnotateReport",
-    "BatchFunction",
-    "BatchSizer",
-    "Engine",
-    "FailureLog",
-    "IngestPlan",
-    "IngestReport",
-    "IngestRequest",
-    "InlinePool",
-    "JobCounts",
-    "KeptValue",
-    "LeftFile",
-    "LocalEngine",
-    "MachineMemory",
-    "PipelineStage",
-    "PlannedDataset",
-    "Progress",
-    "ReasonCount",
-    "ReplicaPool",
-    "Report",
-    "RequestedWorkers",
-    "ValueKeeper",
-    "WorkerLimits",
-    "WorkerNeeds",
-    "WorkerPool",
-    "available_cores",
-    "changing_limit",
-    "engine_or_local",
-    "machine_memory",
-    "open_engine",
-    "record_job",
-    "resolved_failures",
-    "run_pipeline",
-    "utc_now",
-]
+    from ares.jobs.pipeline import PipelineStage as PipelineStage, run_pipeline as run_pipeline
+    from ares.jobs.progress import Progress as Progress
+    from ares.jobs.ray_engine import RayEngine as RayEngine
+    from ares.jobs.report import (
+        FAILURES as FAILURES,
+        FailureLog as FailureLog,
+        Report as Report,
+        record_job as record_job,
+        resolved_failures as resolved_failures,
+        utc_now as utc_now,
+    )
+    from ares.jobs.requests import IngestRequest as IngestRequest
+    from ares.jobs.worker_pool import (
+        MachineMemory as MachineMemory,
+        available_cores as available_cores,
+        machine_memory as machine_memory,
+    )
 
 __getattr__ = lazy_exports(__name__)

@@ -1,13 +1,53 @@
-"""Protocols of an execution engine and of its worker pools, which run batches on this machine or on a cluster."""
+"""Protocols of what runs batches: an engine, its pools of workers, and the values that workers hold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from itertools import count
+from typing import Any, Protocol, TypeVar
 
 from ares.errors import AresError
-from ares.jobs.kept_values import ValueKeeper
+
+# The token of a value: the name of the worker that keeps it, and its number there. A plain tuple is pickled in C.
+KeptValue = tuple[str, int]
+
+
+class ValueHolder(Protocol):
+    """Keeps values on workers; its methods are called there. It can be pickled."""
+
+    def keep(self, values: Sequence[Any]) -> list[KeptValue]:
+        """Keep values until they are forgotten, or until this worker ends; a token for each."""
+
+    def fetch(self, kept: Sequence[KeptValue]) -> list[Any | None]:
+        """The values, which workers go on keeping; None for each that was forgotten or whose worker has ended."""
+
+    def forget(self, kept: Sequence[KeptValue]) -> None:
+        """Keep some values no longer."""
+
+
+class LocalValueHolder:
+    """Keeps values in this process."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, Any] = {}
+        self._numbers = count()
+
+    def keep(self, values: Sequence[Any]) -> list[KeptValue]:
+        """As `ValueKeeper.keep`."""
+        kept = [("", next(self._numbers)) for _ in values]
+        self._values.update((number, value) for (_, number), value in zip(kept, values, strict=True))
+        return kept
+
+    def fetch(self, kept: Sequence[KeptValue]) -> list[Any | None]:
+        """As `ValueKeeper.fetch`."""
+        return [self._values.get(number) for _, number in kept]
+
+    def forget(self, kept: Sequence[KeptValue]) -> None:
+        """As `ValueKeeper.forget`."""
+        for _, number in kept:
+            self._values.pop(number, None)
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -105,7 +145,7 @@ class Engine(Protocol):
     """Makes worker pools. Planning, counting, budgets and writes stay with the caller, on every engine."""
 
     @property
-    def keeper(self) -> ValueKeeper:
+    def keeper(self) -> ValueHolder:
         """Keeps what workers make for each other, unseen by the caller."""
 
     def pool(

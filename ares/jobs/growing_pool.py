@@ -24,7 +24,7 @@ class ClusterWorker(Worker, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class PoolResources:
     """What a cluster has for the workers of one pool.
 
     Attributes:
@@ -74,7 +74,7 @@ class GrowingPool(Generic[T, R]):
     def __init__(
         self,
         start_worker: Callable[[WorkerNeeds], ClusterWorker],
-        measure_room: Callable[[], Room],
+        measure_room: Callable[[], PoolResources],
         most_workers: int,
         threads_per_worker: int,
         on_worker_death: type[AresError],

@@ -1,17 +1,21 @@
-"""The local engine: batches run in the calling thread or in worker processes of this machine."""
+"""Opens an execution engine by its name; the local one runs batches on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic
 
-from ares.errors import AresError
+from ares.errors import AresError, RequestError
 from ares.jobs.engine import (
     DEFAULT_NEEDS,
     BatchFunction,
     Build,
+    Engine,
+    LocalValueHolder,
     R,
     T,
     V,
@@ -19,9 +23,8 @@ from ares.jobs.engine import (
     WorkerNeeds,
     WorkerPool,
 )
-from ares.jobs.kept_values import LocalKeeper
-from ares.jobs.worker_pool import RestartingPool, identity
-from ares.jobs.worker_process import WorkerProcess, is_picklable
+from ares.jobs.worker_pool import RestartingPool, WorkerProcess, identity, is_picklable
+from ares.registry import did_you_mean
 
 # A process that loads a model takes seconds: a short job is done before.
 _REPLICA_START_SECONDS = 3.0
@@ -32,7 +35,7 @@ class LocalEngine:
 
     def __init__(self) -> None:
         self._pools: list[ProcessPool[Any, Any] | ReplicaPool[Any, Any]] = []
-        self.keeper = LocalKeeper()
+        self.keeper = LocalValueHolder()
 
     def pool(
         self,
@@ -186,3 +189,42 @@ class ReplicaPool(Generic[T, R]):
     def close(self) -> None:
         """End the further processes."""
         self._pool.close()
+
+
+ENGINE_NAMES = ("local", "ray")
+
+
+@contextmanager
+def open_engine(name: str) -> Iterator[Engine]:
+    """An engine by its name, closed at the end. With ray, standard output goes to standard error until then.
+
+    Raises:
+        RequestError: There is no such engine, ray is not installed, or its cluster cannot be reached.
+    """
+    if name == "local":
+        with engine_or_local(None) as engine:
+            yield engine
+    elif name == "ray":
+        from ares.jobs.ray_engine import RayEngine
+
+        # ray reports the death of a worker on standard output, which belongs to the command's answer.
+        with redirect_stdout(sys.stderr):
+            ray_engine = RayEngine()
+            try:
+                yield ray_engine
+            finally:
+                ray_engine.disconnect()
+    else:
+        raise RequestError(
+            f"no engine {name!r}", f"{did_you_mean(name, ENGINE_NAMES)}there are: {', '.join(ENGINE_NAMES)}"
+        )
+
+
+@contextmanager
+def engine_or_local(engine: Engine | None) -> Iterator[Engine]:
+    """The engine, or a local one for None; the workers of its pools end with the block."""
+    engine = engine or LocalEngine()
+    try:
+        yield engine
+    finally:
+        engine.close()

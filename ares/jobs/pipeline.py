@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures._base import DoneAndNotDoneFutures
 
+
 T = TypeVar("T")
 
 _POLL_SECONDS = 0.1
@@ -110,16 +111,16 @@ def run_pipeline(
     threads = _StageThreads()
     sizes = [_queue_size(stage) for stage in stages]
     queues = [_StageQueue[T](size, threads.stop) for size in [*sizes, sink_batch_size]]
-    threads.start("items", lambda: _feed(items, queues[0]))
+    threads.start("items", lambda: _feed_items(items, queues[0]))
     for stage, inputs, outputs in zip(stages, queues, queues[1:], strict=False):
         if stage.active_limit:
-            threads.start(stage.name, partial(_dispatch, stage, stage.active_limit, inputs, outputs))
+            threads.start(stage.name, partial(_dispatch_batches, stage, stage.active_limit, inputs, outputs))
             continue
         countdown = _WorkerCountdown(stage.workers)
         for number in range(stage.workers):
             threads.start(f"{stage.name}-{number}", _stage_loop(stage, inputs, outputs, countdown))
     try:
-        _drain(queues[-1], sink, sink_batch_size)
+        _drain_to_sink(queues[-1], sink, sink_batch_size)
     except _PipelineStopped:
         pass
     finally:
@@ -176,7 +177,7 @@ class _WorkerCountdown:
             return self._running == 0
 
 
-def _feed(items: Iterable[T], outputs: _StageQueue[T]) -> None:
+def _feed_items(items: Iterable[T], outputs: _StageQueue[T]) -> None:
     for item in items:
         outputs.put(item)
     outputs.put(_EndOfItems())
@@ -199,7 +200,7 @@ def _stage_loop(
     return loop
 
 
-def _dispatch(
+def _dispatch_batches(
     stage: PipelineStage[T],
     active_limit: Callable[[], int],
     inputs: _StageQueue[T],
@@ -232,7 +233,7 @@ def _raise_first_error(calls: DoneAndNotDoneFutures[None]) -> set[Future[None]]:
     return calls.not_done
 
 
-def _drain(inputs: _StageQueue[T], sink: Callable[[list[T]], None], size: int) -> None:
+def _drain_to_sink(inputs: _StageQueue[T], sink: Callable[[list[T]], None], size: int) -> None:
     ended = False
     while not ended:
         batch, ended = inputs.get_batch(size)

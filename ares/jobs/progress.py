@@ -13,6 +13,7 @@ from ares.messages import is_quiet
 if TYPE_CHECKING:
     import rich.progress
 
+
 _LINE_SECONDS = 10.0
 _BAR_SECONDS = 0.1
 # Columns of a terminal from which there is room for the bar itself, and for rate and time left beside the counts.

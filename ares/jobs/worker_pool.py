@@ -1,15 +1,27 @@
-"""A pool that replaces workers that die; a batch whose worker died is retried item by item."""
+"""Runs batches in other processes of this machine, and replaces those that die in the middle of one."""
 
 from __future__ import annotations
 
+import json
+import os
+import pickle
+import queue
+import re
+import signal
+import subprocess
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, Protocol
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, Protocol
 
-from ares.errors import AresError
-from ares.jobs.engine import BatchFunction, R, T, V
+from ares.errors import AresError, RequestError
+from ares.jobs.engine import BatchFunction, R, T, V, WorkerLimits
 
 
 def identity(value: V) -> V:
@@ -68,10 +80,10 @@ def map_with_retries(
         if isinstance(error, WorkerLimitExceeded) and len(batch) == 1:
             return [on_worker_death(*error.args)]  # a second attempt would take as long
         # One by one, so that an item that kills its worker costs no other item.
-        return [_retried(retry, item, on_worker_death) for item in batch]
+        return [_retry_item(retry, item, on_worker_death) for item in batch]
 
 
-def _retried(retry: BatchFunction[T, R], item: T, on_worker_death: type[AresError]) -> R | AresError:
+def _retry_item(retry: BatchFunction[T, R], item: T, on_worker_death: type[AresError]) -> R | AresError:
     for _ in range(_MOST_LOSSES):
         try:
             return retry([item])[0]
@@ -228,3 +240,209 @@ class _WorkerSlot:
 
     def close(self) -> None:
         self.discard(self._worker)
+
+
+# Not multiprocessing: that runs the user's main script again, which may have no guard against it.
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
+    "from ares.jobs.worker_pool import serve; serve(int(sys.argv[1]))"
+)
+_STDERR = 2
+_EXIT_TIMEOUT_SECONDS = 5.0
+_POLL_SECONDS = 0.1
+_CANNOT_START = "a worker process cannot start"
+
+
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class MachineMemory(NamedTuple):
+    """Memory of this machine, in bytes; zeros where the system does not say."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+def machine_memory() -> MachineMemory:
+    """The memory of this machine, and how much of it new processes can take."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return MachineMemory(0, 0)
+    sizes = {name: int(size) * 1024 for name, size in re.findall(r"(\w+):\s+(\d+) kB", text)}
+    return MachineMemory(sizes.get("MemTotal", 0), sizes.get("MemAvailable", 0))
+
+
+def is_picklable(fn: Callable[..., Any], sample: Sequence[Any]) -> bool:
+    """Whether a function and sample items can be sent to another process: nothing local or of the main script."""
+    try:
+        return b"__main__" not in pickle.dumps((fn, list(sample)))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+
+
+class WorkerProcess:
+    """A worker process; it is started at once and says when it is ready.
+
+    Args:
+        build: Makes the function, in the new process.
+        limits: What one batch may cost; None for no limits.
+
+    Raises:
+        RequestError: It cannot be started.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], Callable[[Sequence[Any]], Sequence[Any]]],
+        limits: WorkerLimits | None = None,
+    ) -> None:
+        self._limits = limits
+        self._connection, child_connection = Pipe()
+        with child_connection:
+            command = [sys.executable, "-c", _PROGRAM, str(child_connection.fileno()), json.dumps(sys.path)]
+            try:
+                # What the function prints must not get into the command's answer.
+                self._process = subprocess.Popen(
+                    command, pass_fds=[child_connection.fileno()], stdin=subprocess.DEVNULL, stdout=_STDERR
+                )
+            except OSError as error:  # no memory, too many processes, no such interpreter
+                raise RequestError(
+                    _CANNOT_START, f"{error.filename or ''} {error.strerror}".strip()
+                ) from None
+        with suppress(OSError):  # it has ended already: the first call of `process` reports why
+            self._connection.send_bytes(pickle.dumps(build))
+        self._is_ready = False
+
+    def is_ready(self) -> bool:
+        """Whether the function has been made there."""
+        return self._is_ready or self._connection.poll()
+
+    def process(self, batch: Sequence[Any]) -> Sequence[Any]:
+        """One result per item.
+
+        Raises:
+            WorkerDied: The process ended during this batch.
+            WorkerLimitExceeded: The batch exceeded the limits; the process was killed.
+            RequestError: It ended before its first batch: the next process would, too.
+            Exception: What the function raised, with the traceback of the worker as a note.
+        """
+        if not self._is_ready:
+            self._wait_until_ready()
+        try:
+            self._connection.send_bytes(pickle.dumps(list(batch), pickle.HIGHEST_PROTOCOL))
+            self._wait_within_limits()
+            is_result, answer = pickle.loads(self._connection.recv_bytes())
+        except (EOFError, OSError):
+            raise WorkerDied(self._exit_reason()) from None
+        if not is_result:
+            raise answer
+        results: Sequence[Any] = answer
+        return results
+
+    def _wait_within_limits(self) -> None:
+        """Wait for the answer. Raises WorkerLimitExceeded, after killing the process."""
+        if self._limits is None:
+            return
+        started, idle_bytes = time.monotonic(), resident_bytes(self._process.pid)
+        while not self._connection.poll(_POLL_SECONDS):
+            if time.monotonic() - started > self._limits.seconds:
+                self._process.kill()
+                raise WorkerLimitExceeded(
+                    "the record took too long to read", f"more than {self._limits.seconds:g} s"
+                )
+            if resident_bytes(self._process.pid) - idle_bytes > self._limits.memory_bytes:
+                self._process.kill()
+                raise WorkerLimitExceeded(
+                    "reading takes more memory than allowed", f"more than {self._limits.memory_bytes} bytes"
+                )
+
+    def _wait_until_ready(self) -> None:
+        try:
+            self._connection.recv_bytes()
+        except (EOFError, OSError):
+            raise RequestError(_CANNOT_START, f"{self._exit_reason()}; see its output above") from None
+        self._is_ready = True
+
+    def close(self) -> None:
+        """Kill it, even in the middle of a batch."""
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _exit_reason(self) -> str:
+        """Signal or exit status of the process."""
+        try:
+            status = self._process.wait(_EXIT_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"no exit within {_EXIT_TIMEOUT_SECONDS:.0f} s of closing its connection"
+        return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+
+
+def resident_bytes(process_id: int) -> int:
+    """Resident memory of a process of this machine; 0 where the system does not tell, or it has ended."""
+    try:
+        pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def serve(connection_fd: int) -> None:
+    """Main loop of a worker process, until its parent goes away.
+
+    Args:
+        connection_fd: File descriptor of the connection to the parent, which sends the pickled builder of the function
+            first and then batches; each batch is answered.
+    """
+    # The parent decides what a signal to the whole group ends; it closes the connection, which ends this process.
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    connection = Connection(connection_fd)
+    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_receive_messages, args=(connection, messages), daemon=True).start()
+    fn = _build_function(messages.get())
+    connection.send_bytes(b"ready")
+    while True:
+        connection.send_bytes(_answer_batch(fn, messages.get()))
+
+
+def _build_function(build: bytes) -> Callable[[Any], Any] | Exception:
+    """The function, or the error in making it, which must not be taken for a death of the worker."""
+    try:
+        fn: Callable[[Any], Any] = pickle.loads(build)()
+    except Exception as error:
+        error.add_note(traceback.format_exc())
+        return error
+    return fn
+
+
+def _receive_messages(connection: Connection[Any, Any], messages: queue.SimpleQueue[bytes]) -> None:
+    """Queue the parent's messages; when the parent is gone, exit at once, even in the middle of a batch."""
+    try:
+        while True:
+            messages.put(connection.recv_bytes())
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+def _answer_batch(fn: Callable[[Any], Any] | Exception, batch: bytes) -> bytes:
+    """(True, results) or (False, exception), pickled."""
+    try:
+        if isinstance(fn, Exception):
+            raise fn
+        return pickle.dumps((True, fn(pickle.loads(batch))), pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        if error is not fn:
+            error.add_note(traceback.format_exc())
+        try:
+            answer = pickle.dumps((False, error))
+            pickle.loads(answer)
+            return answer
+        except Exception:
+            return pickle.dumps((False, RuntimeError("".join(traceback.format_exception(error)))))

@@ -1,42 +1,99 @@
 """Frames of cameras at given seconds, and videos that a browser plays, from any container."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.media.cache import FileCache
-    from ares.media.fingerprint import (
-        SOURCE_REMEDIES,
-        compute_stamp,
-        fingerprint_blocks,
-        stamp_mismatch,
-        stamped_fields,
-        verify_source,
+    from ares.media.copies import (
+        MEDIA_FOLDER as MEDIA_FOLDER,
+        copy_cameras as copy_cameras,
+        trim_video as trim_video,
     )
-    from ares.media.frames import all_frames, encoded_frames, frames_at
-    from ares.media.frozen_camera import frozen_camera_flags
-    from ares.media.playback import browser_video, thumbnail
-    from ares.media.workspace_copies import MEDIA_FOLDER, copy_cameras
-
-__all__ = [
-    "MEDIA_FOLDER",
-    "SOURCE_REMEDIES",
-    "FileCache",
-    "all_frames",
-    "browser_video",
-    "compute_stamp",
-    "copy_cameras",
-    "encoded_frames",
-    "fingerprint_blocks",
-    "frames_at",
-    "frozen_camera_flags",
-    "stamp_mismatch",
-    "stamped_fields",
-    "thumbnail",
-    "verify_source",
-]
+    from ares.media.fingerprint import (
+        SOURCE_REMEDIES as SOURCE_REMEDIES,
+        compute_stamp as compute_stamp,
+        fingerprint_blocks as fingerprint_blocks,
+        stamp_mismatch as stamp_mismatch,
+        stamped_fields as stamped_fields,
+        verify_source as verify_source,
+    )
+    from ares.media.frames import (
+        all_frames as all_frames,
+        encoded_frames as encoded_frames,
+        frames_at as frames_at,
+        frozen_camera_flags as frozen_camera_flags,
+    )
+    from ares.media.playback import (
+        FileCache as FileCache,
+        browser_video as browser_video,
+        thumbnail as thumbnail,
+    )
+    from ares.media.readers.arrays import (
+        NpyArray as NpyArray,
+        ZarrStore as ZarrStore,
+        has_encoded_images as has_encoded_images,
+        has_images as has_images,
+        has_raw_images as has_raw_images,
+        image_size as image_size,
+        open_npy as open_npy,
+        open_zarr as open_zarr,
+        read_encoded_image as read_encoded_image,
+        read_raw_bytes as read_raw_bytes,
+        translate_npy_errors as translate_npy_errors,
+        translate_zarr_errors as translate_zarr_errors,
+    )
+    from ares.media.readers.images import (
+        IMAGE_SUFFIXES as IMAGE_SUFFIXES,
+        CsvTable as CsvTable,
+        NumberedImages as NumberedImages,
+        group_images as group_images,
+        read_column_images as read_column_images,
+        read_csv_table as read_csv_table,
+    )
+    from ares.media.recordings.container import (
+        McapMessage as McapMessage,
+        MessageDecoders as MessageDecoders,
+        decode_message as decode_message,
+        header_time as header_time,
+        message_times as message_times,
+        publish_time as publish_time,
+        read_metadata as read_metadata,
+        require_fields as require_fields,
+    )
+    from ares.media.recordings.images import (
+        ImageCollector as ImageCollector,
+        TopicImages as TopicImages,
+        first_image_at as first_image_at,
+        image_kind as image_kind,
+        image_message_info as image_message_info,
+        message_type as message_type,
+        required_fields as required_fields,
+    )
+    from ares.media.recordings.recording import scan_messages as scan_messages
+    from ares.media.video.decode import (
+        announce_failure as announce_failure,
+        hardware_decoder as hardware_decoder,
+        separate_planes as separate_planes,
+    )
+    from ares.media.video.encode import VideoCodec as VideoCodec, encode_mp4 as encode_mp4
+    from ares.media.video.packets import (
+        NotCopyable as NotCopyable,
+        PacketJoiner as PacketJoiner,
+        PacketSpan as PacketSpan,
+        SpanClock as SpanClock,
+        StreamFormat as StreamFormat,
+        cut_packets as cut_packets,
+        span_clock as span_clock,
+        tick_seconds as tick_seconds,
+    )
+    from ares.media.video.probe import (
+        FrameSpans as FrameSpans,
+        VideoInfo as VideoInfo,
+        describe_ffmpeg_error as describe_ffmpeg_error,
+        find_inactive_spans as find_inactive_spans,
+        open_video_stream as open_video_stream,
+        probe_video as probe_video,
+    )
 
 __getattr__ = lazy_exports(__name__)

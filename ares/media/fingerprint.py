@@ -1,22 +1,53 @@
-"""Stamps of source files (size, version, checksum), which reveal at reading that a file is missing or has changed."""
+"""Tells whether a source file, or a link on the way to it, has changed since it was ingested."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import MediaError, SourceError
 from ares.formats import ROSBAG2_METADATA, recording_files, zarr_metadata_files
-from ares.input import forget_links, is_lfs_pointer, lfs_pointer_error, open_input
+from ares.input import check_links, forget_links, is_lfs_pointer, lfs_pointer_error, open_input
 from ares.io import FileState, describe_os_error, file_state, is_url
-from ares.media.readers import sample_images
-from ares.media.source_links import leads_out
+from ares.media.readers.images import sample_images
 
 if TYPE_CHECKING:
     from ares.episode import Camera, MediaRef
+
+
+def leads_out(path: str) -> bool:
+    """Whether links lead a local file further away than the folder two above its own: out of its dataset, for sure.
+
+    The folder of the dataset itself is not stored with an episode.
+    """
+    if is_url(path):
+        return False
+    try:
+        check_links(path, neighbourhood(path))
+    except SourceError:
+        return True
+    return False
+
+
+def follows_links(stamp: str, paths: Iterable[str]) -> bool:
+    """Whether links out of the dataset of a camera were allowed when it was ingested.
+
+    They were where one of the files that have just been compared with its stamp lies behind such a link.
+    """
+    return bool(stamp) and any(map(leads_out, paths))
+
+
+def neighbourhood(path: str) -> str:
+    """The folder two above the one that holds a file, or above a folder ("/" at the end); "" for a URL."""
+    if is_url(path):
+        return ""
+    folder = path.rstrip("/") if path.endswith("/") else os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120
+    above = os.path.dirname(os.path.dirname(folder))  # noqa: PTH120
+    return folder if above == os.sep else above
+
 
 _FULL_CHECKSUM_BYTES = 8 * 2**20
 _BLOCK_BYTES = 2**18

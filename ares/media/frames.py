@@ -1,4 +1,4 @@
-"""Frames of a camera at given seconds, dispatched by the kind of its source."""
+"""Decodes the frames of any camera at given seconds, and finds cameras whose picture never changes."""
 
 from __future__ import annotations
 
@@ -12,24 +12,20 @@ from ares.episode import TOPIC_KINDS
 from ares.errors import MediaError, SourceError
 from ares.input import reading_dataset
 from ares.io import describe_os_error
-from ares.media.fingerprint import source_files, verify_source
-from ares.media.mcap import read_all_topic_frames, read_topic_frames
-from ares.media.readers import (
+from ares.media.fingerprint import follows_links, neighbourhood, source_files, verify_source
+from ares.media.readers.arrays import read_hdf5_frames, read_hdf5_images, read_npy_frames, read_zarr_frames
+from ares.media.readers.images import (
     frame_numbers,
-    read_all_video_frames,
     read_column_frames,
     read_column_images,
-    read_hdf5_frames,
-    read_hdf5_images,
     read_image_file_frames,
     read_image_files,
-    read_npy_frames,
     read_tfrecord_frames,
     read_tfrecord_images,
-    read_video_frames,
-    read_zarr_frames,
 )
-from ares.media.source_links import follows_links, neighbourhood
+from ares.media.recordings.images import read_all_topic_frames, read_topic_frames
+from ares.media.video.decode import read_all_video_frames, read_video_frames
+from ares.media.video.probe import FrameSpans
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +80,7 @@ def encoded_frames(ref: MediaRef) -> list[bytes]:
     """
     verify_source(ref)
     try:
-        with _reading(ref)():
+        with _make_link_guard(ref)():
             return _read_encoded(ref)
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None
@@ -148,7 +144,7 @@ def _to_rgb(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDAr
 def _translate_errors(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
     """Yield the frames; an OSError or SourceError in between becomes a MediaError."""
     try:
-        reading = _reading(ref)
+        reading = _make_link_guard(ref)
         while True:
             # Not while the caller works with the frame: a context of a generator holds for its caller too.
             with reading():
@@ -162,7 +158,7 @@ def _translate_errors(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Ite
         raise _read_error(ref, error) from None
 
 
-def _reading(ref: MediaRef) -> Callable[[], AbstractContextManager[None]]:
+def _make_link_guard(ref: MediaRef) -> Callable[[], AbstractContextManager[None]]:
     """Makes blocks in which no link leads out of the dataset of a camera that has just been verified."""
     follows = follows_links(ref.stamp, source_files(ref.uri))
     return partial(reading_dataset, neighbourhood(ref.uri), follows)
@@ -174,3 +170,51 @@ def _read_error(ref: MediaRef, error: OSError) -> MediaError:
 
 def _unknown_kind(ref: MediaRef) -> MediaError:
     return MediaError(f"frames of kind {ref.kind!r} cannot be read", f"{ref.uri} {ref.key}")
+
+
+_SAMPLED_FRAMES = 5
+# A pixel has changed when a channel differs by more than this, a frame when more than this share of values has.
+_CHANGED_LEVELS = 16
+_CHANGED_SHARE = 1e-3
+_BLACK_LEVEL = 24
+# Frames at either end of an episode that may lie outside an inactive span.
+_EDGE_FRAMES = 2
+_READ_ERROR = "file cannot be read"
+
+
+def frozen_camera_flags(ref: MediaRef, inactive_spans: FrameSpans, first_frame: int) -> tuple[str, ...]:
+    """The flags of a camera that shows the same picture over the whole episode.
+
+    Only a camera whose packets suggest it is decoded, at five frames.
+
+    Args:
+        ref: The camera's frames.
+        inactive_spans: See `ares.media.video.probe.find_inactive_spans`.
+        first_frame: Number of the episode's first frame in the file.
+
+    Returns:
+        ("frozen",), or ("black", "frozen") when the picture is black; () for a camera that shows a change.
+
+    Raises:
+        MediaError: The disk or the server failed.
+    """
+    last_start, first_stop = first_frame + _EDGE_FRAMES, first_frame + ref.num_frames - _EDGE_FRAMES
+    if not any(start <= last_start and first_stop <= stop for start, stop in inactive_spans):
+        return ()
+    numbers = [round(k * (ref.num_frames - 1) / (_SAMPLED_FRAMES - 1)) for k in range(_SAMPLED_FRAMES)]
+    try:
+        frames = frames_at(ref, [number / ref.rate_hz for number in numbers])
+    except MediaError as error:
+        if error.reason == _READ_ERROR:  # the next run reads the record again: it must not miss a finding
+            raise
+        return ()  # frames that cannot be decoded are reported where the camera is used
+    if any(_has_changed(frames[0], frame) for frame in frames[1:]):
+        return ()
+    return ("black", "frozen") if frames.max() <= _BLACK_LEVEL else ("frozen",)
+
+
+def _has_changed(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> bool:
+    import numpy as np
+
+    differences = np.abs(before.astype(np.int16) - after)
+    return bool((differences > _CHANGED_LEVELS).mean() > _CHANGED_SHARE)

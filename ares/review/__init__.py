@@ -1,15 +1,11 @@
 """What people say of annotations: rulings, corrections; and makers compared on the same segments."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.review.comparison import MakerComparison, compare_makers
-    from ares.review.labels import add_correction, add_ruling
-
-__all__ = ["MakerComparison", "add_correction", "add_ruling", "compare_makers"]
+    from ares.review.comparison import MakerComparison as MakerComparison, compare_makers as compare_makers
+    from ares.review.labels import add_correction as add_correction, add_ruling as add_ruling
 
 __getattr__ = lazy_exports(__name__)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from ares.errors import RequestError
 from ares.statistics import PairedDifference, compare_paired
-from ares.store.sync import newest_by_address
+from ares.store import newest_by_address
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation, Maker
     from ares.episode import Json
     from ares.store import Stores
+
 
 # The column of a maker of grades.
 _ACCEPTABLE = "acceptable"
@@ -48,7 +49,7 @@ class MakerComparison:
     @property
     def is_noise(self) -> bool:
         """Whether the repetition differs from its own side by as many segments as the second side does."""
-        return self.noise is not None and _discordant(self.noise) >= _discordant(self.change)
+        return self.noise is not None and _discordant_share(self.noise) >= _discordant_share(self.change)
 
     def to_json(self) -> dict[str, Json]:
         """The comparison as a document."""
@@ -89,7 +90,7 @@ def compare_makers(
         )
     grader = None if _is_judge(sides[0]) else _find_judge(makers, judge)
     accepted = _read_sides(stores, sides, grader, where)
-    change = _paired(accepted[0], accepted[1], seed)
+    change = _compare_shared_segments(accepted[0], accepted[1], seed)
     shared = accepted[0].keys() & accepted[1].keys()
     return MakerComparison(
         first=sides[0].maker_id,
@@ -98,12 +99,12 @@ def compare_makers(
         first_rate=sum(accepted[0][key] for key in shared) / len(shared),
         second_rate=sum(accepted[1][key] for key in shared) / len(shared),
         change=change,
-        noise=_paired(accepted[0], accepted[2], seed) if repetition else None,
+        noise=_compare_shared_segments(accepted[0], accepted[2], seed) if repetition else None,
         unpaired=len(accepted[0].keys() ^ accepted[1].keys()),
     )
 
 
-def _discordant(difference: PairedDifference) -> float:
+def _discordant_share(difference: PairedDifference) -> float:
     return (difference.only_first + difference.only_second) / difference.num_items
 
 
@@ -114,7 +115,7 @@ def _is_judge(maker: Maker) -> bool:
 def _find_maker(makers: Mapping[str, Maker], text: str) -> Maker:
     matches = [maker for key, maker in makers.items() if text and key.startswith(text)]
     if len(matches) != 1:
-        raise RequestError(f"no single maker {text!r}", f"there are: {_labels(makers.values())}")
+        raise RequestError(f"no single maker {text!r}", f"there are: {_maker_labels(makers.values())}")
     return matches[0]
 
 
@@ -125,12 +126,12 @@ def _find_judge(makers: Mapping[str, Maker], text: str) -> Maker:
     if len(graders) != 1:
         raise RequestError(
             "captioners are compared by the grades of one judge",
-            f"there are: {_labels(graders.values())}; give --judge",
+            f"there are: {_maker_labels(graders.values())}; give --judge",
         )
     return next(iter(graders.values()))
 
 
-def _labels(makers: Iterable[Maker]) -> str:
+def _maker_labels(makers: Iterable[Maker]) -> str:
     return "; ".join(f"{maker.maker_id} ({maker.annotator}, {maker.model})" for maker in makers) or "none"
 
 
@@ -161,7 +162,9 @@ def _accepted_segments(
             yield segment, item.value[_ACCEPTABLE] is True
 
 
-def _paired(first: dict[Segment, bool], second: dict[Segment, bool], seed: int) -> PairedDifference:
+def _compare_shared_segments(
+    first: dict[Segment, bool], second: dict[Segment, bool], seed: int
+) -> PairedDifference:
     shared = sorted(first.keys() & second.keys())
     if not shared:
         raise RequestError(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
 
+
 _VERSION = "1"
 
 
@@ -67,7 +68,7 @@ def add_ruling(
         "rubric": rubric.id,
         "rubric_hash": rubric.hash,
     }
-    return _store(
+    return _store_annotation(
         stores,
         maker,
         replace(
@@ -107,7 +108,7 @@ def add_correction(
         settings=_person_settings(person),
         kind="person",
     )
-    return _store(stores, maker, replace(annotation, value=value, ordinal=0))
+    return _store_annotation(stores, maker, replace(annotation, value=value, ordinal=0))
 
 
 def _person_settings(person: str) -> dict[str, Json]:
@@ -116,7 +117,7 @@ def _person_settings(person: str) -> dict[str, Json]:
     return {"person": person.strip()}
 
 
-def _store(stores: Stores, maker: Maker, draft: Annotation) -> Annotation:
+def _store_annotation(stores: Stores, maker: Maker, draft: Annotation) -> Annotation:
     annotation = replace(
         draft,
         name=maker.annotator,

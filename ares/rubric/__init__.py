@@ -1,96 +1,85 @@
 """Rubrics for captions: criteria, checks in code, verdicts, and their aggregation into grades."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.rubric.caption_parser import CaptionSlots, NounPhrase, parse_caption, parser_hash, split_outcome
-    from ares.rubric.contradiction import contradicts
-    from ares.rubric.gates import MAX_FALSE_FAILS_OF_CODE, VERDICTS_COLUMN, GateRecord, Gates, measure_gates
-    from ares.rubric.hard_checks import CHECKS, CheckInput
-    from ares.rubric.lexicon import ATTRIBUTES, VERBS
-    from ares.rubric.projection import (
-        JUDGE_TRUST,
-        GradeProjection,
-        read_judge_trust,
-        trust_changes,
-        trust_documents,
+    from ares.rubric.attack_battery import (
+        EXACT as EXACT,
+        FAMILIES as FAMILIES,
+        AttackText as AttackText,
+        FrameChange as FrameChange,
+        KnownCaption as KnownCaption,
+        Texts as Texts,
+        compose_battery as compose_battery,
+        hostile_texts as hostile_texts,
+        read_paraphrases as read_paraphrases,
+        shipped_paraphrases as shipped_paraphrases,
     )
-    from ares.rubric.rubric import Criterion, Rubric, read_rubric
-    from ares.rubric.slot_match import is_stated, slot_matches, unsupported_claims
+    from ares.rubric.attack_report import (
+        AttackResult as AttackResult,
+        BatteryReport as BatteryReport,
+        FamilyResult as FamilyResult,
+        report_battery as report_battery,
+    )
+    from ares.rubric.caption_parser import (
+        CaptionSlots as CaptionSlots,
+        NounPhrase as NounPhrase,
+        parse_caption as parse_caption,
+        parser_hash as parser_hash,
+        split_outcome as split_outcome,
+    )
+    from ares.rubric.control_texts import (
+        flipped_text as flipped_text,
+        foreign_texts as foreign_texts,
+        instruction_text as instruction_text,
+        rephrased_text as rephrased_text,
+        shipped_phrases as shipped_phrases,
+    )
+    from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
+    from ares.rubric.lexicon import ATTRIBUTES as ATTRIBUTES, VERBS as VERBS
+    from ares.rubric.projection import (
+        JUDGE_TRUST as JUDGE_TRUST,
+        GradeProjection as GradeProjection,
+        read_judge_trust as read_judge_trust,
+        trust_changes as trust_changes,
+        trust_documents as trust_documents,
+    )
+    from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
+    from ares.rubric.slot_match import (
+        contradicts as contradicts,
+        is_stated as is_stated,
+        slot_matches as slot_matches,
+        unsupported_claims as unsupported_claims,
+    )
     from ares.rubric.trust import (
-        CONTROL,
-        TRUST_COLUMN,
-        ControlCounts,
-        JudgeTrust,
-        TrustState,
-        count_controls,
-        decide_trust,
-        describe_gates,
-        describe_trust,
-        judge_controls,
+        CONTROL as CONTROL,
+        MAX_FALSE_FAILS_OF_CODE as MAX_FALSE_FAILS_OF_CODE,
+        TRUST_COLUMN as TRUST_COLUMN,
+        VERDICTS_COLUMN as VERDICTS_COLUMN,
+        ControlCounts as ControlCounts,
+        GateRecord as GateRecord,
+        Gates as Gates,
+        JudgeTrust as JudgeTrust,
+        TrustState as TrustState,
+        count_controls as count_controls,
+        decide_trust as decide_trust,
+        describe_gates as describe_gates,
+        describe_trust as describe_trust,
+        judge_controls as judge_controls,
+        measure_gates as measure_gates,
     )
     from ares.rubric.verdict import (
-        GATES,
-        GRADE_COLUMNS,
-        PANEL_COLUMNS,
-        Ruling,
-        Verdict,
-        aggregate,
-        correct_grade,
-        grade_values,
-        is_verdict_column,
+        GATES as GATES,
+        GRADE_COLUMNS as GRADE_COLUMNS,
+        PANEL_COLUMNS as PANEL_COLUMNS,
+        Ruling as Ruling,
+        Verdict as Verdict,
+        aggregate as aggregate,
+        correct_grade as correct_grade,
+        grade_values as grade_values,
+        is_verdict_column as is_verdict_column,
     )
-
-__all__ = [
-    "ATTRIBUTES",
-    "CHECKS",
-    "CONTROL",
-    "GATES",
-    "GRADE_COLUMNS",
-    "JUDGE_TRUST",
-    "MAX_FALSE_FAILS_OF_CODE",
-    "PANEL_COLUMNS",
-    "TRUST_COLUMN",
-    "VERBS",
-    "VERDICTS_COLUMN",
-    "CaptionSlots",
-    "CheckInput",
-    "ControlCounts",
-    "Criterion",
-    "GateRecord",
-    "Gates",
-    "GradeProjection",
-    "JudgeTrust",
-    "NounPhrase",
-    "Rubric",
-    "Ruling",
-    "TrustState",
-    "Verdict",
-    "aggregate",
-    "contradicts",
-    "correct_grade",
-    "count_controls",
-    "decide_trust",
-    "describe_gates",
-    "describe_trust",
-    "grade_values",
-    "is_stated",
-    "is_verdict_column",
-    "judge_controls",
-    "measure_gates",
-    "parse_caption",
-    "parser_hash",
-    "read_judge_trust",
-    "read_rubric",
-    "slot_matches",
-    "split_outcome",
-    "trust_changes",
-    "trust_documents",
-    "unsupported_claims",
-]
 
 __getattr__ = lazy_exports(__name__)

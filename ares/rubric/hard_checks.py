@@ -1,4 +1,4 @@
-"""Checks of a caption in code, without a model; they fail only captions that are certainly wrong."""
+"""Fails captions that are certainly wrong, or that repeat a clause, by code and without a model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.rubric import lexicon
-from ares.rubric.caption_form import base_form
-from ares.rubric.caption_parser import CaptionSlots
-from ares.rubric.repeated_clauses import repeated_clause
+from ares.rubric.caption_parser import CaptionSlots, Outcome, base_form, read_form
 from ares.rubric.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -18,6 +16,61 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.episode import Signal, Trajectory
+
+
+_JOINTS = re.compile(r"[.!?;:,\n]+|\b(?:and|then|(?:and )?after (?:that|this|which)|afterwards)\b")
+_FEWEST_WORDS = 2
+
+
+class _Clause(NamedTuple):
+    """A clause without its wording: what is done, how it ends and who acts."""
+
+    words: tuple[str, ...]
+    outcome: Outcome
+    is_negated: bool
+    actor: str
+
+
+def repeated_clause(text: str) -> str:
+    """The first clause that is said twice in a row, or the first sequence of clauses; "" where there is none.
+
+    Only the same words count, apart from articles, capital letters and the form of the verb. "Again", "another" and
+    "the other" say that something else is meant, and so do another outcome and another arm.
+    """
+    clauses = _read_clauses(text)
+    for start in range(len(clauses)):
+        for length in range(1, (len(clauses) - start) // 2 + 1):
+            block = clauses[start : start + length]
+            if block == clauses[start + length : start + 2 * length] and _is_action(block[0], start):
+                return ", ".join(" ".join(clause.words) for clause in block)
+    return ""
+
+
+def _read_clauses(text: str) -> list[_Clause]:
+    forms = [read_form(part.strip(" \"'")) for part in _JOINTS.split(text.lower())]
+    return [
+        _Clause(
+            words=_words_without_determiners(form.sentences[0]),
+            outcome=form.outcome,
+            is_negated=form.is_negated,
+            actor=form.actor,
+        )
+        for form in forms
+        if form.sentences
+    ]
+
+
+def _words_without_determiners(sentence: str) -> tuple[str, ...]:
+    words = re.findall(r"\w+(?:[-']\w+)*", sentence)
+    return tuple(word for word in words if word not in lexicon.DETERMINERS)
+
+
+def _is_action(clause: _Clause, position: int) -> bool:
+    """Whether a clause says an action, and is no item of a list; the first of an imperative caption does."""
+    if len(clause.words) < _FEWEST_WORDS:
+        return False
+    return position == 0 or clause.outcome != "success" or base_form(clause.words[0]) in lexicon.VERBS
+
 
 _MAX_WORD_COUNT = 30
 # A signal with a smaller range than this share of its size, or than this in its own unit, has not moved.
@@ -130,7 +183,7 @@ def check_no_action(caption: CheckInput) -> CheckResult:
 def check_grasp_without_close(caption: CheckInput) -> CheckResult:
     """The caption claims a grasp, but the gripper never moves."""
     signals = [signal for signal in _gripper_signals(caption.trajectory) if signal.shape[0] > 1]
-    grasps = lexicon.GRASP_VERBS.intersection(caption.slots.verbs) - _lifts(caption.slots.phrase)
+    grasps = lexicon.GRASP_VERBS.intersection(caption.slots.verbs) - _lift_only_verbs(caption.slots.phrase)
     if not grasps or caption.slots.outcome != "success" or not signals:
         return INAPPLICABLE
     if all(_is_still(signal) for signal in signals):
@@ -138,7 +191,7 @@ def check_grasp_without_close(caption: CheckInput) -> CheckResult:
     return INAPPLICABLE
 
 
-def _lifts(phrase: str) -> set[str]:
+def _lift_only_verbs(phrase: str) -> set[str]:
     """Picking, where its words may mean that something is lifted without a grasp."""
     words = {base_form(word) for word in re.findall(r"\w+", phrase)}
     return {"pick"} if words & lexicon.LIFT_WORDS else set()

@@ -7,19 +7,16 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from ares.episode import Json
-from ares.rubric.gates import VERDICTS_COLUMN, Gates
-from ares.rubric.trust import CONTROL, TRUST_COLUMN, judge_controls
+from ares.rubric.trust import CONTROL, TRUST_COLUMN, VERDICTS_COLUMN, Gates, judge_controls
 from ares.rubric.verdict import correct_grade
-from ares.store.filters import batched, ids_filter, in_list
-from ares.store.sync import maker_column, stale_column
+from ares.store import batched, ids_filter, in_list, maker_column, stale_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.annotation import Annotation
-    from ares.store import Tables
-    from ares.store.annotations import AnnotationStore
-    from ares.store.sync import MakerCatalog
+    from ares.store import AnnotationStore, MakerCatalog, Tables
+
 
 # Documents by "maker_id/dataset": `JudgeTrust` as JSON.
 JUDGE_TRUST = "judge_trust"
@@ -88,7 +85,7 @@ class GradeProjection:
 def trust_documents(tables: Tables, annotations: AnnotationStore) -> dict[str, Json]:
     """What the controls of each judge say in each dataset, counted anew, by "maker_id/dataset"."""
     controls: dict[str, list[Annotation]] = {}
-    for dataset, annotation in _controls(tables, annotations):
+    for dataset, annotation in _shown_controls(tables, annotations):
         controls.setdefault(f"{annotation.maker_id}/{dataset}", []).append(annotation)
     return {
         key: judge_controls(
@@ -98,7 +95,7 @@ def trust_documents(tables: Tables, annotations: AnnotationStore) -> dict[str, J
     }
 
 
-def _controls(tables: Tables, annotations: AnnotationStore) -> Iterator[tuple[str, Annotation]]:
+def _shown_controls(tables: Tables, annotations: AnnotationStore) -> Iterator[tuple[str, Annotation]]:
     """The control annotations of the episodes that are shown, each with its dataset."""
     for ids in batched(annotations.find_episodes(CONTROL), _EPISODES_PER_READ):
         rows = tables.episodes.read_columns(["episode_id", _DATASET], ids_filter(ids)).to_pylist()
@@ -192,20 +189,22 @@ def wrong_rows(
     positions = pc.index_in(joined, value_set=pa.array(list(documents), pa.string()))
     known = pa.array([str(document["state"]) for document in documents.values()], pa.string()).take(positions)
     trust = pc.if_else(is_model, pc.fill_null(known, "unproven"), nothing)
-    grades = _grades(batch, joined, documents)
+    grades = _grades_by_gates(batch, joined, documents)
     ignored = pc.or_(batch[stale_column(name)].fill_null(False), pc.equal(trust, "untrusted"))
-    acceptable = pc.if_else(ignored, pa.scalar(None, pa.bool_()), _decision(grades))
+    acceptable = pc.if_else(ignored, pa.scalar(None, pa.bool_()), _acceptance_of_grades(grades))
     differences = [
         pc.not_equal(pc.fill_null(batch[TRUST_COLUMN], ""), pc.fill_null(trust, "")),
         pc.not_equal(pc.fill_null(batch[_GRADE], ""), pc.fill_null(grades, "")),
-        pc.not_equal(_number(batch[_ACCEPTABLE]), _number(acceptable)),
+        pc.not_equal(_decision_numbers(batch[_ACCEPTABLE]), _decision_numbers(acceptable)),
     ]
     is_wrong = pc.and_(pc.fill_null(is_model, False), reduce(pc.or_, differences))
     rows = pa.table({key: batch[key], TRUST_COLUMN: trust, _GRADE: grades, _ACCEPTABLE: acceptable})
     return rows.filter(is_wrong)
 
 
-def _grades(batch: pa.RecordBatch, keys: pa.Array, documents: Mapping[str, Mapping[str, Json]]) -> pa.Array:
+def _grades_by_gates(
+    batch: pa.RecordBatch, keys: pa.Array, documents: Mapping[str, Mapping[str, Json]]
+) -> pa.Array:
     """The grades that follow from the gates as they stand; those of rows without verdicts as they are.
 
     Args:
@@ -237,7 +236,7 @@ def _map_texts(texts: pa.Array, function: Callable[[str], str]) -> pa.Array:
     return values.take(encoded.indices)
 
 
-def _decision(grades: pa.Array) -> pa.Array:
+def _acceptance_of_grades(grades: pa.Array) -> pa.Array:
     """What grades decide: true, false, or null where they do not."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -246,7 +245,7 @@ def _decision(grades: pa.Array) -> pa.Array:
     return pc.if_else(pc.or_(accepted, refused), accepted, pa.scalar(None, pa.bool_()))
 
 
-def _number(decisions: pa.Array) -> pa.Array:
+def _decision_numbers(decisions: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 

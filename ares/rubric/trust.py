@@ -1,19 +1,273 @@
-"""Whether a judge may be trusted on a dataset, by what it made of texts and frames whose truth is known."""
+"""Decides how far a judge, its gates and a panel's votes are trusted, by texts of known truth."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from functools import cached_property
+from itertools import combinations, count
+from math import sqrt
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ares.rubric.gates import GateRecord, Gates, measure_gates
-from ares.rubric.votes import PanelVotes, count_votes, describe_votes
 from ares.statistics import difference_bounds, effective_items, lower_bound, upper_bound, wilson_interval
 
 if TYPE_CHECKING:
     from ares.episode import Json
+
+
+# Controls whose right verdict is known, whatever the caption is worth.
+_FALSE_CONTROL_KINDS, _TRUE_CONTROL_KINDS = ("foreign", "flipped", "blank", "scrambled"), ("instruction",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelVotes:
+    """What the controls say of the judges of a panel.
+
+    Attributes:
+        errors: Wrong grades by judge, had it judged alone.
+        controls: Controls that every judge was asked about and whose right grade is known.
+        correlation: Mean correlation of the errors of two judges; None where no two judges erred.
+    """
+
+    errors: Mapping[str, int]
+    controls: int
+    correlation: float | None
+
+    @property
+    def effective(self) -> float | None:
+        """Number of judges with independent errors that are worth as much (design effect; Kish, Survey Sampling, 1965).
+
+        n / (1 + (n - 1) * correlation), at most n; None where the correlation is not known.
+        """
+        if self.correlation is None:
+            return None
+        count = len(self.errors)
+        return count / (1 + (count - 1) * max(0.0, self.correlation))
+
+    def to_json(self) -> dict[str, Json]:
+        """The numbers as stored JSON."""
+        correlation, effective = self.correlation, self.effective
+        return {
+            "judges": len(self.errors),
+            "errors": dict(self.errors),
+            "controls": self.controls,
+            "error_correlation": None if correlation is None else round(correlation, 4),
+            "effective_votes": None if effective is None else round(effective, 2),
+        }
+
+
+def count_votes(values: Iterable[Mapping[str, Json]]) -> PanelVotes | None:
+    """Count the errors of the judges of a panel on its controls; None where no panel has graded them.
+
+    Args:
+        values: Values of control annotations; each grading of a panel has the grade of every judge in "grades".
+    """
+    rows = [errors for value in values for errors in _judge_errors(value)]
+    if not rows:
+        return None
+    judges = sorted(rows[0])
+    columns = {judge: [row.get(judge, False) for row in rows] for judge in judges}
+    correlations = [
+        correlation
+        for first, second in combinations(judges, 2)
+        if (correlation := _binary_correlation(columns[first], columns[second])) is not None
+    ]
+    return PanelVotes(
+        errors={judge: sum(column) for judge, column in columns.items()},
+        controls=len(rows),
+        correlation=sum(correlations) / len(correlations) if correlations else None,
+    )
+
+
+def describe_votes(document: Mapping[str, Json]) -> str:
+    """One line for people about `PanelVotes.to_json`."""
+    judges, effective = document["judges"], document["effective_votes"]
+    if effective is None:
+        return f"the errors of {judges} judges cannot be compared yet"
+    correlation = document["error_correlation"]
+    return f"{judges} judges count as {effective} votes (their errors correlate by {correlation})"
+
+
+def _judge_errors(value: Mapping[str, Json]) -> list[dict[str, bool]]:
+    """Whether each judge erred, of each control of a caption whose right grade is known."""
+    members = value.get("gradings")
+    rows = [row for row in members if isinstance(row, dict)] if isinstance(members, list) else []
+    errors = []
+    for row in rows:
+        kind, grades = row.get("kind"), row.get("grades")
+        is_false = kind in _FALSE_CONTROL_KINDS and bool(row.get("known_false"))
+        if isinstance(grades, dict) and (is_false or kind in _TRUE_CONTROL_KINDS):
+            errors.append({judge: (grade == "acceptable") == is_false for judge, grade in grades.items()})
+    return errors
+
+
+def _binary_correlation(first: Sequence[bool], second: Sequence[bool]) -> float | None:
+    """Pearson's correlation of two binary sequences; None where one of them is constant."""
+    count = len(first)
+    share, other = sum(first) / count, sum(second) / count
+    if share in (0.0, 1.0) or other in (0.0, 1.0):
+        return None
+    both = sum(a and b for a, b in zip(first, second, strict=True)) / count
+    return (both - share * other) / sqrt(share * (1 - share) * other * (1 - other))
+
+
+GradeName = Literal["acceptable", "not_acceptable", "unsure", "error"]
+GateState = Literal["proven", "unproven", "informs"]
+# The column with the verdicts of gates, from which a grade is derived anew where gates lose their veto.
+VERDICTS_COLUMN = "grade_verdicts"
+# The bound for checks by code; that for judged criteria is the rubric's.
+MAX_FALSE_FAILS_OF_CODE = 0.01
+_BY_CODE = "(code)"
+# Controls that are true: what the source says of the episode.
+_TRUE_KIND = "instruction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRecord:
+    """What a gate made of texts that are true.
+
+    Attributes:
+        gate: Id of the criterion, with "(code)" behind it for the checks that code makes of it.
+        limit: Bound of its share of false fails, from 0 to 1.
+        fails: True texts that it failed.
+        texts: True texts that it ruled on.
+    """
+
+    gate: str
+    limit: float
+    fails: int
+    texts: int
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The exact one-sided 95 % bounds of its share of false fails (Clopper and Pearson)."""
+        return lower_bound(self.fails, self.texts), upper_bound(self.fails, self.texts)
+
+    @property
+    def state(self) -> GateState:
+        """Whether its failure is a veto ("proven", "unproven") or only informs.
+
+        It informs where the lower bound is above the limit, and where the upper bound is above the limit although so
+        many texts without a false fail would have proven it. With fewer texts the rubric's word holds: it is a veto.
+        """
+        low, high = self.bounds
+        if high <= self.limit:
+            return "proven"
+        is_enough = upper_bound(0, self.texts) <= self.limit
+        return "informs" if is_enough or low > self.limit else "unproven"
+
+    def to_json(self) -> dict[str, Json]:
+        """The record with its bounds and its state."""
+        return {
+            "gate": self.gate,
+            "limit": self.limit,
+            "fails": self.fails,
+            "texts": self.texts,
+            "bounds": [round(bound, 4) for bound in self.bounds],
+            "state": self.state,
+        }
+
+
+@dataclass(frozen=True)
+class Gates:
+    """The gates of a judge on one dataset.
+
+    Attributes:
+        states: State by gate; a gate that is not named is a veto.
+    """
+
+    states: Mapping[str, str]
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Gates:
+        """The gates in `JudgeTrust.to_json`; none are named in a document of an older version."""
+        return Gates({record["gate"]: record["state"] for record in document.get("gates", ())})
+
+    @cached_property
+    def informing(self) -> frozenset[str]:
+        """Gates whose failure is no veto."""
+        return frozenset(gate for gate, state in self.states.items() if state == "informs")
+
+    def grade(self, text: str) -> GradeName:
+        """The grade that follows from the verdicts of gates, as `gates_text` gives them.
+
+        A gate that only informs is left out. A failed check by code that only informs leaves its criterion "UNSURE"
+        where a judge could rule on it, because the judge was not asked.
+        """
+        verdicts = []
+        for gate, verdict in _parse_gate_verdicts(text):
+            criterion = gate.removesuffix(_BY_CODE)
+            if gate not in self.informing:
+                verdicts.append(verdict)
+            elif gate != criterion and criterion in self.states:
+                verdicts.append("UNSURE" if verdict == "UNMET" else verdict)
+        return decide_grade(verdicts)
+
+
+def decide_grade(verdicts: Iterable[str]) -> GradeName:
+    """The grade that follows from the verdicts of gates; those that do not apply ("NA") count nothing."""
+    applicable = {verdict for verdict in verdicts if verdict != "NA"}
+    if "UNMET" in applicable:
+        return "not_acceptable"
+    if "ERROR" in applicable:
+        return "error"
+    return "acceptable" if applicable == {"MET"} else "unsure"
+
+
+def gates_text(rulings: Iterable[tuple[str, str, str]]) -> str:
+    """The verdicts of gates as one text ("VERB=MET OBJECT=UNMET(code)"), from criterion, verdict and source of each."""
+    return " ".join(
+        f"{criterion}={verdict}{_BY_CODE if source == 'hard' else ''}"
+        for criterion, verdict, source in rulings
+    )
+
+
+def _parse_gate_verdicts(text: str) -> list[tuple[str, str]]:
+    """Gates and verdicts in a text of `gates_text`."""
+    pairs = (part.split("=", 1) for part in text.split())
+    return [
+        (f"{criterion}{_BY_CODE if verdict.endswith(_BY_CODE) else ''}", verdict.removesuffix(_BY_CODE))
+        for criterion, verdict in pairs
+    ]
+
+
+def measure_gates(values: Sequence[Mapping[str, Json]]) -> tuple[GateRecord, ...]:
+    """Count the false fails of gates in the values of control annotations, which name the gates in "gates".
+
+    An instruction is true of its episode. What it says of the outcome is known only where the source states it, and
+    OUTCOME is counted there alone.
+    """
+    documents = next((value["gates"] for value in values if value.get("gates")), [])
+    gates = [gate for gate in documents if isinstance(gate, dict)] if isinstance(documents, list) else []
+    rows = [row for value in values for row in _true_rows(value)]
+    return tuple(_measure_gate(gate, rows) for gate in gates)
+
+
+def _true_rows(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [row for row in value.get("gradings", ()) if row["kind"] == _TRUE_KIND and row.get("gates")]
+
+
+def _measure_gate(gate: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> GateRecord:
+    name = str(gate["gate"])
+    known = [row for row in rows if row.get("known_outcome") or not gate.get("needs_outcome")]
+    rulings = [ruling for ruling in (_ruling_of(name, row["gates"]) for row in known) if ruling is not None]
+    return GateRecord(gate=name, limit=float(gate["limit"]), fails=sum(rulings), texts=len(rulings))
+
+
+def _ruling_of(gate: str, text: str) -> bool | None:
+    """Whether a gate failed a text; None where it did not rule on it."""
+    criterion = gate.removesuffix(_BY_CODE)
+    for by, verdict in _parse_gate_verdicts(text):
+        if by.removesuffix(_BY_CODE) != criterion:
+            continue
+        is_code = by != criterion
+        if gate == criterion:
+            return None if is_code or verdict not in ("MET", "UNMET", "UNSURE") else verdict == "UNMET"
+        # A text that goes on to the judge has passed the checks.
+        return None if is_code and verdict == "UNSURE" else is_code and verdict == "UNMET"
+    return None
+
 
 TrustState = Literal["trusted", "unproven", "untrusted"]
 TRUST_STATES: tuple[TrustState, ...] = ("trusted", "unproven", "untrusted")
@@ -27,7 +281,7 @@ MIN_CONTROLS_WITHOUT_DIFFERENCE = 200
 # Gradings of one episode are correlated by at least so much, also where they all agree.
 _LEAST_CORRELATION = 0.1
 # False whatever the frames show.
-_FALSE_KINDS = ("foreign", "flipped")
+_FALSE_CAPTION_KINDS = ("foreign", "flipped")
 # So many instructions stand for the true texts of a dataset; with fewer the captions do, true or not.
 _MIN_INSTRUCTIONS = 10
 # What must be accepted less often than other texts, and how it is called in messages.
@@ -76,12 +330,12 @@ class ControlCounts:
     @property
     def false_captions(self) -> tuple[int, int]:
         """Accepted false captions, and all of them."""
-        return self.accepted_of(*_FALSE_KINDS)
+        return self.accepted_of(*_FALSE_CAPTION_KINDS)
 
     @property
     def independent_false_captions(self) -> tuple[float, float]:
         """As `false_captions`, in numbers of independent gradings."""
-        return self.independent(*_FALSE_KINDS)
+        return self.independent(*_FALSE_CAPTION_KINDS)
 
     @property
     def total(self) -> int:
@@ -176,7 +430,7 @@ def count_controls(
     errors = 0
     keys: Iterable[Hashable] = count() if episodes is None else episodes
     for value, episode in zip(values, keys, strict=episodes is not None):
-        graded = _gradings(value, episode, gates)
+        graded = _read_gradings(value, episode, gates)
         errors += sum(grading is None for grading in graded)
         rows += [grading for grading in graded if grading]
     by_episode: dict[Hashable, Counter[tuple[str, bool]]] = {}
@@ -201,7 +455,9 @@ class _Grading(NamedTuple):
     own_is_accepted: bool
 
 
-def _gradings(value: Mapping[str, Json], episode: Hashable, gates: Gates | None) -> list[_Grading | None]:
+def _read_gradings(
+    value: Mapping[str, Json], episode: Hashable, gates: Gates | None
+) -> list[_Grading | None]:
     """The gradings of one caption; None for those that failed."""
     members = value.get("gradings")
     rows = [row for row in members if isinstance(row, dict)] if isinstance(members, list) else []
@@ -266,27 +522,27 @@ def decide_trust(counts: ControlCounts) -> JudgeTrust:
     true than false ones, or where 200 controls show no difference. Trusted where at least 59 false captions bound its
     false accepts by 5 %, and every difference is shown by its interval. Unproven otherwise.
     """
-    against = _against(counts)
+    against = _reasons_against(counts)
     if against:
         return JudgeTrust(state="untrusted", reasons=tuple(against), counts=counts)
-    missing = _missing(counts)
+    missing = _missing_evidence(counts)
     return JudgeTrust(state="unproven" if missing else "trusted", reasons=tuple(missing), counts=counts)
 
 
-def _against(counts: ControlCounts) -> list[str]:
+def _reasons_against(counts: ControlCounts) -> list[str]:
     """What the intervals show against a judge."""
     reasons = []
     if lower_bound(*counts.independent_false_captions) > MAX_FALSE_ACCEPTS:
         reasons.append(f"more than {MAX_FALSE_ACCEPTS:.0%} of false captions are accepted")
     enough = counts.total >= MIN_CONTROLS_WITHOUT_DIFFERENCE
     for kind, label in _LOWERED.items():
-        low, high = _difference(counts, kind)
+        low, high = _difference_to_true_texts(counts, kind)
         if high < 0 or (enough and low <= 0):
             reasons.append(f"{label} are accepted as often as {_true_texts(counts, kind)[1]}")
     return reasons
 
 
-def _missing(counts: ControlCounts) -> list[str]:
+def _missing_evidence(counts: ControlCounts) -> list[str]:
     """What is not shown yet."""
     _, false_captions = counts.false_captions
     reasons = []
@@ -294,13 +550,13 @@ def _missing(counts: ControlCounts) -> list[str]:
         reasons.append(f"{false_captions} of {MIN_FALSE_CAPTIONS} false captions graded")
     elif upper_bound(*counts.independent_false_captions) > MAX_FALSE_ACCEPTS:
         reasons.append(f"false accepts may be more than {MAX_FALSE_ACCEPTS:.0%}")
-    not_lower = [label for kind, label in _LOWERED.items() if _difference(counts, kind)[0] <= 0]
+    not_lower = [label for kind, label in _LOWERED.items() if _difference_to_true_texts(counts, kind)[0] <= 0]
     if not_lower:
         reasons.append(f"not shown to be accepted less often than true ones: {', '.join(not_lower)}")
     return reasons
 
 
-def _difference(counts: ControlCounts, kind: str) -> tuple[float, float]:
+def _difference_to_true_texts(counts: ControlCounts, kind: str) -> tuple[float, float]:
     true_kind, _ = _true_texts(counts, kind)
     return difference_bounds(*counts.independent(true_kind), *counts.independent(kind))
 

@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 from ares.annotation import Column
-from ares.rubric.gates import VERDICTS_COLUMN, GradeName, decide_grade, gates_text
-from ares.rubric.trust import TRUST_COLUMN, TRUST_STATES
+from ares.rubric.trust import TRUST_COLUMN, TRUST_STATES, VERDICTS_COLUMN, GradeName, decide_grade, gates_text
 
 if TYPE_CHECKING:
     from ares.episode import Json
+
 
 Category = Literal["essential", "important", "optional", "pitfall"]
 
@@ -179,10 +179,11 @@ def grade_values(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
             unknown one.
     """
     categories: list[tuple[str, Category]] = [
-        (_field(ruling, "criterion"), _category(_field(ruling, "category"))) for ruling in rulings
+        (_ruling_field(ruling, "criterion"), _check_category(_ruling_field(ruling, "category")))
+        for ruling in rulings
     ]
     verdicts = [
-        Ruling(criterion=name, verdict=Verdict(_field(ruling, "verdict")), source="hard")
+        Ruling(criterion=name, verdict=Verdict(_ruling_field(ruling, "verdict")), source="hard")
         for (name, _), ruling in zip(categories, rulings, strict=True)
     ]
     grade = aggregate(categories, verdicts)
@@ -217,7 +218,7 @@ def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, 
     rulings = [ruling for ruling in judged if isinstance(ruling, dict)] if isinstance(judged, list) else []
     by_criterion: dict[str, dict[str, Json]] = {}
     for ruling in (*rulings, *corrections):
-        name = _field(ruling, "criterion")
+        name = _ruling_field(ruling, "criterion")
         by_criterion[name] = {**by_criterion.get(name, {}), **ruling}
     corrected = grade_values(list(by_criterion.values()))
     if not rulings and corrected["grade"] == "acceptable":
@@ -225,13 +226,13 @@ def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, 
     return corrected
 
 
-def _field(ruling: Mapping[str, Json], name: str) -> str:
+def _ruling_field(ruling: Mapping[str, Json], name: str) -> str:
     if name not in ruling:
         raise ValueError(f"a ruling has no {name}, but {', '.join(ruling) or 'nothing'}")
     return str(ruling[name])
 
 
-def _category(name: object) -> Category:
+def _check_category(name: object) -> Category:
     if name not in WEIGHTS:
         raise ValueError(f"no category {name!r}; there are: {', '.join(WEIGHTS)}")
     return name
@@ -259,12 +260,12 @@ def aggregate(categories: Sequence[tuple[str, Category]], rulings: Sequence[Ruli
     return Grade(
         grade=grade,
         acceptable={"acceptable": True, "not_acceptable": False}.get(grade),
-        score=_score(categories, by_id),
+        score=_weighted_score(categories, by_id),
         counts={verdict.value: list(by_id.values()).count(verdict) for verdict in Verdict},
     )
 
 
-def _score(categories: Sequence[tuple[str, Category]], by_id: dict[str, Verdict]) -> float | None:
+def _weighted_score(categories: Sequence[tuple[str, Category]], by_id: dict[str, Verdict]) -> float | None:
     applicable = [
         (WEIGHTS[category], by_id[name]) for name, category in categories if by_id[name] is not Verdict.NA
     ]

@@ -1,74 +1,59 @@
 """Search for moments by text, image or episode, and counts of column values under a filter."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.search.answer import search
-    from ares.search.embedding_spaces import (
-        SPACES_COLLECTION,
-        choose_space,
-        list_spaces,
-        load_encoder,
-        load_model,
+    from ares.search.encoding import (
+        SPACES_COLLECTION as SPACES_COLLECTION,
+        TEXT_ENCODER_FOLDER as TEXT_ENCODER_FOLDER,
+        EmbeddingSpace as EmbeddingSpace,
+        Encoder as Encoder,
+        QueryVectors as QueryVectors,
+        TextEncoder as TextEncoder,
+        choose_space as choose_space,
+        embed_texts as embed_texts,
+        is_text_encoder_usable as is_text_encoder_usable,
+        list_spaces as list_spaces,
+        load_encoder as load_encoder,
+        load_model as load_model,
+        prepare_text_search as prepare_text_search,
     )
-    from ares.search.engine import describe_ranked, list_episodes
-    from ares.search.fusion import Ranking, fuse, run_concurrently
-    from ares.search.motion_features import (
-        SIGNAL_KINDS,
-        SPACE_PREFIX,
-        FeatureScale,
-        SignalKind,
-        SignalLayout,
-        compute_features,
-        find_layout,
-        fit_scale,
-        motion_vector,
-        read_scale,
-        space_name,
+    from ares.search.engine import (
+        Ranking as Ranking,
+        describe_ranked as describe_ranked,
+        fuse as fuse,
+        list_episodes as list_episodes,
+        run_concurrently as run_concurrently,
     )
-    from ares.search.query import AUTO, Hit, MinScore, Query
-    from ares.search.text_encoding import (
-        TEXT_ENCODER_FOLDER,
-        embed_texts,
-        is_text_encoder_usable,
-        prepare_text_search,
+    from ares.search.facets import (
+        NUMERIC_TYPES as NUMERIC_TYPES,
+        Facet as Facet,
+        compute_facets as compute_facets,
     )
-
-__all__ = [
-    "AUTO",
-    "SIGNAL_KINDS",
-    "SPACES_COLLECTION",
-    "SPACE_PREFIX",
-    "TEXT_ENCODER_FOLDER",
-    "FeatureScale",
-    "Hit",
-    "MinScore",
-    "Query",
-    "Ranking",
-    "SignalKind",
-    "SignalLayout",
-    "choose_space",
-    "compute_features",
-    "describe_ranked",
-    "embed_texts",
-    "find_layout",
-    "fit_scale",
-    "fuse",
-    "is_text_encoder_usable",
-    "list_episodes",
-    "list_spaces",
-    "load_encoder",
-    "load_model",
-    "motion_vector",
-    "prepare_text_search",
-    "read_scale",
-    "run_concurrently",
-    "search",
-    "space_name",
-]
+    from ares.search.query import Hit as Hit, MinScore as MinScore, Query as Query
+    from ares.search.rankers.base import MomentRanker as MomentRanker
+    from ares.search.rankers.motion import (
+        SIGNAL_KINDS as SIGNAL_KINDS,
+        SPACE_PREFIX as SPACE_PREFIX,
+        FeatureScale as FeatureScale,
+        SignalKind as SignalKind,
+        SignalLayout as SignalLayout,
+        compute_features as compute_features,
+        find_layout as find_layout,
+        fit_scale as fit_scale,
+        motion_vector as motion_vector,
+        read_scale as read_scale,
+        space_name as space_name,
+    )
+    from ares.search.rankers.text import rank_by_text as rank_by_text
+    from ares.search.relevance import (
+        SCORE_BINS as SCORE_BINS,
+        EpisodeScores as EpisodeScores,
+        default_cut as default_cut,
+        score_episodes as score_episodes,
+        search as search,
+    )
 
 __getattr__ = lazy_exports(__name__)

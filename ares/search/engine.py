@@ -1,20 +1,85 @@
-"""Runs a search: filters the episodes, ranks them in several ways at the same time, fuses the rankings into hits."""
+"""Runs a search: filters the episodes, ranks them in several ways, fuses the rankings into hits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ares.search.fusion import Ranking, fuse, run_concurrently
+from ares.deadline import carry_deadline_to_thread
 from ares.search.query import Hit, Query
-from ares.search.rankers import MomentRanker, load_ranker
-from ares.store.filters import ids_filter
-from ares.store.vectors import Moment
+from ares.search.rankers.base import MomentRanker, load_ranker
+from ares.store import Moment, ids_filter
 
 if TYPE_CHECKING:
     from ares.store import Stores
+
+
+_T = TypeVar("_T")
+
+# The constant of reciprocal-rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009).
+_RRF_K = 60
+
+
+def best_per_episode(moments: Iterable[Moment]) -> list[Moment]:
+    """The best moment of each episode, best first; of equal scores the first by `moment_order`."""
+    best: dict[str, Moment] = {}
+    for moment in sorted(moments, key=moment_order):
+        best.setdefault(moment.episode_id, moment)
+    return list(best.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The result of one ranker.
+
+    Attributes:
+        moments: Best first, one per episode.
+        weight: Its weight in the fusion, above 0.
+    """
+
+    moments: Sequence[Moment]
+    weight: float = 1.0
+
+
+def fuse(rankings: Sequence[Ranking]) -> list[Moment]:
+    """Fuse rankings by reciprocal rank: score = sum over rankings of weight / (60 + rank).
+
+    An episode is represented by the moment of the first ranking that names a camera, else of its first ranking.
+    """
+    summands: dict[str, list[float]] = {}
+    representatives: dict[str, Moment] = {}
+    for ranking in rankings:
+        for rank, moment in enumerate(ranking.moments, start=1):
+            summands.setdefault(moment.episode_id, []).append(ranking.weight / (_RRF_K + rank))
+            if not representatives.setdefault(moment.episode_id, moment).camera:
+                representatives[moment.episode_id] = moment
+    # fsum: the sum does not depend on the order of the rankings, so that equal scores stay equal.
+    fused = [
+        replace(moment, score=math.fsum(summands[episode_id]))
+        for episode_id, moment in representatives.items()
+    ]
+    return sorted(fused, key=moment_order)
+
+
+def moment_order(moment: Moment) -> tuple[float, str, float, str]:
+    """Sort key: best score first, ties by episode, second and camera."""
+    return (-moment.score, moment.episode_id, moment.seconds, moment.camera)
+
+
+def run_concurrently(functions: Sequence[Callable[[], _T]]) -> list[_T]:
+    """Call functions in parallel threads and return their results in order: as slow as the slowest of them."""
+    if len(functions) < 2:
+        return [function() for function in functions]
+    with ThreadPoolExecutor(len(functions)) as pool:
+        return [
+            future.result()
+            for future in [pool.submit(carry_deadline_to_thread(function)) for function in functions]
+        ]
+
 
 # Episodes that each ranker returns per episode of the answer: fusion needs more than what is shown.
 _RANKED_PER_HIT = 2
@@ -42,10 +107,12 @@ def search_moments(stores: Stores, query: Query) -> list[Hit]:
     results = run_concurrently([partial(rankers[name].rank, part, candidates, limit) for name, part in parts])
     ranked = [(name, moments) for (name, _), moments in zip(parts, results, strict=True) if moments]
     rankings = [Ranking(moments, weights[name]) for name, moments in ranked]
-    moments = _without_query_episodes(_fuse(rankings), query)[: query.limit]
+    moments = _without_query_episodes(_fuse_rankings(rankings), query)[: query.limit]
     if not moments:
         return []
-    return _to_hits(stores, moments, _best_moments(rankers, encoded, moments), _ranks(ranked, moments))
+    return _to_hits(
+        stores, moments, _best_moments(rankers, encoded, moments), _ranks_by_episode(ranked, moments)
+    )
 
 
 def with_full_ids(stores: Stores, query: Query) -> Query:
@@ -93,7 +160,7 @@ def describe_ranked(stores: Stores, query: Query, ids: Sequence[str], scores: Se
     ]
 
 
-def _fuse(rankings: Sequence[Ranking]) -> Sequence[Moment]:
+def _fuse_rankings(rankings: Sequence[Ranking]) -> Sequence[Moment]:
     if len(rankings) > 1:
         return fuse(rankings)
     return rankings[0].moments if rankings else []
@@ -103,7 +170,7 @@ def _without_query_episodes(moments: Sequence[Moment], query: Query) -> list[Mom
     return [moment for moment in moments if moment.episode_id not in query.own_episodes]
 
 
-def _ranks(
+def _ranks_by_episode(
     ranked: Sequence[tuple[str, Sequence[Moment]]], moments: Sequence[Moment]
 ) -> dict[str, dict[str, int]]:
     """By episode its rank, from 1, in each way that lists it: the best one where a way has several rankings."""
@@ -149,10 +216,10 @@ def _to_hits(
         if moment.episode_id in row_by_id
     ]
     best_score = max((hit.score for hit in hits), default=0.0)
-    return [replace(hit, relevance=_relevance(hit.score, best_score)) for hit in hits]
+    return [replace(hit, relevance=_relative_score(hit.score, best_score)) for hit in hits]
 
 
-def _relevance(score: float, best_score: float) -> float:
+def _relative_score(score: float, best_score: float) -> float:
     """A score as a share of the best one, 0 to 1; without a score above 0 nothing is like the query."""
     return min(1.0, max(0.0, score / best_score)) if best_score > 0 else 0.0
 

@@ -51,7 +51,7 @@ class Query:
         limit: Maximum number of episodes in the answer.
         space: Name of the embedding space, or "" for the newest.
         min_score: Least score of an episode of the answer, 0 to 1, on a scale that compares all episodes; "auto" is
-            where the relevant ones end, see `ares.search.relevance.default_cut`. None ranks without a cut.
+            where the relevant ones end, see `ares.search.default_cut`. None ranks without a cut.
     """
 
     text: str = ""
@@ -69,7 +69,7 @@ class Query:
                 "a search needs a text, an image or an episode", "give one of text, image, like"
             )
         for name in self.weights if self.by else ():
-            if not _compares(name, self.parts):
+            if not _ranker_compares_parts(name, self.parts):
                 usable = [other for other in rankers.names() if _is_usable(other, self.parts)]
                 raise RequestError(
                     f"{' and '.join(self.parts)} cannot be compared by {name}",
@@ -118,7 +118,7 @@ def check_min_score(min_score: MinScore | None) -> None:
         raise RequestError("the least score is a number from 0 to 1, or 'auto'", f"got {min_score!r}")
 
 
-def _compares(name: str, parts: tuple[QueryPart, ...]) -> bool:
+def _ranker_compares_parts(name: str, parts: tuple[QueryPart, ...]) -> bool:
     """Whether a ranker compares any of these parts of a query."""
     ranker: Any = rankers.get(name)
     return not set(parts).isdisjoint(getattr(ranker, "query_parts", ()))
@@ -127,7 +127,7 @@ def _compares(name: str, parts: tuple[QueryPart, ...]) -> bool:
 def _is_usable(name: str, parts: tuple[QueryPart, ...]) -> bool:
     """Whether a ranker can be imported and compares any of these parts."""
     try:
-        return _compares(name, parts)
+        return _ranker_compares_parts(name, parts)
     except PluginError:
         return False
 

@@ -1,36 +1,130 @@
 """Stores: LanceDB tables as the index, an append-only annotation log as the truth."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.store.database import Tables
-    from ares.store.manifest import workspace_exists
-    from ares.store.opening import open_stores
-    from ares.store.stores import Stores
-    from ares.store.sync import (
-        LogChanges,
-        applied_sequence,
-        read_changes,
-        reset_applied_sequence,
-        skip_applied,
+    from ares.store.actions import (
+        ACTION_MEMBERS as ACTION_MEMBERS,
+        ACTIONS as ACTIONS,
+        NOTE_KINDS as NOTE_KINDS,
+        TAG_KINDS as TAG_KINDS,
+        TOMBSTONES as TOMBSTONES,
+        VIEW_KINDS as VIEW_KINDS,
+        Action as Action,
+        ActionHistory as ActionHistory,
+        ActionKind as ActionKind,
+        RemovedIds as RemovedIds,
+        action_key as action_key,
+        add_tombstones as add_tombstones,
+        hash_identity as hash_identity,
+        new_members_key as new_members_key,
+        read_history as read_history,
+        read_member_documents as read_member_documents,
+        read_members as read_members,
+        record_action as record_action,
+        removed_id_array as removed_id_array,
+        write_members as write_members,
     )
-    from ares.store.temp_db import TempDatabase
-
-__all__ = [
-    "LogChanges",
-    "Stores",
-    "Tables",
-    "TempDatabase",
-    "applied_sequence",
-    "open_stores",
-    "read_changes",
-    "reset_applied_sequence",
-    "skip_applied",
-    "workspace_exists",
-]
+    from ares.store.database import Tables as Tables
+    from ares.store.filters import check_filter as check_filter
+    from ares.store.folder import workspace_exists as workspace_exists
+    from ares.store.lance.episode_snapshot import (
+        DEEP_OFFSET as DEEP_OFFSET,
+        EpisodeSnapshot as EpisodeSnapshot,
+        SelectedRows as SelectedRows,
+    )
+    from ares.store.lance.episodes import EpisodeTable as EpisodeTable
+    from ares.store.lance.lance_api import lance_errors as lance_errors, open_session as open_session
+    from ares.store.lance.row_index import (
+        EpisodeIds as EpisodeIds,
+        EpisodeRuns as EpisodeRuns,
+        RowIndex as RowIndex,
+        RowIndexCache as RowIndexCache,
+        best_rows_per_episode as best_rows_per_episode,
+    )
+    from ares.store.lance.schema import (
+        EpisodeBatch as EpisodeBatch,
+        arrow_type as arrow_type,
+        encode_records as encode_records,
+        episode_schema as episode_schema,
+        trajectory_schema as trajectory_schema,
+        type_mismatch as type_mismatch,
+    )
+    from ares.store.lance.segments import SegmentTable as SegmentTable, segment_schema as segment_schema
+    from ares.store.lance.table import TableWriter as TableWriter
+    from ares.store.lance.text import TextHashes as TextHashes, WordRows as WordRows
+    from ares.store.lance.trajectories import TrajectoryTable as TrajectoryTable
+    from ares.store.log.memory import MemoryAnnotationStore as MemoryAnnotationStore
+    from ares.store.log.mongo import MongoAnnotationStore as MongoAnnotationStore
+    from ares.store.log.protocol import (
+        MODEL_REPLIES as MODEL_REPLIES,
+        AnnotationRow as AnnotationRow,
+        AnnotationStore as AnnotationStore,
+        UnstorableError as UnstorableError,
+        annotation_to_row as annotation_to_row,
+        new_spending_key as new_spending_key,
+        read_spending as read_spending,
+        spending_document as spending_document,
+    )
+    from ares.store.log.sqlite import SqliteAnnotationStore as SqliteAnnotationStore
+    from ares.store.opening import open_stores as open_stores
+    from ares.store.sql import (
+        TrustedFilter as TrustedFilter,
+        batched as batched,
+        conjunction as conjunction,
+        ids_filter as ids_filter,
+        in_list as in_list,
+        parenthesize as parenthesize,
+        quote_literal as quote_literal,
+        split_conjunction as split_conjunction,
+    )
+    from ares.store.stores import Stores as Stores
+    from ares.store.sync.apply import (
+        applied_action as applied_action,
+        applied_sequence as applied_sequence,
+        apply_log as apply_log,
+        load_applied_state as load_applied_state,
+        read_changes as read_changes,
+        reset_applied_actions as reset_applied_actions,
+        reset_applied_sequence as reset_applied_sequence,
+        skip_applied as skip_applied,
+    )
+    from ares.store.sync.changes import (
+        LogChanges as LogChanges,
+        newest_by_address as newest_by_address,
+        segment_id as segment_id,
+        select_shown as select_shown,
+    )
+    from ares.store.sync.makers import (
+        CONFLICT as CONFLICT,
+        DISAGREEMENT as DISAGREEMENT,
+        MakerCatalog as MakerCatalog,
+        declared_columns as declared_columns,
+        maker_column as maker_column,
+        pin_makers as pin_makers,
+        read_pins as read_pins,
+        stale_column as stale_column,
+    )
+    from ares.store.sync.projection_plugins import InstalledProjections as InstalledProjections
+    from ares.store.sync.projections import (
+        NOTES as NOTES,
+        TAGS as TAGS,
+        absent_restored as absent_restored,
+        conflict_changes as conflict_changes,
+        find_wrong_texts as find_wrong_texts,
+        present_removed as present_removed,
+        refresh_conflicts as refresh_conflicts,
+    )
+    from ares.store.temp_db import StagedIds as StagedIds, TempDatabase as TempDatabase
+    from ares.store.vectors.index import FLAT_ROWS as FLAT_ROWS
+    from ares.store.vectors.knn import VectorTableState as VectorTableState
+    from ares.store.vectors.tables import (
+        Moment as Moment,
+        VectorFragments as VectorFragments,
+        VectorTable as VectorTable,
+    )
+    from ares.store.vectors.texts import TextIds as TextIds
 
 __getattr__ = lazy_exports(__name__)

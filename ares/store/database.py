@@ -1,36 +1,324 @@
-"""The LanceDB tables of a workspace: episodes, trajectories, segments, and vector tables per embedding space."""
+"""Opens, creates and compacts the Lance tables of a workspace, in a folder or an object store."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.errors import RequestError, StoreError
-from ares.store.compaction import (
-    compact,
-    count_unused_files,
-    delete_unused_files,
-    drop_old_versions,
-    erase_deleted,
-)
-from ares.store.connection import LanceConnection
-from ares.store.lance import (
-    EpisodeTable,
-    RemovedTable,
-    TrajectoryTable,
-    delete_rows,
-    episode_schema,
-    lance_errors,
-    trajectory_schema,
-)
+from ares.process_tuning import put_off_package
+from ares.store.lance.episodes import EpisodeTable, RemovedTable, delete_rows
+from ares.store.lance.lance_api import data_bytes, lance_errors, max_unindexed_rows, open_session
+from ares.store.lance.schema import episode_schema, trajectory_schema
+from ares.store.lance.table import LanceTable, LazyLanceTable, TableWriter, whole_files
+from ares.store.lance.text import create_fulltext_index, has_fulltext_index
+from ares.store.lance.trajectories import TrajectoryTable
 
 if TYPE_CHECKING:
     import lance
+    import pyarrow as pa
+    from lance.lance import _Session as Session
+    from lancedb.db import DBConnection
 
-    from ares.store.lance import ScalarIndexKind, SegmentTable, TableWriter
-    from ares.store.vectors import TextTable, VectorTable
+    from ares.store.lance.segments import SegmentTable
+    from ares.store.lance.table import ScalarIndexKind
+    from ares.store.vectors.tables import TextTable, VectorTable
+
+
+_INDEX_CACHE, _METADATA_CACHE = 2 << 30, 128 << 20
+# Writers look up ids; vectors and texts are searched by the readers.
+_WRITER_INDEX_CACHE, _WRITER_METADATA_CACHE = 256 << 20, 32 << 20
+# What Lance says of a folder without a version.
+_MISSING = "was not found"
+
+
+class LanceConnection:
+    """The tables of one folder, which LanceDB opens as a database. They are read and written through pylance.
+
+    Args:
+        uri: Folder or object-store URI of the tables.
+
+    Raises:
+        StoreError: The folder cannot be created.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        # Tables of an object store that have a version, which takes a request to know.
+        self._complete_tables: set[str] = set()
+        with lance_errors(uri):
+            if not self.is_remote:
+                Path(uri).mkdir(parents=True, exist_ok=True)
+
+    def __repr__(self) -> str:
+        return f"LanceConnection({self.uri!r})"
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the tables are on an object store."""
+        return "://" in self.uri
+
+    @cached_property
+    def _db(self) -> DBConnection:
+        """The database, to list the tables of an object store. LanceDB takes a second to import."""
+        # A client of a web service that we never call: more than half of the import of lancedb.
+        put_off_package("lance_namespace_urllib3_client")
+        import lancedb
+
+        with lance_errors(self.uri):
+            return lancedb.connect(self.uri)
+
+    @cached_property
+    def _session(self) -> Session:
+        """Cache of indexes and file headers, shared by every reader of these tables."""
+        # Bounded: the index of ten million frames is about a gigabyte.
+        return open_session(_INDEX_CACHE, _METADATA_CACHE)
+
+    @cached_property
+    def _writer_session(self) -> Session:
+        # By default Lance caches up to seven gigabytes, of every version that was written.
+        return open_session(_WRITER_INDEX_CACHE, _WRITER_METADATA_CACHE)
+
+    def table_names(self) -> list[str]:
+        """Return the names of all existing tables, sorted."""
+        if not self.is_remote:
+            names = [folder.name.removesuffix(".lance") for folder in Path(self.uri).glob("*.lance")]
+            return sorted(filter(self._has_version, names))
+        with lance_errors(self.uri):
+            names = []
+            page = self._db.list_tables()
+            while page.tables:
+                names += page.tables
+                if not page.page_token:
+                    break
+                page = self._db.list_tables(page_token=page.page_token)
+        return sorted(filter(self._has_version, names))
+
+    def open_dataset(self, name: str) -> lance.LanceDataset | None:
+        """Open the newest version of a table for reading; None when it does not exist. Raises StoreError."""
+        return self.newest_version(name) if name in self.table_names() else None
+
+    def open_table(self, name: str) -> TableWriter | None:
+        """The writer of a table; None when it does not exist."""
+        return self._writer(name) if name in self.table_names() else None
+
+    def drop_table(self, name: str) -> None:
+        """Delete a table with all its versions. Raises StoreError when it cannot be deleted."""
+        import lance
+
+        with lance_errors(name):
+            lance.LanceDataset.drop(self._table_uri(name))
+
+    def open_or_create(self, name: str, schema: pa.Schema, text_column: str = "") -> TableWriter:
+        """The writer of a table, which is created when it does not exist.
+
+        Args:
+            name: Name of the table.
+            schema: Columns of a new table.
+            text_column: Column that gets a full-text index, or "".
+
+        Raises:
+            StoreError: The table cannot be opened or created.
+        """
+        table = self.open_table(name)
+        if table is not None and (not text_column or has_fulltext_index(table.newest())):
+            return table
+        with self._creation_lock(), lance_errors(name):
+            # Another process may have created it while this one waited for the lock.
+            table = self.open_table(name)
+            if table is None:
+                table = self._create(name, schema)
+            if text_column and not has_fulltext_index(table.newest()):
+                create_fulltext_index(table, text_column)
+            return table
+
+    def table(self, name: str, schema: pa.Schema, text_column: str = "") -> LanceTable:
+        """Return a handle on a table, created now if it does not exist, as in `open_or_create`. Raises StoreError."""
+        writer = self.open_or_create(name, schema, text_column)
+        return LanceTable(dataset=partial(self.newest_version, name), writer=writer)
+
+    def lazy_table(self, name: str) -> LazyLanceTable:
+        """Return a handle on a table that its first write creates."""
+        return LazyLanceTable(
+            name=name,
+            dataset=partial(self.open_dataset, name),
+            writer=partial(self.open_table, name),
+            create=partial(self.open_or_create, name),
+        )
+
+    def newest_version(self, name: str) -> lance.LanceDataset:
+        """Open the newest version of an existing table for reading. Raises StoreError."""
+        return self._open(name, self._session)
+
+    def _open(self, name: str, session: Session) -> lance.LanceDataset:
+        import lance
+
+        with lance_errors(name):
+            return lance.dataset(self._table_uri(name), session=session)
+
+    def _writer(self, name: str) -> TableWriter:
+        return TableWriter(name, lambda: self._open(name, self._writer_session))
+
+    def _create(self, name: str, schema: pa.Schema) -> TableWriter:
+        import lance
+
+        # On an object store another process may create it at the same time; only one of them succeeds.
+        try:
+            lance.write_dataset(schema.empty_table(), self._table_uri(name), mode="create")
+            return self._writer(name)
+        except (ValueError, OSError, RuntimeError):
+            existing = self.open_table(name) if self.is_remote else None
+            if existing is None:
+                raise
+            return existing
+
+    def _has_version(self, name: str) -> bool:
+        # A folder without a version is a table being created, or one whose creator was killed.
+        if not self.is_remote:
+            return any(Path(self._table_uri(name), "_versions").glob("*.manifest"))
+        if name not in self._complete_tables:
+            import lance
+
+            try:
+                lance.dataset(self._table_uri(name), session=self._session)
+            except (ValueError, OSError, RuntimeError) as error:
+                if _MISSING in str(error):
+                    return False
+            else:
+                self._complete_tables.add(name)
+        return True
+
+    def _table_uri(self, name: str) -> str:
+        return f"{self.uri.rstrip('/')}/{name}.lance"
+
+    @contextmanager
+    def _creation_lock(self) -> Iterator[None]:
+        from filelock import FileLock
+
+        if self.is_remote:
+            yield
+            return
+        with lance_errors(self.uri):
+            lock = FileLock(Path(self.uri) / ".making.lock")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+# A version is kept this long after a newer one replaced it, so that its readers can finish.
+KEEP_VERSIONS = timedelta(hours=1)
+# Fragments below their full size that a table may have; with more of them they are merged.
+_MAX_SMALL_FRAGMENTS = 8
+# Full size. By default Lance merges into fragments of a million rows, which are fifty gigabytes of signals.
+_FRAGMENT_BYTES = 64 * 2**20
+_FRAGMENT_ROWS_RANGE = (1_000, 2**20)
+_DELETED_SHARE = 0.1
+# Rows newer than an index are searched one by one; fewer than this share take no noticeable time.
+_UNINDEXED_SHARE = 0.02
+# No version is so old: what is cleaned up then are files that belong to none.
+_EVERY_VERSION = timedelta(days=36_500)
+
+
+def compact(dataset: lance.LanceDataset) -> None:
+    """Compact and index the newest version where that is due, and drop old versions; fast when little was written."""
+    rows = _fragment_rows(dataset)
+    if _needs_compaction(dataset, rows):
+        with whole_files(dataset):
+            dataset.optimize.compact_files(
+                target_rows_per_fragment=rows,
+                materialize_deletions_threshold=_DELETED_SHARE,
+                # Every thread has fragments in memory; with one, the end of a job needs no more memory than the rest.
+                num_threads=1,
+            )
+    if _indexes_lag(dataset):
+        dataset.optimize.optimize_indices()
+    _drop_versions(dataset)
+
+
+def erase_deleted(table: TableWriter, text_column: str) -> None:
+    """Write the fragments anew that have deleted rows; indexes, which hold deleted values too, are dropped before.
+
+    The full-text index is created again at once: a search without it returns nothing.
+
+    Args:
+        table: The table, open for writing.
+        text_column: Column with a full-text index, or "".
+    """
+    for name in table.indexed_columns():
+        table.drop_index(name)
+    dataset = table.newest()
+    with whole_files(dataset):
+        dataset.optimize.compact_files(
+            target_rows_per_fragment=_fragment_rows(dataset),
+            materialize_deletions=True,
+            materialize_deletions_threshold=0.0,
+            num_threads=1,
+        )
+    # A version tells what led to it: the condition of a deletion, with its ids, must not be that of the newest one.
+    table.newest().update_config({"ares:erased": uuid.uuid4().hex})
+    if text_column:
+        create_fulltext_index(table, text_column)
+
+
+def drop_old_versions(dataset: lance.LanceDataset) -> None:
+    """Delete all versions but the newest, and every file that belongs to none."""
+    dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+
+
+def count_unused_files(dataset: lance.LanceDataset) -> int:
+    """Data files of a table that belong to no version of it."""
+    unused = dataset.explain_cleanup_old_versions(older_than=_EVERY_VERSION, delete_unverified=True)
+    return int(unused.stats.data_files_removed)
+
+
+def delete_unused_files(dataset: lance.LanceDataset) -> None:
+    """Delete the files that belong to no version; nobody may be writing the table."""
+    dataset.cleanup_old_versions(older_than=_EVERY_VERSION, delete_unverified=True)
+
+
+def _drop_versions(dataset: lance.LanceDataset) -> None:
+    """Drop versions that nobody can have opened within `KEEP_VERSIONS`."""
+    now = datetime.now()
+    old = [version for version in dataset.versions() if _version_age(version, now) >= KEEP_VERSIONS]
+    # A version of last year may have been the newest a second ago, so the last of the old ones stays. They are named
+    # one by one: Lance reckons ages by a clock of its own, a moment later.
+    if len(old) > 1:
+        dataset.cleanup_old_versions(versions=[version["version"] for version in old[:-1]])
+
+
+def _version_age(version: lance.Version, now: datetime) -> timedelta:
+    created: datetime | int = version["timestamp"]
+    assert isinstance(created, datetime)
+    return now - created.replace(tzinfo=None)
+
+
+def _fragment_rows(dataset: lance.LanceDataset) -> int:
+    fragments = dataset.get_fragments()
+    rows = sum(fragment.physical_rows for fragment in fragments)
+    low, high = _FRAGMENT_ROWS_RANGE
+    return max(low, min(high, _FRAGMENT_BYTES * rows // max(data_bytes(dataset), 1)))
+
+
+def _needs_compaction(dataset: lance.LanceDataset, full_rows: int) -> bool:
+    fragments = dataset.get_fragments()
+    num_small = sum(fragment.physical_rows < full_rows for fragment in fragments)
+    has_deletions = any(
+        fragment.num_deletions > _DELETED_SHARE * fragment.physical_rows for fragment in fragments
+    )
+    return num_small > _MAX_SMALL_FRAGMENTS or has_deletions
+
+
+def _indexes_lag(dataset: lance.LanceDataset) -> bool:
+    return max_unindexed_rows(dataset) > _UNINDEXED_SHARE * dataset.count_rows()
+
 
 _VECTORS, _TEXTS = "vectors_", "texts_"
 # Text columns that get vectors and a full-text index, by table.
@@ -87,7 +375,7 @@ class Tables:
     @cached_property
     def segments(self) -> SegmentTable:
         """One row per caption."""
-        from ares.store.lance import SegmentTable, segment_schema
+        from ares.store.lance.segments import SegmentTable, segment_schema
 
         return SegmentTable(self.connection.table("segments", segment_schema(), text_column="text"))
 
@@ -97,7 +385,7 @@ class Tables:
         Raises:
             RequestError: The name cannot be that of a space.
         """
-        from ares.store.vectors import VectorTable
+        from ares.store.vectors.tables import VectorTable
 
         # One handle per space: it caches the newest version and its index.
         table = self.connection.lazy_table(_table_name(_VECTORS, space))
@@ -105,7 +393,7 @@ class Tables:
 
     def texts(self, space: str) -> TextTable:
         """Return the vectors of captions and instructions in an embedding space; created and named as `vectors`."""
-        from ares.store.vectors import TextColumn, TextTable
+        from ares.store.vectors.tables import TextColumn, TextTable
 
         sources = [
             TextColumn(table=name, column=column, dataset=partial(self.connection.open_dataset, name))
@@ -129,7 +417,7 @@ class Tables:
     def optimize(self, names: Sequence[str] = ()) -> None:
         """Compact the tables, update their indexes and drop old versions, where that is due.
 
-        A job calls this at its end; see `ares.store.compaction`.
+        A job calls this at its end; see `ares.store.database`.
 
         Args:
             names: Only these tables; a long job calls this in between, for the tables that it writes to.
@@ -195,7 +483,7 @@ class Tables:
             report: Takes a line for a person.
             flat_rows: Number of rows from which a table has an index, or None for the default.
         """
-        from ares.store.vectors import FLAT_ROWS
+        from ares.store.vectors.index import FLAT_ROWS
 
         for label, table in self._vector_tables():
             _refresh_index(table, label, report, FLAT_ROWS if flat_rows is None else flat_rows)
@@ -206,7 +494,7 @@ class Tables:
         Args:
             flat_rows: Number of vectors that are many, or None for the number from which a table has an index.
         """
-        from ares.store.vectors import FLAT_ROWS, unindexed_rows
+        from ares.store.vectors.index import FLAT_ROWS, unindexed_rows
 
         many = FLAT_ROWS if flat_rows is None else flat_rows
         counts = {label: unindexed_rows(table.state()) for label, table in self._vector_tables()}

@@ -15,8 +15,10 @@ from ares.settings import Settings
 
 if TYPE_CHECKING:
     from ares.media import FileCache
-    from ares.store.annotations import AnnotationStore, MongoAnnotationStore
     from ares.store.database import Tables
+    from ares.store.log.mongo import MongoAnnotationStore
+    from ares.store.log.protocol import AnnotationStore
+
 
 # A job waits this long for a database server that went away; a page does not.
 _JOB_RETRY_SECONDS = 120.0
@@ -79,14 +81,14 @@ class Stores:
             StoreError: The server cannot be reached.
         """
         if self._annotation_backend == "sqlite":
-            from ares.store.annotations import SqliteAnnotationStore
+            from ares.store.log.sqlite import SqliteAnnotationStore
 
             return SqliteAnnotationStore(self.folder / "annotations.sqlite")
         return self._mongo
 
     @cached_property
     def _mongo(self) -> MongoAnnotationStore:
-        from ares.store.annotations import MongoAnnotationStore
+        from ares.store.log.mongo import MongoAnnotationStore
 
         if not self.settings.mongo_uri:
             raise StoreError(
@@ -106,7 +108,7 @@ class Stores:
 
         While another job writes, nothing is done: that job applies them at its end. Nor is it in a read-only workspace.
         """
-        from ares.store.locking import WorkspaceBusy
+        from ares.store.folder import WorkspaceBusy
 
         if self._has_write_lock:
             return self._apply_log()
@@ -139,7 +141,7 @@ class Stores:
                 self.__dict__.pop(name).close()
 
     def _acquire_lock(self, job_name: str, wait: bool = True) -> AbstractContextManager[None]:
-        from ares.store.locking import lock_folder
+        from ares.store.folder import lock_folder
 
         # See docs/why/006: a lock on an object store can outlive its owner; a lease by the clock of one server expires.
         if self.is_remote:
@@ -147,6 +149,6 @@ class Stores:
         return lock_folder(self.folder, job_name, wait)
 
     def _apply_log(self) -> int:
-        from ares.store.sync import apply_log
+        from ares.store.sync.apply import apply_log
 
         return apply_log(self.tables, self.annotations)

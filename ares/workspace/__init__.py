@@ -1,40 +1,32 @@
 """What users call in Python: a workspace with its episodes, sets and verbs."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.workspace.dashboard import Dashboard, app_operation
-    from ares.workspace.display import PlayableVideo
-    from ares.workspace.episode_ids import IdFile
-    from ares.workspace.episodes import Episodes
-    from ares.workspace.opening import new_workspace, open_workspace
-    from ares.workspace.operations import check_operation, fix_operation
-    from ares.workspace.results import FacetList, FindingList, SearchResults
-    from ares.workspace.set_collection import SetCollection, StoredSet
-    from ares.workspace.stored_episode import StoredEpisode
-    from ares.workspace.workspace import Workspace
-
-__all__ = [
-    "Dashboard",
-    "Episodes",
-    "FacetList",
-    "FindingList",
-    "IdFile",
-    "PlayableVideo",
-    "SearchResults",
-    "SetCollection",
-    "StoredEpisode",
-    "StoredSet",
-    "Workspace",
-    "app_operation",
-    "check_operation",
-    "fix_operation",
-    "new_workspace",
-    "open_workspace",
-]
+    from ares.workspace.arguments import IdFile as IdFile
+    from ares.workspace.episode import (
+        FacetList as FacetList,
+        FindingList as FindingList,
+        PlayableVideo as PlayableVideo,
+        SearchResults as SearchResults,
+        StoredEpisode as StoredEpisode,
+    )
+    from ares.workspace.episodes import Episodes as Episodes
+    from ares.workspace.operations import check_operation as check_operation, fix_operation as fix_operation
+    from ares.workspace.sets import SetCollection as SetCollection, StoredSet as StoredSet
+    from ares.workspace.status import WorkspaceStatus as WorkspaceStatus, makers_json as makers_json
+    from ares.workspace.summary import (
+        describe_annotations as describe_annotations,
+        shown_annotation_ids as shown_annotation_ids,
+    )
+    from ares.workspace.workspace import (
+        Dashboard as Dashboard,
+        Workspace as Workspace,
+        app_operation as app_operation,
+        new_workspace as new_workspace,
+        open_workspace as open_workspace,
+    )
 
 __getattr__ = lazy_exports(__name__)

@@ -9,10 +9,10 @@ from ares.registry import operations
 
 if TYPE_CHECKING:
     from ares.episode import Json
-    from ares.export import FixReport
     from ares.jobs import AnnotateEstimate, AnnotateReport, IngestPlan, IngestReport, IngestRequest
-    from ares.quality import CheckReport
+    from ares.reports import CheckReport, FixReport
     from ares.store import Stores
+
 
 MediaMode = Literal["reference", "copy"]
 # Options of annotators: {"layout": "sheet"} for all that have it, {"caption": {"layout": "sheet"}} for one.

@@ -1,25 +1,60 @@
-"""What a user reads from one workspace: its episodes and sets, searches, facets and counts."""
+"""What a user reads from one workspace: episodes, sets, searches, counts, and an overview."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, TypeVar
 
-from ares.arguments import checks_arguments
+from ares.curation import Sets
 from ares.errors import RequestError
+from ares.registry import refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores
-from ares.workspace.display import overview_html, overview_text
+from ares.workspace.episode import best_poster_html
 from ares.workspace.episodes import Episodes
-from ares.workspace.set_collection import SetCollection
+from ares.workspace.sets import SetCollection
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from ares.search import MinScore
-    from ares.status import MakerStatus, WorkspaceStatus
-    from ares.workspace.query_image import ImageLike
-    from ares.workspace.results import FacetList, SearchResults
+    from ares.workspace.arguments import ImageLike
+    from ares.workspace.episode import FacetList, SearchResults
+    from ares.workspace.status import MakerStatus, WorkspaceStatus
+
+
+# Up to so many episodes, counting the values of a column is not noticed.
+_MAX_COUNTED_ROWS = 100_000
+_SHOWN_SETS, _POSTERS = 8, 6
+
+
+def overview_text(stores: Stores) -> str:
+    """For example "Workspace('curation': 1,204 episodes, 3 datasets, captions 1,200, sets: sinks, drawers)"."""
+    return f"Workspace({stores.path!r}: {', '.join(_overview_parts(stores))})"
+
+
+def overview_html(stores: Stores) -> str:
+    """The same with posters of a few episodes."""
+    posters = "".join(best_poster_html(stores, episode) for episode in Episodes(stores).take(_POSTERS))
+    return f"<div><p><b>{escape(stores.path)}</b>: {escape(', '.join(_overview_parts(stores)))}</p>{posters}</div>"
+
+
+def _overview_parts(stores: Stores) -> list[str]:
+    table = stores.tables.episodes.snapshot()
+    total = table.count()
+    parts = [f"{total:,} episodes"]
+    if 0 < total <= _MAX_COUNTED_ROWS:
+        batches = table.scan(["dataset"])
+        datasets = {name for batch in batches for name in batch["dataset"].unique().to_pylist()}
+        parts.append(f"{len(datasets)} dataset{'s' if len(datasets) != 1 else ''}")
+        if "caption" in table.columns():
+            parts.append(f"captions {table.count('caption IS NOT NULL'):,}")
+    names = list(Sets(stores.annotations))
+    if names:
+        more = f" and {len(names) - _SHOWN_SETS} more" if len(names) > _SHOWN_SETS else ""
+        parts.append(f"sets: {', '.join(names[:_SHOWN_SETS])}{more}")
+    return parts
 
 
 Reader = TypeVar("Reader", bound="WorkspaceReader")
@@ -97,7 +132,7 @@ class WorkspaceReader:
         """
         return SetCollection(self.stores)
 
-    @checks_arguments
+    @refuse_unknown_keywords
     def search(
         self,
         text: str = "",
@@ -133,9 +168,8 @@ class WorkspaceReader:
             ModelError: The model of the embedding space cannot be loaded.
         """
         from ares.search import Query, search
-        from ares.workspace.query_image import image_path
-        from ares.workspace.results import SearchResults
-        from ares.workspace.stored_hit import StoredHit
+        from ares.workspace.arguments import image_path
+        from ares.workspace.episode import SearchResults, StoredHit
 
         with image_path(image) as path:
             query = Query(
@@ -151,7 +185,7 @@ class WorkspaceReader:
             hits = search(self.stores, query)
         return SearchResults(StoredHit.from_hit(hit, self.stores) for hit in hits)
 
-    @checks_arguments
+    @refuse_unknown_keywords
     def facets(self, where: str = "", columns: Sequence[str] = ()) -> FacetList:
         """Count the values of every column among the episodes that match a filter.
 
@@ -164,8 +198,8 @@ class WorkspaceReader:
         Raises:
             RequestError: The filter is wrong, or a column does not exist.
         """
-        from ares.search.facets import compute_facets
-        from ares.workspace.results import FacetList
+        from ares.search import compute_facets
+        from ares.workspace.episode import FacetList
 
         return FacetList(compute_facets(self.stores, where, columns))
 
@@ -174,13 +208,13 @@ class WorkspaceReader:
 
         >>> ws.status().annotations["caption"].missing
         """
-        from ares.summary import workspace_status
+        from ares.workspace.summary import workspace_status
 
         return workspace_status(self.stores)
 
     def makers(self) -> Mapping[str, tuple[MakerStatus, ...]]:
         """The makers of every annotator, and which of them fill the columns, as `ares use` shows them."""
-        from ares.summary import maker_statuses
+        from ares.workspace.summary import maker_statuses
 
         return maker_statuses(self.stores)
 

@@ -1,16 +1,21 @@
-"""What a user calls on one workspace: ingest, annotate, search, freeze sets, export; storage lies in `ares.store`."""
+"""What a user calls on one workspace: to open it, ingest, annotate, search, export, show it."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
-from ares.arguments import checks_arguments
+from ares.errors import RequestError
+from ares.registry import operations, refuse_unknown_keywords
+from ares.settings import Settings
 from ares.store import workspace_exists
-from ares.workspace.curator import WorkspaceCurator
+from ares.workspace.actions import WorkspaceActions
+from ares.workspace.arguments import expanded_path
 from ares.workspace.operations import (
     MediaMode,
     annotate_operation,
@@ -18,20 +23,19 @@ from ares.workspace.operations import (
     ingest_operation,
     plan_ingest_operation,
 )
-from ares.workspace.paths import expanded_path
 
 if TYPE_CHECKING:
     from ares.curation import CurationSet
     from ares.episode import Json
     from ares.export import ExportReport, RetimeMode, TaskSource
     from ares.jobs import IngestPlan, IngestReport
-    from ares.status import TableStatus
+    from ares.loader import StepDataset
     from ares.store import Stores
-    from ares.torch import StepDataset
-    from ares.workspace.results import AnnotateReports, EstimateList, FindingList
+    from ares.workspace.episode import AnnotateReports, EstimateList, FindingList
+    from ares.workspace.status import TableStatus
 
 
-class Workspace(WorkspaceCurator):
+class Workspace(WorkspaceActions):
     """A collection of episodes with their annotations, indexes and sets; `ares.open` opens one.
 
     >>> with ares.open("curation") as ws:
@@ -39,7 +43,7 @@ class Workspace(WorkspaceCurator):
     Workspace('curation': 1,204 episodes, 3 datasets, captions 1,200, sets: sinks)
     """
 
-    @checks_arguments
+    @refuse_unknown_keywords
     def ingest(
         self,
         *sources: str | os.PathLike[str],
@@ -106,7 +110,7 @@ class Workspace(WorkspaceCurator):
             quiet=quiet,
         )
 
-    @checks_arguments
+    @refuse_unknown_keywords
     def plan_ingest(
         self,
         *sources: str | os.PathLike[str],
@@ -149,7 +153,7 @@ class Workspace(WorkspaceCurator):
         """The stores where the workspace is there, so that a plan or a wrong path creates none."""
         return self.stores if self.is_open or workspace_exists(self.path) else None
 
-    @checks_arguments
+    @refuse_unknown_keywords
     def annotate(
         self,
         *names: str,
@@ -191,7 +195,7 @@ class Workspace(WorkspaceCurator):
             RequestError: An annotator or an option is unknown, or the filter is wrong.
             ModelError: A model cannot be loaded; nothing was annotated.
         """
-        from ares.workspace.results import AnnotateReports
+        from ares.workspace.episode import AnnotateReports
 
         reports = annotate_operation()(
             self.stores,
@@ -212,7 +216,7 @@ class Workspace(WorkspaceCurator):
         )
         return AnnotateReports(reports)
 
-    @checks_arguments
+    @refuse_unknown_keywords
     def estimate(
         self,
         *names: str,
@@ -229,7 +233,7 @@ class Workspace(WorkspaceCurator):
 
         Raises as `annotate`.
         """
-        from ares.workspace.results import EstimateList
+        from ares.workspace.episode import EstimateList
 
         estimates = estimate_operation()(
             self.stores,
@@ -261,7 +265,7 @@ class Workspace(WorkspaceCurator):
 
         return use_makers(self.stores, makers)
 
-    @checks_arguments
+    @refuse_unknown_keywords
     def export(
         self,
         selection: str | CurationSet,
@@ -311,7 +315,7 @@ class Workspace(WorkspaceCurator):
             stream=stream,
         )
 
-    @checks_arguments
+    @refuse_unknown_keywords
     def torch_dataset(
         self,
         selection: str | CurationSet,
@@ -346,14 +350,14 @@ class Workspace(WorkspaceCurator):
             MediaError: No episode can be read, or with `strict` one cannot.
         """
         from ares.export import ExportClock, ExportOptions, set_conversion
-        from ares.torch import build_step_dataset
+        from ares.loader import build_step_dataset
 
         frozen_set = self.sets[selection] if isinstance(selection, str) else selection
         clock, conversion = ExportClock(fps, retime), set_conversion(self.stores, frozen_set, convert)
         options = ExportOptions(strict, task, clock, conversion)
         return build_step_dataset(self.stores, frozen_set, options, cameras, delta_seconds)
 
-    @checks_arguments
+    @refuse_unknown_keywords
     def index(self, quiet: bool = False) -> dict[str, TableStatus]:
         """Index vectors so that searches for similar frames, texts and motions stay fast, as `ares index` does.
 
@@ -369,13 +373,13 @@ class Workspace(WorkspaceCurator):
             The tables of vectors by name, with their rows, indexed rows and measured recall.
         """
         from ares.messages import print_message
-        from ares.summary import vector_tables
+        from ares.workspace.summary import vector_tables
 
         with self.stores.write_lock("ares index"):
             self.stores.tables.refresh_indexes((lambda message: None) if quiet else print_message)
         return vector_tables(self.stores)
 
-    @checks_arguments
+    @refuse_unknown_keywords
     def doctor(
         self,
         repair: bool = False,
@@ -393,8 +397,88 @@ class Workspace(WorkspaceCurator):
             RequestError: A new path does not exist.
         """
         from ares.doctor import relocate_sources, run_checks
-        from ares.workspace.results import FindingList
+        from ares.workspace.episode import FindingList
 
         moves = list(relocate.items() if isinstance(relocate, Mapping) else relocate)
         findings = relocate_sources(self.stores, moves) if moves else []
         return FindingList(findings + run_checks(self.stores, repair))
+
+
+def open_workspace(path: str | os.PathLike[str], settings: Settings, *, create: bool = True) -> Workspace:
+    """Open a workspace.
+
+    Args:
+        path: Folder or URI.
+        settings: Models, keys and prices.
+        create: Create it when the folder is empty or does not exist.
+
+    Raises:
+        RequestError: There is no workspace, the folder holds something else, or an object store is to be used without
+            MongoDB.
+        StoreError: A newer version wrote the workspace, or its location cannot be reached.
+    """
+    workspace = new_workspace(path, settings) if create else _existing_workspace(path, settings)
+    assert workspace.stores  # opened, or created, now
+    return workspace
+
+
+def new_workspace(path: str | os.PathLike[str], settings: Settings) -> Workspace:
+    """A workspace that is created, where it is missing, when it is first used."""
+    return Workspace(expanded_path(path), settings)
+
+
+def _existing_workspace(path: str | os.PathLike[str], settings: Settings) -> Workspace:
+    location = expanded_path(path)
+    if not workspace_exists(location):
+        raise RequestError(
+            f"there is no workspace at {location!r}",
+            "`ares ingest` or ares.open(path, create=True) makes one; -w selects another",
+        )
+    return Workspace(location, settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dashboard:
+    """A dashboard that is being served in the background, by a process of its own.
+
+        >>> dashboard = ares.app(ws)
+        >>> dashboard.url
+        'http://127.0.0.1:8501'
+        >>> dashboard.close()
+
+    Attributes:
+        url: Its address.
+        close: Ends it.
+    """
+
+    url: str
+    close: Callable[[], None]
+
+    def __repr__(self) -> str:
+        return f"Dashboard({self.url!r}; close() ends it)"
+
+    def _repr_html_(self) -> str:
+        """A link, for notebooks."""
+        return f'<a href="{escape(self.url)}" target="_blank">ARES dashboard: {escape(self.url)}</a>'
+
+
+class AppOperation(Protocol):
+    """The entry point `app` of the group "ares.operations"; see `ares.app`."""
+
+    def __call__(
+        self,
+        workspace: Workspace,
+        *,
+        host: str,
+        port: int,
+        open_browser: bool,
+        export_dirs: Sequence[str],
+        query_seconds: float | None,
+        trusted_proxies: Sequence[str],
+    ) -> Dashboard:
+        """Serve the dashboard in the background."""
+
+
+def app_operation() -> AppOperation:
+    """The function that serves the dashboard. Raises RequestError when its package is not installed."""
+    return cast("AppOperation", operations.get("app"))

@@ -1,22 +1,97 @@
-"""Reads one episode of AgiBot World as a record: its signals, its videos, and what task_info says about it."""
+"""Reads one episode of AgiBot World: signals, videos, and what the task's JSON file says of it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ares.episode import Camera, Episode, Json, Record, Trajectory, make_episode_id
 from ares.errors import SourceError
-from ares.io import file_state
-from ingest.agibot.proprio import Proprioception, read_proprioception
-from ingest.agibot.tasks import TaskInfo
-from ingest.json_files import read_json_object
-from ingest.media_files import describe_camera, hash_media_file, probe_once, whole_video
+from ares.input import read_json
+from ares.io import describe_os_error, file_state
+from ingest.agibot.signals import Proprioception, read_proprioception
+from ingest.files import describe_camera, hash_media_file, probe_once, read_json_object, whole_video
 from ingest.names import distinct_texts
-from ingest.signals import resolve_rate
-from ingest.stamps import NO_TIME, SpecTime
+from ingest.signals import NO_TIME, SpecTime, resolve_rate
+
+_LONGEST_TEXT = 1000
+_MOST_SUBTASKS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInfo:
+    """What task_info says about one episode.
+
+    Attributes:
+        instruction: Name of the task, or "".
+        metadata: Scene and subtasks.
+        warnings: Reasons to warn.
+    """
+
+    instruction: str = ""
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def read_task(path: Path) -> dict[str, TaskInfo]:
+    """What a file of task_info says, by episode. Raises SourceError when it is not a list of episodes."""
+    try:
+        document = read_json(str(path))
+    except OSError as error:
+        raise SourceError("task file cannot be read", f"{path}: {describe_os_error(error)}") from None
+    except ValueError as error:
+        raise SourceError("task file is not JSON", f"{path}: {error}") from None
+    if not isinstance(document, list):
+        raise SourceError("task file is no list of episodes", f"{path}: {type(document).__name__}")
+    return {
+        str(row["episode_id"]): _parse_row(row)
+        for row in document
+        if isinstance(row, dict) and isinstance(row.get("episode_id"), int | str)
+    }
+
+
+def _parse_row(row: Mapping[str, Any]) -> TaskInfo:
+    labels = row.get("label_info")
+    subtasks = labels.get("action_config") if isinstance(labels, Mapping) else None
+    metadata: dict[str, Json] = {}
+    scene = _trimmed_text(row.get("init_scene_text"))
+    if scene:
+        metadata["init_scene_text"] = scene
+    parsed = (
+        [_parse_subtask(part) for part in subtasks[:_MOST_SUBTASKS]] if isinstance(subtasks, list) else []
+    )
+    subtasks_json: list[Json] = [part for part in parsed if part is not None]
+    if subtasks_json:
+        metadata["subtasks"] = subtasks_json
+    is_whole = subtasks is None or (isinstance(subtasks, list) and len(subtasks_json) == len(subtasks))
+    return TaskInfo(
+        instruction=_trimmed_text(row.get("task_name")),
+        metadata=metadata,
+        warnings=() if is_whole else ("some subtasks of task_info have a wrong form and are left out",),
+    )
+
+
+def _parse_subtask(part: Any) -> Json:
+    """Frames [start, end), text and skill of one subtask; None for another form."""
+    if not isinstance(part, Mapping):
+        return None
+    start, end = part.get("start_frame"), part.get("end_frame")
+    if type(start) is not int or type(end) is not int:
+        return None
+    return {
+        "start_frame": start,
+        "end_frame": end,
+        "text": _trimmed_text(part.get("action_text")),
+        "skill": _trimmed_text(part.get("skill")),
+    }
+
+
+def _trimmed_text(value: Any) -> str:
+    return value.strip()[:_LONGEST_TEXT] if isinstance(value, str) else ""
+
 
 FORMAT = "agibot"
 PROPRIO_FILE = "proprio_stats.h5"
@@ -65,7 +140,7 @@ def load_episode(entry: AgibotEntry) -> Record:
     """Read an episode. Raises SourceError when a file of it is damaged, or when it has neither signals nor videos."""
     path = entry.folder("proprio_stats") / PROPRIO_FILE
     videos = list(video_paths(entry))
-    cameras = [_camera(entry, video) for video in videos]
+    cameras = [_video_camera(entry, video) for video in videos]
     if path.exists():
         proprio = read_proprioception(str(path), entry.rate_hz, entry.time)
     elif cameras:
@@ -90,7 +165,7 @@ def video_paths(entry: AgibotEntry) -> Iterator[Path]:
             yield from sorted(child for child in names if not child.name.startswith("."))
 
 
-def _camera(entry: AgibotEntry, path: Path) -> Camera:
+def _video_camera(entry: AgibotEntry, path: Path) -> Camera:
     info = probe_once(str(path))
     return describe_camera(path.stem.removesuffix("_color"), info, whole_video(str(path), info))
 
@@ -146,12 +221,12 @@ def _make_episode(
         cameras=tuple(cameras),
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
-        metadata={"task_id": entry.task, **info.metadata, **_intrinsics(entry, warnings)},
+        metadata={"task_id": entry.task, **info.metadata, **_read_intrinsics(entry, warnings)},
         frame_pairing="index",
     )
 
 
-def _intrinsics(entry: AgibotEntry, warnings: list[str]) -> dict[str, Json]:
+def _read_intrinsics(entry: AgibotEntry, warnings: list[str]) -> dict[str, Json]:
     """Focal lengths and centres of the cameras, from `parameters`; the poses at each frame stay in their files."""
     folders = (entry.folder("parameters") / "parameters" / "camera", entry.folder("parameters") / "camera")
     folder = next((folder for folder in folders if folder.is_dir()), None)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from ares.errors import SourceError
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
-from ingest.agibot.episode import FORMAT, PROPRIO_FILE, AgibotEntry, load_episode
-from ingest.agibot.tasks import TaskInfo, read_task
+from ingest.agibot.episode import FORMAT, PROPRIO_FILE, AgibotEntry, TaskInfo, load_episode, read_task
 from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
-from ingest.stamps import SpecTime, time_of_spec
+from ingest.signals import SpecTime, time_of_spec
 
 _PARTS = ("observations", "proprio_stats")
 _ARCHIVES = (".tar", ".gz", ".zip")
@@ -54,7 +53,7 @@ def _is_dataset(folders: Collection[str]) -> bool:
 
 
 def _open_source(root: Path, options: IngestOptions) -> Source:
-    from ingest.dataset_spec import read_spec
+    from ingest.spec import read_spec
 
     dataset = options.dataset or folder_name(root)
     time = time_of_spec(read_spec(Path(options.spec)) if options.spec else None)
@@ -67,7 +66,7 @@ def _open_source(root: Path, options: IngestOptions) -> Source:
         items=(
             item
             for task, names in tasks.items()
-            for item in _items(root, dataset, task, names, options, time)
+            for item in _task_items(root, dataset, task, names, options, time)
         ),
         warnings=tuple(_source_warnings(root, tasks)),
         fragile=True,
@@ -78,21 +77,21 @@ def _open_source(root: Path, options: IngestOptions) -> Source:
 
 def _task_names(root: Path) -> list[str]:
     """Tasks with a folder here, in order of their numbers."""
-    names = {child.name for part in _PARTS for child in _folders(root / part)}
+    names = {child.name for part in _PARTS for child in _visible_folders(root / part)}
     return sorted(names, key=lambda name: (len(name), name))
 
 
 def _episode_names(root: Path, task: str) -> list[str]:
     """Episodes of a task with a folder here, in order of their numbers."""
-    names = {child.name for part in _PARTS for child in _folders(root / part / task)}
+    names = {child.name for part in _PARTS for child in _visible_folders(root / part / task)}
     return sorted(names, key=lambda name: (len(name), name))
 
 
-def _folders(folder: Path) -> Iterator[Path]:
+def _visible_folders(folder: Path) -> Iterator[Path]:
     yield from (folder / name for name in list_folder(folder).folders if not name.startswith("."))
 
 
-def _items(
+def _task_items(
     root: Path, dataset: str, task: str, episodes: list[str], options: IngestOptions, time: SpecTime
 ) -> Iterator[Item]:
     """One item for each episode of a task; its JSON file is read once. A file that cannot be read fails them all."""
@@ -101,7 +100,9 @@ def _items(
     except SourceError as error:
         for name in episodes:
             entry = AgibotEntry(root=str(root), dataset=dataset, task=task, episode=name)
-            yield failing_item(entry.episode_id, _location(entry), SourceError(error.reason, error.detail))
+            yield failing_item(
+                entry.episode_id, _episode_location(entry), SourceError(error.reason, error.detail)
+            )
         return
     for name in episodes:
         entry = AgibotEntry(
@@ -114,10 +115,10 @@ def _items(
             time=time,
         )
         load = functools.partial(load_episode, entry)
-        yield Item(episode_id=entry.episode_id, location=_location(entry), load=load)
+        yield Item(episode_id=entry.episode_id, location=_episode_location(entry), load=load)
 
 
-def _location(entry: AgibotEntry) -> str:
+def _episode_location(entry: AgibotEntry) -> str:
     return f"{entry.root}, task {entry.task}, episode {entry.episode}"
 
 
@@ -134,14 +135,14 @@ def _source_warnings(root: Path, tasks: dict[str, list[str]]) -> Iterator[str]:
     absent = len(described - tasks.keys())
     if absent:
         yield f"{absent} tasks of task_info have no episode here: they were not downloaded or not unpacked"
-    archives = sum(1 for part in _PARTS for _ in _archives(root / part))
+    archives = sum(1 for part in _PARTS for _ in _find_archives(root / part))
     if archives:
         yield f"{archives} archives are not unpacked: run tar -xf on each in its folder"
 
 
-def _archives(folder: Path) -> Iterator[Path]:
+def _find_archives(folder: Path) -> Iterator[Path]:
     """Archives in a folder, and in the folders of its tasks."""
-    for parent in (folder, *_folders(folder)):
+    for parent in (folder, *_visible_folders(folder)):
         yield from (parent / name for name in list_folder(parent).files if name.endswith(_ARCHIVES))
 
 

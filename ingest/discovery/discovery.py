@@ -11,15 +11,14 @@ from ares.io import existing_path
 from ares.messages import announce_if_slow
 from ares.registry import ingesters as registered
 from ingest.base import Ingester, IngestOptions
-from ingest.discovery.accounting import make_plan
-from ingest.discovery.datasets import OpenedDataset, TreeReader
-from ingest.discovery.left_files import left_lines
+from ingest.discovery.accounting import make_plan, unread_file_lines
+from ingest.discovery.datasets import OpenedDataset, StoredDataset, TreeReader
 from ingest.discovery.options_file import check_paths, ingest_options
-from ingest.discovery.stored import StoredDataset
 from ingest.discovery.tree import FolderTree, read_tree
 
 if TYPE_CHECKING:
-    from ingest.discovery.options_model import DatasetOptions
+    from ingest.discovery.options_file import DatasetOptions
+
 
 # Kinds of files that the message about a folder without a dataset names.
 _SHOWN_KINDS = 4
@@ -148,7 +147,7 @@ def _discover_path(
 def _content_of(tree: FolderTree) -> str:
     """The files of a tree in which no dataset lies, by kind."""
     plan = make_plan([tree], [])
-    lines = [line.removeprefix("unused: ") for line in left_lines(plan.left_files, _SHOWN_KINDS)]
+    lines = [line.removeprefix("unused: ") for line in unread_file_lines(plan.left_files, _SHOWN_KINDS)]
     return f"; it holds {'; '.join(lines) or 'no file'}"
 
 

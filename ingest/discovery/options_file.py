@@ -1,11 +1,13 @@
-"""Options of an ingestion by dataset: one YAML file with the path of each, read and written."""
+"""Reads, checks and writes the options file of an ingestion: options by path of the dataset."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from ares.errors import RequestError, SourceError
 from ares.input import read_yaml
@@ -15,7 +17,29 @@ from ingest.base import IngestOptions
 
 if TYPE_CHECKING:
     from ares.jobs import IngestPlan
-    from ingest.discovery.options_model import DatasetOptions
+
+
+class DatasetOptions(BaseModel):
+    """What the user says of one dataset.
+
+    Attributes:
+        format: Name of the format to read it as, or "" for what was recognised.
+        dataset: Name to store, or "".
+        rate: Steps per second, or None for the dataset's own.
+        spec: YAML file with what the dataset does not say itself, or "".
+        cameras: Pattern of the names of video files, or "".
+        skip: Whether the dataset is left out.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    format: str = ""
+    dataset: str = ""
+    rate: Annotated[float, Field(gt=0, lt=float("inf"))] | None = None
+    spec: str = ""
+    cameras: str = ""
+    skip: bool = False
+
 
 _HEADER = """\
 # Options of `ares ingest` by dataset. Pass this file with --options.
@@ -39,7 +63,9 @@ def read_options_file(path: str) -> dict[str, DatasetOptions]:
         raise RequestError("the options file has a wrong form", f"{path}: expected one key, `datasets`")
     folder = absolute_path(path).parent
     return {
-        _absolute(folder, str(dataset_path)): _parse(path, folder, str(dataset_path), values)
+        _resolve_spec_path(folder, str(dataset_path)): _parse_dataset_options(
+            path, folder, str(dataset_path), values
+        )
         for dataset_path, values in datasets.items()
     }
 
@@ -97,12 +123,10 @@ def options_by_path(plan: IngestPlan, options_path: str, common: IngestOptions) 
     Raises:
         RequestError: The options file cannot be read.
     """
-    from ingest.discovery.options_model import DatasetOptions
-
     common_options = DatasetOptions(
         dataset=common.dataset,
         rate=common.rate_hz,
-        spec=_absolute(Path.cwd(), common.spec) if common.spec else "",
+        spec=_resolve_spec_path(Path.cwd(), common.spec) if common.spec else "",
         cameras=common.cameras,
     )
     named = read_options_file(options_path) if options_path else {}
@@ -124,10 +148,8 @@ def check_paths(options: Mapping[str, DatasetOptions], existing: Sequence[str]) 
             raise RequestError("no dataset at a path of the options file", f"{path}: {hint}see --dry-run")
 
 
-def _parse(file: str, folder: Path, dataset_path: str, values: object) -> DatasetOptions:
+def _parse_dataset_options(file: str, folder: Path, dataset_path: str, values: object) -> DatasetOptions:
     from pydantic import ValidationError
-
-    from ingest.discovery.options_model import DatasetOptions
 
     if not isinstance(values, dict):
         raise RequestError(
@@ -152,8 +174,8 @@ def _parse(file: str, folder: Path, dataset_path: str, values: object) -> Datase
         ) from None
     if not options.spec:
         return options
-    return options.model_copy(update={"spec": _absolute(folder, options.spec)})
+    return options.model_copy(update={"spec": _resolve_spec_path(folder, options.spec)})
 
 
-def _absolute(folder: Path, path: str) -> str:
+def _resolve_spec_path(folder: Path, path: str) -> str:
     return path.rstrip("/") if is_url(path) else str(absolute_path(str(folder / Path(path).expanduser())))

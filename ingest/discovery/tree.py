@@ -1,4 +1,4 @@
-"""One walk of a folder tree: every folder is listed once, and every ingester is asked what each folder is to it."""
+"""Walks a folder tree once: asks every ingester about each folder, and knows what is no data."""
 
 from __future__ import annotations
 
@@ -6,13 +6,146 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ares.errors import AresError, RequestError
-from ares.input import input_budgets
+from ares.input import LFS_ADVICE, MISSING_TARGET, input_budgets, is_lfs_pointer
 from ares.io import FolderEntries, describe_os_error, folders_listed_once, list_folder
-from ingest.base import FolderClaim, Ingester, SourceFile
-from ingest.discovery.file_kinds import why_ignored
-from ingest.guard import guarded_call
+from ingest.base import FileUse, FolderClaim, Ingester, SourceFile, guarded_call
+
+_PARTIAL_SUFFIXES = (".part", ".partial", ".crdownload", ".incomplete", ".download", ".tmp", ".aria2")
+_SYSTEM_NAMES = frozenset({".ds_store", "thumbs.db", "desktop.ini", "ehthumbs.db"})
+_DOCUMENT_NAMES = (
+    *("readme", "license", "licence", "copying", "notice", "citation", "changelog", "authors"),
+    *(
+        "contributing",
+        "code_of_conduct",
+        "makefile",
+        "dockerfile",
+        "manifest",
+        "checksums",
+        "md5sums",
+        "sha256sums",
+    ),
+)
+_DOCUMENT_SUFFIXES = frozenset(
+    {
+        *(
+            ".md",
+            ".rst",
+            ".txt",
+            ".pdf",
+            ".html",
+            ".htm",
+            ".css",
+            ".docx",
+            ".bib",
+            ".cff",
+            ".log",
+            ".svg",
+            ".gif",
+        ),
+        *(".py", ".pyc", ".ipynb", ".sh", ".js", ".c", ".cc", ".cpp", ".h", ".hpp", ".m", ".r", ".lock"),
+        *(".yaml", ".yml", ".toml", ".cfg", ".ini", ".xml", ".urdf", ".xacro", ".json"),
+        *(".md5", ".sha1", ".sha256", ".sig", ".asc", ".idx"),
+    }
+)
+# What to do with data that no format reads.
+_ADVICE = {
+    (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"): "an archive: unpack it first",
+    (".pkl", ".pickle", ".pt", ".pth", ".joblib"): (
+        "reading a pickle can run code, so none is read: save its arrays as npz or HDF5"
+    ),
+    (
+        ".arrow",
+    ): "a table of LeRobot before v2.0 or of another library: convert it with LeRobot's own scripts",
+    (".jpg", ".jpeg", ".png", ".webp", ".jxl"): "a picture that no episode names",
+    (".mat", ".db", ".sqlite", ".csv", ".tsv", ".parquet", ".jsonl"): "a table that is of no known layout",
+}
+# A larger JSON or XML file may hold data.
+_MAX_DOCUMENT_BYTES = 2**20
+_MAY_HOLD_DATA = frozenset({".json", ".xml", ".txt", ".log", ".yaml", ".yml"})
+_IGNORED_FOLDERS = {
+    "__MACOSX": "macOS keeps copies of file attributes there",
+    "@eaDir": "a Synology server keeps previews there",
+    "$RECYCLE.BIN": "the recycle bin of Windows",
+    "System Volume Information": "a folder of Windows",
+    "lost+found": "a folder of the file system",
+    "__pycache__": "compiled Python",
+    "node_modules": "libraries of JavaScript",
+}
+
+
+class FileKind(NamedTuple):
+    """What a file is by itself, where no dataset says so.
+
+    Attributes:
+        use: "pointer", "unreadable", "not_data", or "unused" for a file that may hold data.
+        detail: Why.
+    """
+
+    use: FileUse
+    detail: str
+
+
+def kind_of_file(path: str, name: str, size: int, *, is_missing: bool = False) -> FileKind:
+    """What a file is that no dataset mentions.
+
+    Args:
+        path: Absolute path or URL.
+        name: Its name.
+        size: Bytes.
+        is_missing: Whether it is a link whose target is missing.
+    """
+    lower = name.lower()
+    if name.startswith("._"):
+        return FileKind("not_data", "attributes of a file of macOS (AppleDouble)")
+    if lower in _SYSTEM_NAMES:
+        return FileKind("not_data", "a file of the operating system")
+    if stand_in := stand_in_for_data(path, size, is_missing=is_missing):
+        return stand_in
+    if lower.endswith(_PARTIAL_SUFFIXES):
+        return FileKind("unreadable", "a download that did not end: download it again")
+    if name.startswith("."):
+        return FileKind("not_data", "a hidden file")
+    if _is_document(lower, size):
+        return FileKind("not_data", "holds no episodes by its name")
+    return FileKind("unused", _advice_by_suffix(lower) if size else "the file is empty")
+
+
+def _advice_by_suffix(lower: str) -> str:
+    return next(
+        (advice for suffixes, advice in _ADVICE.items() if lower.endswith(suffixes)), "no format reads it"
+    )
+
+
+def stand_in_for_data(path: str, size: int, *, is_missing: bool = False) -> FileKind | None:
+    """What stands in a file's place: a link without its target or a Git LFS pointer; None for a file of its own."""
+    if is_missing:
+        return FileKind("pointer", MISSING_TARGET)
+    if is_lfs_pointer(path, size):
+        return FileKind("pointer", LFS_ADVICE)
+    return None
+
+
+def why_ignored(name: str, siblings: tuple[str, ...]) -> str:
+    """Why a folder is not entered, by its name and the folders beside it; "" for one that is."""
+    if name in _IGNORED_FOLDERS:
+        return _IGNORED_FOLDERS[name]
+    if name.startswith("."):
+        return "a hidden folder"
+    if name in ("blobs", "refs") and "snapshots" in siblings:
+        return "part of the Hugging Face cache, read through the links in snapshots"
+    return ""
+
+
+def _is_document(lower: str, size: int) -> bool:
+    stem, dot, rest = lower.partition(".")
+    suffix = f".{rest.rpartition('.')[2]}" if dot else ""
+    if suffix in _MAY_HOLD_DATA and size > _MAX_DOCUMENT_BYTES:
+        return False
+    return suffix in _DOCUMENT_SUFFIXES or stem in _DOCUMENT_NAMES
+
 
 _WORKSPACE_FILE = "workspace.json"
 _WORKSPACE_FOLDER = "lance"
@@ -85,13 +218,13 @@ def _read_tree(path: Path, ingesters: Sequence[Ingester], follow_links: bool) ->
         )
         return tree
     askable = [ingester for ingester in ingesters if ingester.claims is not None]
-    for entries in _walk(tree):
+    for entries in _walk_tree(tree):
         tree.folders[str(entries.path)] = entries
-        _ask(tree, entries, askable)
+        _ask_ingesters(tree, entries, askable)
     return tree
 
 
-def _walk(tree: FolderTree) -> Iterator[FolderEntries]:
+def _walk_tree(tree: FolderTree) -> Iterator[FolderEntries]:
     """List each folder once; links are followed last, and only to folders that were not reached without them."""
     entered: set[tuple[int, int]] = set()
     waiting, links = [tree.root], list[Path]()
@@ -105,20 +238,20 @@ def _walk(tree: FolderTree) -> Iterator[FolderEntries]:
             continue
         if state is not None:
             entered.add((state.st_dev, state.st_ino))
-        entries = _list(tree, folder)
+        entries = _list_tree_folder(tree, folder)
         if entries is None:
             continue
         yield entries
         if tree.is_store(str(folder)):
             continue
-        below = [name for name in entries.folders if _enters(tree, entries, name)]
+        below = [name for name in entries.folders if _enters_folder(tree, entries, name)]
         links += [
             folder / name for name in below if name in entries.links and _may_follow(tree, folder / name)
         ]
         waiting += [folder / name for name in reversed(below) if name not in entries.links]
 
 
-def _list(tree: FolderTree, folder: Path) -> FolderEntries | None:
+def _list_tree_folder(tree: FolderTree, folder: Path) -> FolderEntries | None:
     try:
         entries = list_folder(folder)
     except OSError as error:
@@ -139,7 +272,7 @@ def _list(tree: FolderTree, folder: Path) -> FolderEntries | None:
     return entries
 
 
-def _enters(tree: FolderTree, entries: FolderEntries, name: str) -> bool:
+def _enters_folder(tree: FolderTree, entries: FolderEntries, name: str) -> bool:
     reason = why_ignored(name, entries.folders)
     if reason:
         _leave_out(tree, entries.path / name, reason)
@@ -160,7 +293,7 @@ def _leave_out(tree: FolderTree, folder: Path, reason: str) -> None:
     tree.left_out.append(SourceFile(path=str(folder), use="not_data", detail=reason))
 
 
-def _ask(tree: FolderTree, entries: FolderEntries, ingesters: Iterable[Ingester]) -> None:
+def _ask_ingesters(tree: FolderTree, entries: FolderEntries, ingesters: Iterable[Ingester]) -> None:
     for ingester in ingesters:
         if ingester.name in tree.faults:
             continue

@@ -1,14 +1,10 @@
 """HDF5 files of robomimic, LIBERO, Isaac Lab, ALOHA and DROID as episodes."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ingest.hdf5.source import hdf5
-
-__all__ = ["hdf5"]
+    from ingest.hdf5.source import hdf5 as hdf5
 
 __getattr__ = lazy_exports(__name__)

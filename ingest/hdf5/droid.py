@@ -9,9 +9,8 @@ from typing import Any
 from ares.episode import Camera, Record, Role
 from ares.input import open_hdf5, read_input
 from ares.io import parse_path
-from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
+from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record, video_camera
 from ingest.hdf5.reader import HDF5EpisodeReader, find_datasets, parse_json_object, small_values
-from ingest.hdf5.videos import video_camera
 from ingest.signals import resolve_rate
 
 TRAJECTORY_FILE = "trajectory.h5"
@@ -57,7 +56,7 @@ def load_droid(entry: HDF5Entry) -> Record:
         clocks = [label for label in datasets if _is_machine_clock(label)]
         if clocks:
             reader.warnings.append("observation/timestamp is not stored (clocks of the machines)")
-        success, success_source = _outcome(folder, metadata, reader)
+        success, success_source = _episode_outcome(folder, metadata, reader)
         task = metadata.get("current_task")
         details = EpisodeDetails(
             rate_source=rate_source,
@@ -66,7 +65,7 @@ def load_droid(entry: HDF5Entry) -> Record:
             success=success,
             success_source=success_source,
             metadata=small_values(metadata),
-            cameras=tuple(_cameras(folder, metadata, reader)),
+            cameras=tuple(_video_cameras(folder, metadata, reader)),
         )
         roles = ArrayRoles(
             action=ACTION,
@@ -94,7 +93,9 @@ def _read_metadata(folder: Path, reader: HDF5EpisodeReader) -> dict[str, Any]:
     return document or {}
 
 
-def _outcome(folder: Path, metadata: Mapping[str, Any], reader: HDF5EpisodeReader) -> tuple[bool | None, str]:
+def _episode_outcome(
+    folder: Path, metadata: Mapping[str, Any], reader: HDF5EpisodeReader
+) -> tuple[bool | None, str]:
     """Whether the episode succeeded, by the folder "success" or "failure", else by the metadata."""
     by_metadata = metadata.get("success") if isinstance(metadata.get("success"), bool) else None
     # success/2023-07-07/Fri_Jul__7_09:42:23_2023/trajectory.h5
@@ -107,7 +108,7 @@ def _outcome(folder: Path, metadata: Mapping[str, Any], reader: HDF5EpisodeReade
     return by_folder, "folder"
 
 
-def _cameras(folder: Path, metadata: Mapping[str, Any], reader: HDF5EpisodeReader) -> Iterator[Camera]:
+def _video_cameras(folder: Path, metadata: Mapping[str, Any], reader: HDF5EpisodeReader) -> Iterator[Camera]:
     """A camera for each video, named by the entry of its serial number in the metadata."""
     videos = {path.stem: path for path in sorted((folder / RECORDINGS / "MP4").glob("*.mp4"))}
     mono_videos = {stem: path for stem, path in videos.items() if not stem.endswith("-stereo")}

@@ -1,17 +1,56 @@
-"""Builds the record of an HDF5 episode from its arrays and the roles that its family gives them."""
+"""Builds the record of an HDF5 episode from arrays with roles, known or guessed, and its videos."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from math import prod
+from string import digits
+from typing import TYPE_CHECKING, Any
 
-from ares.episode import Camera, Episode, Json, RateSource, Record, Signal, Trajectory, make_episode_id
+from ares.episode import (
+    Camera,
+    Episode,
+    Json,
+    MediaRef,
+    RateSource,
+    Record,
+    Role,
+    Signal,
+    Trajectory,
+    make_episode_id,
+)
 from ares.errors import SourceError
+from ares.input import open_hdf5, open_hdf5_object
 from ares.io import file_state
-from ingest.hdf5.reader import HDF5EpisodeReader, holds_images, short_label
+from ares.media import VideoInfo, frozen_camera_flags, probe_video
+from ingest.arrays import guess_roles
+from ingest.files import describe_camera, hash_media_files
+from ingest.hdf5.reader import (
+    HDF5EpisodeReader,
+    child_classes,
+    find_datasets,
+    holds_images,
+    natural_key,
+    read_attributes,
+    short_label,
+    small_values,
+)
 from ingest.names import distinct_texts
-from ingest.stamps import NO_TIME, SpecTime, StepTimes, missing_time_error, spec_times
+from ingest.signals import (
+    MAX_SIGNAL_WIDTH,
+    NO_TIME,
+    SpecTime,
+    StepTimes,
+    missing_time_error,
+    resolve_rate,
+    spec_times,
+)
+
+if TYPE_CHECKING:
+    from ingest.spec import DatasetSpec
+
 
 FORMAT = "hdf5"
 
@@ -251,3 +290,112 @@ def _cameras_and_extra_signals(
 def _camera_name(label: str, image_names: frozenset[str]) -> str:
     folder, _, name = label.rpartition("/")
     return folder.rpartition("/")[2] if name in image_names and folder else name
+
+
+# A video about as long as the episode keeps its own rate; any other has one frame per step.
+_LENGTH_TOLERANCE = 0.05
+
+
+def video_camera(
+    name: str, role: Role, path: str, reader: HDF5EpisodeReader, hash_label: str = ""
+) -> Camera | None:
+    """The camera of a video; None, and a warning, when the video cannot be read.
+
+    Args:
+        name: The camera's name.
+        role: Where it looks from.
+        path: Path of the video.
+        reader: Reader of the episode, which hashes the video and collects the warnings.
+        hash_label: Label of the video in the content hash; the name where it is "".
+    """
+    try:
+        info = probe_video(path)
+    except SourceError as error:
+        reader.warnings.append(f"camera {name} is not stored ({error.reason})")
+        return None
+    reader.add_to_hash(hash_label or name, hash_media_files([path]).encode())
+    return _describe_video_camera(name, role, path, info, reader)
+
+
+def _describe_video_camera(
+    name: str, role: Role, path: str, info: VideoInfo, reader: HDF5EpisodeReader
+) -> Camera:
+    rate_hz, length = reader.rate_hz, reader.steps / reader.rate_hz
+    is_of_equal_length = abs(info.duration_seconds - length) <= _LENGTH_TOLERANCE * length
+    if info.num_frames != reader.steps and is_of_equal_length:
+        rate_hz = info.rate_hz
+    media = MediaRef(
+        kind="mp4",
+        uri=path,
+        start_seconds=0.0,
+        stop_seconds=info.duration_seconds,
+        num_frames=info.num_frames,
+        rate_hz=rate_hz,
+    )
+    flags = frozen_camera_flags(media, info.inactive_spans, 0)
+    return describe_camera(name, info, media, flags=flags, role=role)
+
+
+FAMILY = "unknown"
+NO_FAMILY = "HDF5 file is of no known family"
+
+
+def unknown_groups(path: str) -> list[str]:
+    """The groups of a file that are its episodes: numbered, and all that it holds; [""] for one episode."""
+    import h5py  # type: ignore[import-untyped]
+
+    with open_hdf5(path) as file:
+        classes = child_classes(file)
+    names = sorted(classes, key=natural_key)
+    prefixes = {name.rstrip(digits) for name in names}
+    is_numbered = all(name[-1] in digits for name in names) and len(prefixes) == 1
+    is_groups = bool(names) and all(classes[name] is h5py.Group for name in names)
+    return names if is_groups and is_numbered else [""]
+
+
+def load_unknown(entry: HDF5Entry, spec: DatasetSpec | None) -> Record:
+    """Read an episode of a file of no known family; the spec is applied to its record afterwards.
+
+    Raises SourceError when the file is damaged, or no dataset has rows.
+    """
+    with open_hdf5(entry.path) as file:
+        group = open_hdf5_object(file, entry.group) if entry.group else file
+        datasets = find_datasets(group)
+        key = _steps_key(datasets, spec)
+        steps = count_steps(datasets, [key], f"{entry.path} {entry.group}".strip())
+        rate_hz, rate_source = resolve_rate(entry.rate_hz, None)
+        reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz)
+        if rate_source == "assumed" and not entry.time.key:
+            reader.warnings.append(f"rate is not known, {rate_hz:g} Hz assumed (give --rate)")
+        roles = guess_roles(_signal_widths(datasets, steps))
+        details = EpisodeDetails(rate_source=rate_source, metadata=small_values(read_attributes(group)))
+        array_roles = ArrayRoles(action=roles.action, state=roles.state, reward=roles.reward)
+        return make_record(entry, reader, datasets, array_roles, details)
+
+
+def _signal_widths(datasets: Mapping[str, Any], steps: int) -> dict[str, int]:
+    """Numbers per step of each dataset that can be a signal."""
+    widths = {
+        label: prod(dataset.shape[1:])
+        for label, dataset in datasets.items()
+        if dataset.shape and dataset.dtype.kind in "biuf" and len(dataset) >= steps and dataset.ndim < 4
+    }
+    return {label: width for label, width in widths.items() if 0 < width <= MAX_SIGNAL_WIDTH}
+
+
+def _steps_key(datasets: Mapping[str, Any], spec: DatasetSpec | None) -> str:
+    """The dataset whose rows are the steps: the action, else the state, else one of the most frequent length."""
+    rows = {
+        label: len(dataset)
+        for label, dataset in datasets.items()
+        if dataset.shape and len(dataset) and dataset.dtype.kind in "biuf"
+    }
+    roles = guess_roles(dict.fromkeys(rows, 2))
+    slices = (*spec.action, *spec.state) if spec else ()
+    keys = [key for key in (*(part.key for part in slices), *roles.action, *roles.state) if key in rows]
+    if not rows:
+        raise SourceError(
+            "episode holds no array with rows", f"there are {', '.join(datasets) or 'no datasets'}"
+        )
+    most = max(Counter(rows.values()).items(), key=lambda pair: (pair[1], pair[0]))[0]
+    return keys[0] if keys else next(label for label, count in rows.items() if count == most)

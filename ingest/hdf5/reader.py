@@ -21,13 +21,14 @@ from ares.input import (
     require_own_storage,
     translate_hdf5_errors,
 )
-from ares.media.readers import has_encoded_images, has_raw_images, read_encoded_image, read_raw_bytes
-from ingest.media_files import describe_camera
+from ares.media import has_encoded_images, has_raw_images, read_encoded_image, read_raw_bytes
+from ingest.files import describe_camera
 from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 LONGEST_TEXT = 1000
 LONGEST_LIST = 64

@@ -14,29 +14,28 @@ from ares.errors import SourceError
 from ares.formats import INFO_PATH
 from ares.input import call_within, input_budgets, open_hdf5, open_hdf5_object, translate_hdf5_errors
 from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
-from ingest.base import (
-    FileUse,
-    FolderClaim,
-    Ingester,
-    IngestOptions,
-    Item,
-    Source,
-    SourceFile,
-    failing_item,
-)
-from ingest.hdf5.aloha import has_known_width, load_aloha
-from ingest.hdf5.companions import companion_files, shared_files
+from ingest.base import FileUse, FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
 from ingest.hdf5.demos import file_warnings, load_demo, masks_by_demo, read_environment, split_of
 from ingest.hdf5.droid import RECORDINGS, TRAJECTORY_FILE, is_droid_folder, load_droid
-from ingest.hdf5.episode import FORMAT, HDF5Entry
-from ingest.hdf5.families import BY_NAME, FAMILIES, Family, episode_groups, family_of
-from ingest.hdf5.family_episode import load_family_episode
+from ingest.hdf5.episode import FAMILY, FORMAT, NO_FAMILY, HDF5Entry, load_unknown, unknown_groups
+from ingest.hdf5.families import (
+    BY_NAME,
+    FAMILIES,
+    Family,
+    companion_files,
+    episode_groups,
+    family_of,
+    has_known_width,
+    load_aloha,
+    load_family_episode,
+    shared_files,
+)
 from ingest.hdf5.reader import child_classes, find_datasets, natural_key
-from ingest.hdf5.unknown import FAMILY, NO_FAMILY, load_unknown, unknown_groups
-from ingest.stamps import time_of_spec
+from ingest.signals import time_of_spec
 
 if TYPE_CHECKING:
-    from ingest.dataset_spec import DatasetSpec
+    from ingest.spec import DatasetSpec
+
 
 SUFFIXES = frozenset({".hdf5", ".h5"})
 _MOST_DESCRIBED = 8
@@ -88,7 +87,7 @@ def _is_droid_listing(folder: FolderEntries) -> bool:
 
 def open_hdf5_dataset(path: str, options: IngestOptions) -> list[Source]:
     """Open a folder, or a single file, as one dataset. Raises SourceError when there is no HDF5 file."""
-    from ingest.dataset_spec import read_spec
+    from ingest.spec import read_spec
 
     root = absolute_path(path)
     folder = root.parent if root.is_file() else root
@@ -111,7 +110,9 @@ def open_hdf5_dataset(path: str, options: IngestOptions) -> list[Source]:
             version="",
             total=sum(file.count for file in hdf5_files),
             items=(
-                item for file in hdf5_files for item in _items(file, folder, dataset, options.rate_hz, spec)
+                item
+                for file in hdf5_files
+                for item in _file_items(file, folder, dataset, options.rate_hz, spec)
             ),
             warnings=tuple(warnings),
             fragile=True,
@@ -165,13 +166,13 @@ def inspect_file(path: Path) -> HDF5File:
     if is_droid_folder(path.parent) and not path.exists():
         return HDF5File(path=path, error=SourceError("DROID folder has no trajectory.h5", str(path.parent)))
     try:
-        return call_within(input_budgets().record_seconds, functools.partial(_inspect, path))
+        return call_within(input_budgets().record_seconds, functools.partial(_inspect_file, path))
     except SourceError as error:
         # The caught error would keep the stack frames of its traceback alive.
         return HDF5File(path=path, error=SourceError(error.reason, error.detail))
 
 
-def _inspect(path: Path) -> HDF5File:
+def _inspect_file(path: Path) -> HDF5File:
     with open_hdf5(str(path)) as file:
         return _inspect_groups(path, file)
 
@@ -266,10 +267,10 @@ def _unknown_items(file_entry: HDF5Entry, spec: DatasetSpec | None) -> Iterator[
         key = f"{file_entry.key}/{group}".rstrip("/")
         entry = replace(file_entry, key=key, group=group)
         load = functools.partial(load_unknown, entry, spec)
-        yield Item(episode_id=entry.episode_id, location=_location(entry), load=load)
+        yield Item(episode_id=entry.episode_id, location=_entry_location(entry), load=load)
 
 
-def _items(
+def _file_items(
     file: HDF5File, folder: Path, dataset: str, rate_hz: float | None, spec: DatasetSpec | None
 ) -> Iterator[Item]:
     """One item for each episode of a file."""
@@ -277,7 +278,7 @@ def _items(
     file_entry = HDF5Entry(dataset=dataset, split="", key=key, path=str(file.path), rate_hz=rate_hz)
     file_entry = replace(file_entry, time=time_of_spec(spec))
     if file.error is not None:
-        yield failing_item(file_entry.episode_id, _location(file_entry), file.error)
+        yield failing_item(file_entry.episode_id, _entry_location(file_entry), file.error)
     elif file.family == FAMILY:
         yield from _unknown_items(file_entry, spec)
     elif file.family in BY_NAME:
@@ -302,7 +303,7 @@ def _family_items(file_entry: HDF5Entry, file: HDF5File) -> Iterator[Item]:
         key = f"{file_entry.key}/{name}" if name else file_entry.key
         entry = replace(file_entry, split=split, key=key, group=name)
         load = functools.partial(load_family_episode, family.name, entry)
-        yield Item(episode_id=entry.episode_id, location=_location(entry), load=load)
+        yield Item(episode_id=entry.episode_id, location=_entry_location(entry), load=load)
 
 
 def _episode_names(path: str, family: Family) -> list[str]:
@@ -317,7 +318,7 @@ def _failing_items(file_entry: HDF5Entry, count: int, error: SourceError) -> Ite
     """Failing items for the episodes of a file that could be opened before."""
     for number in range(count):
         entry = _demo_entry(file_entry, str(number), ())
-        yield failing_item(entry.episode_id, _location(entry), error)
+        yield failing_item(entry.episode_id, _entry_location(entry), error)
 
 
 def _demo_items(file_entry: HDF5Entry, demo_file: HDF5File) -> Iterator[Item]:
@@ -344,7 +345,7 @@ def _demo_entry(file_entry: HDF5Entry, name: str, masks: tuple[str, ...]) -> HDF
     )
 
 
-def _location(entry: HDF5Entry) -> str:
+def _entry_location(entry: HDF5Entry) -> str:
     return f"{entry.path} {entry.group}".strip()
 
 

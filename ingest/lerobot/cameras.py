@@ -11,20 +11,17 @@ from ares.episode import Camera, MediaRef
 from ares.errors import MediaError, SourceError
 from ares.formats import video_columns
 from ares.input import ImageInfo, parse_image_header
-from ares.media import frozen_camera_flags
-from ares.media.readers import read_column_images
-from ares.media.video import VideoInfo
+from ares.media import VideoInfo, frozen_camera_flags, read_column_images
+from ingest.files import describe_camera, probe_once
 from ingest.lerobot.evidence import DatasetEvidence, FrameLocation
 from ingest.lerobot.feature_map import CameraFeature
-from ingest.lerobot.metadata import LeRobotInfo, as_count
-from ingest.lerobot.paths import PathRole
-from ingest.lerobot.rows import file_state_or_none
-from ingest.lerobot.values import EpisodeRows
-from ingest.media_files import describe_camera, probe_once
+from ingest.lerobot.metadata import LeRobotInfo, PathRole, as_count
+from ingest.lerobot.rows import EpisodeRows, file_state_or_none
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 # info.json and the video may round the rate differently.
 _RATE_TOLERANCE = 0.01

@@ -1,4 +1,4 @@
-"""The list of episodes of a LeRobot dataset: its rows one by one, and what all of them say about the videos."""
+"""The list of episodes of a LeRobot dataset: its rows, and what all of them say about the videos."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import SourceError
-from ares.formats import DATA_FILE_COLUMNS, EPISODE_LINES_PATH, EPISODES_FOLDER, arrow_numbers, video_columns
+from ares.formats import DATA_FILE_COLUMNS, EPISODE_LINES_PATH, EPISODES_FOLDER, video_columns
 from ares.io import parse_path
 from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, as_count, read_json_lines, read_table
 
@@ -17,6 +17,40 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+
+def arrow_numbers(array: pa.Array) -> NDArray[Any]:
+    """The values (N,) of an array of integers, floating point numbers or booleans; not copied where none is missing.
+
+    With missing values integers become float64, and NaN stands for what is missing; booleans become float32. Arrays of
+    other types are converted by pyarrow.
+    """
+    import numpy as np
+    import pyarrow.types as types
+
+    kind = array.type
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        converted: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        return converted
+    values = _stored_values(array)
+    if not array.null_count:
+        return values
+    wide = np.float32 if types.is_boolean(kind) else values.dtype if types.is_floating(kind) else np.float64
+    return np.where(_stored_values(array.is_valid()), values.astype(wide), np.array(np.nan, wide))
+
+
+def _stored_values(array: pa.Array) -> NDArray[Any]:
+    """The values as they are stored, whatever stands where one is missing."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    if types.is_boolean(array.type):
+        return _stored_values(array.cast(pa.uint8())).view(np.bool_)
+    if array.null_count:
+        array = pa.Array.from_buffers(array.type, len(array), [None, array.buffers()[1]], offset=array.offset)
+    return np.asarray(np.from_dlpack(array))
+
 
 # Rows that are taken out of a table one by one.
 _FEW_ROWS = 1_000
@@ -172,7 +206,9 @@ def survey_episode_list(info: LeRobotInfo, camera_keys: Sequence[str], fps: floa
         listed=listed.astype(np.int64),
         has_repeated=bool(is_valid.sum() > len(listed)),
         contradicted={
-            key: _overlapping(valid[:, 0], lengths / fps, valid[:, 2 + 3 * number : 5 + 3 * number], fps)
+            key: _overlapping_episodes(
+                valid[:, 0], lengths / fps, valid[:, 2 + 3 * number : 5 + 3 * number], fps
+            )
             for number, key in enumerate(spans)
         },
     )
@@ -186,7 +222,7 @@ def _file_numbers(path: Path, columns: Sequence[str]) -> NDArray[np.float64]:
         entries = [
             [np.nan, np.nan]
             if isinstance(row, SourceError)
-            else [_number(row.get(name)) for name in columns[:2]]
+            else [_count_or_nan(row.get(name)) for name in columns[:2]]
             for _, row in read_json_lines(path)
         ]
         lines = np.full((len(entries), len(columns)), np.nan)
@@ -199,7 +235,7 @@ def _file_numbers(path: Path, columns: Sequence[str]) -> NDArray[np.float64]:
     return np.stack([_column_numbers(table, name) for name in columns], axis=1)
 
 
-def _number(value: object) -> float:
+def _count_or_nan(value: object) -> float:
     count = as_count(value)
     return float("nan") if count is None else float(count)
 
@@ -217,7 +253,7 @@ def _column_numbers(table: pa.Table, name: str) -> NDArray[Any]:
     return np.full(table.num_rows, np.nan)
 
 
-def _overlapping(
+def _overlapping_episodes(
     episodes: NDArray[np.float64], seconds: NDArray[np.float64], spans: NDArray[np.float64], fps: float
 ) -> frozenset[int]:
     """The episodes whose spans overlap another one in the same video.

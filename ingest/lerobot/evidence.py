@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from ares.errors import SourceError
 from ares.formats import INFO_PATH, META_FOLDER
 from ares.io import parse_path, relative_path, walk_folders
+from ingest.files import probe_once
 from ingest.lerobot.episode_list import read_episode_list
+from ingest.lerobot.feature_map import short_name
 from ingest.lerobot.metadata import LeRobotInfo, as_count
-from ingest.lerobot.names import short_name
 from ingest.lerobot.rows import count_rows, episode_lengths_in_file, timestamp_rate
-from ingest.media_files import probe_once
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".avi")
 DATA_SUFFIX = ".parquet"

@@ -1,27 +1,121 @@
-"""Roles of the columns and cameras of a LeRobot dataset, by info.json, a data file and modality.json."""
+"""Which column or camera of a LeRobot dataset has which role, and which became which signal."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ares.episode import ArrayUse, SourceArray
 from ares.formats import ACTION_KEY, INDEX_DTYPES, REWARD_KEY, STATE_KEY
-from ingest.lerobot.names import (
-    annotation_keys,
-    camera_names,
-    flatten_names,
-    has_nested_lists,
-    modality_columns,
-    part_names,
-    short_name,
-)
-from ingest.lerobot.values import is_image, is_number, is_text, row_width, value_type
-from ingest.signals import MAX_SIGNAL_WIDTH
+from ingest.lerobot.rows import EpisodeRows, is_image, is_number, is_text, row_width, value_type
+from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+
+
+# Column that a part of modality.json belongs to where it names none.
+_DEFAULT_COLUMNS = {"state": STATE_KEY, "action": ACTION_KEY}
+
+
+def flatten_names(names: object) -> tuple[str, ...]:
+    """The names of a feature in order, from nested lists, {"motors": [...]} or {name: index}."""
+    if isinstance(names, str):
+        return (names,)
+    if isinstance(names, Mapping):
+        if names and all(isinstance(value, int) for value in names.values()):
+            return tuple(str(name) for name in sorted(names, key=lambda name: names[name]))
+        return tuple(name for value in names.values() for name in flatten_names(value))
+    if isinstance(names, list | tuple):
+        return tuple(name for value in names for name in flatten_names(value))
+    return ()
+
+
+def has_nested_lists(names: object) -> bool:
+    """Whether a list of names contains another list."""
+    return isinstance(names, list) and any(isinstance(value, list) for value in names)
+
+
+def dimension_names(base: str, declared: tuple[str, ...], width: int) -> tuple[str, ...]:
+    """Unique names of `width` dimensions: the declared names where they fit, else numbered names."""
+    if len(declared) == width and len(set(declared)) == width:
+        return declared
+    return numbered_names(base, width)
+
+
+def short_name(key: str) -> str:
+    """The key of a feature without `observation.` and, for a camera, without `images.`."""
+    return key.removeprefix("observation.").removeprefix("images.").removeprefix("image.") or key
+
+
+def part_names(
+    modality: Mapping[str, Any], key: str, declared: tuple[str, ...], width: int
+) -> tuple[str, ...] | None:
+    """Names of a column's dimensions by the parts that modality.json cuts it into; None when it names no part of it.
+
+    A part of one dimension has the part's name, wider parts are numbered. Dimensions in no part keep the declared
+    name.
+    """
+    base = dimension_names(short_name(key), declared, width)
+    names: list[str | None] = [None] * width
+    for part, start, stop in _part_slices(modality, key):
+        for index in range(start, min(stop, width)):
+            names[index] = names[index] or (part if stop - start == 1 else f"{part}_{index - start}")
+    if not any(names):
+        return None
+    merged = tuple(name or default for name, default in zip(names, base, strict=True))
+    return merged if len(set(merged)) == width else base
+
+
+def _part_slices(modality: Mapping[str, Any], key: str) -> Iterator[tuple[str, int, int]]:
+    for group, default in _DEFAULT_COLUMNS.items():
+        for part, description in _modality_parts(modality, group):
+            start, stop = description.get("start"), description.get("end")
+            if (
+                (description.get("original_key") or default) == key
+                and isinstance(start, int)
+                and isinstance(stop, int)
+            ):
+                yield part, max(start, 0), stop
+
+
+def _modality_parts(modality: Mapping[str, Any], group: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    parts = modality.get(group)
+    for name, description in parts.items() if isinstance(parts, dict) else ():
+        if isinstance(description, dict):
+            yield str(name), description
+
+
+def modality_columns(modality: Mapping[str, Any], group: str) -> tuple[str, ...]:
+    """Columns that modality.json cuts the parts of "state" or "action" from, in order."""
+    return tuple(
+        dict.fromkeys(
+            str(description.get("original_key") or _DEFAULT_COLUMNS[group])
+            for _, description in _modality_parts(modality, group)
+        )
+    )
+
+
+def camera_names(modality: Mapping[str, Any]) -> dict[str, str]:
+    """Name of each camera by its key, for cameras that modality.json names."""
+    return {
+        str(description["original_key"]): name
+        for name, description in _modality_parts(modality, "video")
+        if description.get("original_key")
+    }
+
+
+def annotation_keys(modality: Mapping[str, Any]) -> tuple[str, ...]:
+    """Columns that hold task indices by modality.json."""
+    return tuple(
+        str(description.get("original_key") or f"annotation.{name}")
+        for name, description in _modality_parts(modality, "annotation")
+    )
+
 
 # Columns that number the rows: the same episode has other numbers in another dataset.
 INDICES = tuple(INDEX_DTYPES)
@@ -280,3 +374,23 @@ def _image_size(feature: Mapping[str, Any]) -> tuple[int, int] | None:
     if shape[2] in (1, 3, 4):
         return shape[1], shape[0]
     return (shape[2], shape[1]) if shape[0] in (1, 3, 4) else None
+
+
+def source_arrays(feature_map: LeRobotFeatureMap, rows: EpisodeRows) -> Iterator[SourceArray]:
+    """The columns of each signal, in the order of its dimensions."""
+    roles: list[tuple[ArrayUse, str, str]] = [("state", "", column.key) for column in feature_map.state]
+    roles += [("action", "", column.key) for column in feature_map.action]
+    roles += [("reward", "", feature_map.reward_column)]
+    roles += [("extra", short_name(column.key), column.key) for column in feature_map.extra_signals]
+    for use, name, key in roles:
+        if key in rows.numbers:
+            values = rows.numbers[key]
+            yield SourceArray(
+                key=key, use=use, name=name, shape=values.shape, dtype=_dtype_name(values.dtype)
+            )
+
+
+@functools.lru_cache(maxsize=64)
+def _dtype_name(dtype: np.dtype[np.generic]) -> str:
+    """The name of a dtype, which NumPy composes anew each time."""
+    return str(dtype)

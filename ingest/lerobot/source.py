@@ -22,6 +22,7 @@ from ingest.lerobot.consistency import (
     check_list,
     drop_cameras_without_video,
     find_contradictions,
+    list_files,
 )
 from ingest.lerobot.episode import FORMAT, LeRobotDataset, load_episode, load_unlisted_episode
 from ingest.lerobot.episode_list import read_episode_list, survey_episode_list
@@ -33,19 +34,13 @@ from ingest.lerobot.evidence import (
     unlisted_episodes,
 )
 from ingest.lerobot.feature_map import LeRobotFeatureMap, map_features
-from ingest.lerobot.file_uses import list_files
-from ingest.lerobot.metadata import (
-    LeRobotInfo,
-    MetadataRow,
-    as_count,
-    read_info,
-    read_optional_json,
-)
+from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, as_count, read_info, read_optional_json
 from ingest.lerobot.rows import has_episode_columns
 from ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 # Folder levels below the path that are searched: OWNER/NAME.
 _SEARCH_DEPTH = 2
@@ -151,7 +146,7 @@ def _open_dataset(folder: Path, name: str, options: IngestOptions) -> Source:
         version=info.version,
         total=dataset.total,
         items=chain(
-            _items(dataset, read_episode_list(info), contradictions),
+            _episode_items(dataset, read_episode_list(info), contradictions),
             _unlisted_items(dataset, unlisted, contradictions, has_list=listed.episodes > 0),
         ),
         warnings=tuple(dict.fromkeys((*info.warnings, *warnings, *contradictions.warnings))),
@@ -224,7 +219,7 @@ def _read_splits(info: LeRobotInfo) -> tuple[tuple[str, int, int], ...]:
     return tuple(splits)
 
 
-def _items(
+def _episode_items(
     dataset: LeRobotDataset,
     rows: Iterable[tuple[str, MetadataRow | SourceError]],
     contradictions: Contradictions,

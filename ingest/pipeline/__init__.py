@@ -1,24 +1,23 @@
 """From the items of a source to rows in the workspace: plan, read, check, write, report."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from ares.lazy_exports import lazy_exports
+from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ingest.pipeline.check_log import check_unchecked_episodes
-    from ingest.pipeline.find import IngestSources, find_datasets
-    from ingest.pipeline.media_copy import MediaMode
-    from ingest.pipeline.run import ingest_datasets, ingest_paths
-
-__all__ = [
-    "IngestSources",
-    "MediaMode",
-    "check_unchecked_episodes",
-    "find_datasets",
-    "ingest_datasets",
-    "ingest_paths",
-]
+    from ingest.pipeline.find import IngestSources as IngestSources, find_datasets as find_datasets
+    from ingest.pipeline.read import (
+        CHECKER as CHECKER,
+        MediaMode as MediaMode,
+        findings_annotation as findings_annotation,
+    )
+    from ingest.pipeline.run import (
+        BatchSizer as BatchSizer,
+        ingest_datasets as ingest_datasets,
+        ingest_paths as ingest_paths,
+        plan_lines as plan_lines,
+        unread_lines as unread_lines,
+    )
+    from ingest.pipeline.write import check_unchecked_episodes as check_unchecked_episodes
 
 __getattr__ = lazy_exports(__name__)

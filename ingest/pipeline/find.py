@@ -1,23 +1,189 @@
-"""Finds the datasets to ingest, names them, and says what they are before anything is read."""
+"""Finds and names the datasets to ingest, and the stored episodes that their sources lost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError, SourceError
-from ares.jobs import IngestPlan, LocalEngine, PlannedDataset
-from ingest.base import IngestOptions, Source
+from ares.jobs import IngestPlan, LocalEngine, PlannedDataset, Report
+from ares.store import quote_literal
+from ingest.base import GuardedItems, IngestOptions, Item, Source, guarded_item
 from ingest.discovery import Discovery, OpenedDataset, StoredDataset, discover, make_plan, stored_datasets
-from ingest.guard import GuardedItems, guarded_item
-from ingest.pipeline.naming import DatasetNamer
-from ingest.pipeline.read import record_limits, summarise_records
+from ingest.pipeline.plan import read_identity, stored_identities, stored_ids
+from ingest.pipeline.read import RecordIdentity, read_records, record_limits, start_reader, summarise_records
 
 if TYPE_CHECKING:
     from ares.store import Stores
     from ingest.discovery import DatasetOptions
+
+
+DatasetIdentity = tuple[str, str, str]
+# Records of two datasets of one name that are compared; one that is equal proves that they are copies.
+_COMPARED_RECORDS = 3
+# Items among which records with the same identity are looked for, where two datasets come in one command.
+_LISTED_ITEMS = 200
+_SUFFIX_DIGITS = 6
+
+
+@dataclass(slots=True)
+class DatasetNamer:
+    """Gives datasets names of their own.
+
+    A dataset that was read from the same folder before keeps its name. Where another dataset has its format, name and
+    version already and no compared record is equal, its name gets a suffix: six hex digits of the content of its first
+    record. Of several that come together, the one with the smallest suffix keeps the plain name. So neither paths nor
+    their order matter.
+
+    Attributes:
+        stores: The workspace, or None where there is none yet.
+        stored: Its datasets.
+    """
+
+    stores: Stores | None
+    stored: Sequence[StoredDataset]
+
+    def name_all(self, datasets: Iterable[OpenedDataset]) -> None:
+        """Reopen the datasets that need another name than their own."""
+        contested: dict[DatasetIdentity, list[OpenedDataset]] = {}
+        nameable = [opened for opened in datasets if len(opened.sources) == 1 and opened.sources[0].folder]
+        for opened in nameable:
+            if opened.options.dataset:
+                continue
+            name = self._name_before(opened, nameable)
+            if name is None:
+                contested.setdefault(_dataset_identity(opened.sources[0]), []).append(opened)
+            elif name != opened.sources[0].dataset:
+                _rename_dataset(opened, name)
+        for identity, rivals in contested.items():
+            self._settle(identity, rivals)
+
+    def _name_before(self, opened: OpenedDataset, datasets: Sequence[OpenedDataset]) -> str | None:
+        """The name under which its folder was read before, or None."""
+        source = opened.sources[0]
+        names = [
+            stored.dataset
+            for stored in self.stored
+            if (stored.format, stored.version) == (source.format, source.version)
+            and (opened.declared or stored.folder in ("", source.folder))
+            and _folder_holds(source.folder, stored.source)
+            and not any(
+                other.format == opened.format
+                and len(other.sources[0].folder) > len(source.folder)
+                and _folder_holds(other.sources[0].folder, stored.source)
+                for other in datasets
+                if other is not opened
+            )
+        ]
+        return source.dataset if source.dataset in names else min(names, default=None)
+
+    def _settle(self, identity: DatasetIdentity, rivals: list[OpenedDataset]) -> None:
+        known = any((s.format, s.dataset, s.version) == identity for s in self.stored)
+        if len(rivals) == 1 and not known:
+            return
+        suffixes = {id(opened): _content_suffix(opened) for opened in rivals}
+        rivals.sort(key=lambda opened: (suffixes[id(opened)], opened.path))
+        owner = rivals[0]
+        names: dict[int, str] = {}
+        for opened in rivals:
+            is_same = self._equals_stored(opened) if known else opened is owner or _are_equal(owner, opened)
+            names[id(opened)] = identity[1] if is_same else f"{identity[1]}-{suffixes[id(opened)]}"
+        for opened in rivals:  # at the end, as comparing used up their items
+            _rename_dataset(opened, names[id(opened)])
+
+    def _equals_stored(self, opened: OpenedDataset) -> bool:
+        """Whether a dataset is a copy of the stored one of its name; also where no record of it can be read."""
+        assert self.stores is not None
+        source = _fresh_source(opened)
+        ids = stored_ids(self.stores, source)
+        items = list(
+            islice((item for item in GuardedItems(source) if item.episode_id in ids), _COMPARED_RECORDS)
+        )
+        if not items:
+            return False
+        identities = [result for result in _read_identities(opened, items) if result is not None]
+        if not identities:
+            return True
+        stored = stored_identities(self.stores, [item.episode_id for item in items])
+        hashes = {identity.content_hash for identity in stored.values()}
+        return any(identity.has_hash(hash) for identity in identities for hash in hashes)
+
+
+def _dataset_identity(source: Source) -> DatasetIdentity:
+    return source.format, source.dataset, source.version
+
+
+def _folder_holds(folder: str, path: str) -> bool:
+    return bool(folder) and path.startswith(folder.rstrip("/") + "/")
+
+
+def _rename_dataset(opened: OpenedDataset, name: str) -> None:
+    opened.reopen(replace(opened.options, dataset=name))
+
+
+def _fresh_source(opened: OpenedDataset) -> Source:
+    return opened.reopen(opened.options)[0]
+
+
+def _first_items(opened: OpenedDataset, count: int) -> list[Item]:
+    return list(islice(GuardedItems(_fresh_source(opened)), count))
+
+
+def _read_identities(opened: OpenedDataset, items: Sequence[Item]) -> list[RecordIdentity | None]:
+    """Identities of records, None for one that cannot be read; fragile files are read by another process."""
+    folder = opened.sources[0].folder if opened.sources else ""
+    guarded = (guarded_item(item, opened.format, folder, opened.options.follow_links) for item in items)
+    loads = [partial(read_identity, item.load) for item in guarded]
+    if not any(source.fragile for source in opened.sources):
+        results: Sequence[object] = read_records(loads)
+    else:
+        with closing(LocalEngine()) as engine:
+            readers = engine.pool(
+                read_records,
+                max_workers=1,
+                on_worker_death=SourceError,
+                build=start_reader,
+                start_after_seconds=0.0,
+                limits=record_limits(),
+            )
+            results = readers.map(loads)
+    return [result if isinstance(result, RecordIdentity) else None for result in results]
+
+
+def _are_equal(first: OpenedDataset, second: OpenedDataset) -> bool:
+    """Whether records of two datasets with the same identity have the same content."""
+    by_id = {item.episode_id: item for item in _first_items(first, _LISTED_ITEMS)}
+    common = [item for item in _first_items(second, _LISTED_ITEMS) if item.episode_id in by_id]
+    common = common[:_COMPARED_RECORDS]
+    pairs = zip(
+        _read_identities(first, [by_id[item.episode_id] for item in common]),
+        _read_identities(second, common),
+        strict=True,
+    )
+    return any(
+        identity is not None and other is not None and identity.content_hash == other.content_hash
+        for identity, other in pairs
+    )
+
+
+def _content_suffix(opened: OpenedDataset) -> str:
+    """Six hex digits of the content of its first record that can be read, else of its file names and sizes."""
+    for item in _first_items(opened, _COMPARED_RECORDS):
+        (identity,) = _read_identities(opened, [item])
+        if identity is not None:
+            return identity.content_hash[:_SUFFIX_DIGITS]
+    prefix = len(opened.path)
+    files = sorted(
+        (path[prefix:], name, size)
+        for path, entries in opened.listings.items()
+        for name, size in entries.files.items()
+    )
+    return hashlib.blake2b(repr(files).encode(), digest_size=8).hexdigest()[:_SUFFIX_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +233,7 @@ def find_datasets(
     DatasetNamer(stores, stored).name_all(discovery.datasets)
     plan = make_plan(discovery.trees, discovery.datasets, discovery.skipped)
     if sample:
-        plan = replace(plan, datasets=_sampled(plan.datasets, discovery))
+        plan = replace(plan, datasets=_fill_from_first_records(plan.datasets, discovery))
     return IngestSources(
         sources=tuple(source for opened in discovery.datasets for source in opened.sources),
         failed={opened.path: opened.error for opened in discovery.datasets if opened.error is not None},
@@ -78,7 +244,9 @@ def find_datasets(
     )
 
 
-def _sampled(planned: Sequence[PlannedDataset], discovery: Discovery) -> tuple[PlannedDataset, ...]:
+def _fill_from_first_records(
+    planned: Sequence[PlannedDataset], discovery: Discovery
+) -> tuple[PlannedDataset, ...]:
     """The datasets with the rate and cameras of their first record, where these are not known."""
     by_dataset = {
         (source.format, source.folder or opened.path, source.dataset): (opened, source)
@@ -117,3 +285,56 @@ def _with_first_record(dataset: PlannedDataset, opened: OpenedDataset, source: S
             dataset, not_understood=(*dataset.not_understood, f"the first record fails: {summary}")
         )
     return replace(dataset, rate_hz=summary.rate_hz, cameras=dataset.cameras or summary.cameras)
+
+
+_RECORDS_GONE = "episodes stay stored whose records are no longer in the source"
+_DATASETS_GONE = "episodes stay stored whose dataset is no longer below the path"
+
+
+def warn_of_missing_records(
+    stores: Stores, source: Source, missing_ids: Collection[str], counts: Report
+) -> None:
+    """Warn of stored episodes that were read from the folder of a source and are no longer listed by it.
+
+    Args:
+        stores: The workspace.
+        source: The source; all of it was listed.
+        missing_ids: Stored episodes of its dataset that it did not list.
+        counts: Where the warning is counted.
+    """
+    if not missing_ids or not source.folder:
+        return
+    where = f"format = {quote_literal(source.format)} AND dataset = {quote_literal(source.dataset)}"
+    ids = set(missing_ids)
+    for batch in stores.tables.episodes.scan(["episode_id", "source"], where):
+        for episode_id, path in zip(
+            batch["episode_id"].to_pylist(), batch["source"].to_pylist(), strict=True
+        ):
+            if episode_id in ids and _lies_at(path, source.folder):
+                counts.add_warning(_RECORDS_GONE, f"{episode_id}, read from {path}")
+
+
+def warn_of_missing_datasets(
+    stores: Stores,
+    stored: Sequence[StoredDataset],
+    sources: Sequence[Source],
+    paths: Sequence[str],
+    counts: Report,
+) -> None:
+    """Warn of stored datasets that were read from below the paths and of which nothing was there this time."""
+    present = {(source.format, source.dataset, source.version) for source in sources}
+    for dataset in stored:
+        identity = (dataset.format, dataset.dataset, dataset.version)
+        if identity in present or not any(_lies_at(dataset.source, path) for path in paths):
+            continue
+        columns = zip(("format", "dataset", "version"), identity, strict=True)
+        where = " AND ".join(f"{name} = {quote_literal(value)}" for name, value in columns)
+        counts.add_warning(
+            _DATASETS_GONE,
+            f"{dataset.dataset}, read from {dataset.source}",
+            stores.tables.episodes.count(where),
+        )
+
+
+def _lies_at(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

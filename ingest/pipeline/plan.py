@@ -1,11 +1,22 @@
-"""Decides what to do with an item of a source: read it, skip it, compare it with the stored episode, or reject it."""
+"""Decides what becomes of each item: it is read, skipped, compared with the stored episode, or rejected."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING
 
-from ingest.base import Item
+from ares.episode import Record
+from ares.errors import AresError, SourceError
+from ares.media import compute_stamp
+from ares.store import TrustedFilter, ids_filter, quote_literal
+from ingest.base import Item, Source
+from ingest.pipeline.read import CheckedBatch, LoadFunction, ReadResult, RecordIdentity
+
+if TYPE_CHECKING:
+    from ares.store import Stores
 
 
 class ItemAction(Enum):
@@ -41,3 +52,126 @@ def plan_item(
     if item.episode_id not in stored_ids:
         return ItemAction.READ
     return ItemAction.SKIP if unmoved else ItemAction.COMPARE
+
+
+class IdentityConflict(SourceError):
+    """A record whose episode id belongs to another record; the episode stored under that id has not failed."""
+
+
+def read_identity(load: Callable[[], Record]) -> RecordIdentity:
+    """Read a record and return only its identity; called by readers. Raises SourceError."""
+    record = load()
+    episode = record.episode
+    return RecordIdentity(
+        episode.content_hash, episode.source, _stamp_or_empty(episode.source), record.earlier_hash
+    )
+
+
+def _stamp_or_empty(path: str) -> str:
+    try:
+        return compute_stamp(path)
+    except (OSError, SourceError):
+        return ""
+
+
+def stored_ids(stores: Stores, source: Source) -> set[str]:
+    """Ids of the episodes that the workspace has of a source's format, dataset and version."""
+    clauses = {"format": source.format, "dataset": source.dataset, "version": source.version}
+    condition = " AND ".join(f"{name} = {quote_literal(value)}" for name, value in clauses.items())
+    return stores.tables.episodes.ids(TrustedFilter(condition))
+
+
+def stored_identities(stores: Stores, ids: Sequence[str]) -> dict[str, RecordIdentity]:
+    """Identities of stored episodes, by episode id."""
+    if not ids:
+        return {}
+    episodes = stores.tables.episodes
+    columns = ["episode_id", "content_hash", "source"]
+    # A workspace from before stamps has no column for them.
+    columns += ["source_stamp"] if "source_stamp" in episodes.columns() else []
+    return {
+        episode_id: RecordIdentity(content_hash, source, *(stamp or "" for stamp in stamps))
+        for batch in episodes.scan(columns, ids_filter(ids))
+        for episode_id, content_hash, source, *stamps in zip(
+            *(batch[name].to_pylist() for name in columns), strict=True
+        )
+    }
+
+
+def is_same_record(stored: RecordIdentity, identity: RecordIdentity) -> bool:
+    """Whether a record is the stored one: by its hash, else by the content of the file that holds it.
+
+    The hash of a record of an unchanged file differs where an earlier version of ARES read less of it.
+    """
+    if identity.has_hash(stored.content_hash):
+        return True
+    # Size and fingerprint of each file; the version between them changes when a file is copied.
+    before, now = (
+        [stamp.split(":")[::2] for stamp in record.source_stamp.split("|")] for record in (stored, identity)
+    )
+    return bool(stored.source_stamp) and before == now
+
+
+def find_conflict(item: Item, stored: RecordIdentity, identity: RecordIdentity) -> IdentityConflict | None:
+    """Why the item is not the stored episode of the same identity, or None when it is."""
+    if is_same_record(stored, identity):
+        return None
+    return IdentityConflict(
+        "another record has this identity already",
+        f"{item.location} differs from {stored.source}; give it a name of its own with --dataset NAME",
+    )
+
+
+@dataclass(slots=True)
+class ItemOutcome:
+    """An item, what to do with it, and what has become of it.
+
+    Attributes:
+        item: The item.
+        action: What to do with it.
+        result: The batch that holds its record, or the error that it ended with. None until it is read, and for an
+            item that is stored already.
+        warning: Reason to warn about an item that is stored already, or "".
+    """
+
+    item: Item
+    action: ItemAction
+    result: CheckedBatch | AresError | None = None
+    warning: str = ""
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether a reader has still to read the item."""
+        return self.result is None and self.action is not ItemAction.SKIP
+
+    @property
+    def load(self) -> LoadFunction:
+        """What a reader calls: it returns the record, or only its identity for an item to compare."""
+        return partial(read_identity, self.item.load) if self.action is ItemAction.COMPARE else self.item.load
+
+    def set_read(self, result: ReadResult, stored: RecordIdentity | None) -> None:
+        """Set what a reader returned.
+
+        Args:
+            result: The batch, identity or error.
+            stored: For an item to compare: identity of the stored episode of the same id.
+        """
+        if stored is None:
+            assert not isinstance(result, RecordIdentity)
+            self.result = result
+        else:
+            self._compare(result, stored)
+
+    def _compare(self, result: ReadResult, stored: RecordIdentity) -> None:
+        if isinstance(result, RecordIdentity):
+            self.result = find_conflict(self.item, stored, result)
+        else:
+            self.warning = "already stored, but its source cannot be read here: not compared"
+        if self.result is None:
+            self.action = ItemAction.SKIP
+
+
+def rejected_duplicate(item: Item) -> ItemOutcome:
+    """The outcome of an item whose id an earlier item of the same source has."""
+    error = IdentityConflict("this identity stands twice in the source", item.location)
+    return ItemOutcome(item, ItemAction.REJECT_DUPLICATE, error)

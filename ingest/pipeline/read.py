@@ -1,29 +1,135 @@
-"""Reads and checks records in a reader process, and encodes them as rows for the writer."""
+"""Reads, checks and encodes records in a reader process, copying their cameras where asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from ares.annotation import Annotation, Column, Maker
+from ares.checks import QualityFinding, check_code, check_record, finding_reason
 from ares.clock import settled_fields
-from ares.episode import Record
-from ares.errors import AresError, SourceError
+from ares.episode import Camera, Episode, Json, Record
+from ares.errors import AresError, SourceError, StoreError
 from ares.input import input_budgets, limited_memory
 from ares.io import describe_os_error
 from ares.jobs import WorkerLimits, WorkerPool, utc_now
 from ares.media import stamped_fields
 from ares.process_tuning import tune_garbage_collector, without_pandas
-from ares.quality import QualityFinding, check_record, finding_reason
 from ares.registry import ingesters, plugin_fault
-from ares.store.annotations import annotation_to_row
-from ares.store.lance import EpisodeBatch, encode_records
-from ingest.checks import CHECKER, findings_annotation, quality_codes
-from ingest.pipeline.finite_metadata import NOT_FINITE, finite_metadata
-from ingest.pipeline.media_copy import count_copied_bytes
+from ares.store import EpisodeBatch, annotation_to_row, encode_records
+from ingest.base import Item
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+NOT_FINITE = "NaN or infinity in metadata is stored as null"
+
+
+def finite_metadata(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
+    """The metadata with null in place of NaN and infinity; the same object where it has neither."""
+    finite = {name: _finite_value(value) for name, value in metadata.items()}
+    return finite if _any_value_replaced(finite.values(), metadata.values()) else metadata
+
+
+def _finite_value(value: Json) -> Json:
+    """The value with null in place of NaN and infinity; the same object where it has neither."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return finite_metadata(value)
+    if isinstance(value, list):
+        finite = [_finite_value(part) for part in value]
+        return finite if _any_value_replaced(finite, value) else value
+    return value
+
+
+def _any_value_replaced(finite: Collection[Json], values: Collection[Json]) -> bool:
+    return any(new is not old for new, old in zip(finite, values, strict=True))
+
+
+MediaMode = Literal["reference", "copy"]
+
+
+def copying_media(item: Item, media: MediaMode, workspace: Path) -> Item:
+    """The item; with media "copy", loading it also copies its cameras into the workspace."""
+    if media == "reference":
+        return item
+    return replace(item, load=partial(load_and_copy, item.load, str(workspace)))
+
+
+def load_and_copy(load: Callable[[], Record], workspace: str) -> Record:
+    """Read a record and copy its cameras into the workspace.
+
+    Raises:
+        SourceError: It cannot be read.
+        MediaError: One of its cameras cannot be copied.
+        StoreError: The workspace is not on this machine, or its disk is full (DiskFull).
+    """
+    from ares.media import copy_cameras
+
+    record = load()
+    folder = Path(workspace)
+    if not (folder / "workspace.json").is_file():
+        raise StoreError(
+            "the workspace folder is not on the machine that reads",
+            f"{workspace}: every worker needs it under this path",
+        )
+    cameras = copy_cameras(folder, record.episode.episode_id, record.episode.cameras)
+    return replace(record, episode=replace(record.episode, cameras=cameras))
+
+
+def count_copied_bytes(cameras: Sequence[Camera]) -> int:
+    """Bytes of the cameras that are copies: until they are stored, their uri is relative."""
+    refs = (camera.media for camera in cameras)
+    return sum(ref.byte_size for ref in refs if not ref.uri.startswith("/") and "://" not in ref.uri)
+
+
+CHECKER = Maker(
+    annotator="quality",
+    version="3",
+    columns=(
+        Column(name="quality_findings", type="int64", meaning="suspicious things found when it was ingested"),
+        Column(
+            name="quality_codes",
+            type="list<string>",
+            meaning="codes of the checks that found something when it was ingested, see docs/check.md",
+        ),
+    ),
+)
+
+_CHECKER_ID = CHECKER.maker_id
+
+
+def quality_codes(findings: tuple[QualityFinding, ...]) -> list[str]:
+    """Code and name of every check that has a finding, in the order of the codes: "A001 not-finite"."""
+    return [f"{code} {check_code(code).name}" for code in sorted({finding.code for finding in findings})]
+
+
+def findings_annotation(episode: Episode, findings: tuple[QualityFinding, ...], created: str) -> Annotation:
+    """The annotation that records the findings about an episode.
+
+    Args:
+        episode: The episode that was checked.
+        findings: The findings; may be empty.
+        created: When, as ISO 8601 in UTC.
+    """
+    documents: list[Json] = [{"reason": finding_reason(finding), **finding.to_json()} for finding in findings]
+    codes: list[Json] = list(quality_codes(findings))
+    return Annotation(
+        episode_id=episode.episode_id,
+        name=CHECKER.annotator,
+        value={"findings": documents, "quality_findings": len(findings), "quality_codes": codes},
+        maker_id=_CHECKER_ID,
+        subject=episode.episode_id,
+        start_seconds=0.0,
+        stop_seconds=episode.duration_seconds,
+        created=created,
+    )
 
 
 class RecordIdentity(NamedTuple):
@@ -105,7 +211,7 @@ def read_records(loads: Sequence[LoadFunction]) -> list[ReadResult]:
         error. The rows of the batch are in the order of the records.
     """
     with limited_memory():  # entered once: the limit of each record then costs nothing
-        loaded = [_load(load) for load in loads]
+        loaded = [_load_finished_record(load) for load in loads]
     records = [record for record in loaded if isinstance(record, Record)]
     encoded = iter(_encode_all(records))
     return [next(encoded) if isinstance(result, Record) else result for result in loaded]
@@ -113,10 +219,10 @@ def read_records(loads: Sequence[LoadFunction]) -> list[ReadResult]:
 
 def summarise_records(loads: Sequence[Callable[[], Record]]) -> list[RecordSummary | AresError]:
     """Read records and return what a plan shows of them, or their errors."""
-    return [_summarise(load) for load in loads]
+    return [_summarise_record(load) for load in loads]
 
 
-def _summarise(load: Callable[[], Record]) -> RecordSummary | AresError:
+def _summarise_record(load: Callable[[], Record]) -> RecordSummary | AresError:
     try:
         episode = load().episode
     except AresError as error:
@@ -124,11 +230,11 @@ def _summarise(load: Callable[[], Record]) -> RecordSummary | AresError:
     return RecordSummary(episode.rate_hz, tuple(camera.name for camera in episode.cameras))
 
 
-def _load(load: LoadFunction) -> Record | RecordIdentity | AresError:
+def _load_finished_record(load: LoadFunction) -> Record | RecordIdentity | AresError:
     loaded: Record | RecordIdentity | None = None
     try:
         loaded = load()
-        return loaded if isinstance(loaded, RecordIdentity) else _finish(loaded)
+        return loaded if isinstance(loaded, RecordIdentity) else _finish_record(loaded)
     except AresError as error:
         return error
     except OSError as error:  # a disk or a server that fails costs only the records that were read from it
@@ -137,7 +243,7 @@ def _load(load: LoadFunction) -> Record | RecordIdentity | AresError:
         return plugin_fault(_record_label(loaded), error)
 
 
-def _finish(record: Record) -> Record:
+def _finish_record(record: Record) -> Record:
     """The record with its clock settled, its files stamped and its metadata finite; the episode is copied once."""
     fields, warnings = settled_fields(record)
     episode = record.episode
@@ -164,14 +270,14 @@ def _encode_all(records: Sequence[Record]) -> list[CheckedBatch | AresError]:
     if not records:
         return []
     try:
-        return [_encode(records)] * len(records)
+        return [_encode_checked_batch(records)] * len(records)
     except Exception as error:
         if len(records) == 1:
             return [plugin_fault(_record_label(records[0]), error)]
     return [result for record in records for result in _encode_all([record])]
 
 
-def _encode(records: Sequence[Record]) -> CheckedBatch:
+def _encode_checked_batch(records: Sequence[Record]) -> CheckedBatch:
     findings = [check_record(record.episode, record.trajectory) for record in records]
     created = utc_now()
     rows = encode_records(records)

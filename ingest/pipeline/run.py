@@ -1,38 +1,316 @@
-"""Ingests datasets into a workspace: every planned episode is stored now, was stored already, or has failed."""
+"""Ingests datasets into a workspace, source by source, and stores what their signals mean."""
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, TypeVar
 
-from ares.episode import Json
+from ares.episode import Json, Record
 from ares.errors import RequestError, SourceError
 from ares.jobs import (
     Engine,
     IngestPlan,
     IngestReport,
+    PipelineStage,
+    PlannedDataset,
+    Progress,
     Report,
     available_cores,
+    changing_limit,
     engine_or_local,
     record_job,
+    run_pipeline,
 )
+from ares.messages import print_message
 from ares.process_tuning import tuned_garbage_collector
-from ares.store.sync import reset_applied_actions
-from ingest.base import IngestOptions, Source
-from ingest.pipeline.check_log import CheckLog, check_unchecked_episodes
-from ingest.pipeline.contracts import store_contracts
-from ingest.pipeline.find import IngestSources, find_datasets
-from ingest.pipeline.media_copy import MediaMode
-from ingest.pipeline.read import Readers, read_records, record_limits, start_reader
-from ingest.pipeline.source import ingest_source
-from ingest.pipeline.vanished import warn_of_missing_datasets
-from ingest.pipeline.write import RecordWriter
-from ingest.plan_text import print_plan
+from ares.store import RemovedIds, reset_applied_actions
+from ingest.base import GuardedItems, IngestOptions, Item, Source, guarded_item
+from ingest.discovery import unread_file_lines
+from ingest.pipeline.find import (
+    IngestSources,
+    find_datasets,
+    warn_of_missing_datasets,
+    warn_of_missing_records,
+)
+from ingest.pipeline.plan import (
+    ItemAction,
+    ItemOutcome,
+    is_same_record,
+    plan_item,
+    rejected_duplicate,
+    stored_identities,
+    stored_ids,
+)
+from ingest.pipeline.read import (
+    MediaMode,
+    Readers,
+    RecordIdentity,
+    copying_media,
+    read_records,
+    record_limits,
+    start_reader,
+)
+from ingest.pipeline.write import CheckLog, RecordWriter, check_unchecked_episodes
 
 if TYPE_CHECKING:
     from ares.store import Stores
+
+
+def store_contracts(stores: Stores, source: Source, sample: Sequence[str]) -> None:
+    """Infer the contracts of a sample, and store them with what the spec states.
+
+    Contracts of other dimensions that are stored already stay. Without a spec, what an earlier one stated stays, of the
+    robot too.
+
+    Args:
+        stores: Where the episodes are.
+        source: Their dataset.
+        sample: Ids of episodes that were written; empty where none was.
+    """
+    if not (sample or source.contract or source.kinematics):
+        return
+    from ares.contract import DatasetKey, StoredContracts, infer_stored, read_contracts, write_contracts
+
+    key = DatasetKey(source.format, source.dataset, source.version)
+    stored = read_contracts(stores.annotations, key)
+    inferred = infer_stored(stores, source.dataset, sample)
+    layouts = {(contract.state_names, contract.action_names) for contract in inferred}
+    kept = [c for c in stored.contracts if (c.state_names, c.action_names) not in layouts]
+    stated = source.contract or stored.stated
+    kinematics = source.kinematics or stored.kinematics
+    write_contracts(stores.annotations, key, StoredContracts((*inferred, *kept), stated, kinematics))
+
+
+T = TypeVar("T")
+
+
+class BatchSizer:
+    """Splits items into batches; begins with single items and at most doubles the size. Safe to use from threads.
+
+    Args:
+        target_seconds: How long a batch should take.
+        max_size: Most items of a batch.
+    """
+
+    def __init__(self, target_seconds: float, max_size: int) -> None:
+        self._target_seconds = target_seconds
+        self._max_size = max_size
+        self._size = 1
+        self._lock = threading.Lock()
+
+    def batches(self, items: Iterable[T]) -> Iterator[list[T]]:
+        """The items in batches; each has the size that is right when it is requested."""
+        iterator = iter(items)
+        while batch := list(islice(iterator, self._size)):
+            yield batch
+
+    def record_duration(self, items: int, seconds: float) -> None:
+        """Adjust the size to a batch of `items` items that took `seconds`."""
+        if items:
+            fitting_size = int(self._target_seconds * items / max(seconds, 1e-9))
+            with self._lock:
+                self._size = max(1, min(fitting_size, 2 * self._size, self._max_size))
+
+
+# A reader's batch takes about this long: all readers have work until the end, yet there are few messages.
+_SECONDS_PER_BATCH = 0.2
+_MAX_BATCH_SIZE = 512
+_BATCHES_PER_SINK = 4
+
+
+def ingest_source(
+    stores: Stores,
+    source: Source,
+    readers: Readers,
+    writer: RecordWriter,
+    *,
+    limit: int | None,
+    media: MediaMode,
+    quiet: bool,
+) -> None:
+    """Ingest up to `limit` items of a source, and close the writer. Raises what the writer raises."""
+    for warning in source.warnings:
+        writer.counts.add_warning(warning, source.dataset)
+    total = source.total if limit is None else min(source.total, limit)
+    progress = Progress(f"ingest {source.dataset}", total, None if quiet else sys.stderr)
+    batch_sizer = BatchSizer(_SECONDS_PER_BATCH, _MAX_BATCH_SIZE)
+
+    def write(batches: list[list[ItemOutcome]]) -> None:
+        for outcomes in batches:
+            progress.advance(len(outcomes))
+            writer.add(outcomes)
+
+    try:
+        planner = SourcePlanner(stores, source, readers, writer.counts, media, progress)
+        items = GuardedItems(source)
+        outcomes = chain(planner.plan(islice(items, limit)), planner.end(items))
+        batches = batch_sizer.batches(outcomes)
+        read = PipelineStage(
+            "read",
+            partial(_read_batches, stores, readers, batch_sizer),
+            workers=readers.most_workers,
+            active_limit=changing_limit(readers),
+        )
+        run_pipeline(batches, [read], write, sink_batch_size=_BATCHES_PER_SINK)
+    finally:
+        writer.close()
+        progress.close()
+
+
+class SourcePlanner:
+    """Plans the items of one source as they come; a source may hold more of them than it says.
+
+    Args:
+        stores: Where the stored episodes are.
+        source: The source.
+        readers: Read the first stored item, to learn whether the source has moved.
+        counts: Where the items are counted.
+        media: Whether cameras are copied.
+        progress: Advanced by the items that are stored already.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        source: Source,
+        readers: Readers,
+        counts: Report,
+        media: MediaMode,
+        progress: Progress,
+    ) -> None:
+        self._stores = stores
+        self._readers = readers
+        self._counts = counts
+        self._media = media
+        self._progress = progress
+        self._folder = stores.folder
+        self._source = source
+        self._stored_ids = stored_ids(stores, source)
+        self._format, self._dataset = source.format, source.dataset
+        self._dataset_folder = source.folder
+        self._removed_ids = RemovedIds(stores.annotations, stores.workspace_id)
+        self._seen: set[str] = set()
+        self._unmoved: bool | None = None
+
+    def plan(self, items: Iterator[Item]) -> Iterator[ItemOutcome]:
+        """The items to be read and those that fail unread; those that are stored already are only counted."""
+        seen, stored_ids = self._seen, self._stored_ids
+        while batch := list(islice(items, _MAX_BATCH_SIZE)):
+            self._counts.add_planned(len(batch))
+            num_skipped = 0
+            for item in batch:
+                if reason := self._removed_ids.reason(item.episode_id):
+                    self._counts.add_warning(reason, item.location)
+                    seen.add(item.episode_id)
+                    num_skipped += 1
+                    continue
+                action = plan_item(item, seen=seen, stored_ids=stored_ids, unmoved=self._unmoved)
+                seen.add(item.episode_id)
+                outcome = None if action is ItemAction.SKIP else self._outcome(item, action)
+                if outcome is None:
+                    num_skipped += 1
+                else:
+                    yield outcome
+            self._counts.add_existing(num_skipped)
+            self._progress.advance(num_skipped)
+
+    def end(self, items: GuardedItems) -> Iterator[ItemOutcome]:
+        """One failed item where the source could not list all of its items; none where it could."""
+        if items.error is not None:
+            self._counts.add_planned(1)
+            unlisted = Item(episode_id="", location=f"the rest of {self._dataset}", load=_load_nothing)
+            yield ItemOutcome(unlisted, ItemAction.READ, items.error)
+        elif items.is_exhausted:
+            missing = self._stored_ids - self._seen
+            warn_of_missing_records(self._stores, self._source, missing, self._counts)
+
+    def _outcome(self, item: Item, action: ItemAction) -> ItemOutcome | None:
+        """The outcome to send to the readers; None when the item turns out to be stored already."""
+        item = guarded_item(item, self._format, self._dataset_folder, self._source.follow_links)
+        if action is ItemAction.READ:
+            return ItemOutcome(copying_media(item, self._media, self._folder), action)
+        if action is ItemAction.REJECT_DUPLICATE:
+            return rejected_duplicate(item)
+        outcome = ItemOutcome(item, action)
+        return self._compare_first(outcome) if self._unmoved is None else outcome
+
+    def _compare_first(self, outcome: ItemOutcome) -> ItemOutcome | None:
+        """Read the first stored item, to learn whether the source has moved; None when it has not."""
+        episode_id = outcome.item.episode_id
+        (identity,) = self._readers.map([outcome.load])
+        stored = stored_identities(self._stores, [episode_id])[episode_id]
+        self._unmoved = (
+            isinstance(identity, RecordIdentity)
+            and identity.source == stored.source
+            and is_same_record(stored, identity)
+        )
+        outcome.set_read(identity, stored)
+        return None if self._unmoved else outcome
+
+
+def _load_nothing() -> Record:
+    raise SourceError("the item was not listed")
+
+
+def _read_batches(
+    stores: Stores, readers: Readers, batch_sizer: BatchSizer, batches: list[list[ItemOutcome]]
+) -> None:
+    for outcomes in batches:
+        unread = [outcome for outcome in outcomes if outcome.is_unread]
+        started = time.monotonic()
+        results = readers.map([outcome.load for outcome in unread]) if unread else ()
+        batch_sizer.record_duration(len(unread), time.monotonic() - started)
+        compared = [outcome.item.episode_id for outcome in unread if outcome.action is ItemAction.COMPARE]
+        stored = stored_identities(stores, compared)
+        for outcome, result in zip(unread, results, strict=True):
+            outcome.set_read(result, stored.get(outcome.item.episode_id))
+
+
+_SHOWN_DATASETS = 40
+_SHOWN_KINDS = 8
+
+
+def print_plan(plan: IngestPlan) -> None:
+    """Write the plan on standard error, unless only errors are to be written."""
+    print_message("\n".join(plan_lines(plan)))
+
+
+def plan_lines(plan: IngestPlan) -> Iterator[str]:
+    """One line for each dataset, then the files by use, and the first of those that are not read."""
+    for dataset in plan.datasets[:_SHOWN_DATASETS]:
+        yield _dataset_line(dataset)
+        yield from (f"    {remark}" for remark in dataset.not_understood)
+        if dataset.error:
+            yield f"    cannot be opened: {dataset.error}"
+    if len(plan.datasets) > _SHOWN_DATASETS:
+        yield f"... and {len(plan.datasets) - _SHOWN_DATASETS} more datasets"
+    episodes = sum(dataset.episodes for dataset in plan.datasets)
+    counts = ", ".join(f"{count} {use.replace('_', ' ')}" for use, count in plan.file_counts.items() if count)
+    yield f"{len(plan.datasets)} datasets, {episodes} episodes; files: {counts}"
+    yield from unread_lines(plan)
+
+
+def unread_lines(plan: IngestPlan) -> Iterator[str]:
+    """The files that hold or stand for data and are not read, by kind and reason."""
+    unread = (file for file in plan.left_files if file.use != "not_data")
+    yield from (f"    {line}" for line in unread_file_lines(unread, _SHOWN_KINDS))
+
+
+def _dataset_line(dataset: PlannedDataset) -> str:
+    facts = [dataset.format, f"{dataset.episodes} episodes"]
+    if dataset.rate_hz is not None:
+        facts.append(f"{dataset.rate_hz:g} Hz")
+    if dataset.cameras:
+        facts.append(f"cameras {', '.join(dataset.cameras)}")
+    facts.append(f"{dataset.bytes / 1e6:.1f} MB")
+    return f"{dataset.dataset or '(not opened)'}: {', '.join(facts)}, {dataset.path}"
+
 
 # Worker processes are worth their start only for jobs longer than this; a fragile source always gets them.
 _IN_PROCESS_SECONDS = 0.25
@@ -141,7 +419,7 @@ def ingest_datasets(
     report = IngestCounts(plan=discovery.plan)
     with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
         readers = _open_readers(engine, workers, sources, limit, media)
-        _prepare(stores, discovery, quiet)
+        _prepare_workspace(stores, discovery, quiet)
         check_log = CheckLog(stores)
         known_duplicates = stores.tables.episodes.count_duplicates()
         _count_unopened(stores, report.counts, discovery, strict)
@@ -163,7 +441,7 @@ def ingest_datasets(
     return report
 
 
-def _prepare(stores: Stores, discovery: IngestSources, quiet: bool) -> None:
+def _prepare_workspace(stores: Stores, discovery: IngestSources, quiet: bool) -> None:
     """Repair what a killed run left, and print the plan once the workspace is known to be writable."""
     stores.sync()
     if not quiet:

@@ -1,10 +1,14 @@
-"""Reads one RLDS record as an episode: cameras, signals, instructions, outcome, and warnings about its data."""
+"""Reads one RLDS record as an episode, with features that only tensorflow-datasets can decode."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +26,15 @@ from ares.episode import (
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordSpan, parse_example, read_record
 from ares.input import decode_image, parse_image_header
+from ingest.files import describe_camera, read_json_object
 from ingest.mapping import text_of_spec
-from ingest.media_files import describe_camera
 from ingest.names import distinct_texts
-from ingest.rlds.cameras import RldsCamera
-from ingest.rlds.feature_map import RldsFeatureMap
-from ingest.rlds.features import Feature
-from ingest.rlds.library_features import library_numbers
-from ingest.rlds.parts import FeatureSlice, full_feature_slices
-from ingest.rlds.values import (
+from ingest.rlds.feature_map import RldsCamera, RldsFeatureMap
+from ingest.rlds.features import (
+    Feature,
+    FeatureSlice,
     count_steps,
+    full_feature_slices,
     is_rounded,
     ragged_numbers,
     raw_values,
@@ -40,14 +43,99 @@ from ingest.rlds.values import (
     step_numbers,
     stored_numbers,
 )
-from ingest.signals import numbered_names
-from ingest.stamps import StepTimes, spec_times
+from ingest.signals import MAX_SIGNAL_WIDTH, StepTimes, numbered_names, spec_times
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ingest.dataset_spec import DatasetSpec, TextSpec
+    from ingest.spec import DatasetSpec, TextSpec
+
+
+# features.json names the classes that the library imports: no other module may be named by a file.
+_CLASSES = "tensorflow_datasets.core.features."
+
+
+def library_numbers(folder: str, feature: Feature, payload: bytes, steps: int) -> NDArray[np.float32] | str:
+    """(T, D) float32 of a feature of the steps, as tensorflow-datasets decodes it; else why it is not stored.
+
+    Args:
+        folder: Folder of the dataset.
+        feature: The feature.
+        payload: The record.
+        steps: Number of steps of the record.
+    """
+    import numpy as np
+
+    decoder = _library_decoder(folder, feature.key)
+    if isinstance(decoder, str):
+        return decoder
+    names = feature.key.split("/")[1:]
+    try:
+        rows = [_value_at(step, names) for step in decoder.deserialize_example_np(payload)["steps"]]
+        values = np.stack([np.asarray(row).reshape(-1) for row in rows])
+    except Exception as error:  # the library raises errors of all kinds for what it cannot decode
+        return f"tensorflow-datasets cannot read it: {type(error).__name__}"
+    if values.dtype.kind not in "biuf" or values.shape[0] != steps:
+        return "no number for each step"
+    if not 0 < values.shape[1] <= MAX_SIGNAL_WIDTH:
+        return "too wide for a signal, or empty"
+    return values.astype(np.float32)
+
+
+def _value_at(step: Any, names: list[str]) -> Any:
+    return functools.reduce(lambda value, name: value[name], names, step)
+
+
+@functools.lru_cache(maxsize=256)
+def _library_decoder(folder: str, key: str) -> Any:
+    """The tree of tensorflow-datasets with one feature; or why there is none."""
+    if find_spec("tensorflow_datasets") is None:
+        return "its type needs pip install 'ares-curation[tfds]'"
+    try:
+        tree = _single_feature(read_json_object(Path(folder, "features.json")), key.split("/"))
+    except (KeyError, StopIteration, TypeError, AttributeError, SourceError):
+        return "features.json has no such feature in its present form"
+    if any(not name.startswith(_CLASSES) for name in _class_names(tree)):
+        return "its class is not one of tensorflow-datasets"
+    # The library prints that TensorFlow is missing, and warns of other packages.
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        try:
+            from tensorflow_datasets.core.features import FeaturesDict
+
+            return FeaturesDict.from_json(tree)
+        except ModuleNotFoundError as error:
+            return f"tensorflow-datasets needs {error.name} for its type"
+        except Exception as error:  # damaged fields of its class
+            return f"tensorflow-datasets does not accept it: {type(error).__name__}"
+
+
+def _single_feature(node: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """A node of features.json with only the feature at the end of some names. Raises KeyError where it is not there."""
+    if not names:
+        return dict(node)
+    if "sequence" in node:
+        inner = _single_feature(node["sequence"]["feature"], names)
+        return {**node, "sequence": {**node["sequence"], "feature": inner}}
+    features = node["featuresDict"]["features"]
+    # A name may have a slash itself.
+    count = next(end for end in range(1, len(names) + 1) if "/".join(names[:end]) in features)
+    name = "/".join(names[:count])
+    return {**node, "featuresDict": {"features": {name: _single_feature(features[name], names[count:])}}}
+
+
+def _class_names(node: Any) -> list[str]:
+    """Every class that a tree names, also those in the fields of a class."""
+    if isinstance(node, Mapping):
+        own = [str(value) for key, value in node.items() if key in ("pythonClassName", "type", "proto_cls")]
+        return own + [name for value in node.values() for name in _class_names(value)]
+    return [name for part in node for name in _class_names(part)] if isinstance(node, list) else []
+
 
 FORMAT = "rlds"
 
@@ -153,7 +241,7 @@ def _build_record(
     action = _build_signal(example, feature_map.action, steps, warnings)
     metadata = {_metadata_name(feature): read_metadata(example, feature) for feature in feature_map.metadata}
     instructions = distinct_texts(
-        [text for part in feature_map.language for text in _texts(part, example, entry.path)]
+        [text for part in feature_map.language for text in _texts_of_part(part, example, entry.path)]
     )
     success, success_source = _read_outcome(example, metadata, dataset, warnings)
     cameras = tuple(_build_cameras(entry, example, steps, warnings))
@@ -282,8 +370,8 @@ def _build_signal(
     return Signal(values, tuple(names))
 
 
-def _texts(part: Feature | TextSpec, example: Mapping[str, Any], path: str) -> Sequence[str]:
-    from ingest.dataset_spec import TextSpec
+def _texts_of_part(part: Feature | TextSpec, example: Mapping[str, Any], path: str) -> Sequence[str]:
+    from ingest.spec import TextSpec
 
     return (text_of_spec(part, path),) if isinstance(part, TextSpec) else read_texts(example, part)
 

@@ -1,19 +1,74 @@
-"""Maps the features of an RLDS dataset to roles: camera, state, action, instruction, metadata; once per dataset."""
+"""Which feature of an RLDS dataset has which role, cameras included, and the same as a spec in YAML."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ingest.rlds.cameras import RldsCamera, map_cameras
-from ingest.rlds.features import Feature
-from ingest.rlds.parts import FeatureSlice, Misfit, full_feature_slices, slices_of_spec
+from ares.episode import Channels, RateSource, Role
+from ingest.names import camera_role
+from ingest.rlds.features import MISFIT, Feature, FeatureSlice, Misfit, full_feature_slices, slices_of_spec
+from ingest.show_spec import spec_lines
 from ingest.signals import MAX_SIGNAL_WIDTH
 
 if TYPE_CHECKING:
-    from ingest.dataset_spec import DatasetSpec, TextSpec
+    from ingest.spec import CameraSpec, DatasetSpec, SliceSpec, TextSpec
+
+
+class RldsCamera(NamedTuple):
+    """An image feature, with the name and role of its camera and the order of its colour channels."""
+
+    feature: Feature
+    name: str
+    role: Role
+    channels: Channels
+
+
+def map_cameras(
+    features: Sequence[Feature], spec: DatasetSpec, warnings: list[str]
+) -> tuple[RldsCamera, ...]:
+    """The cameras of the usable features; `warnings` gets those about their colours."""
+    images = [feature for feature in features if feature.kind == "image"]
+    names = [feature.name for feature in images]
+    cameras = []
+    for feature in images:
+        own_name = feature.name
+        if names.count(own_name) > 1:
+            own_name = feature.key.removeprefix("steps/").replace("/", ".")
+        if own_name in spec.left_out:
+            continue
+        name, part = _camera_of_spec(own_name, feature, spec)
+        role = part.role or camera_role(name)
+        channels = part.channels or _channel_order(feature, name, spec, warnings)
+        cameras.append(RldsCamera(feature, name, role, channels))
+    return tuple(cameras)
+
+
+def _camera_of_spec(own_name: str, feature: Feature, spec: DatasetSpec) -> tuple[str, CameraSpec]:
+    """The name that the spec gives to the camera of a feature, and what it says of it."""
+    from ingest.spec import CameraSpec
+
+    for name in spec.cameras:
+        part = spec.camera(name)
+        if (part.key or name) in (own_name, feature.key):
+            return name if part.key else own_name, part
+    return own_name, CameraSpec()
+
+
+def _channel_order(feature: Feature, name: str, spec: DatasetSpec, warnings: list[str]) -> Channels:
+    if name not in spec.bgr:
+        return "rgb"
+    size, declared = spec.bgr[name], feature.shape[:2]
+    if size and None not in declared and declared != size:
+        warnings.append(
+            f"camera {name} is not of the size of the release whose red and blue are swapped, taken as RGB"
+        )
+        return "rgb"
+    warnings.append(f"camera {name} has red and blue swapped at the source, its frames are given as RGB")
+    return "bgr"
+
 
 _LANGUAGE_NAME = re.compile(r"(^|_)(instruction|language|task|goal_text|command|utterance)s?(_\w*)?$")
 _STATE_NAMES = ("state", "proprio", "robot_state")
@@ -73,7 +128,7 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
         features: Leaves of the feature tree.
         spec: What is known about the dataset; roles that it does not name follow from the names of features.
     """
-    from ingest.dataset_spec import DatasetSpec
+    from ingest.spec import DatasetSpec
 
     spec = spec or DatasetSpec(reference="none")
     ordered = sorted(features, key=lambda feature: feature.key)
@@ -174,7 +229,7 @@ def _language_features(
     features: list[Feature], spec: DatasetSpec, misfits: list[Misfit]
 ) -> list[Feature | TextSpec]:
     """What the spec names, in its order, then the features whose names tell that they are instructions."""
-    from ingest.dataset_spec import TextSpec
+    from ingest.spec import TextSpec
 
     by_key = {feature.key.removeprefix("episode_metadata/"): feature for feature in features}
     by_key |= {feature.key: feature for feature in features}
@@ -228,3 +283,80 @@ def _state_features(signals: Sequence[Feature]) -> list[Feature]:
 
 def _action_features(signals: Sequence[Feature]) -> list[Feature]:
     return [feature for feature in signals if re.match(r"steps/actions?(/|$)", feature.key)]
+
+
+def spec_to_yaml(
+    dataset: str,
+    feature_map: RldsFeatureMap,
+    spec: DatasetSpec | None,
+    rate_hz: float,
+    rate_source: RateSource,
+) -> str:
+    """YAML of the spec, completed from the feature map, with the remaining features as comments.
+
+    Args:
+        dataset: Name of the dataset.
+        feature_map: The role of each feature.
+        spec: The spec that was used, or None.
+        rate_hz: Steps per second.
+        rate_source: Where the rate comes from.
+    """
+    from ingest.spec import DatasetSpec
+
+    base_spec = spec or DatasetSpec(
+        reference=f"features.json of {dataset}; state here where the rest comes from"
+    )
+    is_assumed = rate_source == "assumed"
+    completed = base_spec.model_copy(
+        update={
+            "rate_hz": None if is_assumed else rate_hz,
+            "cameras": {camera.name: _camera_spec(camera, base_spec) for camera in feature_map.cameras},
+            "state": _spec_slices(base_spec.state, feature_map, "state"),
+            "action": _spec_slices(base_spec.action, feature_map, "action"),
+            "reward": feature_map.reward.key if feature_map.reward else "",
+            "language": tuple(getattr(part, "key", part) for part in feature_map.language),
+        }
+    )
+    lines = [f"# {dataset}"]
+    lines += [f"# rate_hz: {rate_hz:g}  # assumed; set it here, or with --rate"] if is_assumed else []
+    lines += (
+        ["# not verified with records by ARES: taken from its reference"]
+        if spec and not spec.verified
+        else []
+    )
+    lines += [*spec_lines(completed.model_dump(exclude_defaults=True, mode="json"))]
+    lines += [f"# {warning}" for warning in (*feature_map.warnings, *feature_map.left_out)]
+    lines += [f"# {key} is stored as a signal of its own" for key in feature_map.unknown]
+    return "\n".join(lines) + "\n"
+
+
+def _camera_spec(camera: RldsCamera, spec: DatasetSpec) -> Role | CameraSpec:
+    """The role of a camera; also its feature or its colours where the name or the `bgr` of the spec do not tell."""
+    from ingest.spec import CameraSpec
+
+    is_renamed = camera.name not in (
+        camera.feature.name,
+        camera.feature.key.removeprefix("steps/").replace("/", "."),
+    )
+    is_known = camera.channels == "rgb" or camera.name in spec.bgr
+    if is_known and not is_renamed:
+        return camera.role
+    return CameraSpec(
+        key=camera.feature.key if is_renamed else "",
+        role=camera.role,
+        channels=None if is_known else camera.channels,
+    )
+
+
+def _spec_slices(
+    spec_slices: tuple[SliceSpec, ...], feature_map: RldsFeatureMap, signal: str
+) -> tuple[SliceSpec, ...]:
+    """The slices of the spec, with their units; those of the feature map when the spec has none, or none that fit."""
+    from ingest.spec import SliceSpec
+
+    slices: tuple[FeatureSlice, ...] = getattr(feature_map, signal)
+    if spec_slices and not any(warning.startswith(MISFIT.format(signal)) for warning in feature_map.warnings):
+        return spec_slices
+    return tuple(
+        SliceSpec(key=part.feature.key, start=part.start, stop=part.stop, names=part.names) for part in slices
+    )

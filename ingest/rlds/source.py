@@ -1,35 +1,150 @@
-"""Finds RLDS datasets (TFDS folders of TFRecord files) and lists their records; needs no TensorFlow."""
+"""Finds RLDS datasets and lists their records, under a checked spec of the user or an ARES export."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ares.episode import SourceArray
 from ares.errors import SourceError
-from ares.formats import DATASET_INFO_FILE, FEATURES_FILE, SHARD_TEMPLATE, RecordSpan, find_records
-from ares.io import FolderEntries, absolute_path, describe_os_error, list_folder, walk_folders
-from ingest.base import (
-    FolderClaim,
-    Ingester,
-    IngestOptions,
-    Item,
-    Source,
-    SourceFile,
-    failing_item,
+from ares.formats import (
+    DATASET_INFO_FILE,
+    DATASET_METADATA_FILE,
+    FEATURES_FILE,
+    SHARD_TEMPLATE,
+    RecordSpan,
+    find_records,
 )
-from ingest.json_files import read_json_object
+from ares.input import read_json
+from ares.io import FolderEntries, absolute_path, describe_os_error, list_folder, walk_folders
+from ares.registry import did_you_mean
+from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.files import read_json_object
 from ingest.rlds.episode import FORMAT, RldsDataset, RldsRecordEntry, load_record
-from ingest.rlds.exported_spec import read_exported_spec
-from ingest.rlds.feature_map import map_features
-from ingest.rlds.features import read_features
-from ingest.rlds.spec_yaml import spec_to_yaml
-from ingest.rlds.user_spec import require_fit
+from ingest.rlds.feature_map import RldsFeatureMap, map_features, spec_to_yaml
+from ingest.rlds.features import Feature, Misfit, read_features
+from ingest.show_spec import describe_arrays
 from ingest.signals import resolve_rate
-from ingest.stated_contract import stated_contract, stated_kinematics
+from ingest.spec import stated_contract, stated_kinematics
+
+if TYPE_CHECKING:
+    from ingest.spec import DatasetSpec
+
+
+_ABSENT = "it does not exist"
+
+
+def require_fit(
+    spec: DatasetSpec, features: Sequence[Feature], feature_map: RldsFeatureMap, where: str
+) -> None:
+    """Raise SourceError, with what the dataset holds, for the first thing of a spec that it does not have.
+
+    Args:
+        spec: The spec of the user.
+        features: Leaves of the feature tree.
+        feature_map: What the spec made of them.
+        where: The dataset, for the message.
+    """
+    misfit = next(iter([*feature_map.misfits, *_other_misfits(spec, features, feature_map)]), None)
+    if misfit is None:
+        return
+    contents = describe_arrays(
+        SourceArray(
+            key=f.key,
+            use="unused",
+            shape=_shape_for_listing(f),
+            dtype=f.dtype if f.kind == "number" else f.kind,
+        )
+        for f in features
+    )
+    hint = did_you_mean(misfit.key, [feature.key for feature in features])
+    raise SourceError(
+        "spec does not fit the dataset",
+        f"{where}: {misfit.field} names {misfit.key!r}: {misfit.reason}; {hint}it holds {contents}",
+    )
+
+
+def _shape_for_listing(feature: Feature) -> tuple[int, ...]:
+    rows = (0,) if feature.per_step else ()
+    return (*rows, *(size or 0 for size in feature.shape)) if feature.kind == "number" else rows
+
+
+def _other_misfits(
+    spec: DatasetSpec, features: Sequence[Feature], feature_map: RldsFeatureMap
+) -> Iterator[Misfit]:
+    keys = {feature.key for feature in features}
+    cameras = {camera.name for camera in feature_map.cameras}
+    images = {feature.key for feature in features if feature.kind == "image"}
+    names = {feature.name for feature in features if feature.kind == "image"}
+    for field, key, feature in (
+        ("reward", spec.reward, feature_map.reward),
+        ("timestamps", spec.timestamps, feature_map.time),
+    ):
+        if key and feature is None:
+            yield Misfit(field, key, "it is not one number per step" if key in keys else _ABSENT)
+    if spec.episode_ends:
+        yield Misfit("episode_ends", spec.episode_ends, "each record of RLDS is an episode")
+    for key in spec.left_out:
+        if key not in keys | names:
+            yield Misfit("left_out", key, _ABSENT)
+    for name in spec.cameras:
+        key = spec.camera(name).key or name
+        if key not in cameras | images | names:
+            yield Misfit("cameras", key, "no image of the steps has this name")
+    if len(cameras) < len(feature_map.cameras):
+        yield Misfit("cameras", ", ".join(spec.cameras), "two cameras have one name")
+
+
+_REFERENCE = f"{DATASET_METADATA_FILE} of an export of ARES"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedSpec:
+    """The spec of a dataset that ARES exported.
+
+    Attributes:
+        spec: The spec.
+        is_rate_assumed: Whether its rate was assumed when the dataset was exported.
+    """
+
+    spec: DatasetSpec
+    is_rate_assumed: bool
+
+
+def read_exported_spec(folder: Path, builtin: DatasetSpec | None) -> ExportedSpec | None:
+    """The spec in the metadata.json of a dataset; None for a dataset that ARES did not export.
+
+    Args:
+        folder: Folder of the dataset.
+        builtin: What ARES knows of the dataset by its name; it still holds where records were copied.
+
+    Raises:
+        SourceError: The file is not JSON, or what ARES writes into it has been changed to something wrong.
+    """
+    from pydantic import ValidationError
+
+    from ingest.spec import DatasetSpec
+
+    path = folder / DATASET_METADATA_FILE
+    try:
+        document = read_json(str(path))
+    except OSError:
+        return None
+    if not isinstance(document, dict) or not {"ares", "records", "spec"} <= document.keys():
+        return None
+    is_copied = document["records"] == "copied"
+    base: dict[str, Any] = builtin.model_dump() if is_copied and builtin else {"reference": _REFERENCE}
+    try:
+        spec = DatasetSpec.model_validate(base | document["spec"] | {"rate_hz": document.get("rate_hz")})
+    except (ValidationError, TypeError) as error:
+        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise SourceError("the spec of an exported dataset is wrong", f"{path}: {first}") from None
+    return ExportedSpec(spec, document.get("rate_source") == "assumed")
+
 
 _CONTAINERS = ("tfrecord", "array_record")
 # Records that a shard lacks are listed one by one up to this number; beyond it the count itself is taken for wrong.
@@ -118,7 +233,7 @@ def _open_source(folder: Path, options: IngestOptions) -> Source:
         items=(item for shard in shards for item in _list_items(dataset, shard)),
         warnings=tuple(_source_warnings(dataset)),
         # The library of ArrayRecord files is C++.
-        fragile=_container(info) != _CONTAINERS[0],
+        fragile=_record_container(info) != _CONTAINERS[0],
         folder=str(folder),
         files=functools.partial(_list_files, folder, tuple(shard.path for shard in shards)),
         rate_hz=None if dataset.feature_map.time else dataset.rate_hz,
@@ -142,7 +257,7 @@ def _list_files(folder: Path, shards: Collection[str]) -> Iterator[SourceFile]:
 
 
 def _open_dataset(folder: Path, options: IngestOptions) -> RldsDataset:
-    from ingest.dataset_spec import builtin_spec, read_spec
+    from ingest.spec import builtin_spec, read_spec
 
     info = _read_info(folder / DATASET_INFO_FILE)
     name = _name_in_info(folder, info)
@@ -190,7 +305,7 @@ def _source_warnings(dataset: RldsDataset) -> Iterator[str]:
 
 def _read_info(path: Path) -> Mapping[str, Any]:
     info = read_json_object(path)
-    kind = _container(info)
+    kind = _record_container(info)
     if kind not in _CONTAINERS:
         raise SourceError("dataset is stored neither as tfrecord nor as array_record", f"{path}: {kind!r}")
     return info
@@ -218,12 +333,12 @@ def _shards_in_info(folder: Path, info: Mapping[str, Any], name: str) -> list[Sh
             raise TypeError(f"a split is named {title!r}")
         for number, length in enumerate(lengths):
             shard = f"{number:05d}-of-{len(lengths):05d}"
-            path = str(folder / _shard_file_name(template, _container(info), name, title, shard))
+            path = str(folder / _shard_file_name(template, _record_container(info), name, title, shard))
             shards.append(Shard(title, shard, path, length))
     return shards
 
 
-def _container(info: Mapping[str, Any]) -> str:
+def _record_container(info: Mapping[str, Any]) -> str:
     """Container of the records, as the names of the shards have it."""
     return str(info.get("fileFormat") or _CONTAINERS[0])
 
@@ -258,11 +373,11 @@ def _list_items(dataset: RldsDataset, shard: Shard) -> Iterator[Item]:
             entry = _build_entry(dataset, shard, number - 1)
             if isinstance(span, SourceError):
                 error_of_rest = span
-                yield failing_item(entry.episode_id, _location(entry), span)
+                yield failing_item(entry.episode_id, _record_location(entry), span)
             else:
                 entry = replace(entry, span=span)
                 load = functools.partial(load_record, entry)
-                yield Item(episode_id=entry.episode_id, location=_location(entry), load=load)
+                yield Item(episode_id=entry.episode_id, location=_record_location(entry), load=load)
     except SourceError as error:
         error_of_rest = error
     except OSError as error:
@@ -281,7 +396,7 @@ def _missing_items(dataset: RldsDataset, shard: Shard, number: int, error: Sourc
         )
     for missing in range(number, stop):
         entry = _build_entry(dataset, shard, missing)
-        yield failing_item(entry.episode_id, _location(entry), error)
+        yield failing_item(entry.episode_id, _record_location(entry), error)
 
 
 def _build_entry(dataset: RldsDataset, shard: Shard, number: int) -> RldsRecordEntry:
@@ -296,7 +411,7 @@ def _build_entry(dataset: RldsDataset, shard: Shard, number: int) -> RldsRecordE
     )
 
 
-def _location(entry: RldsRecordEntry) -> str:
+def _record_location(entry: RldsRecordEntry) -> str:
     return f"{entry.path}, record {entry.key}"
 
 

@@ -1,18 +1,265 @@
-"""Plans the episodes of a folder of videos, from its tables and, for files without a row, from file names."""
+"""Plans the episodes of a folder of videos: its files, grouped by tables or by their names."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ares.errors import SourceError
-from ares.io import relative_path
+from ares.episode import Json
+from ares.errors import RequestError, SourceError
+from ares.io import relative_path, walk_folders
 from ingest.names import VideoRow
-from ingest.video.grouping import ONLY_CAMERA, CameraGroups, group_by_names, group_by_pattern
-from ingest.video.listing import JSON_LINES_NAMES, VideoClip, VideoListing, list_folder
 from ingest.video.tables import has_row_per_camera, is_about_videos, read_rows
+
+# A file name with this suffix, or a folder with this name, is a camera: no task is called "cam_high".
+_CERTAIN_CAMERA = (
+    r"(?:(?:left|right)[_-])?wrist(?:[_-](?:left|right|cam(?:era)?))?|(?:hand|eye_in_hand|gripper)_?cam(?:era)?|eye_in_hand"
+    r"|cam(?:era)?[_-]?\d+|cam(?:era)?_[a-z]\w*|[a-z]+_?cam(?:era)?|ext(?:erior)?(?:_?image)?_?\d+(?:_(?:left|right))?"
+    r"|image_\d+|ego|egocentric|overhead|agentview|front_?view|side_?view|top_?view|third_?person|first_?person"
+    r"|observation\.images?\.\w+"
+)
+# The name of a task may have this suffix too: push_left, grasp_top, open_hand.
+_POSSIBLE_CAMERA = (
+    r"front|back|rear|left|right|top|side|head|hand|gripper|(?:left|right)_(?:hand|gripper)|exterior"
+)
+_CAMERA_NAME = re.compile(rf"(?P<certain>{_CERTAIN_CAMERA})|(?P<possible>{_POSSIBLE_CAMERA})", re.IGNORECASE)
+_CAMERA_SUFFIX = re.compile(
+    rf"(?P<stem>.+?)[_.-](?P<camera>(?:{_CERTAIN_CAMERA})|(?:{_POSSIBLE_CAMERA}))", re.IGNORECASE
+)
+_PATTERN_TOKEN = re.compile(
+    r"\{(?P<name>[^{}:]*)(?::(?P<choices>[^{}]*))?\}|(?P<any>\*)|(?P<text>[^{}*]+)|(?P<bad>.)"
+)
+ONLY_CAMERA = "video"
+
+
+@dataclass(slots=True)
+class CameraGroups:
+    """Video files by episode and camera.
+
+    Attributes:
+        groups: By key of the episode: path by name of the camera.
+        ambiguous: Files whose names may mean cameras or tasks; each is an episode of its own.
+        unmatched: Files that do not match the pattern of the user.
+    """
+
+    groups: dict[str, dict[str, str]] = field(default_factory=dict)
+    ambiguous: list[str] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+
+
+def group_by_names(files: Iterable[str]) -> CameraGroups:
+    """Group files whose names are unambiguous: see docs/why/005-cameras-by-name.md."""
+    groups: dict[str, dict[str, str]] = {}
+    for path in files:
+        key, camera = _split_path(path)
+        cameras = groups.setdefault(key, {})
+        cameras[posixpath.basename(path) if camera in cameras else camera] = path
+    certain_keys = {key for key, cameras in groups.items() if len(cameras) > 1 and _is_certain(key, cameras)}
+    camera_names = {camera for key in certain_keys for camera in groups[key]}
+    result = CameraGroups()
+    for key, cameras in groups.items():
+        if key in certain_keys:
+            result.groups[key] = cameras
+            continue
+        if len(cameras) > 1:
+            result.ambiguous.extend(cameras.values())
+        for camera, path in cameras.items():
+            result.groups[path] = {
+                camera if camera in camera_names and len(cameras) == 1 else ONLY_CAMERA: path
+            }
+    return result
+
+
+def group_by_pattern(files: Iterable[str], pattern: str) -> CameraGroups:
+    """Group files by a pattern such as "{episode}_{camera}.mp4". Raises RequestError for an invalid pattern."""
+    regex = _compile_pattern(pattern)
+    result = CameraGroups()
+    for path in files:
+        match = regex.fullmatch(path)
+        if match is None:
+            result.unmatched.append(path)
+            continue
+        key = (match["folders"] or "") + _episode_key(match)
+        cameras = result.groups.setdefault(key, {})
+        cameras[posixpath.basename(path) if match["camera"] in cameras else match["camera"]] = path
+    return result
+
+
+def _episode_key(match: re.Match[str]) -> str:
+    """The episode with the text of the wildcards, which tells episodes apart too."""
+    wildcards = [match[name] for name in match.re.groupindex if name.startswith("any")]
+    return "/".join([*wildcards, match["episode"]])
+
+
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
+    tokens = list(_PATTERN_TOKEN.finditer(pattern))
+    names = [token["name"] for token in tokens if token["name"] is not None]
+    if sorted(names) != ["camera", "episode"] or any(token["bad"] for token in tokens):
+        raise RequestError(
+            "--cameras needs {episode} and {camera}, each once",
+            f"{pattern!r}; for example '{{episode}}_{{camera}}.mp4', '{{camera}}/{{episode}}.mp4', "
+            "or '{episode}_{camera:front|left_wrist}.mp4'",
+        )
+    lists_cameras = any(token["choices"] for token in tokens)
+    text = "".join(_token_regex(token, number, lists_cameras) for number, token in enumerate(tokens))
+    suffix = "" if posixpath.splitext(pattern.rstrip("}"))[1] and not pattern.endswith("}") else r"\.[^/.]+"
+    return re.compile(rf"(?P<folders>(?:[^/]+/)*?){text}{suffix}")
+
+
+def _token_regex(token: re.Match[str], number: int, lists_cameras: bool) -> str:
+    if token["text"]:
+        return re.escape(token["text"])
+    if token["any"]:
+        return rf"(?P<any{number}>[^/]*)"
+    if token["choices"]:
+        return f"(?P<{token['name']}>{'|'.join(re.escape(name) for name in token['choices'].split('|'))})"
+    # The camera is what follows the last separator, unless the cameras are listed.
+    return f"(?P<{token['name']}>[^/]+{'?' if lists_cameras else ''})"
+
+
+def _split_path(path: str) -> tuple[str, str]:
+    """Key of the episode and name of the camera, from the path of a file."""
+    folder, name = posixpath.split(path)
+    stem = posixpath.splitext(name)[0]
+    if _CAMERA_NAME.fullmatch(stem):
+        return (folder, stem) if folder else (path, ONLY_CAMERA)
+    match = _CAMERA_SUFFIX.fullmatch(stem)
+    if match:
+        return posixpath.join(folder, match["stem"]), match["camera"]
+    parts = folder.split("/") if folder else []
+    for number in range(len(parts) - 1, -1, -1):
+        if _CAMERA_NAME.fullmatch(parts[number]):
+            return "/".join([*parts[:number], *parts[number + 1 :], stem]), parts[number]
+    return posixpath.join(folder, stem), ONLY_CAMERA
+
+
+def _is_certain(key: str, cameras: Mapping[str, str]) -> bool:
+    """Whether files are cameras of one episode for certain: a name means only a camera, or the key ends in a number.
+
+    The number does not count where the cameras are folders: folders of tasks are numbered in the same way
+    ("left/0001.mp4", "right/0001.mp4").
+    """
+    matches = [_CAMERA_NAME.fullmatch(camera) for camera in cameras]
+    if any(match and match["certain"] for match in matches):
+        return True
+    folders = {posixpath.dirname(path) for path in cameras.values()}
+    if len(folders) > 1:
+        return any(camera.lower() == "front" for camera in cameras)
+    return all(matches) and key[-1:].isdigit()
+
+
+VIDEO_SUFFIXES = frozenset(
+    {
+        *(".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v", ".mpg", ".mpeg", ".mts", ".m2ts"),
+        *(".3gp", ".wmv", ".flv", ".ogv"),
+    }
+)
+# Names of JSON lines tables; CSV and TSV tables may have any name.
+JSON_LINES_NAMES = frozenset({"metadata.jsonl", "labels.jsonl", "annotations.jsonl"})
+_TABLE_SUFFIXES = frozenset({".csv", ".tsv"})
+_IGNORED_FOLDERS = frozenset({"__MACOSX", "@eaDir", "$RECYCLE.BIN"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoClip:
+    """The videos of one episode, which are not opened yet.
+
+    Attributes:
+        key: Key of the episode in the folder.
+        videos: Absolute path by camera; the frames of the first camera are the steps.
+        split: "train" or the like, or "".
+        instruction: The instruction as written, or "".
+        success: Whether the episode succeeded, or None.
+        success_source: Column of the outcome, or "".
+        robot: Name of the robot, or "".
+        fps: Frames per second that the table states, or None.
+        start_seconds: Start of the episode in its videos, or None for whole videos.
+        stop_seconds: End of the episode, exclusive, or None.
+        metadata: Other columns of the table.
+        sidecar: Path of the JSON file of this episode, to be read with it, or "".
+        warnings: Reasons to warn about its row.
+    """
+
+    key: str
+    videos: Mapping[str, str]
+    split: str = ""
+    instruction: str = ""
+    success: bool | None = None
+    success_source: str = ""
+    robot: str = ""
+    fps: float | None = None
+    start_seconds: float | None = None
+    stop_seconds: float | None = None
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    sidecar: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VideoListing:
+    """The files of a folder; paths are relative to it, with "/".
+
+    Attributes:
+        folder: Absolute path.
+        videos: Video files, sorted by name, folder by folder.
+        tables: Table files.
+        sidecars: JSON files, which may belong to a video of the same name or to a group of cameras.
+    """
+
+    folder: Path
+    videos: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    sidecars: set[str] = field(default_factory=set)
+
+
+def holds_videos(folder: Path) -> bool:
+    """Whether a folder has a video in it or below it."""
+    return any(_is_video_name(name) for _, names in _walk_once(folder) for name in names)
+
+
+def list_folder(folder: Path) -> VideoListing:
+    """List a folder and the folders below it. Links are followed once each; hidden files are skipped."""
+    listing = VideoListing(folder)
+    for subfolder, names in _walk_once(folder):
+        relative = relative_path(subfolder, folder)
+        prefix = "" if relative == "." else relative + "/"
+        listing.videos.extend(prefix + name for name in names if _is_video_name(name))
+        listing.tables.extend(prefix + name for name in names if _is_table_name(name))
+        listing.sidecars.update(prefix + name for name in names if name.lower().endswith(".json"))
+    return listing
+
+
+def is_video(path: Path) -> bool:
+    """Whether a file has the suffix of a video."""
+    return _is_video_name(path.name)
+
+
+def _is_video_name(name: str) -> bool:
+    return posixpath.splitext(name)[1].lower() in VIDEO_SUFFIXES
+
+
+def _is_table_name(name: str) -> bool:
+    return name in JSON_LINES_NAMES or posixpath.splitext(name)[1].lower() in _TABLE_SUFFIXES
+
+
+def _walk_once(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Every folder with the sorted names of its files; links never lead into the same folder again."""
+    entered: set[tuple[int, int]] = set()
+    for subfolder, subfolder_names, names in walk_folders(folder, follow_links=True):
+        if isinstance(subfolder, Path):  # an object store has no links
+            state = subfolder.stat()
+            if (state.st_dev, state.st_ino) in entered:
+                subfolder_names.clear()
+                continue
+            entered.add((state.st_dev, state.st_ino))
+        subfolder_names[:] = sorted(
+            name for name in subfolder_names if name[0] != "." and name not in _IGNORED_FOLDERS
+        )
+        yield subfolder, sorted(name for name in names if name[0] != ".")
+
 
 _ROW_FIELDS = ("split", "instruction", "success", "success_source", "robot", "fps", "metadata", "warnings")
 _AMBIGUOUS_CAMERAS = (

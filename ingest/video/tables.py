@@ -13,7 +13,7 @@ from ares.episode import Json
 from ares.errors import SourceError
 from ares.input import read_json, read_lines
 from ares.io import describe_os_error
-from ingest.json_files import parse_json_lines
+from ingest.files import parse_json_lines
 from ingest.names import VideoRow, WrongRowError, has_camera_rows, names_a_video, parse_row
 
 _MAX_CELL_CHARS = 2**24

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Annotator, Options, Subject, Work, annotation_subject, episode_subject
-from annotators.frames import Frames
+from annotators.base import Annotator, Frames, Options, Subject, Work, annotation_subject, episode_subject
 from ares.annotation import Annotation
 from ares.episode import Camera, Episode, MediaRef
 from ares.settings import Settings
@@ -233,7 +232,7 @@ def episodes(demo_samples: Path) -> dict[str, Episode]:
 def _camera(path: Path, view: Any) -> Camera:
     frames = 40
     if path.exists():
-        from ares.media.video import probe_video
+        from ares.media import probe_video
 
         frames = probe_video(str(path)).num_frames
     media = MediaRef(

@@ -11,9 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from annotators.budget import Budget
-from annotators.models import VlmRequest
-from annotators.models.calls import Spending
+from annotators.base import Budget
+from annotators.models import Spending, VlmRequest
 from ares.annotation import Cost
 from ares.settings import Price
 

@@ -15,7 +15,7 @@ from ares.annotation import Column, ColumnType, Maker
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.registry import annotators
-from ares.search.facets import compute_facets
+from ares.search import compute_facets
 from ares.settings import settings_from_environment
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.projection import make_map_annotator
+from annotators.map import make_map_annotator
 from ares.episode import Episode, Record, Trajectory
 from ares.errors import ModelError, RequestError
 from ares.workspace import Workspace

@@ -7,7 +7,14 @@ import threading
 
 import pytest
 
-from ares.deadline import Deadline, check_deadline, exclusive, interruptible, limit_time, with_deadline
+from ares.deadline import (
+    Deadline,
+    carry_deadline_to_thread,
+    check_deadline,
+    exclusive,
+    interruptible,
+    limit_time,
+)
 from ares.errors import QueryTimeout
 
 _ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -23,7 +30,7 @@ def test_a_loop_ends_at_its_next_check_also_in_other_threads() -> None:
     deadline = Deadline(60)
     with limit_time(deadline):
         check_deadline()
-        inherited = with_deadline(check_deadline)
+        inherited = carry_deadline_to_thread(check_deadline)
         deadline.cancel()
         with pytest.raises(QueryTimeout, match="longer than 60 s"):
             check_deadline()

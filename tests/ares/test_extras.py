@@ -14,7 +14,7 @@ import pytest
 
 from app.cli.main import main
 from ares.errors import RequestError
-from ares.extras import EXTRA_MODULES, missing_extra, needs_extra
+from ares.imports import EXTRA_MODULES, missing_extra, needs_extra
 from ares.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,13 +48,13 @@ def load_huggingface() -> None:
 
 
 def load_openai() -> None:
-    from annotators.models.server import OpenAiVlm
+    from annotators.models import OpenAiVlm
 
     OpenAiVlm("model", "http://127.0.0.1:9/v1", Settings(), 10)
 
 
 def connect_mongo() -> None:
-    from ares.store.annotations.mongo_client import MongoServer
+    from ares.store.log.mongo_server import MongoServer
 
     MongoServer("mongodb://127.0.0.1:9")
 

@@ -39,16 +39,16 @@ def small_batches() -> Iterator[None]:
             "ares.store.lance.episodes._DUPLICATE_ROWS",
             "ares.store.temp_db._BATCH_ROWS",
             "ares.curation.sets._DOCUMENT_IDS",
-            "ares.io.json_stream._PIECE_TOKENS",
-            "ares.doctor.document_checks._CHUNK",
+            "ares.curation.sets._PIECE_TOKENS",
+            "ares.doctor.checks._CHUNK",
             "ares.doctor.log_checks._CHUNK",
             "ares.doctor.sources._CHUNK",
-            "ares.doctor.relocate._CHUNK",
+            "ares.doctor.sources._CHUNK",
         ):
             patched.setattr(constant, _BATCH_SIZE)
         patched.setattr("ares.store.sync.apply._READ_BATCH", 4 * _BATCH_SIZE)
         patched.setattr("ares.store.sync.apply._WRITE_BATCH", 16 * _BATCH_SIZE)
-        patched.setattr("ares.store.annotations.serialization._PAGE_BYTES", 16 * _BATCH_SIZE)
+        patched.setattr("ares.store.log.protocol._PAGE_BYTES", 16 * _BATCH_SIZE)
         yield
 
 

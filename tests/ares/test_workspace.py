@@ -22,7 +22,7 @@ from ares.doctor import run_checks
 from ares.errors import AresError, RequestError
 from ares.settings import settings_from_environment
 from ares.store import applied_sequence, reset_applied_sequence
-from ares.store.annotations import mongo_client
+from ares.store.log import mongo_server as mongo_client
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
 

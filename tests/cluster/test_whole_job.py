@@ -25,7 +25,7 @@ from annotators.base import Options
 from annotators.runner import annotate
 from ares.doctor import run_checks
 from ares.settings import Price, Settings
-from ares.store.annotations import read_spending
+from ares.store import read_spending
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
 from tests.annotators.served.scripted_server import LoggedCall, ScriptedServer

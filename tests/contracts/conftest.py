@@ -18,10 +18,10 @@ from ingest.pipeline import ingest_paths
 from tests.ares.conftest import make_annotation
 from tests.ares.store.conftest import open_database, open_store, store
 from tests.ingest.agibot.conftest import write_agibot
-from tests.ingest.csv_episodes.conftest import write_dataset
-from tests.ingest.csv_episodes.test_image_episodes import write_bridge
-from tests.ingest.mcap.conftest import images, states, write
-from tests.ingest.rosbag.conftest import write_ros1, write_ros2
+from tests.ingest.image_folders.conftest import write_dataset
+from tests.ingest.image_folders.test_image_episodes import write_bridge
+from tests.ingest.recordings.mcap.conftest import images, states, write
+from tests.ingest.recordings.rosbag.conftest import write_ros1, write_ros2
 from tests.ingest.zarr.conftest import write_zip
 
 # Fixtures of the annotation stores.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ares.annotation import Annotation
-from ares.store.annotations import AnnotationStore, serialization
+from ares.store import AnnotationStore
+from ares.store.log import protocol as serialization
 
 Make = Callable[..., Annotation]
 

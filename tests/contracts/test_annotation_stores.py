@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import get_args
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.annotation import Annotation, Column, Cost, Maker, SubjectKind
-from ares.store.annotations import AnnotationStore, serialization
+from ares.store import AnnotationStore
+from ares.store.log import protocol as serialization
 
 Make = Callable[..., Annotation]
 Open = Callable[[], AnnotationStore]

@@ -17,7 +17,7 @@ from ares.episode import Json
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions as IngestOptions
+from ingest.base import IngestOptions
 from ingest.pipeline import ingest_paths
 
 pytestmark = [

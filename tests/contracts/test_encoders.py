@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ares.registry import encoders
-from ares.store.vectors import Encoder
-from tests.annotators.models.vision_tower.tiny_towers import save_tower
+from ares.search import Encoder
+from tests.annotators.models.tiny_towers import save_tower
 
 # A model to load with each of ours; a guest's encoder is entered here by who tries it.
 SPECS = {"clip": "local-dir:{models}/reference-clip", "hash": "hash:64", "hf": "hf:{tower}"}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ares.quality.contract.rotations import convert_rotation
-from ares.quality.signals import EpisodeSignals
+from ares.contract.conversions import convert_rotation
+from ares.signals.arrays import EpisodeSignals
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ares.quality.kinds import DimensionKind
-from ares.quality.signals import EpisodeSignals
+from ares.signals import DimensionKind
+from ares.signals.arrays import EpisodeSignals
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ares.quality.video import codes
+from ares.checks import codes
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ares.quality.audit import ANGLES, PLANTERS, FaultSite, share_text
-from ares.quality.audit.data_audit import NEED_LAG
-from ares.quality.catalogue import CODES, DRIFT
-from ares.quality.command_checks import EpisodeLag
-from ares.quality.contract import MeaningContract, episode_evidence, infer_contract
-from ares.quality.contract.terms import UNKNOWN, PropertyName
-from ares.quality.episode_check import check_signals
-from ares.quality.signals import EpisodeSignals
-from ares.quality.statistics import DatasetStatistics
+from ares.checks import ANGLES, PLANTERS, FaultSite
+from ares.checks.codes import CODES, DRIFT
+from ares.checks.episode import EpisodeLag, check_signals
+from ares.contract import MeaningContract, episode_evidence, infer_contract
+from ares.contract.terms import UNKNOWN, PropertyName
+from ares.reports import share_text
+from ares.reports.audit import NEED_LAG
+from ares.signals.arrays import EpisodeSignals
+from ares.signals.statistics import DatasetStatistics
 from ares.statistics import wilson_interval
 from tests.generators.contracts import GeneratedDataset, random_meaning
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot

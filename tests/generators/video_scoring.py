@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
-from ares.media.video import encode_mp4, open_video_stream
-from ares.quality.audit import share_text
-from ares.quality.video.appearance import _APART, _LEAST_LEVELS, TypicalCamera, _distance
-from ares.quality.video.codes import (
-    CAMERA_LAG,
-    COLOUR_ORDER,
-    SWAPPED_CAMERAS,
-    VIDEO_CODES,
-    VIDEO_LAG,
-    VIDEO_RATE,
+from ares.checks.codes import CAMERA_LAG, COLOUR_ORDER, SWAPPED_CAMERAS, VIDEO_CODES, VIDEO_LAG, VIDEO_RATE
+from ares.checks.video.dataset import (
+    _APART,
+    _LEAST_LEVELS,
+    TypicalCamera,
+    TypicalVideo,
+    VideoCheck,
+    _appearance_distance,
+    check_videos,
+    learn_videos,
 )
-from ares.quality.video.dataset import TypicalVideo, VideoCheck, check_videos, learn_videos
-from ares.quality.video.decode import camera_features
-from ares.quality.video.summary import VideoSummary, summarise_video
+from ares.checks.video.summary import VideoSummary, camera_features, summarise_video
+from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
+from ares.media import encode_mp4, open_video_stream
+from ares.reports import share_text
 from tests.generators.scenes import FilmedEpisode, VideoFault, filmed_dataset, plant_video_fault, random_scene
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _looks_differ(code: str, camera: str, typical: Mapping[str, TypicalCamera]) 
         [usual.appearance[..., ::-1]] if code == COLOUR_ORDER.code else [part.appearance for part in others]
     )
     spreads = [usual.spread, *([] if code == COLOUR_ORDER.code else [part.spread for part in others])]
-    nearest = min((float(_distance(other, usual.appearance)) for other in looks), default=0.0)
+    nearest = min((float(_appearance_distance(other, usual.appearance)) for other in looks), default=0.0)
     return nearest >= _APART * max(*spreads, _LEAST_LEVELS)
 
 

@@ -19,10 +19,10 @@ from app.dashboard import cached_reads
 from ares import media, registry
 from ares.annotation import Annotation, Maker
 from ares.episode import MediaRef
-from ares.search.facets import Facet
+from ares.search import Facet
 from ares.settings import Settings
-from ares.summary import describe_episode
 from ares.workspace import Workspace, open_workspace
+from ares.workspace.summary import describe_episode
 from tests.guests.conftest import Ares
 
 COLUMNS = {"brightness_change", "num_segments", "segment_labels", "segment_success"}

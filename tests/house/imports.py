@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 PACKAGES = ("ares", "ingest", "annotators", "app")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
@@ -26,7 +26,14 @@ def module_name(path: Path) -> str:
 
 
 MODULES = {module_name(path): path for path in SOURCES}
-SUBPACKAGES = {name for name, path in MODULES.items() if path.name == "__init__.py" and "." in name}
+FOLDERS = {name for name, path in MODULES.items() if path.name == "__init__.py" and "." in name}
+# A room is a folder directly under a package: it has a door. Deeper folders have none.
+ROOMS = {name for name in FOLDERS if name.count(".") == 1}
+
+
+def room_of(module: str) -> str:
+    """The room of a module, such as "ares.store"; a file directly under a package is a room of its own."""
+    return ".".join(module.split(".")[:2])
 
 
 def imported_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -62,12 +69,12 @@ def exports(package: str) -> dict[str, str]:
 
 
 def needed_modules(path: Path) -> Iterator[str]:
-    """Our modules that a file imports from; a name of a package counts as the module that defines it."""
+    """Our modules that a file imports from; a name of a door counts as the module that defines it."""
     for module, name in imports_of(path):
         full = f"{module}.{name}"
         if full in MODULES:
             yield full
-        elif module in SUBPACKAGES and name in exports(module):
+        elif module in FOLDERS and name in exports(module):
             yield exports(module)[name]
         elif module in MODULES:
             yield module

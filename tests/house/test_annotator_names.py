@@ -23,24 +23,24 @@ NAMED = {
     "ares/export/base.py": {"caption"},
     "ares/export/rlds/record.py": {"grade"},
     # The extra that installs UMAP.
-    "ares/extras.py": {"map"},
+    "ares/imports.py": {"map"},
     "ares/workspace/episodes.py": {"caption"},
-    "ares/workspace/display/overview.py": {"caption"},
-    "ares/workspace/results.py": {"caption"},
+    "ares/workspace/reader.py": {"caption"},
+    "ares/workspace/episode.py": {"caption"},
     # A key of the document that a verdict becomes.
     "ares/rubric/verdict.py": {"grade"},
     # The same key in the gradings of controls, and the column that it fills.
     "ares/rubric/trust.py": {"grade"},
     "ares/rubric/projection.py": {"grade"},
     # Workspaces of layout 1 do not say what their makers describe.
-    "ares/store/migrations.py": {"caption", "grade"},
+    "ares/store/opening.py": {"caption", "grade"},
 }
 # Strings that the name of something else is compared with: container formats of videos, and fields of a table.
 COMPARED = {
-    "ares/doctor/relocate.py": {"uri"},
-    "ares/media/readers/video_file.py": {"avi"},
-    "ares/media/video/orientation.py": {"matroska", "mp4"},
-    "ares/media/video/trim.py": {"avi"},
+    "ares/doctor/sources.py": {"uri"},
+    "ares/media/video/decode.py": {"avi"},
+    "ares/media/video/probe.py": {"matroska", "mp4"},
+    "ares/media/copies.py": {"avi"},
 }
 
 

@@ -18,9 +18,9 @@ CALLS = {
 METHODS_WITHOUT_ARGUMENTS = {"read_bytes", "read_text"}
 # A file that the user wrote for ARES; the packets of one video that a reader has checked.
 ALLOWED = {
-    ("ingest/dataset_spec.py", "yaml.safe_load"),
-    ("ingest/dataset_spec.py", "read_text"),
-    ("ares/media/mcap/remux.py", "av.open"),
+    ("ingest/spec.py", "yaml.safe_load"),
+    ("ingest/spec.py", "read_text"),
+    ("ares/media/copies.py", "av.open"),
 }
 
 

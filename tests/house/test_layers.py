@@ -1,4 +1,4 @@
-"""Layers: imports go one way down, packages are entered by their exports, and one file reads the environment."""
+"""Layers: imports go one way down, rooms are entered by their doors, and one file reads the environment."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from scripts.house_numbers import describe_circles, file_graph, room_graph
 from tests.house.imports import (
+    FOLDERS,
     MODULES,
+    ROOMS,
     ROOT,
     SOURCES,
-    SUBPACKAGES,
     exports,
     file_name,
     imported_names,
     imports_of,
     module_name,
     needed_modules,
+    room_of,
 )
 
 # What each package must not know.
@@ -29,28 +32,19 @@ ABOVE = {
     "annotators": {"ingest", "app"} | NO_PRODUCT,
     "app": NO_PRODUCT,
 }
-# Floors inside `ares`, lowest first: a module may import from its own floor and those below.
+# Floors inside `ares`, lowest first: a room imports from the floors below its own, and nothing from its own floor.
 FLOORS = (
-    {
-        "lazy_exports",
-        "errors",
-        "extras",
-        "shadowing",
-        "messages",
-        "process_tuning",
-        "deadline",
-        "slots_pickling",
-    },
-    {"settings", "config_file", "registry", "arguments"},
-    {"episode", "annotation"},
-    {"statistics"},
-    {"io", "input", "formats", "clock"},
+    {"errors", "messages", "process_tuning", "statistics"},
+    {"deadline", "imports", "settings"},
+    {"io", "registry"},
+    {"episode", "input"},
+    {"annotation", "clock", "formats", "signals"},
     {"media"},
-    {"store"},
-    {"jobs", "rubric"},
-    {"search"},
-    {"curation", "kinematics", "quality", "review", "valuation"},
-    {"export", "torch", "doctor", "status", "summary"},
+    {"checks", "store"},
+    {"contract", "jobs", "repair", "rubric", "search"},
+    {"curation", "review"},
+    {"doctor", "export"},
+    {"loader", "reports"},
     {"workspace"},
     {"__main__"},
 )
@@ -68,15 +62,6 @@ def _floor(module: str) -> int:
     return next(number for number, rooms in enumerate(FLOORS) if room in rooms)
 
 
-def _package_of(path: Path) -> str:
-    name = module_name(path)
-    return name if path.name == "__init__.py" else name.rpartition(".")[0]
-
-
-def _is_inside(path: Path, package: str) -> bool:
-    return f"{_package_of(path)}.".startswith(f"{package}.")
-
-
 def test_a_package_does_not_know_those_above_it() -> None:
     known = {
         file_name(path): _top_packages(path) & ABOVE[path.relative_to(ROOT).parts[0]] for path in SOURCES
@@ -85,57 +70,78 @@ def test_a_package_does_not_know_those_above_it() -> None:
 
 
 def test_floors_of_ares_import_downwards() -> None:
-    upward = [
+    """Lazy imports and those for the type checker count, and so do doors."""
+    not_below = [
         f"{name} -> {needed}"
         for name, path in MODULES.items()
         if name.startswith("ares.")
         for needed in needed_modules(path)
-        if needed.startswith("ares.") and _floor(needed) > _floor(name)
+        if needed.startswith("ares.") and room_of(needed) != room_of(name) and _floor(needed) >= _floor(name)
     ]
-    assert not upward
+    assert not not_below
 
 
-def test_modules_import_in_no_circle() -> None:
-    """Lazy imports and those for the type checker count; a package's `__init__.py` only passes names on."""
-    needs = {
-        name: {needed for needed in needed_modules(path) if needed != name} - SUBPACKAGES
-        for name, path in MODULES.items()
-        if name not in SUBPACKAGES
-    }
-    while leaves := {name for name, needed in needs.items() if not needed & needs.keys()}:
-        needs = {name: needed for name, needed in needs.items() if name not in leaves}
-    assert not {name: sorted(needed & needs.keys()) for name, needed in needs.items()}
+def test_files_import_in_no_circle() -> None:
+    """Doors, lazy imports and those for the type checker count."""
+    assert not describe_circles(file_graph())
 
 
-def test_a_package_is_entered_by_what_it_exports() -> None:
-    """From outside, `from ares.search import Query` and never `from ares.search.query import Query`."""
+def test_rooms_import_in_no_circle() -> None:
+    """Of all four packages; a file directly under a package is a room of its own."""
+    assert not describe_circles(room_graph())
+
+
+def test_a_room_is_entered_by_its_door() -> None:
+    """From outside `from ares.search import Query`, inside `from ares.search.query import Query`."""
     past_the_door = [
         f"{file_name(path)}: {module} {name}"
         for path in OUTSIDE
         for module, name in imports_of(path)
-        for package in SUBPACKAGES
-        if not _is_inside(path, package)
-        and (module.startswith(f"{package}.") or (module == package and f"{package}.{name}" in MODULES))
-        and f"{module}.{name}" not in SUBPACKAGES
-        and module not in SUBPACKAGES - {package}
-        and not _is_program(module)
+        if room_of(module) in ROOMS and not _enters_rightly(module_name(path), module, name)
     ]
     assert not past_the_door
 
 
+def test_what_is_imported_from_a_door_is_listed_there() -> None:
+    """A door finds its names when they are used, so a type checker takes any name for one of them."""
+    missing = [
+        f"{file_name(path)}: {module} {name}"
+        for path in [*OUTSIDE, *sorted((ROOT / "tests").rglob("*.py"))]
+        for module, name in imports_of(path)
+        if module in ROOMS and name and name not in exports(module) and f"{module}.{name}" not in MODULES
+    ]
+    assert not missing
+
+
+def _enters_rightly(importer: str, module: str, name: str) -> bool:
+    """Whether an import of a room passes its door from outside, and none from inside."""
+    room = room_of(module)
+    if importer == room or _is_program(module):
+        return True
+    if room_of(importer) == room:
+        return module not in FOLDERS or f"{module}.{name}" in MODULES
+    return module == room and f"{module}.{name}" not in MODULES
+
+
 def _is_program(module: str) -> bool:
-    """Whether a module is started by its name: the command line, or a command of it (`app.cli.{name}`)."""
+    """Whether a module is started by its name: the command line, or a page of the dashboard."""
     return module == "app.cli.main" or "{" in module
 
 
-@pytest.mark.parametrize("package", sorted(SUBPACKAGES))
-def test_a_package_lists_what_it_exports(package: str) -> None:
-    names = list(exports(package).items())
-    module = import_module(package)
-    ours = {name for name, source in names if source.startswith(f"{package}.")}
-    assert sorted(module.__all__) == sorted(ours)
-    assert not [name for name in ours if f"{package}.{name}" in MODULES], "a module has the name of an export"
-    assert all(getattr(module, name) is not None for name in ours)
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_a_door_lists_what_its_room_exports(room: str) -> None:
+    """Once, under `if TYPE_CHECKING:`; `__all__` is made of that."""
+    names = {name: module for name, module in exports(room).items() if module.startswith(f"{room}.")}
+    door = import_module(room)
+    assert all(getattr(door, name) is not None for name in names)
+    assert not names or sorted(names) == sorted(door.__all__)
+    assert not [name for name in names if f"{room}.{name}" in MODULES], "a module has the name of an export"
+
+
+@pytest.mark.parametrize("folder", sorted(FOLDERS - ROOMS))
+def test_a_deeper_folder_has_no_door(folder: str) -> None:
+    """Its `__init__.py` is a docstring of one line."""
+    assert len(MODULES[folder].read_text().splitlines()) == 1
 
 
 def test_no_module_needs_tensorflow_or_lerobot() -> None:
@@ -172,3 +178,8 @@ def _names(path: Path) -> set[str]:
 )
 def test_the_reader_of_imports_sees_every_form(source: str) -> None:
     assert "app" in {module.split(".")[0] for module, _ in imported_names(ast.parse(source))}
+
+
+def test_circles_are_found_with_all_their_members() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": {"f"}, "f": {"e"}, "g": set[str]()}
+    assert describe_circles(graph) == ["3: a b c", "2: e f"]

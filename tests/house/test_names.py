@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from scripts.house_numbers import frequent_basenames, one_word_functions, uncalled_definitions
 from tests.house.imports import SOURCES, file_name
 
 # Words that say nothing of what a name holds or does; see docs/architecture.md.
@@ -19,6 +20,14 @@ BANNED = {
 }  # fmt: skip
 # Terms that contain such a word.
 TERMS = {"one_line", "one_hot", "mark_duplicates", "pytest_mark", "placeholder"}
+# Role words: every room of one kind of plug-in has such a file.
+ROLES = {"source", "episode", "annotator", "exporter", "run", "base", "tables"}
+# Doubles that stand beside their protocol, and what people import in a notebook.
+WITHOUT_CALLERS = (
+    "ares/store/log/memory.py",
+    "annotators/models/doubles.py",
+    "ares/review/labels.py",
+)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -69,10 +78,17 @@ def test_class_names_are_unique() -> None:
     assert not sorted((name, path) for name, path in classes if counts[name] > 1)
 
 
-def test_a_folder_stays_small() -> None:
-    """At most 15 modules, aside from `__init__.py` and the program `__main__.py`."""
-    sizes = Counter(path.parent for path in SOURCES if path.stem not in ("__init__", "__main__"))
-    assert not {file_name(folder): count for folder, count in sizes.items() if count > 15}
+def test_a_name_of_a_file_stands_for_one_question() -> None:
+    assert not [name for name in frequent_basenames() if name.split()[0] not in ROLES]
+
+
+def test_a_private_function_says_what_it_does() -> None:
+    """With two words or more: `_read_rows`, not `_read`."""
+    assert not one_word_functions()
+
+
+def test_every_definition_has_a_caller() -> None:
+    assert not [name for name in uncalled_definitions() if not name.startswith(WITHOUT_CALLERS)]
 
 
 def test_words_of_names_are_found_in_every_form() -> None:

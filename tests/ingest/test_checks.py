@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ares.checks import QualityFinding, check_record
 from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory
-from ares.quality import QualityFinding, check_record
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from ingest.base import IngestOptions
-from ingest.checks import CHECKER
 from ingest.pipeline import ingest_paths
+from ingest.pipeline.read import CHECKER
 
 STEPS, RATE_HZ = 40, 10.0
 CAMERA = Camera(

@@ -18,9 +18,9 @@ from ares.clock import settle_clock
 from ares.episode import Record
 from ares.media import frames_at
 from ingest.base import IngestOptions
-from ingest.detect import open_sources
-from tests.ingest.csv_episodes.conftest import image_bytes, write_table
-from tests.ingest.mcap.conftest import IMAGE, Entry, header, joints, write
+from ingest.operation import open_sources
+from tests.ingest.image_folders.conftest import image_bytes, write_table
+from tests.ingest.recordings.mcap.conftest import IMAGE, Entry, header, joints, write
 
 SEEDS = [random.randrange(2**32) for _ in range(4)]
 START = 1_700_000_000.0

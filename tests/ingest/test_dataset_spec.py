@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ares.errors import SourceError
-from ingest.dataset_spec import builtin_spec, read_spec
+from ingest.spec import builtin_spec, read_spec
 
 SPECS = sorted((Path(__file__).parents[2] / "ingest" / "specs").glob("*.yaml"))
 

@@ -15,20 +15,19 @@ import pytest
 
 from ares.errors import PluginError, SourceError
 from ares.input import InputBudgets
-from ingest.base import IngestOptions, Item, Source, failing_item
-from ingest.guard import GuardedItems, guarded_call
+from ingest.base import GuardedItems, IngestOptions, Item, Source, failing_item, guarded_call
 from ingest.hdf5.source import HDF5File, open_hdf5_dataset
 from ingest.lerobot.metadata import read_table
 from ingest.pipeline import find_datasets
-from ingest.zarr.source import open_zarr_dataset
+from ingest.zarr import open_zarr_dataset
 from tests.torture.datasets import WRITERS
 
 
 def _limit(monkeypatch: pytest.MonkeyPatch, **limits: float) -> None:
     budgets = replace(InputBudgets(), **limits)  # type: ignore[arg-type]
-    for module in ("ingest.guard", "ingest.hdf5.source", "ingest.hdf5.reader", "ingest.lerobot.metadata"):
+    for module in ("ingest.base", "ingest.hdf5.source", "ingest.hdf5.reader", "ingest.lerobot.metadata"):
         monkeypatch.setattr(f"{module}.input_budgets", lambda: budgets)
-    monkeypatch.setattr("ares.input.memory.input_budgets", lambda: budgets)
+    monkeypatch.setattr("ares.input.limits.input_budgets", lambda: budgets)
 
 
 def _endless() -> Iterator[Item]:

@@ -19,7 +19,7 @@ from ares.registry import ingesters
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.base import Ingester, IngestOptions, Item, Source
-from ingest.detect import open_sources
+from ingest.operation import open_sources
 from ingest.pipeline import ingest_paths
 
 EPISODES, BAD = 12, 4

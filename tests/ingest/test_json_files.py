@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ares.errors import SourceError
-from ingest.json_files import parse_json_lines, read_json_object
+from ingest.files import parse_json_lines, read_json_object
 
 
 def test_an_object_is_read(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from ares.episode import MediaRef
 from ares.errors import SourceError
 from ares.io import file_state
-from ares.media.video import encode_mp4
-from ingest.media_files import describe_camera, hash_media_file, hash_media_files, probe_once
+from ares.media import encode_mp4
+from ingest.files import describe_camera, hash_media_file, hash_media_files, probe_once
 
 
 def write_video(path: Path, num_frames: int) -> Path:

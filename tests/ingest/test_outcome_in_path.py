@@ -8,10 +8,9 @@ import pytest
 
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.base import IngestOptions
-from ingest.outcome_in_path import outcome_in_path
+from ingest.base import IngestOptions, outcome_in_path
 from ingest.pipeline import ingest_paths
-from tests.ingest.csv_episodes.conftest import write_episode
+from tests.ingest.image_folders.conftest import write_episode
 
 
 @pytest.mark.parametrize(

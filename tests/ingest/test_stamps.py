@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ares.errors import SourceError
-from ingest.stamps import seconds_from_first, spec_times, time_steps
+from ingest.signals import seconds_from_first, spec_times, time_steps
 
 NANOSECONDS = 1_700_000_000_123_456_789 + np.arange(5, dtype=np.int64) * 33_333_333
 

@@ -16,7 +16,7 @@ from ares.workspace import open_workspace
 from ingest.base import IngestOptions
 from ingest.pipeline import find_datasets
 from tests.ingest.agibot.conftest import write_agibot
-from tests.ingest.csv_episodes.conftest import write_dataset
+from tests.ingest.image_folders.conftest import write_dataset
 from tests.torture.datasets import WRITERS
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 123456\n"

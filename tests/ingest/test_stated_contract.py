@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 import ares
+from ares.contract import DatasetKey, read_contracts
 from ares.errors import SourceError
-from ares.quality.contract import DatasetKey, read_contracts
 from ingest.base import IngestOptions
-from ingest.dataset_spec import ContractSpec, DatasetSpec, SliceSpec, read_spec
 from ingest.pipeline import ingest_paths
-from ingest.stated_contract import stated_contract
+from ingest.spec import ContractSpec, DatasetSpec, SliceSpec, read_spec, stated_contract
 
 
 def test_slices_and_the_contract_of_a_spec_are_stated() -> None:

@@ -48,7 +48,7 @@ def write_hdf5(folder: Path, count: int, name: str = "good") -> None:
 
 def write_mcap(folder: Path, count: int, name: str = "good") -> None:
     """Recordings of joints and compressed images."""
-    from tests.ingest.mcap.conftest import images, states, write
+    from tests.ingest.recordings.mcap.conftest import images, states, write
 
     for number in range(count):
         write(folder / f"{name}_{number:02}.mcap", [*states(6 + number), *images(6 + number)])
@@ -56,7 +56,7 @@ def write_mcap(folder: Path, count: int, name: str = "good") -> None:
 
 def write_bag(folder: Path, count: int, name: str = "good") -> None:
     """ROS 1 bags, some of them compressed."""
-    from tests.ingest.rosbag.conftest import write_ros1
+    from tests.ingest.recordings.rosbag.conftest import write_ros1
 
     for number in range(count):
         write_ros1(folder / f"{name}_{number:02}.bag", 6 + number, compression="LZ4" if number % 2 else "")
@@ -64,7 +64,7 @@ def write_bag(folder: Path, count: int, name: str = "good") -> None:
 
 def write_db3(folder: Path, count: int, name: str = "good") -> None:
     """rosbag2 folders in SQLite, some of them with compressed messages."""
-    from tests.ingest.rosbag.conftest import write_ros2
+    from tests.ingest.recordings.rosbag.conftest import write_ros2
 
     for number in range(count):
         write_ros2(folder / f"{name}_{number:02}", 6 + number, packed=bool(number % 2))
@@ -115,7 +115,7 @@ def write_npz(folder: Path, count: int, name: str = "good") -> None:
 
 def write_csv(folder: Path, count: int, name: str = "good") -> None:
     """Folders with a table, images of two cameras and a JSON file."""
-    from tests.ingest.csv_episodes.conftest import STEPS, write_episode
+    from tests.ingest.image_folders.conftest import STEPS, write_episode
 
     for number in range(count):
         changed = {"force_x": [float(number)] * STEPS}

@@ -44,8 +44,7 @@ def read_dataset(path: str, ingester: str) -> Reading:
     """Read every record of a dataset, and the first frame of its cameras."""
     from ares.errors import AresError, PluginError
     from ares.registry import ingesters
-    from ingest.base import IngestOptions
-    from ingest.guard import GuardedItems, guarded_call, guarded_item
+    from ingest.base import GuardedItems, IngestOptions, guarded_call, guarded_item
 
     kept: set[bytes] = set()
     errors: list[AresError] = []

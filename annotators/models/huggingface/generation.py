@@ -1,15 +1,200 @@
-"""Replies that a model writes token by token: free text or JSON of a schema, the most probable or sampled."""
+"""How a local model replies: token by token under rules, or by scoring each of several choices."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import inspect
+import math
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from annotators.models.base import VlmFailure, VlmReply, VlmRequest
 from annotators.models.huggingface.runtime import Runtime
-from annotators.models.huggingface.token_rules import RowRules, TokenRules, seeded_random
 from ares.annotation import Cost
 from ares.errors import ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from llguidance import LLMatcher
+    from numpy.typing import NDArray
+
+
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceTokens:
+    """Choices as tokens.
+
+    Attributes:
+        tokens: Tokens of each choice, up to the first that tells it apart from all others. Where a choice is the
+            beginning of another, that is the token that ends a reply.
+        contexts: Beginnings of replies after which the model is asked for the next token; none begins another.
+    """
+
+    tokens: Mapping[str, Tokens]
+    contexts: Sequence[Tokens]
+
+
+def tell_apart(choices: Mapping[str, Sequence[int]], stop_id: int) -> ChoiceTokens:
+    """Cut the tokens of choices to those that tell them apart.
+
+    Args:
+        choices: All tokens of each choice; no two are equal.
+        stop_id: Token that ends a reply.
+    """
+    whole = {choice: (*tokens, stop_id) for choice, tokens in choices.items()}
+    cut = {choice: tokens[: 1 + _shared_length(tokens, whole.values())] for choice, tokens in whole.items()}
+    contexts = {tokens[:-1] for tokens in cut.values()}
+    longest = [
+        context for context in contexts if not any(_is_proper_prefix(context, other) for other in contexts)
+    ]
+    return ChoiceTokens(cut, sorted(longest))
+
+
+def choice_probabilities(
+    choices: ChoiceTokens, logprob: Callable[[Tokens, int, int], float]
+) -> dict[str, float]:
+    """The probability of each choice, summing to 1.
+
+    Args:
+        choices: The choices.
+        logprob: Natural logarithm of the probability of a token, by a context, a position in it and the token.
+    """
+    sums = {
+        choice: _sum_logprobs(tokens, choices.contexts, logprob) for choice, tokens in choices.tokens.items()
+    }
+    best = max(sums.values())
+    weights = {choice: math.exp(value - best) for choice, value in sums.items()}
+    total = sum(weights.values())
+    return {choice: weight / total for choice, weight in weights.items()}
+
+
+def choose(probabilities: Mapping[str, float], temperature: float, generator: random.Random) -> str:
+    """The most probable choice, or one drawn at a temperature above 0."""
+    best = max(probabilities, key=lambda choice: probabilities[choice])
+    if temperature <= 0:
+        return best
+    weights = [(value / probabilities[best]) ** (1 / temperature) for value in probabilities.values()]
+    return generator.choices(list(probabilities), weights)[0]
+
+
+def _sum_logprobs(
+    tokens: Tokens, contexts: Sequence[Tokens], logprob: Callable[[Tokens, int, int], float]
+) -> float:
+    context = next(context for context in contexts if context[: len(tokens) - 1] == tokens[:-1])
+    return sum(logprob(context, position, token) for position, token in enumerate(tokens))
+
+
+def _shared_length(tokens: Tokens, all_tokens: Iterable[Tokens]) -> int:
+    """Tokens that a choice has in common with the most similar other one."""
+    return max((_common_length(tokens, other) for other in all_tokens if other != tokens), default=0)
+
+
+def _common_length(tokens: Tokens, other: Tokens) -> int:
+    pairs = zip(tokens, other, strict=False)
+    return next((index for index, (left, right) in enumerate(pairs) if left != right), len(tokens))
+
+
+def _is_proper_prefix(context: Tokens, other: Tokens) -> bool:
+    return context != other and other[: len(context)] == context
+
+
+_BITS = 32
+
+
+@dataclass(slots=True, kw_only=True)
+class RowRules:
+    """What holds for one reply.
+
+    Attributes:
+        matcher: Follows the reply in its grammar; None for free text.
+        temperature: 0 for the most probable token.
+        random: Chooses tokens where the temperature is above 0.
+    """
+
+    matcher: LLMatcher | None
+    temperature: float
+    random: random.Random
+
+
+def seeded_random(seed: int | None, sample: int) -> random.Random:
+    """The random numbers of one sample of a request: the same in any batch. Without a seed, as for seed 0."""
+    return random.Random(f"{seed or 0}:{sample}")
+
+
+class TokenRules:
+    """A logits processor of transformers that gives each row rules of its own.
+
+    Args:
+        rows: Rules by row, of replies that all begin with the next token.
+        stop_ids: Tokens that end a reply: all that is left where its grammar is complete.
+    """
+
+    def __init__(self, rows: Sequence[RowRules], stop_ids: Sequence[int]) -> None:
+        self._rows, self._stop_ids = rows, stop_ids
+        self._has_begun = False
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Scores (N, V) of the next tokens, -inf where a token is not allowed or not forced."""
+        if self._has_begun:
+            self._consume(input_ids[:, -1].tolist())
+        self._has_begun = True
+        if any(row.matcher for row in self._rows):
+            scores = _mask_scores(scores, self._allowed_bits(scores.shape[1]))
+        for index, row in enumerate(self._rows):
+            if row.temperature > 0:
+                scores[index] = _choose_token(scores[index], row.temperature, row.random.random())
+        return scores
+
+    def _consume(self, tokens: Sequence[int]) -> None:
+        for row, token in zip(self._rows, tokens, strict=True):
+            if row.matcher and not row.matcher.is_stopped():
+                row.matcher.consume_token(token)
+
+    def _allowed_bits(self, vocabulary_size: int) -> NDArray[np.int32]:
+        """Bits (N, ceil(V / 32)) int32 of the tokens that the grammars allow."""
+        from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+
+        bits = allocate_token_bitmask(len(self._rows), vocabulary_size)
+        for index, row in enumerate(self._rows):
+            if row.matcher and row.matcher.is_stopped():
+                bits[index] = _bits_of(self._stop_ids, bits.shape[1])
+            elif row.matcher:
+                fill_next_token_bitmask(row.matcher, bits, index)
+        return bits
+
+
+def _bits_of(tokens: Sequence[int], words: int) -> NDArray[np.int32]:
+    """Bits (words,) int32 that are set for some tokens."""
+    import numpy as np
+
+    bits = np.zeros(words, np.uint32)
+    for token in tokens:
+        bits[token // _BITS] |= np.uint32(1 << token % _BITS)
+    return bits.view(np.int32)
+
+
+def _mask_scores(scores: torch.Tensor, bits: NDArray[np.int32]) -> torch.Tensor:
+    import torch
+
+    words = torch.from_numpy(bits).to(scores.device)
+    shifts = torch.arange(_BITS, dtype=torch.int32, device=scores.device)
+    allowed = ((words[:, :, None] >> shifts) & 1).flatten(1)[:, : scores.shape[1]]
+    return scores.masked_fill(allowed == 0, -torch.inf)
+
+
+def _choose_token(scores: torch.Tensor, temperature: float, uniform: float) -> torch.Tensor:
+    """0 for the token at a quantile of the distribution (V,), -inf for all others."""
+    import torch
+
+    cumulative = torch.softmax(scores.double() / temperature, dim=0).cumsum(dim=0)
+    token = torch.searchsorted(cumulative, uniform * cumulative[-1], right=True)
+    forced = torch.full_like(scores, -torch.inf)
+    forced[token.clamp(max=len(scores) - 1)] = 0.0
+    return forced
 
 
 def generate_replies(runtime: Runtime, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
@@ -22,9 +207,9 @@ def generate_replies(runtime: Runtime, requests: Sequence[VlmRequest]) -> Sequen
     """
     samples = requests[0].samples
     limit = requests[0].max_tokens or runtime.max_new_tokens
-    rules = [_rules(runtime, request, sample) for request in requests for sample in range(samples)]
+    rules = [_row_rules(runtime, request, sample) for request in requests for sample in range(samples)]
     inputs = runtime.to_device(runtime.encode(requests))
-    rows = _generate(runtime, inputs, rules, samples, limit)
+    rows = _generate_tokens(runtime, inputs, rules, samples, limit)
     lengths = inputs["attention_mask"].sum(dim=1).tolist()
     return [
         _read_rows(runtime, rows[index * samples : (index + 1) * samples], int(length), limit)
@@ -32,14 +217,14 @@ def generate_replies(runtime: Runtime, requests: Sequence[VlmRequest]) -> Sequen
     ]
 
 
-def _rules(runtime: Runtime, request: VlmRequest, sample: int) -> RowRules:
+def _row_rules(runtime: Runtime, request: VlmRequest, sample: int) -> RowRules:
     matcher = None if request.schema is None else runtime.grammar.matcher(request.schema)
     return RowRules(
         matcher=matcher, temperature=request.temperature, random=seeded_random(request.seed, sample)
     )
 
 
-def _generate(
+def _generate_tokens(
     runtime: Runtime, inputs: Any, rules: Sequence[RowRules], samples: int, limit: int
 ) -> list[list[int]]:
     """New tokens of each row."""
@@ -79,3 +264,82 @@ def _until_stop(ids: Sequence[int], stop_ids: Sequence[int]) -> Sequence[int] | 
     """The tokens before the end of a reply, or None where it has none."""
     stop = next((index for index, token in enumerate(ids) if token in stop_ids), None)
     return None if stop is None else ids[:stop]
+
+
+def choose_replies(runtime: Runtime, requests: Sequence[VlmRequest]) -> Sequence[VlmReply]:
+    """The choice of each request, with the probabilities of all.
+
+    Choices that differ in their first token, or share one beginning, cost one forward pass of the prompt.
+    """
+    choices = [_tokenise_choices(runtime, request.choices) for request in requests]
+    rows = [(index, context) for index, tokens in enumerate(choices) for context in tokens.contexts]
+    inputs = runtime.encode([requests[index] for index, _ in rows])
+    lengths = inputs["attention_mask"].sum(dim=1).tolist()
+    contexts = [context for _, context in rows]
+    logprobs = _next_token_logprobs(runtime, inputs, contexts)
+    row_of = {row: number for number, row in enumerate(rows)}
+    replies = []
+    for index, (request, tokens) in enumerate(zip(requests, choices, strict=True)):
+        row_logprobs = {context: logprobs[row_of[index, context]] for context in tokens.contexts}
+        tokens_in = sum(int(lengths[row_of[index, context]]) for context in tokens.contexts)
+        replies.append(_choice_reply(request, tokens, row_logprobs, tokens_in))
+    return replies
+
+
+def _tokenise_choices(runtime: Runtime, choices: Sequence[str]) -> ChoiceTokens:
+    ids = {choice: runtime.tokenizer.encode(choice, add_special_tokens=False) for choice in choices}
+    return tell_apart(ids, runtime.stop_ids[0])
+
+
+def _choice_reply(
+    request: VlmRequest, choices: ChoiceTokens, logprobs: dict[Tokens, torch.Tensor], tokens_in: int
+) -> VlmReply:
+    probabilities = choice_probabilities(
+        choices, lambda context, position, token: float(logprobs[context][position, token])
+    )
+    samples = [
+        choose(probabilities, request.temperature, seeded_random(request.seed, sample))
+        for sample in range(request.samples)
+    ]
+    cost = Cost(calls=1, tokens_in=tokens_in, tokens_out=sum(len(choices.tokens[text]) for text in samples))
+    return VlmReply(
+        text=samples[0],
+        cost=cost,
+        samples=tuple(samples),
+        probabilities=probabilities if request.probabilities else {},
+    )
+
+
+def _next_token_logprobs(runtime: Runtime, inputs: Any, contexts: Sequence[Tokens]) -> torch.Tensor:
+    """(N, 1 + longest context, V) float32 log probabilities of the token after each position of N contexts."""
+    import torch
+
+    count = 1 + max(map(len, contexts))
+    # The logits of all positions of a prompt would take gigabytes: most models make those of the last ones alone.
+    keeps_logits = "logits_to_keep" in inspect.signature(runtime.model.forward).parameters
+    options = {"logits_to_keep": count} if keeps_logits else {}
+    inputs = runtime.to_device(_append_contexts(inputs, contexts))
+    with torch.inference_mode():
+        logits = runtime.model(**inputs, **options, use_cache=False).logits
+    return torch.log_softmax(logits[:, -count:].float(), dim=-1).cpu()
+
+
+def _append_contexts(inputs: Any, contexts: Sequence[Tokens]) -> Any:
+    """Append N beginnings of replies to N prompts; shorter ones are padded on the right, where nothing sees it."""
+    import torch
+
+    longest = max(map(len, contexts))
+    if not longest:
+        return inputs
+    padding = [longest - len(context) for context in contexts]
+    tokens = torch.tensor([[*context, *[0] * pad] for context, pad in zip(contexts, padding, strict=True)])
+    seen = torch.tensor(
+        [[1] * len(context) + [0] * pad for context, pad in zip(contexts, padding, strict=True)]
+    )
+    added = {"input_ids": tokens, "attention_mask": seen}
+    shape = inputs["input_ids"].shape
+    for name, tensor in dict(inputs).items():
+        if getattr(tensor, "shape", None) == shape:
+            more = added.get(name, torch.zeros_like(tokens)).to(tensor.dtype)
+            inputs[name] = torch.cat([tensor, more], dim=1)
+    return inputs

@@ -6,22 +6,13 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app.dashboard import cached_reads, pages
+from app.dashboard import cached_reads, navigation
+from app.dashboard.browse_panels import draw_facets, draw_saved_views, draw_search_bar, draw_words_filter
 from app.dashboard.cards import build_cards, episode_params
-from app.dashboard.components.grid import draw_grid
-from app.dashboard.escape import escape_markdown
-from app.dashboard.panels import (
-    change_ticks,
-    draw_facets,
-    draw_saved_views,
-    draw_search_bar,
-    draw_selection_bar,
-    draw_set_form,
-    draw_words_filter,
-    ticked_ids,
-)
+from app.dashboard.components import draw_grid
+from app.dashboard.navigation import escape_markdown, read_view, write_view
 from app.dashboard.results import ResultPage, lower_cut, read_page
-from app.dashboard.url_params import read_view, write_view
+from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, ticked_ids
 from app.dashboard.view_state import ViewState, filter_label, view_to_params
 from ares.errors import AresError
 
@@ -40,7 +31,7 @@ def render() -> None:
         page = read_page(view)
     except AresError as error:
         _draw_filter_buttons(view)
-        pages.show_error(error)
+        navigation.show_error(error)
         return
     _draw_result_line(view, page)
     draw_selection_bar(view, page.shown)
@@ -123,7 +114,7 @@ def _draw_results(view: ViewState, page: ResultPage) -> None:
     draw_grid(
         cards,
         "browse.grid",
-        lambda *card: pages.open_page("episode", episode_params(params, *card)),
+        lambda *card: navigation.open_page("episode", episode_params(params, *card)),
         ticked=ticked_ids() & set(page.ids),
         on_tick=change_ticks,
     )

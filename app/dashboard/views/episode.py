@@ -8,8 +8,14 @@ from typing import Any
 
 import streamlit as st
 
-from app.dashboard import cached_reads, pages
-from app.dashboard.caption_view import EpisodeAnnotations, read_annotations
+from app.dashboard import cached_reads, navigation
+from app.dashboard.annotation_rows import (
+    EpisodeAnnotations,
+    finding_lanes,
+    read_annotations,
+    read_segments,
+    timeline_spans,
+)
 from app.dashboard.cards import (
     build_cards,
     episode_params,
@@ -19,25 +25,26 @@ from app.dashboard.cards import (
     poster_url,
     video_url,
 )
-from app.dashboard.components.findings import draw_findings
-from app.dashboard.components.grid import draw_grid
-from app.dashboard.components.player import draw_player
-from app.dashboard.components.rulings import draw_pairs, draw_rulings
-from app.dashboard.components.segments import draw_segments
-from app.dashboard.escape import escape_markdown
-from app.dashboard.failure_view import draw_episode_failures
-from app.dashboard.finding_view import finding_lanes
-from app.dashboard.panels import change_ticks, draw_selection_bar, ticked_ids
+from app.dashboard.components import (
+    draw_findings,
+    draw_grid,
+    draw_pairs,
+    draw_player,
+    draw_rulings,
+    draw_segments,
+)
+from app.dashboard.navigation import escape_markdown, read_parameter, read_view, write_parameters
 from app.dashboard.player_data import signal_plots, timeline_ticks
 from app.dashboard.results import Neighbour, find_neighbours, shown_second
-from app.dashboard.segment_view import read_segments, timeline_spans
-from app.dashboard.url_params import read_parameter, read_view, write_parameters
+from app.dashboard.retry import draw_episode_failures
+from app.dashboard.selection_bar import change_ticks, draw_selection_bar, ticked_ids
 from app.dashboard.view_state import ViewState, view_to_params
+from ares.checks import QualityFinding
 from ares.clock import rounding_seconds
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError
-from ares.quality import QualityFinding, episode_findings
-from ares.store.sync import NOTES, TAGS
+from ares.reports import episode_findings
+from ares.store import NOTES, TAGS
 
 _MAX_SIMILAR = 6
 # Ways to compare episodes: label, and the value of `--by`.
@@ -80,8 +87,8 @@ def render() -> None:
     draw_player(
         _player_data(episode, trajectory, annotations.captions, spans),
         key=f"episode.player.{episode_id}",
-        on_step=lambda step: _open_neighbour(view, _neighbours(view, episode_id)[step > 0]),
-        on_frame_search=lambda frame: pages.open_page("browse", {"image": [f"{episode_id}/{frame}"]}),
+        on_step=lambda step: _open_neighbour(view, _neighbour_episodes(view, episode_id)[step > 0]),
+        on_frame_search=lambda frame: navigation.open_page("browse", {"image": [f"{episode_id}/{frame}"]}),
     )
     findings = st.container()
     left_column, right_column = st.columns([3, 2], gap="large")
@@ -101,9 +108,9 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.button(
             "Results", icon=":material/arrow_back:", key="episode.back",
-            on_click=pages.open_page, args=("browse", view_to_params(view)),
+            on_click=navigation.open_page, args=("browse", view_to_params(view)),
         )  # fmt: skip
-        neighbours = _neighbours(view, episode.episode_id)
+        neighbours = _neighbour_episodes(view, episode.episode_id)
         buttons = (("Previous", "chevron_left"), ("Next", "chevron_right"))
         for (text, icon), neighbour in zip(buttons, neighbours, strict=True):
             st.button(
@@ -143,15 +150,15 @@ def _change_tick(episode_id: str) -> None:
     change_ticks([episode_id], [episode_id] if is_ticked else [])
 
 
-def _position() -> int | None:
+def _list_position() -> int | None:
     """Position of the episode in the list that it was opened from, or None."""
     text = read_parameter("at")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def _neighbours(view: ViewState, episode_id: str) -> tuple[Neighbour | None, Neighbour | None]:
+def _neighbour_episodes(view: ViewState, episode_id: str) -> tuple[Neighbour | None, Neighbour | None]:
     """The episodes before and behind an episode in the list that it was opened from."""
-    position = _position()
+    position = _list_position()
     return (None, None) if position is None else find_neighbours(view, episode_id, position)
 
 
@@ -313,7 +320,7 @@ def _draw_similar(episode: Episode) -> None:
     draw_grid(
         cards,
         "episode.similar",
-        lambda *card: pages.open_page("episode", episode_params(params, *card)),
+        lambda *card: navigation.open_page("episode", episode_params(params, *card)),
         compact=True,
     )
 

@@ -6,11 +6,10 @@ from dataclasses import asdict
 
 import streamlit as st
 
-from app.dashboard import cached_reads, pages
-from app.dashboard.escape import escape_markdown
-from app.dashboard.finding_view import contract_rows, finding_rows, worst_rows
-from app.dashboard.url_params import read_parameter, write_parameters
-from ares.quality import DatasetHealth
+from app.dashboard import cached_reads, navigation
+from app.dashboard.annotation_rows import contract_rows, finding_rows, worst_rows
+from app.dashboard.navigation import escape_markdown, read_parameter, write_parameters
+from ares.reports import DatasetHealth
 
 # Combinations of dimensions that are drawn, the most frequent first.
 _SHOWN_CONTRACTS = 3
@@ -72,7 +71,7 @@ def _open_selected(health: DatasetHealth) -> None:
     rows = st.session_state["health.worst"]["selection"]["rows"]
     if rows:
         episode = health.worst[rows[0]]
-        pages.open_page("episode", {"episode": [episode.episode_id], "t": [f"{episode.seconds:.3f}"]})
+        navigation.open_page("episode", {"episode": [episode.episode_id], "t": [f"{episode.seconds:.3f}"]})
 
 
 def _draw_contracts(health: DatasetHealth) -> None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.dashboard import cached_reads, pages
-from app.dashboard.escape import column_label
-from app.dashboard.panels import draw_selection_bar
-from app.dashboard.url_params import read_view
+from app.dashboard import cached_reads, navigation
+from app.dashboard.navigation import column_label, read_view
+from app.dashboard.selection_bar import draw_selection_bar
 from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params, where_sql
 
 if TYPE_CHECKING:
     import altair
+
 
 # More points than this only cover each other; a random sample of them is drawn.
 _MAX_POINTS = 20_000
@@ -37,7 +37,7 @@ def render() -> None:
     total = cached_reads.count_episodes(where)
     colour = _draw_headline(columns, total)
     points = cached_reads.read_points(where, [*_AXES, colour, "instruction"], _MAX_POINTS, total)
-    event = st.altair_chart(_chart(points, colour), on_select="rerun", key="map.chart")
+    event = st.altair_chart(_map_chart(points, colour), on_select="rerun", key="map.chart")
     _draw_box(view, event.selection.get("box", {}) if event else {})
 
 
@@ -52,7 +52,7 @@ def _draw_headline(columns: Mapping[str, str], total: int) -> str:
         return str(st.selectbox("Colour", options, format_func=column_label, key="map.colour", width=180))
 
 
-def _chart(points: Sequence[Mapping[str, Any]], colour: str) -> altair.Chart:
+def _map_chart(points: Sequence[Mapping[str, Any]], colour: str) -> altair.Chart:
     import altair
 
     rows = [{**point, colour: _colour_label(point[colour])} for point in points]
@@ -86,6 +86,6 @@ def _draw_box(view: ViewState, box: Mapping[str, Sequence[float]]) -> None:
     count = cached_reads.count_episodes(where_sql(view, cached_reads.filter_columns()))
     st.button(
         f"Open these {count:,} in Browse", type="primary", icon=":material/grid_view:", key="map.open",
-        on_click=pages.open_page, args=("browse", view_to_params(replace(view, page=1))),
+        on_click=navigation.open_page, args=("browse", view_to_params(replace(view, page=1))),
     )  # fmt: skip
     draw_selection_bar(view, count)

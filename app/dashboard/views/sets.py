@@ -11,13 +11,12 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.dashboard import cached_reads, pages
+from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import build_cards, episode_params
-from app.dashboard.components.grid import draw_grid
-from app.dashboard.escape import escape_markdown
+from app.dashboard.components import draw_grid
 from app.dashboard.jobs import draw_exports, start_export
 from app.dashboard.limits import default_export_folder, export_destination
-from app.dashboard.url_params import read_parameter, write_parameter
+from app.dashboard.navigation import escape_markdown, read_parameter, write_parameter
 from ares.curation import CurationSet
 from ares.errors import AresError, RequestError
 from ares.export import TASK_SOURCES, TaskSource
@@ -74,7 +73,7 @@ def _label_of(sets: list[CurationSet], requested: str) -> str | None:
         episode_set.label for episode_set in sets if requested in (episode_set.label, episode_set.name, "")
     ]
     if not named:
-        pages.show_error(RequestError(f"there is no set {requested!r}", "the list has all sets"))
+        navigation.show_error(RequestError(f"there is no set {requested!r}", "the list has all sets"))
     return next(iter(named), None)
 
 
@@ -178,10 +177,10 @@ def _draw_cards(ids: list[str], total: int, name: str) -> None:
     episodes = cached_reads.read_episodes(ids)
     if len(episodes) < len(ids):
         missing = f"{len(ids) - len(episodes)} of {len(ids)}"
-        pages.show_error(AresError("episodes of this set are not in the workspace", missing))
+        navigation.show_error(AresError("episodes of this set are not in the workspace", missing))
     cards = build_cards(episodes, cached_reads.read_captions(ids), {}, {})
     draw_grid(cards, f"sets.grid.{name}", _open_member, compact=True)
 
 
 def _open_member(episode_id: str, position: int, second: float) -> None:
-    pages.open_page("episode", episode_params({}, episode_id, None, 0.0))
+    navigation.open_page("episode", episode_params({}, episode_id, None, 0.0))

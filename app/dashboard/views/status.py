@@ -9,9 +9,8 @@ from typing import Any, cast
 import streamlit as st
 
 from app.dashboard import cached_reads
-from app.dashboard.escape import escape_markdown
-from app.dashboard.failure_view import draw_failed_work
-from app.dashboard.jobs import draw_retries
+from app.dashboard.navigation import escape_markdown
+from app.dashboard.retry import draw_failed_work, draw_retries
 from ares.rubric import describe_gates
 
 # Counts of a table, and what they are called on the page.
@@ -109,13 +108,13 @@ def _draw_judges(document: Mapping[str, Any]) -> None:
             "dataset": name,
             "state": document["state"],
             "judge": document.get("label", ""),
-            "false captions accepted": _share(
+            "false captions accepted": _share_with_bounds(
                 document, "false_accepts", "false_captions", "false_accept_bounds"
             ),
-            "true instructions refused": _share(
+            "true instructions refused": _share_with_bounds(
                 document, "instructions_refused", "instructions", "instruction_refusal_bounds"
             ),
-            "accepted captions refused in other words": _share(
+            "accepted captions refused in other words": _share_with_bounds(
                 document, "false_refusals", "paraphrases", "false_refusal_bounds"
             ),
             "criteria that only inform": "; ".join(describe_gates(document)),
@@ -126,7 +125,7 @@ def _draw_judges(document: Mapping[str, Any]) -> None:
     _draw_table(trust, "no captions were graded yet")
 
 
-def _share(document: Mapping[str, Any], part: str, whole: str, bounds: str) -> str:
+def _share_with_bounds(document: Mapping[str, Any], part: str, whole: str, bounds: str) -> str:
     """A share of gradings with the bounds of its interval."""
     low, high = document[bounds]
     return f"{document[part]} of {document[whole]} ({low:.3f} to {high:.3f})"

@@ -1,43 +1,214 @@
-"""Export of a set as LeRobot v3.0 or v2.1: one dataset per group of episodes with the same layout."""
+"""Exports a set as LeRobot v3.0 or v2.1, one dataset for each group of episodes with equal layout."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from ares.curation import CurationSet
 from ares.errors import AresError
-from ares.export.base import ExportReport, TaskSource
-from ares.export.grouped import (
+from ares.export.base import ExportFailures, ExportReport, TaskSource
+from ares.export.lerobot.tables import (
+    QUANTILES,
+    column_stats,
+    common_info,
+    data_features,
+    data_schema,
+    data_table,
+    stats_to_lists,
+    video_feature,
+    write_json,
+)
+from ares.export.lerobot.writer import (
+    LeRobotWriter,
+    PreparedVideo,
+    ares_schema,
+    ares_values,
+    count_video,
+    data_columns,
+    prepare_video,
+)
+from ares.export.plan import (
     DatasetCounts,
+    DatasetGroup,
     ExportItem,
     ExportOptions,
+    ExportPlan,
     GroupedExport,
     GroupedFormat,
     export_groups,
     prefetched,
 )
-from ares.export.left_out import ExportFailures
-from ares.export.lerobot.v21 import LeRobotV21Writer
-from ares.export.lerobot.video import PreparedVideo, prepare_video
-from ares.export.lerobot.writer import LeRobotWriter
-from ares.export.plan import DatasetGroup, ExportPlan
 from ares.export.retime import ExportClock, RetimeMode
-from ares.formats import V21_VERSION, VERSION
+from ares.formats import (
+    CHUNK_FILES,
+    EPISODE_LINES_PATH,
+    EPISODE_STATS_PATH,
+    INFO_PATH,
+    META_FOLDER,
+    MODALITY_PATH,
+    TASK_LINES_PATH,
+    V2_DATA_PATH,
+    V2_VIDEO_PATH,
+    V21_VERSION,
+    VERSION,
+    camera_key,
+)
 from ares.registry import plugin_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ares.quality.contract import SetConversion
+    from ares.contract import SetConversion
+    from ares.media import StreamFormat
     from ares.store import Stores
+
+
+_TASK_COLUMN = "task_index"
+
+
+def modality_document(group: DatasetGroup) -> dict[str, Any]:
+    """The content of meta/modality.json of a group."""
+    return {
+        "state": _spans_by_name(group.layout.state_names, "state"),
+        "action": _spans_by_name(group.layout.action_names, "action"),
+        "video": {name: {"original_key": camera_key(name)} for name in group.cameras},
+        "annotation": {"human.task_description": {"original_key": _TASK_COLUMN}},
+    }
+
+
+def _spans_by_name(names: Sequence[str], signal: str) -> dict[str, dict[str, int]]:
+    """Spans of dimensions by name: "arm" for arm_0, arm_1 and so on; the whole signal where names repeat."""
+    spans = list(_numbered_spans(names))
+    if len({name for name, _, _ in spans}) < len(spans):
+        spans = [(signal, 0, len(names))]
+    return {name: {"start": start, "end": stop} for name, start, stop in spans}
+
+
+def _numbered_spans(names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield name, start and stop of each run of names that are numbered from 0, and of each other name."""
+    start = 0
+    while start < len(names):
+        part, _, number = names[start].rpartition("_")
+        stop = start + 1
+        if part and number == "0":
+            while stop < len(names) and names[stop] == f"{part}_{stop - start}":
+                stop += 1
+        yield (part if stop - start > 1 else names[start]), start, stop
+        start = stop
+
+
+# The libraries that read v2.1 have `datasets` before version 4.
+_LIST_TYPE = "Sequence"
+
+
+class LeRobotV21Writer:
+    """Writes the episodes of a group as one dataset.
+
+    Args:
+        root: Dataset folder, created when needed.
+        group: The episodes and their layout.
+        stores: Stores of the workspace, for the columns that annotators filled.
+    """
+
+    def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
+        self._root, self._group = root, group
+        self._features = data_features(group)
+        self._data_schema = data_schema(self._features, _LIST_TYPE)
+        self._ares_schema = ares_schema(stores)
+        self._formats: dict[str, StreamFormat] = {}
+        (root / META_FOLDER).mkdir(parents=True, exist_ok=True)
+        self._episodes = _open_lines(root / EPISODE_LINES_PATH)
+        self._stats = _open_lines(root / EPISODE_STATS_PATH)
+        self.counts = DatasetCounts()
+
+    def add(self, item: ExportItem, videos: Mapping[str, PreparedVideo]) -> None:
+        """Append an episode.
+
+        Args:
+            item: The episode, its signals and its task.
+            videos: By name, the videos of the group's cameras.
+        """
+        number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
+        columns = data_columns(self._group, item, number, first_row, self.counts.add(item))
+        stats = column_stats(columns) | {camera_key(name): video.stats for name, video in videos.items()}
+        self._write_table(columns, number)
+        for name, video in videos.items():
+            self._write_video(name, video, number)
+        row = {"episode_index": number, "tasks": [item.task.text], "length": episode.num_steps}
+        _write_line(self._episodes, row | ares_values(episode, item.values, self._ares_schema))
+        lists = {name: _without_quantiles(stats_to_lists(values)) for name, values in stats.items()}
+        _write_line(self._stats, {"episode_index": number, "stats": lists})
+
+    def finish(self) -> None:
+        """Write the files that need all episodes: tasks, modalities and, last, info.json."""
+        self.close()
+        with _open_lines(self._root / TASK_LINES_PATH) as file:
+            for task, number in self.counts.tasks.items():
+                _write_line(file, {"task_index": number, "task": task})
+        write_json(self._root / MODALITY_PATH, modality_document(self._group))
+        write_json(self._root / INFO_PATH, self._info())
+
+    def close(self) -> None:
+        """Close all files; may be called twice."""
+        self._episodes.close()
+        self._stats.close()
+
+    def _info(self) -> dict[str, Any]:
+        group, episodes = self._group, self.counts.episodes
+        videos = {
+            camera_key(name): video_feature(format, group.rate_hz) for name, format in self._formats.items()
+        }
+        return {
+            **common_info(V21_VERSION, group, self.counts),
+            "total_videos": episodes * len(videos),
+            "total_chunks": -(-episodes // CHUNK_FILES),
+            "data_path": V2_DATA_PATH,
+            "video_path": V2_VIDEO_PATH if videos else None,
+            "features": self._features | videos,
+        }
+
+    def _write_table(self, columns: Mapping[str, Any], number: int) -> None:
+        import pyarrow.parquet as pq
+
+        path = self._path(V2_DATA_PATH, number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(data_table(self._data_schema, columns), path)
+
+    def _write_video(self, camera: str, video: PreparedVideo, number: int) -> None:
+        from ares.media import PacketJoiner
+
+        path = self._path(V2_VIDEO_PATH, number, camera_key(camera))
+        joiner = PacketJoiner(path, self._group.rate_hz, video.span)
+        joiner.append(video.span)
+        joiner.close()
+        self._formats.setdefault(camera, video.span.format)
+        count_video(self.counts, video)
+
+    def _path(self, template: str, number: int, video_key: str = "") -> Path:
+        return self._root / template.format(
+            episode_chunk=number // CHUNK_FILES, episode_index=number, video_key=video_key
+        )
+
+
+def _open_lines(path: Path) -> TextIO:
+    return path.open("w", encoding="utf-8")
+
+
+def _write_line(file: TextIO, document: Mapping[str, Any]) -> None:
+    file.write(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str) + "\n")
+
+
+def _without_quantiles(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """The statistics that v2.1 has."""
+    return {name: value for name, value in stats.items() if name not in QUANTILES}
+
 
 # Episodes prepared ahead of the one being written, per thread: their packets wait in memory.
 _PREFETCHED_PER_THREAD = 1

@@ -1,43 +1,208 @@
-"""Export of a set as RLDS: a TFDS folder per group of episodes, whose records are copied or written anew."""
+"""Exports a set as RLDS: a TFDS folder for each group of episodes, complete with shards and metadata."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ares.curation import CurationSet
 from ares.errors import AresError, SourceError
 from ares.export.base import ExportReport, TaskSource
-from ares.export.grouped import (
+from ares.export.plan import (
     DatasetCounts,
+    DatasetGroup,
     ExportItem,
     ExportOptions,
+    ExportPlan,
     GroupedExport,
     GroupedFormat,
     export_groups,
+    no_origin,
     prefetched,
 )
-from ares.export.plan import DatasetGroup, ExportPlan, no_origin
 from ares.export.retime import ExportClock, RetimeMode
-from ares.export.rlds.describe import describe_copied, describe_written
-from ares.export.rlds.features import Tree, written_features
-from ares.export.rlds.keys import RldsKeys, rlds_keys
-from ares.export.rlds.record import CopyRule, RldsRecord, copied_features, copy_record, encode_record
-from ares.export.rlds.writer import TfdsWriter
-from ares.formats import DATASET_INFO_FILE
+from ares.export.rlds.record import (
+    ACTION_KEY,
+    LANGUAGE_KEY,
+    REWARD_KEY,
+    STATE_KEY,
+    CopyRule,
+    RldsKeys,
+    RldsRecord,
+    Tree,
+    copied_features,
+    copy_record,
+    encode_record,
+    rlds_keys,
+    written_features,
+)
+from ares.formats import DATASET_INFO_FILE, DATASET_METADATA_FILE, FEATURES_FILE, SHARD_TEMPLATE, frame_record
 from ares.input import read_json
 from ares.io import parse_path
 from ares.registry import plugin_fault
 
 if TYPE_CHECKING:
-    from ares.quality.contract import SetConversion
+    from ares.contract import SetConversion
     from ares.store import Stores
+
+
+# A shard is closed when it is at least this large.
+SHARD_BYTES = 128 * 2**20
+_CONTAINER = "tfrecord"
+
+
+class _SplitWriter:
+    """The shards of one split; how many there are is known, and in their names, only at the end."""
+
+    def __init__(self, root: Path, prefix: str) -> None:
+        self._root, self._prefix = root, prefix
+        self._file: BinaryIO | None = None
+        self._shard_bytes = 0
+        self.lengths: list[int] = []
+        self.num_bytes = 0
+
+    def add(self, payload: bytes) -> None:
+        """Append a record, in a new shard where the last one is full."""
+        if self._file is None:
+            self._file = self._partial(len(self.lengths)).open("wb")
+            self.lengths.append(0)
+            self._shard_bytes = 0
+        self._shard_bytes += self._file.write(frame_record(payload))
+        self.num_bytes += len(payload)
+        self.lengths[-1] += 1
+        if self._shard_bytes >= SHARD_BYTES:
+            self.close()
+
+    def finish(self) -> None:
+        """Close the last shard and give all of them their names."""
+        self.close()
+        for number in range(len(self.lengths)):
+            name = f"{self._prefix}.{_CONTAINER}-{number:05d}-of-{len(self.lengths):05d}"
+            self._partial(number).rename(self._root / name)
+
+    def close(self) -> None:
+        """Close the current shard."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _partial(self, number: int) -> Path:
+        return self._root / f"{self._prefix}.{number:05d}.tmp"
+
+
+class TfdsWriter:
+    """Writes records into a folder that `tensorflow_datasets` and ARES open as a dataset.
+
+    Args:
+        root: The folder of the version, created when needed.
+        name: Name of the dataset.
+        version: Its version, as "1.0.0".
+    """
+
+    def __init__(self, root: Path, name: str, version: str) -> None:
+        self._root, self._name, self._version = root, name, version
+        self._splits: dict[str, _SplitWriter] = {}
+
+    def add(self, split: str, payload: bytes) -> None:
+        """Append a record to a split, "train" where the source has none."""
+        name = split_name(split)
+        if name not in self._splits:
+            self._root.mkdir(parents=True, exist_ok=True)
+            self._splits[name] = _SplitWriter(self._root, f"{self._name}-{name}")
+        self._splits[name].add(payload)
+
+    def finish(self, features: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        """Name the shards and write the files that describe the dataset.
+
+        Args:
+            features: Content of features.json.
+            metadata: Content of metadata.json.
+        """
+        for split in self._splits.values():
+            split.finish()
+        _write_json(self._root / FEATURES_FILE, features)
+        _write_json(self._root / DATASET_METADATA_FILE, metadata)
+        _write_json(self._root / DATASET_INFO_FILE, self._info())
+
+    def close(self) -> None:
+        """Close all files; may be called twice."""
+        with suppress(OSError):  # of a full disk the first error counts
+            for split in self._splits.values():
+                split.close()
+
+    def _info(self) -> dict[str, Any]:
+        """The content of dataset_info.json; counts are texts, as in JSON of protocol buffers."""
+        splits = [
+            {
+                "name": name,
+                "filepathTemplate": SHARD_TEMPLATE,
+                "shardLengths": [str(length) for length in split.lengths],
+                "numBytes": str(split.num_bytes),
+            }
+            for name, split in self._splits.items()
+        ]
+        return {
+            "name": self._name,
+            "version": self._version,
+            "description": "Episodes that ARES exported.",
+            "fileFormat": _CONTAINER,
+            "splits": splits,
+        }
+
+
+def split_name(split: str) -> str:
+    """The name of a split as TFDS allows it; "all" means every split there."""
+    name = re.sub(r"\W+", "_", split, flags=re.ASCII) or "train"
+    return "all_" if name == "all" else name
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    path.write_text(
+        json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
+
+
+def describe_copied(group: DatasetGroup) -> dict[str, Any]:
+    """What a copied dataset does not say itself: its rate."""
+    return _metadata_document(group, "copied", {})
+
+
+def describe_written(group: DatasetGroup, keys: RldsKeys) -> dict[str, Any]:
+    """Rate, dimensions, cameras and instruction, as a spec that ingestion reads."""
+    layout = group.layout
+    spec: dict[str, Any] = {
+        "cameras": {
+            name: {"key": key, "role": group.camera_roles[name]} for name, key in keys.cameras.items()
+        },
+        "state": _signal_slices(STATE_KEY, layout.state_names),
+        "action": _signal_slices(ACTION_KEY, layout.action_names),
+        "reward": REWARD_KEY if group.has_reward else "",
+        "language": [LANGUAGE_KEY],
+    }
+    return _metadata_document(group, "written", spec)
+
+
+def _signal_slices(key: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [{"key": key, "names": list(names)}] if names else []
+
+
+def _metadata_document(group: DatasetGroup, records: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "ares": version("ares-curation"),
+        "records": records,
+        "rate_hz": group.rate_hz,
+        "rate_source": "assumed" if group.has_assumed_rate else "source",
+        "spec": spec,
+    }
+
 
 _VERSION = "1.0.0"
 # The task of an episode that records of its source have.
@@ -136,33 +301,33 @@ def _write_dataset(export: GroupedExport, plan: ExportPlan, number: int) -> Data
         ThreadPoolExecutor(workers, thread_name_prefix="export") as pool,
         closing(TfdsWriter(export.root / folder, *folder.split("/"))) as writer,
     ):
-        for item, future in prefetched(_start(export.items(plan, number), pool, make), workers):
-            record = _collect(export, item, future)
+        for item, future in prefetched(_submit_items(export.items(plan, number), pool, make), workers):
+            record = _collect_record(export, item, future)
             if record is not None and not export.failures.fatal:
                 export.note_written(item, folder, counts.episodes)
                 writer.add(item.retimed.episode.split, record.payload)
-                _count(counts, group, item, record)
+                _count_record(counts, group, item, record)
             export.progress(1)
         if counts.episodes and not export.failures.fatal:
-            writer.finish(*_documents(group, keys))
+            writer.finish(*_features_and_metadata(group, keys))
     return counts
 
 
-def _documents(group: DatasetGroup, keys: RldsKeys) -> tuple[Tree, dict[str, Any]]:
+def _features_and_metadata(group: DatasetGroup, keys: RldsKeys) -> tuple[Tree, dict[str, Any]]:
     """The contents of features.json and metadata.json."""
     if group.origin:
         return copied_features(group.origin) or {}, describe_copied(group)
     return written_features(group, keys), describe_written(group, keys)
 
 
-def _start(
+def _submit_items(
     items: Iterator[ExportItem], pool: ThreadPoolExecutor, make: Callable[[ExportItem], RldsRecord]
 ) -> Iterator[tuple[ExportItem, Future[RldsRecord]]]:
     for item in items:
         yield item, pool.submit(make, item)
 
 
-def _collect(export: GroupedExport, item: ExportItem, future: Future[RldsRecord]) -> RldsRecord | None:
+def _collect_record(export: GroupedExport, item: ExportItem, future: Future[RldsRecord]) -> RldsRecord | None:
     """The record of an episode, or None when it failed."""
     try:
         return future.result()
@@ -175,7 +340,7 @@ def _collect(export: GroupedExport, item: ExportItem, future: Future[RldsRecord]
     return None
 
 
-def _count(counts: DatasetCounts, group: DatasetGroup, item: ExportItem, record: RldsRecord) -> None:
+def _count_record(counts: DatasetCounts, group: DatasetGroup, item: ExportItem, record: RldsRecord) -> None:
     counts.add(item)
     counts.encoded_frames += record.encoded_frames
     counts.reencoded.update(record.encoding_reasons)

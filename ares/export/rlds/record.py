@@ -1,40 +1,279 @@
-"""One episode as the bytes of an RLDS record: written anew, or copied from its source with what ARES knows of it."""
+"""How one episode becomes the bytes of an RLDS record, and the features by which TFDS decodes it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import canonical_json
-from ares.episode import Json
-from ares.errors import SourceError
+from ares.episode import Camera, Json
+from ares.errors import MediaError, SourceError
 from ares.export.base import NO_TASK, TASK_COLUMNS
-from ares.export.grouped import ExportItem
-from ares.export.plan import DatasetGroup
-from ares.export.rlds.features import Tree, extended_features
-from ares.export.rlds.images import step_images
-from ares.export.rlds.keys import (
-    ACTION_KEY,
-    DISCOUNT_KEY,
-    FLAG_KEYS,
-    LANGUAGE_KEY,
-    METADATA_PREFIX,
-    REWARD_KEY,
-    STATE_KEY,
-    TERMINAL_KEY,
-    RldsKeys,
-)
+from ares.export.plan import DatasetGroup, ExportItem
+from ares.export.retime import RetimedEpisode, step_frames
 from ares.formats import FEATURES_FILE, ExampleValues, RecordSpan, encode_example, read_record
-from ares.input import read_json
+from ares.input import parse_image_header, read_json
 from ares.io import is_url, parse_path
+from ares.media import encoded_frames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ares.episode import MediaRef
-    from ares.export.retime import RetimedEpisode
+
+
+JPEG_QUALITY = 95
+# Sources that hold each frame as an image of its own.
+_IMAGE_KINDS = frozenset({"tfrecord", "hdf5", "parquet", "images"})
+_IMAGE_CODECS = frozenset({"jpeg", "png"})
+
+
+@dataclass(frozen=True, slots=True)
+class StepImages:
+    """The images of a camera.
+
+    Attributes:
+        images: (T,) JPEG or PNG, one for each step.
+        encoding_reason: Why they were encoded, which changes their pixels; "" where they are the bytes of the source.
+    """
+
+    images: list[bytes]
+    encoding_reason: str
+
+
+def step_images(camera: Camera, retimed: RetimedEpisode) -> StepImages:
+    """The images of the steps of an episode. Raises MediaError or SourceError when they cannot be read."""
+    reason = _reason_to_encode(camera, retimed)
+    if not reason:
+        images = encoded_frames(camera.media)
+        if len(images) <= int(retimed.steps.max(initial=-1)):
+            raise MediaError("the source has fewer frames than it had", f"{camera.media.uri}: {len(images)}")
+        selected = [images[step] for step in retimed.steps]
+        if all(_has_size(image, camera) for image in dict.fromkeys(selected)):
+            return StepImages(selected, "")
+        reason = "images of another size or kind than the first"
+    seconds = retimed.camera_seconds(camera)
+    frames = [encode_jpeg(frame) for frame in step_frames(camera, retimed, seconds)]
+    if len(frames) != len(retimed.steps):
+        raise MediaError("the source has fewer frames than it had", f"{camera.media.uri}: {len(frames)}")
+    return StepImages(frames, f"{reason}: encoded as JPEG of quality {JPEG_QUALITY}")
+
+
+def _reason_to_encode(camera: Camera, retimed: RetimedEpisode) -> str:
+    if camera.media.kind not in _IMAGE_KINDS or camera.codec not in _IMAGE_CODECS:
+        return f"the source has {camera.codec or camera.media.kind}, not images that RLDS holds"
+    if camera.media.channels != "rgb":
+        return "colours are swapped"
+    if retimed.source.frame_pairing != "index":
+        return "frames are paired with steps by their stamps"
+    return ""
+
+
+def _has_size(image: bytes, camera: Camera) -> bool:
+    info = parse_image_header(image)
+    return info is not None and (info.width, info.height) == (camera.width, camera.height)
+
+
+def encode_jpeg(frame: NDArray[np.uint8]) -> bytes:
+    """A JPEG of a frame, (H, W, 3) uint8 RGB. Raises MediaError for one that no JPEG can hold."""
+    import cv2
+
+    try:
+        is_encoded, data = cv2.imencode(
+            ".jpg", cv2.cvtColor(frame, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY]
+        )
+    except cv2.error as error:
+        raise MediaError("the frame cannot be encoded as JPEG", f"{frame.shape}: {error}") from None
+    if not is_encoded:
+        raise MediaError("the frame cannot be encoded as JPEG", f"its shape is {frame.shape}")
+    return data.tobytes()
+
+
+STATE_KEY = "steps/observation/state"
+ACTION_KEY = "steps/action"
+REWARD_KEY = "steps/reward"
+DISCOUNT_KEY = "steps/discount"
+LANGUAGE_KEY = "steps/language_instruction"
+TERMINAL_KEY = "steps/is_terminal"
+FLAG_KEYS = ("steps/is_first", "steps/is_last", TERMINAL_KEY)
+METADATA_PREFIX = "episode_metadata/"
+_OBSERVATION_PREFIX = "steps/observation/"
+# Extra signals that RLDS has keys of its own for.
+_STANDARD_SIGNALS = {"discount": DISCOUNT_KEY, **{key.removeprefix("steps/"): key for key in FLAG_KEYS}}
+
+
+@dataclass(frozen=True, slots=True)
+class RldsKeys:
+    """Keys of the features of one group.
+
+    Attributes:
+        cameras: Key of each camera.
+        signals: Key of each extra signal that has a place, those with a key of RLDS left out.
+        standard: Extra signals that RLDS has a key for.
+    """
+
+    cameras: Mapping[str, str]
+    signals: Mapping[str, str]
+    standard: Mapping[str, str]
+
+
+def rlds_keys(group: DatasetGroup) -> RldsKeys:
+    """The keys of a group; "/" in the name of a signal leads into a folder of features."""
+    signals = group.common_signals
+    standard = {
+        name: _STANDARD_SIGNALS[name]
+        for name, names in signals.items()
+        if name in _STANDARD_SIGNALS and len(names) == 1
+    }
+    reserved = {STATE_KEY}
+    cameras = {name: _free_key(name.replace("/", "_"), reserved) for name in group.cameras}
+    keys = {
+        name: _free_key(name, reserved)
+        for name in signals
+        if name not in standard and not _collides_with_reserved(_key_of(name), reserved)
+    }
+    return RldsKeys(cameras, keys, standard)
+
+
+def _free_key(name: str, reserved: set[str]) -> str:
+    """A key for a name that no other feature has; it is reserved then."""
+    key = base = _key_of(name)
+    number = 2
+    while _collides_with_reserved(key, reserved):
+        key, number = f"{base}_{number}", number + 1
+    reserved.add(key)
+    return key
+
+
+def _key_of(name: str) -> str:
+    parts = [re.sub(r"[^\w.-]+", "_", part) for part in name.split("/")]
+    return _OBSERVATION_PREFIX + "/".join(part or "_" for part in parts)
+
+
+def _collides_with_reserved(key: str, reserved: Iterable[str]) -> bool:
+    """Whether a key is reserved, lies in one that is, or has one in it."""
+    return any(f"{key}/".startswith(f"{other}/") or f"{other}/".startswith(f"{key}/") for other in reserved)
+
+
+_MODULE = "tensorflow_datasets.core.features"
+# What ARES says of every episode, also of one whose record is copied.
+ARES_METADATA = {
+    "ares_episode_id": "text",
+    "ares_dataset": "text",
+    "ares_key": "text",
+    "ares_caption": "text",
+    "ares_acceptable": "int64",
+    "ares_grade": "text",
+    "ares_grade_trust": "text",
+    "ares_export": "text",
+}
+# What records say that are written anew; the outcome is 1, 0, or -1 where it is not known.
+_WRITTEN_METADATA = {"success": "int64", "robot": "text"}
+
+Tree = dict[str, Any]
+
+
+def written_features(group: DatasetGroup, keys: RldsKeys) -> Tree:
+    """The features of records that are written anew."""
+    layout = group.layout
+    leaves: dict[str, Tree] = {LANGUAGE_KEY: _text_feature(), DISCOUNT_KEY: _scalar_feature("float32")}
+    leaves |= {key: _scalar_feature("bool") for key in FLAG_KEYS}
+    if layout.state_names:
+        leaves[STATE_KEY] = _vector_feature(len(layout.state_names))
+    if layout.action_names:
+        leaves[ACTION_KEY] = _vector_feature(len(layout.action_names))
+    if group.has_reward:
+        leaves[REWARD_KEY] = _scalar_feature("float32")
+    sizes = {name: (height, width) for name, width, height in layout.cameras}
+    leaves |= {key: _image_feature(*sizes[name]) for name, key in keys.cameras.items()}
+    leaves |= {key: _vector_feature(len(group.common_signals[name])) for name, key in keys.signals.items()}
+    leaves |= {
+        METADATA_PREFIX + name: _text_or_scalar_feature(kind) for name, kind in _metadata_types().items()
+    }
+    return _feature_tree(leaves)
+
+
+def _metadata_types() -> dict[str, str]:
+    return ARES_METADATA | _WRITTEN_METADATA
+
+
+def extended_features(source: Tree) -> Tree | None:
+    """The features of a dataset with those that ARES adds to its records; None where they cannot be added."""
+    features = _child_features(source)
+    if features is None or "steps" not in features:
+        return None
+    metadata = features.get("episode_metadata", _dictionary_feature({}))
+    own = _child_features(metadata)
+    if own is None or ARES_METADATA.keys() & own.keys():
+        return None
+    added = {name: _text_or_scalar_feature(kind) for name, kind in ARES_METADATA.items()}
+    extended = metadata | {"featuresDict": {"features": own | added}}
+    return source | {"featuresDict": {"features": features | {"episode_metadata": extended}}}
+
+
+def _child_features(node: Tree) -> dict[str, Any] | None:
+    """The features of a dictionary of features; None for any other node, and in the form that TFDS had until 2022."""
+    content = node.get("featuresDict") if isinstance(node, dict) else None
+    features = content.get("features") if isinstance(content, dict) else None
+    return features if isinstance(features, dict) else None
+
+
+def _feature_tree(leaves: Mapping[str, Tree]) -> Tree:
+    """The tree of some leaves by key; "steps" is a sequence."""
+    folders: dict[str, dict[str, Tree]] = {}
+    for key, leaf in leaves.items():
+        first, _, rest = key.partition("/")
+        folders.setdefault(first, {})[rest] = leaf
+    nodes = {name: _feature_node(name, inner) for name, inner in sorted(folders.items())}
+    return _dictionary_feature(nodes)
+
+
+def _feature_node(name: str, inner: Mapping[str, Tree]) -> Tree:
+    if "" in inner:
+        return inner[""]
+    tree = _feature_tree(inner)
+    if name != "steps":
+        return tree
+    sequence = {"feature": tree, "length": "-1"}
+    return {"pythonClassName": f"{_MODULE}.dataset_feature.Dataset", "sequence": sequence}
+
+
+def _dictionary_feature(features: Mapping[str, Tree]) -> Tree:
+    return {
+        "pythonClassName": f"{_MODULE}.features_dict.FeaturesDict",
+        "featuresDict": {"features": dict(features)},
+    }
+
+
+def _text_or_scalar_feature(kind: str) -> Tree:
+    return _text_feature() if kind == "text" else _scalar_feature(kind)
+
+
+def _text_feature() -> Tree:
+    return {"pythonClassName": f"{_MODULE}.text_feature.Text", "text": {}}
+
+
+def _scalar_feature(dtype: str) -> Tree:
+    tensor = {"shape": {}, "dtype": dtype, "encoding": "none"}
+    return {"pythonClassName": f"{_MODULE}.scalar.Scalar", "tensor": tensor}
+
+
+def _vector_feature(size: int) -> Tree:
+    tensor = {"shape": {"dimensions": [str(size)]}, "dtype": "float32", "encoding": "none"}
+    return {"pythonClassName": f"{_MODULE}.tensor_feature.Tensor", "tensor": tensor}
+
+
+def _image_feature(height: int, width: int) -> Tree:
+    shape = {"dimensions": [str(height), str(width), "3"]}
+    image = {"shape": shape, "dtype": "uint8", "encodingFormat": "jpeg"}
+    return {"pythonClassName": f"{_MODULE}.image_feature.Image", "image": image}
+
 
 _CAPTION, _ACCEPTABLE = TASK_COLUMNS
 _OUTCOMES = {True: 1, False: 0, None: -1}
@@ -58,9 +297,9 @@ class RldsRecord:
 def encode_record(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> RldsRecord:
     """An episode as a new record. Raises MediaError or SourceError when its frames cannot be read."""
     episode = item.retimed.episode
-    values: dict[str, ExampleValues] = {**_step_values(group, keys, item), **_metadata(item)}
-    values[METADATA_PREFIX + "success"] = _number(_OUTCOMES[episode.success])
-    values[METADATA_PREFIX + "robot"] = [_encode(episode.robot)]
+    values: dict[str, ExampleValues] = {**_step_values(group, keys, item), **_metadata_values(item)}
+    values[METADATA_PREFIX + "success"] = _number_array(_OUTCOMES[episode.success])
+    values[METADATA_PREFIX + "robot"] = [_encode_text(episode.robot)]
     reasons = []
     for name, key in keys.cameras.items():
         pictures = step_images(episode.camera(name), item.retimed)
@@ -78,7 +317,7 @@ def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mappi
     text = "" if item.task.text == NO_TASK else item.task.text
     is_last = steps == count - 1
     values: dict[str, ExampleValues] = {
-        LANGUAGE_KEY: [_encode(text)] * count,
+        LANGUAGE_KEY: [_encode_text(text)] * count,
         DISCOUNT_KEY: np.ones(count, np.float32),
         **dict(zip(FLAG_KEYS, (steps == 0, is_last, is_last), strict=True)),
     }
@@ -96,8 +335,8 @@ def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mappi
     return values
 
 
-def _metadata(item: ExportItem) -> dict[str, ExampleValues]:
-    """What ARES says of an episode, as `ares.export.rlds.features.ARES_METADATA` lists it."""
+def _metadata_values(item: ExportItem) -> dict[str, ExampleValues]:
+    """What ARES says of an episode, as `ares.export.rlds.record.ARES_METADATA` lists it."""
     episode = item.retimed.episode
     acceptable = item.values.get(_ACCEPTABLE)
     annotations = {
@@ -107,40 +346,44 @@ def _metadata(item: ExportItem) -> dict[str, ExampleValues]:
         "ares_episode_id": episode.episode_id,
         "ares_dataset": episode.dataset,
         "ares_key": episode.key,
-        "ares_caption": _text(item, _CAPTION),
-        "ares_grade": _text(item, "grade"),
-        "ares_grade_trust": _text(item, "grade_trust"),
+        "ares_caption": _text_column_value(item, _CAPTION),
+        "ares_grade": _text_column_value(item, "grade"),
+        "ares_grade_trust": _text_column_value(item, "grade_trust"),
         "ares_export": canonical_json(
-            {"task": item.task.text, "task_source": item.task.source, "annotations": _plain(annotations)}
+            {
+                "task": item.task.text,
+                "task_source": item.task.source,
+                "annotations": _to_json_value(annotations),
+            }
         ),
     }
-    outcome = _number(_OUTCOMES[acceptable if isinstance(acceptable, bool) else None])
+    outcome = _number_array(_OUTCOMES[acceptable if isinstance(acceptable, bool) else None])
     return {
-        **{METADATA_PREFIX + name: [_encode(text)] for name, text in texts.items()},
+        **{METADATA_PREFIX + name: [_encode_text(text)] for name, text in texts.items()},
         METADATA_PREFIX + "ares_acceptable": outcome,
     }
 
 
-def _text(item: ExportItem, column: str) -> str:
+def _text_column_value(item: ExportItem, column: str) -> str:
     """The value of a text column, or ""."""
     value = item.values.get(column)
     return value if isinstance(value, str) else ""
 
 
-def _plain(value: Any) -> Json:
+def _to_json_value(value: Any) -> Json:
     """The value with texts in place of what JSON has no type for, such as times."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
+        return {str(name): _to_json_value(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_to_json_value(part) for part in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _encode(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _number(value: int) -> Any:
+def _number_array(value: int) -> Any:
     import numpy as np
 
     return np.array([value])
@@ -157,7 +400,7 @@ def copy_record(item: ExportItem) -> RldsRecord:
     payload, content_hash = read_record(media.uri, RecordSpan(media.byte_offset, media.byte_size))
     if content_hash != episode.content_hash:
         raise SourceError("the record has changed since it was ingested", f"{media.uri}, {episode.key}")
-    return RldsRecord(payload + encode_example(_metadata(item)))
+    return RldsRecord(payload + encode_example(_metadata_values(item)))
 
 
 class CopyRule:

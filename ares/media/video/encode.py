@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
 
+
 VideoCodec = Literal["h264", "av1"]
 
 
@@ -73,14 +74,14 @@ def encode_mp4(
     partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         encoding = codec if isinstance(codec, VideoEncoding) else _ENCODINGS[codec]
-        count = _write(frames, partial, rate_hz, encoding, seconds)
+        count = _write_video_frames(frames, partial, rate_hz, encoding, seconds)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
     return count
 
 
-def _write(
+def _write_video_frames(
     frames: Iterable[NDArray[np.uint8]],
     path: Path,
     rate_hz: float,
@@ -100,7 +101,7 @@ def _write(
                 raise MediaError(
                     "frames of several sizes", f"{path}: {shape} and {frame.shape} at frame {count}"
                 )
-            video_frame = av.VideoFrame.from_ndarray(_pad(frame, encoding), format="rgb24")
+            video_frame = av.VideoFrame.from_ndarray(_pad_frame(frame, encoding), format="rgb24")
             video_frame.pts = count if seconds is None else round(seconds[count] * _TICKS_PER_SECOND)
             container.mux(stream.encode(video_frame))
             count += 1
@@ -121,7 +122,7 @@ def _add_stream(
     stream: VideoStream = container.add_stream(  # type: ignore[assignment]
         encoding.encoder, rate=rate, options=dict(encoding.options)
     )
-    stream.height, stream.width = _pad(frame, encoding).shape[:2]
+    stream.height, stream.width = _pad_frame(frame, encoding).shape[:2]
     stream.pix_fmt = "yuv420p"
     stream.codec_context.time_base = Fraction(1, _TICKS_PER_SECOND) if has_own_times else 1 / rate
     stream.codec_context.gop_size = encoding.keyframe_every
@@ -132,7 +133,7 @@ def _add_stream(
     return stream
 
 
-def _pad(frame: NDArray[np.uint8], encoding: VideoEncoding) -> NDArray[np.uint8]:
+def _pad_frame(frame: NDArray[np.uint8], encoding: VideoEncoding) -> NDArray[np.uint8]:
     """The frame with even sides of at least 16 pixels where the encoding needs them."""
     import numpy as np
 

@@ -1,18 +1,257 @@
-"""Ranks episodes by how similarly their robot moves: the course of their state or of their actions."""
+"""Ranks episodes by how similarly their robot moves, the course of a signal being one vector."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, ClassVar
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from ares.annotation import short_hash
 from ares.errors import RequestError
-from ares.search.motion_features import SignalKind, find_layout, space_name
 from ares.search.rankers.base import RankerEvidence, VectorQuery
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Episode, Json, Signal
     from ares.search.query import Query, QueryPart
-    from ares.store import Stores
-    from ares.store.vectors import Moment
+    from ares.store import Moment, Stores
+
+
+SignalKind = Literal["state", "action"]
+SIGNAL_KINDS: tuple[SignalKind, ...] = ("state", "action")
+SPACE_PREFIX = "motion-"
+
+# Samples of a course, evenly over its duration, so that the same motion at another speed has the same vector.
+_STEPS = 32
+# Values beyond this many robust standard deviations are outliers and are clipped.
+_CLIP = 4.0
+# Interquartile range of a normal distribution, in standard deviations.
+_IQR = 1.349
+_NAME = re.compile(r"(?:(.*)[_./ -])?(q?[xyzw]|r[xyz]|roll|pitch|yaw|gripper)", re.IGNORECASE)
+_ROTATIONS = (("qx", "qy", "qz", "qw"), ("rx", "ry", "rz"), ("roll", "pitch", "yaw"))
+_POSITION = ("x", "y", "z")
+_HAND_PREFIXES = {"", "ee", "eef", "pos", "tcp", "end_effector"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalLayout:
+    """Meaning of the dimensions of a signal; signals with one layout are comparable whatever their order or names.
+
+    Attributes:
+        name: Equal for comparable signals: "xyz-rotation-gripper", or a hash of the names for a signal without a hand.
+        numbers: Indices of the columns used unchanged.
+        rotations: Column indices of each rotation, in the order of its kind.
+        kinds: Kind of each rotation: "qx" quaternion xyzw, "rx" rotation vector, "roll" angles roll, pitch, yaw.
+    """
+
+    name: str
+    numbers: tuple[int, ...]
+    rotations: tuple[tuple[int, ...], ...]
+    kinds: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """Number of features per sample, W: a rotation has six."""
+        return len(self.numbers) + 6 * len(self.rotations)
+
+
+def space_name(kind: SignalKind, layout: SignalLayout, episode: Episode) -> str:
+    """Name of the vector table for comparable signals: of one robot, or of one dataset that names no robot."""
+    source = episode.robot or episode.dataset
+    slug = re.sub(r"[^a-z0-9]+", "_", source.lower()).strip("_")
+    return f"{SPACE_PREFIX}{kind}-{layout.name}-{slug or short_hash(source)}"
+
+
+def find_layout(names: Sequence[str]) -> SignalLayout | None:
+    """The layout of a signal by the names of its dimensions; None without names.
+
+    If there is a hand (x, y, z with or without "ee_" before them), the layout is its position, rotation and gripper.
+    Joints are ignored then, so that datasets of one robot can be compared although only some record joints. Without
+    a hand every dimension counts, under its name.
+    """
+    return _cached_layout(tuple(names)) if names else None
+
+
+@lru_cache(maxsize=1_000)
+def _cached_layout(names: tuple[str, ...]) -> SignalLayout:
+    parts = [_split_name(name) for name in names]
+    hand = {
+        suffix: column
+        for column, (prefix, suffix) in reversed(list(enumerate(parts)))
+        if prefix in _HAND_PREFIXES
+    }
+    if all(suffix in hand for suffix in _POSITION):
+        return _hand_layout(hand)
+    return _named_layout(names, parts)
+
+
+def compute_features(signal: Signal, layout: SignalLayout) -> NDArray[np.float64]:
+    """Features (T, W) of a signal: rotations as the first two columns of their matrix, which are continuous
+    (Zhou, Barnes, Lu, Yang and Li, "On the continuity of rotation representations", CVPR 2019)."""
+    import numpy as np
+
+    values = signal.values.astype(np.float64)
+    blocks = [values[:, list(layout.numbers)]]
+    for columns, kind in zip(layout.rotations, layout.kinds, strict=True):
+        blocks.append(_matrix_columns(values[:, list(columns)], kind))
+    return np.concatenate(blocks, axis=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureScale:
+    """Centre and spread of each feature over a dataset, from median and quartiles.
+
+    Attributes:
+        centre: W medians.
+        spread: W robust standard deviations; 0 for a feature that never changes and is ignored.
+    """
+
+    centre: tuple[float, ...]
+    spread: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """The document to store."""
+        return {"centre": list(self.centre), "spread": list(self.spread)}
+
+
+def read_scale(document: Mapping[str, Json]) -> FeatureScale:
+    """Read the document of `FeatureScale.to_json`."""
+    return FeatureScale(centre=tuple(document["centre"]), spread=tuple(document["spread"]))  # type: ignore[arg-type]
+
+
+def fit_scale(features: NDArray[np.float64]) -> FeatureScale:
+    """The scale of a sample of features (N, W); rows that are not finite are ignored."""
+    import numpy as np
+
+    features = features[np.isfinite(features).all(axis=1)]
+    if not len(features):
+        zeros = (0.0,) * features.shape[1]
+        return FeatureScale(centre=zeros, spread=zeros)
+    low, centre, high = np.percentile(features, [25, 50, 75], axis=0)
+    robust, plain = (high - low) / _IQR, features.std(axis=0)
+    # A gripper that is open most of the time has equal quartiles, but it moves.
+    spread = np.where(robust > 1e-3 * plain, robust, plain)
+    spread[plain <= 1e-6 * np.maximum(1.0, np.abs(centre))] = 0.0
+    return FeatureScale(centre=tuple(centre.tolist()), spread=tuple(spread.tolist()))
+
+
+def motion_vector(
+    features: NDArray[np.float64], seconds: NDArray[np.float64], scale: FeatureScale
+) -> NDArray[np.float32] | None:
+    """The unit vector (32 * W + 1,) of a course: resampled in time, scaled robustly, lifted onto a sphere.
+
+    The last number is a constant before the vector is normalised, so that cosine similarity falls with the distance
+    of two courses. Without it, two courses that hardly leave the centre would be compared by their noise.
+
+    Args:
+        features: (T, W) features.
+        seconds: (T,) ascending.
+        scale: Scale of the dataset.
+
+    Returns:
+        None for a course that is empty or not finite.
+    """
+    import numpy as np
+
+    if not len(features) or not np.isfinite(features).all():
+        return None
+    times = np.linspace(seconds[0], seconds[-1], _STEPS)
+    sampled = np.stack([np.interp(times, seconds, column) for column in features.T], axis=1)
+    centre, spread = np.array(scale.centre), np.array(scale.spread)
+    is_constant = spread == 0
+    scores = np.clip((sampled - centre) / np.where(is_constant, 1.0, spread), -_CLIP, _CLIP)
+    scores[:, is_constant] = 0.0
+    flat = np.append(scores.ravel() / np.sqrt(scores.size), 1.0)
+    unit: NDArray[np.float32] = (flat / np.linalg.norm(flat)).astype(np.float32)
+    return unit
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    """Prefix and suffix of a dimension name: ("ee", "x") for "ee_x"; ("joint_1", "") for any other name."""
+    match = _NAME.fullmatch(name)
+    return ((match[1] or "").lower(), match[2].lower()) if match else (name, "")
+
+
+def _hand_layout(hand: Mapping[str, int]) -> SignalLayout:
+    rotations = [suffixes for suffixes in _ROTATIONS if all(suffix in hand for suffix in suffixes)][:1]
+    gripper = [hand["gripper"]] if "gripper" in hand else []
+    name = "-".join(["xyz", *("rotation" for _ in rotations), *("gripper" for _ in gripper)])
+    return SignalLayout(
+        name=name,
+        numbers=(*(hand[suffix] for suffix in _POSITION), *gripper),
+        rotations=tuple(tuple(hand[suffix] for suffix in suffixes) for suffixes in rotations),
+        kinds=tuple(suffixes[0] for suffixes in rotations),
+    )
+
+
+def _named_layout(names: tuple[str, ...], parts: Sequence[tuple[str, str]]) -> SignalLayout:
+    column_of = {part: column for column, part in enumerate(parts)}
+    prefixes = sorted({prefix for prefix, suffix in parts if suffix})
+    rotation_names = [
+        (prefix, suffixes)
+        for prefix in prefixes
+        for suffixes in _ROTATIONS
+        if all((prefix, suffix) in column_of for suffix in suffixes)
+    ]
+    rotations = [
+        tuple(column_of[prefix, suffix] for suffix in suffixes) for prefix, suffixes in rotation_names
+    ]
+    rotation_columns = {column for columns in rotations for column in columns}
+    numbers = [column for column in range(len(names)) if column not in rotation_columns]
+    numbers.sort(key=lambda column: names[column])
+    # The hash is part of the names of stored tables.
+    hashed = [names[column] for column in numbers] + [f"{prefix} rotation" for prefix, _ in rotation_names]
+    return SignalLayout(
+        name=f"names-{short_hash(list(hashed))}",
+        numbers=tuple(numbers),
+        rotations=tuple(rotations),
+        kinds=tuple(suffixes[0] for _, suffixes in rotation_names),
+    )
+
+
+def _matrix_columns(values: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
+    """First two columns of the rotation matrices, (T, 6)."""
+    import numpy as np
+
+    x, y, z, w = {"qx": _unit_quaternions, "rx": _from_vector, "roll": _from_angles}[kind](values).T
+    first = (1 - 2 * (y * y + z * z), 2 * (x * y + z * w), 2 * (x * z - y * w))
+    second = (2 * (x * y - z * w), 1 - 2 * (x * x + z * z), 2 * (y * z + x * w))
+    return np.stack([*first, *second], axis=1)
+
+
+def _unit_quaternions(quaternions: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    length = np.linalg.norm(quaternions, axis=1, keepdims=True)
+    unit: NDArray[np.float64] = quaternions / np.where(length == 0, 1.0, length)
+    return unit
+
+
+def _from_vector(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Quaternions xyzw (T, 4) of rotation vectors: axis times angle."""
+    import numpy as np
+
+    angle = np.linalg.norm(vectors, axis=1, keepdims=True)
+    # sinc keeps the quotient finite for an angle of 0.
+    return np.concatenate([vectors * np.sinc(angle / (2 * np.pi)) / 2, np.cos(angle / 2)], axis=1)
+
+
+def _from_angles(angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Quaternions xyzw (T, 4) of roll, pitch and yaw about fixed axes x, y and z."""
+    import numpy as np
+
+    (cr, cp, cy), (sr, sp, sy) = np.cos(angles / 2).T, np.sin(angles / 2).T
+    parts = (
+        sr * cp * cy - cr * sp * sy,
+        cr * sp * cy + sr * cp * sy,
+        cr * cp * sy - sr * sp * cy,
+        cr * cp * cy + sr * sp * sy,
+    )
+    return np.stack(parts, axis=1)
 
 
 class _MotionRanker:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ares.errors import MediaError, RequestError
 from ares.io import describe_os_error
-from ares.search.embedding_spaces import choose_space, list_spaces, load_encoder
-from ares.search.fusion import moment_order
+from ares.search.encoding import choose_space, encode_text, list_spaces, load_encoder
+from ares.search.engine import moment_order
 from ares.search.rankers.base import RankerEvidence, VectorQuery
-from ares.search.text_encoding import encode_text
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ares.search.encoding import EmbeddingSpace
     from ares.search.query import FrameReference, Query, QueryPart
-    from ares.store import Stores
-    from ares.store.vectors import EmbeddingSpace, Moment
+    from ares.store import Moment, Stores
+
 
 # Moments reported per episode, and the least time between two of them.
 _MAX_MOMENTS, _MIN_GAP_SECONDS = 3, 1.0

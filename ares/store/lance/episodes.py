@@ -1,4 +1,4 @@
-"""The episodes table: one light row per episode, with the columns that annotators add."""
+"""The episodes table, with one light row each, and the table of the removed ones."""
 
 from __future__ import annotations
 
@@ -8,22 +8,101 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Episode, Record
 from ares.errors import RequestError, UnknownEpisode
-from ares.store.filters import TrustedFilter, batched, ids_filter, quote_literal
-from ares.store.lance import schema as arrow
 from ares.store.lance.episode_snapshot import EpisodeCaches, EpisodeSnapshot
-from ares.store.lance.lance_api import lance_errors
-from ares.store.lance.record_batch import EpisodeBatch, encode_records
-from ares.store.lance.removed import RemovedTable, delete_rows
+from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import EpisodeIds
-from ares.store.lance.table import LanceTable
-from ares.store.lance.text_hashes import TextHashes
+from ares.store.lance.schema import (
+    CLOCK_COLUMNS,
+    STAMP_COLUMNS,
+    EpisodeBatch,
+    add_columns,
+    column_types,
+    encode_records,
+    episode_schema,
+    episodes_from_arrow,
+    fit_cameras,
+    is_column_name,
+)
+from ares.store.lance.table import LanceTable, LazyLanceTable
+from ares.store.lance.text import TextHashes
 from ares.store.lance.trajectories import TrajectoryTable
+from ares.store.sql import TrustedFilter, batched, ids_filter, in_list, quote_literal
 from ares.store.temp_db import TempDatabase
 
 if TYPE_CHECKING:
+    import lance
     import pyarrow as pa
 
     from ares.store.lance.table import TableWriter
+
+
+_REMOVED_ID_ROWS, _REMOVED_TABLE_NAME = 10_000, "removed_episodes"
+
+
+class RemovedTable:
+    """Rows of the episodes table that were moved out of it; the first removal creates the table.
+
+    Args:
+        table: The Lance table "removed_episodes".
+    """
+
+    def __init__(self, table: LazyLanceTable) -> None:
+        self._table = table
+
+    @property
+    def _dataset(self) -> lance.LanceDataset | None:
+        return self._table.dataset()
+
+    def count(self) -> int:
+        """Number of removed episodes."""
+        dataset = self._dataset
+        with lance_errors(_REMOVED_TABLE_NAME):
+            return 0 if dataset is None else int(dataset.count_rows())
+
+    def ids(self, where: str = "") -> pa.ChunkedArray:
+        """Ids of the removed episodes that match a filter, (N,) strings in Arrow. Raises RequestError."""
+        import pyarrow as pa
+
+        batches = self.scan(["episode_id"], where)
+        return pa.chunked_array([batch["episode_id"] for batch in batches], pa.string())
+
+    def scan(self, columns: Sequence[str], where: str = "") -> Iterator[pa.RecordBatch]:
+        """Columns of the removed episodes that match a filter. Raises RequestError for an invalid filter."""
+        dataset = self._dataset
+        if dataset is None:
+            return
+        condition = plan_filter(dataset, where, column_types(dataset.schema))
+        with lance_errors(_REMOVED_TABLE_NAME, where):
+            for batch in dataset.scanner(columns=list(columns), filter=condition).to_batches():
+                yield batch.select(list(columns))
+
+    def column_names(self) -> list[str]:
+        """Names of the columns; empty before the first removal."""
+        dataset = self._dataset
+        return [] if dataset is None else list(dataset.schema.names)
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows of the episodes table; existing ones are replaced. Raises StoreError."""
+        table = self._table.create(rows.schema)
+        dataset = self._dataset
+        assert dataset is not None  # it has just been created
+        add_columns(table, dataset.schema, rows.schema)
+        with lance_errors(_REMOVED_TABLE_NAME):
+            table.upsert("episode_id", rows)
+
+    def delete(self, ids: Collection[str]) -> None:
+        """Delete the rows of some episodes. Raises StoreError."""
+        table = self._table.writer()
+        if table is not None:
+            delete_rows(table, "episode_id", ids)
+
+
+def delete_rows(table: TableWriter, key: str, values: Collection[str]) -> None:
+    """Delete the rows of a table whose key is one of the values, however many they are. Raises StoreError."""
+    with lance_errors(table.name):
+        for chunk in batched(values, _REMOVED_ID_ROWS):
+            table.delete(in_list(key, chunk))
+
 
 # Episodes that are read by id at once, ids in a batch, and rows whose duplicate_of is set at once.
 _READ_ROWS, _ID_ROWS, _DUPLICATE_ROWS = 1_000, 10_000, 100_000
@@ -97,11 +176,11 @@ class EpisodeTable:
         import pyarrow as pa
 
         self._trajectories.write([batch.trajectories for batch in batches])
-        later = (*arrow.STAMP_COLUMNS, *arrow.CLOCK_COLUMNS)
-        self._add_columns(pa.schema([arrow.episode_schema().field(name) for name in later]))
+        later = (*STAMP_COLUMNS, *CLOCK_COLUMNS)
+        self._add_columns(pa.schema([episode_schema().field(name) for name in later]))
         with lance_errors("episodes"):
             schema = self._writer.schema
-            rows = [arrow.fit_cameras(batch.episodes, schema) for batch in batches]
+            rows = [fit_cameras(batch.episodes, schema) for batch in batches]
             self._writer.add(pa.Table.from_batches(rows))
 
     def restore(self, rows: pa.Table) -> None:
@@ -141,12 +220,12 @@ class EpisodeTable:
         import pyarrow as pa
 
         names = self.snapshot().arrow_schema.names
-        new = [field for field in columns if field.name not in names and arrow.is_column_name(field.name)]
+        new = [field for field in columns if field.name not in names and is_column_name(field.name)]
         if new:
             self._add_columns(pa.schema(new))
 
     def _add_columns(self, columns: pa.Schema) -> None:
-        arrow.add_columns(self._writer, self.snapshot().arrow_schema, columns)
+        add_columns(self._writer, self.snapshot().arrow_schema, columns)
 
     def mark_duplicates(self) -> int:
         """Set `duplicate_of` to the first episode of the same content, whatever the order of ingestion.
@@ -256,13 +335,13 @@ class EpisodeTable:
     def episode_columns(rows: EpisodeSnapshot) -> list[str]:
         """The columns that `from_batch` needs, as far as a version has them."""
         existing = set(rows.arrow_schema.names)
-        names = arrow.episode_schema().names
-        later = {*arrow.STAMP_COLUMNS, *arrow.CLOCK_COLUMNS}
+        names = episode_schema().names
+        later = {*STAMP_COLUMNS, *CLOCK_COLUMNS}
         return [name for name in names if name in existing or name not in later]
 
     def from_batch(self, batch: pa.RecordBatch) -> list[Episode]:
         """The episodes of a batch with `episode_columns`."""
-        return arrow.episodes_from_arrow(batch, self._root)
+        return episodes_from_arrow(batch, self._root)
 
     def get(self, ids: Sequence[str]) -> list[Episode]:
         """Episodes by id, in the order of the ids; unknown ids are left out."""

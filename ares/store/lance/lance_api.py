@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import StoreError
-from ares.store.filters import TrustedFilter, engine_error
+from ares.store.filters import engine_error
+from ares.store.sql import TrustedFilter
 
 if TYPE_CHECKING:
     import lance
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance.lance import _Session as Session
     from numpy.typing import NDArray
+
 
 # Major versions of the distributions that this module has been tried with.
 TESTED_VERSIONS = {"pylance": (14,), "lancedb": (0,)}

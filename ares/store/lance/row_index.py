@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+
 # Rows sorted for each episode in the result; neighbouring rows often belong to one episode.
 _ROWS_PER_EPISODE = 8
 

@@ -1,24 +1,25 @@
-"""Arrow schemas of the episodes and trajectories tables, and conversion of episodes to columns and back."""
+"""The Arrow types of episodes, trajectories and annotator columns, and records encoded as rows."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
+from ares.episode import Camera, Episode, Json, MediaRef, Record, Signal, Trajectory
 from ares.errors import StoreError
 from ares.store.lance.lance_api import lance_errors
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from ares.store.lance.table import TableWriter
+
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _SOURCE_COLUMNS = ("episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash")
@@ -112,7 +113,7 @@ def episodes_to_arrow(episodes: Sequence[Episode], ingested: datetime) -> pa.Rec
         **{name: [getattr(episode, name) for episode in episodes] for name in CLOCK_COLUMNS},
     }
     schema = episode_schema()
-    arrays = [_column(columns[field.name], field.type) for field in schema]
+    arrays = [_arrow_column(columns[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -201,7 +202,9 @@ def trajectories_to_arrow(ids: Sequence[str], trajectories: Sequence[Trajectory]
 
 def trajectories_from_arrow(batch: pa.RecordBatch) -> list[tuple[str, Trajectory]]:
     """The trajectories of `trajectories_to_arrow`, with their episode ids."""
-    return [(batch["episode_id"][row].as_py(), _trajectory(batch, row)) for row in range(batch.num_rows)]
+    return [
+        (batch["episode_id"][row].as_py(), _trajectory_from_row(batch, row)) for row in range(batch.num_rows)
+    ]
 
 
 def column_types(schema: pa.Schema) -> dict[str, str]:
@@ -251,25 +254,25 @@ def _type_name(data_type: pa.DataType) -> str:
     return {"double": "float64"}.get(str(data_type), str(data_type))
 
 
-def _trajectory(batch: pa.RecordBatch, row: int) -> Trajectory:
+def _trajectory_from_row(batch: pa.RecordBatch, row: int) -> Trajectory:
     timestamps = _copy_values(batch["timestamps"][row])
     steps = len(timestamps)
     return Trajectory(
         timestamps=timestamps,
-        state=_signal(batch["state_names"][row], batch["state"][row], steps),
-        action=_signal(batch["action_names"][row], batch["action"][row], steps),
+        state=_signal_from_lists(batch["state_names"][row], batch["state"][row], steps),
+        action=_signal_from_lists(batch["action_names"][row], batch["action"][row], steps),
         reward=_copy_values(batch["reward"][row]) if batch["reward"][row].is_valid else None,
         extra={item["name"].as_py(): _extra_signal(item, steps) for item in batch["extra"][row]},
     )
 
 
 def _extra_signal(scalar: pa.StructScalar, steps: int) -> Signal:
-    signal = _signal(scalar["names"], scalar["values"], steps)
+    signal = _signal_from_lists(scalar["names"], scalar["values"], steps)
     assert signal is not None  # extra signals are stored only where they exist
     return signal
 
 
-def _signal(names: pa.ListScalar, values: pa.ListScalar, steps: int) -> Signal | None:
+def _signal_from_lists(names: pa.ListScalar, values: pa.ListScalar, steps: int) -> Signal | None:
     if not values.is_valid:
         return None
     dimension_names = tuple(names.as_py())
@@ -289,7 +292,7 @@ def _list_array(values: Sequence[NDArray[Any] | None], kind: pa.DataType) -> pa.
     flat = [np.ravel(array) for array in values if array is not None]
     empty = np.zeros(0, kind.to_pandas_dtype())
     joined = np.concatenate(flat, dtype=empty.dtype, casting="same_kind") if flat else empty
-    offsets = _offsets(0 if array is None else array.size for array in values)
+    offsets = _list_offsets(0 if array is None else array.size for array in values)
     missing = pa.array([array is None for array in values], pa.bool_())
     return pa.ListArray.from_arrays(offsets, pa.array(joined, kind), mask=missing)
 
@@ -307,7 +310,7 @@ def _extra_lists(extras: Sequence[Iterable[tuple[str, Signal]]]) -> pa.ListArray
     structs = pa.StructArray.from_arrays(
         fields, fields=list(trajectory_schema().field("extra").type.value_type)
     )
-    return pa.ListArray.from_arrays(_offsets(map(len, signals)), structs)
+    return pa.ListArray.from_arrays(_list_offsets(map(len, signals)), structs)
 
 
 def valid_utf8(value: Any) -> Any:
@@ -317,7 +320,7 @@ def valid_utf8(value: Any) -> Any:
     return [valid_utf8(text) for text in value] if isinstance(value, list | tuple) else value
 
 
-def _column(values: Any, kind: pa.DataType) -> pa.Array:
+def _arrow_column(values: Any, kind: pa.DataType) -> pa.Array:
     import pyarrow as pa
 
     if isinstance(values, pa.Array):
@@ -328,7 +331,7 @@ def _column(values: Any, kind: pa.DataType) -> pa.Array:
         return pa.array(valid_utf8(values), kind)
 
 
-def _offsets(sizes: Iterable[int]) -> pa.Int32Array:
+def _list_offsets(sizes: Iterable[int]) -> pa.Int32Array:
     import pyarrow as pa
 
     return pa.array(accumulate(sizes, initial=0), pa.int32())
@@ -364,7 +367,7 @@ def _camera_lists(cameras: Sequence[Sequence[Camera]]) -> pa.ListArray:
         for field in kind
     ]
     structs = pa.StructArray.from_arrays(arrays, fields=list(kind))
-    return pa.ListArray.from_arrays(_offsets(map(len, cameras)), structs)
+    return pa.ListArray.from_arrays(_list_offsets(map(len, cameras)), structs)
 
 
 def _camera_from_row(row: dict[str, Any], stamp: str, root: str) -> Camera:
@@ -374,3 +377,128 @@ def _camera_from_row(row: dict[str, Any], stamp: str, root: str) -> Camera:
     if not media["uri"].startswith("/") and "://" not in media["uri"]:
         media["uri"] = f"{root}/{media['uri']}"
     return Camera(**row | {"flags": tuple(row["flags"])}, media=MediaRef(**media, stamp=stamp))
+
+
+_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int64": (int,),
+    "float64": (int, float),
+    "string": (str,),
+    "list<string>": (list, tuple),
+    "timestamp": (str,),
+}
+
+
+# Types of which every value fits: a whole number may be too large, a time may not be one.
+_PLAIN_TYPES: Mapping[str, type] = {"bool": bool, "float64": float, "string": str}
+
+
+def type_mismatch(value: Json, column_type: str, column: str, choices: Sequence[str] = ()) -> str:
+    """Why a value does not fit a column, or "".
+
+    Args:
+        value: A JSON value; None fits every column.
+        column_type: Type of the column, see `ares.annotation.ColumnType`.
+        column: Name of the column, for the message.
+        choices: The allowed texts; empty allows any.
+    """
+    if value is None or (not choices and type(value) is _PLAIN_TYPES.get(column_type)):
+        return ""
+    fits = isinstance(value, _PYTHON_TYPES[column_type]) and isinstance(value, bool) == (
+        column_type == "bool"
+    )
+    if fits and isinstance(value, int):
+        fits = -(2**63) <= value < 2**63
+    if fits and isinstance(value, list | tuple):
+        fits = all(isinstance(item, str) for item in value)
+    if fits and column_type == "timestamp":
+        fits = _parse_time(value) is not None
+    if not fits:
+        return f"column {column!r} is {column_type}, but got {value!r}"
+    unknown = choices and any(item not in choices for item in _as_sequence(value))
+    return f"column {column!r} is one of {', '.join(choices)}, but got {value!r}" if unknown else ""
+
+
+def to_arrow_value(value: Json, column_type: str) -> Any:
+    """A fitting value as Arrow takes it: a time as a datetime in UTC, text as valid UTF-8."""
+    if column_type == "timestamp" and value is not None:
+        return _parse_time(value)
+    return float(value) if column_type == "float64" and isinstance(value, int) else valid_utf8(value)
+
+
+def arrow_type(column_type: str) -> pa.DataType:
+    """Arrow type of a column of an annotator."""
+    import pyarrow as pa
+
+    return {
+        "bool": pa.bool_(),
+        "int64": pa.int64(),
+        "float64": pa.float64(),
+        "string": pa.string(),
+        "list<string>": pa.list_(pa.string()),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+    }[column_type]
+
+
+def _parse_time(value: Json) -> datetime | None:
+    """ISO 8601 text as a time; without an offset it is UTC."""
+    try:
+        time = datetime.fromisoformat(str(value))
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _as_sequence(value: Json) -> Sequence[Json]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+# Values in one Arrow batch; far below the 2**31 that 32-bit offsets can address.
+_MAX_BATCH_VALUES = 2**24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EpisodeBatch:
+    """Rows of the episodes and trajectories tables, one of each for every episode, in the same order.
+
+    Attributes:
+        episodes: Rows of the episodes table.
+        trajectories: Rows of the trajectories table.
+    """
+
+    episodes: pa.RecordBatch
+    trajectories: pa.Table
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return int(self.episodes.nbytes + self.trajectories.nbytes)
+
+
+def encode_records(records: Sequence[Record]) -> EpisodeBatch:
+    """The rows of one or more records, with the present time as their time of ingestion."""
+    import pyarrow as pa
+
+    episodes = episodes_to_arrow([record.episode for record in records], datetime.now(UTC))
+    batches = [trajectories_to_arrow(*part) for part in _split_by_values(records)]
+    return EpisodeBatch(episodes, pa.Table.from_batches(batches))
+
+
+def _split_by_values(records: Sequence[Record]) -> Iterator[tuple[list[str], list[Trajectory]]]:
+    ids: list[str] = []
+    trajectories: list[Trajectory] = []
+    values = 0
+    for record in records:
+        size = _num_values(record.trajectory)
+        if ids and values + size > _MAX_BATCH_VALUES:
+            yield ids, trajectories
+            ids, trajectories, values = [], [], 0
+        ids.append(record.episode.episode_id)
+        trajectories.append(record.trajectory)
+        values += size
+    yield ids, trajectories
+
+
+def _num_values(trajectory: Trajectory) -> int:
+    signals = [trajectory.state, trajectory.action, *trajectory.extra.values()]
+    return len(trajectory.timestamps) + sum(signal.values.size for signal in signals if signal is not None)

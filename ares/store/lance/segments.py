@@ -6,14 +6,13 @@ from collections.abc import Collection, Sequence
 from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.store.filters import in_list
-from ares.store.lance.fulltext import WordRows, rows_with_words, search_fulltext
+from ares.store.lance.episodes import delete_rows
 from ares.store.lance.lance_api import lance_errors, plan_filter
-from ares.store.lance.removed import delete_rows
 from ares.store.lance.row_index import RowIndexCache
 from ares.store.lance.schema import add_columns, column_types
 from ares.store.lance.table import LanceTable
-from ares.store.lance.text_hashes import TextHashCache, TextHashes
+from ares.store.lance.text import TextHashCache, TextHashes, WordRows, rows_with_words, search_fulltext
+from ares.store.sql import in_list
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+
 T = TypeVar("T")
 _MAX_MASKS = 32
 

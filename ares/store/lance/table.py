@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import lance
     import pyarrow as pa
 
+
 ScalarIndexKind = Literal["INVERTED", "BTREE", "BITMAP"]
 
 
@@ -148,7 +149,7 @@ def whole_files(dataset: lance.LanceDataset) -> Iterator[lance.LanceDataset]:
     Raises:
         OSError: A file that was written is cut.
     """
-    version, known = dataset.version, frozenset(path for path, *_ in _files(dataset))
+    version, known = dataset.version, frozenset(path for path, *_ in _version_files(dataset))
     yield dataset
     if "://" in dataset.uri:
         return
@@ -164,7 +165,7 @@ def whole_files(dataset: lance.LanceDataset) -> Iterator[lance.LanceDataset]:
 
 def _check_whole(dataset: lance.LanceDataset, path: str, size: int | None) -> None:
     """Raises OSError where a data file of a table on a disk has not the size that was counted while it was written."""
-    if "://" not in dataset.uri and size and size != _size(dataset, path):
+    if "://" not in dataset.uri and size and size != _file_size(dataset, path):
         raise _cut_error(f"{dataset.uri}/{path}")
 
 
@@ -174,15 +175,15 @@ def _cut_error(path: str) -> OSError:
 
 def _cut_file(dataset: lance.LanceDataset, known: Collection[str]) -> str:
     """Path of the first file that is not known and is cut, or ""."""
-    for path, size, fragment in _files(dataset):
+    for path, size, fragment in _version_files(dataset):
         if path not in known:
-            whole = _can_list_rows(fragment) if size is None else size in (0, _size(dataset, path))
+            whole = _can_list_rows(fragment) if size is None else size in (0, _file_size(dataset, path))
             if not whole:
                 return f"{dataset.uri}/{path}"
     return ""
 
 
-def _files(dataset: lance.LanceDataset) -> Iterator[tuple[str, int | None, lance.LanceFragment]]:
+def _version_files(dataset: lance.LanceDataset) -> Iterator[tuple[str, int | None, lance.LanceFragment]]:
     """Each file of a version by its path in the table, with its fragment.
 
     The bytes of a data file are those that were counted while it was written, 0 where they are not known; a list of
@@ -196,7 +197,7 @@ def _files(dataset: lance.LanceDataset) -> Iterator[tuple[str, int | None, lance
             yield str(deleted), None, fragment
 
 
-def _size(dataset: lance.LanceDataset, path: str) -> int:
+def _file_size(dataset: lance.LanceDataset, path: str) -> int:
     return Path(dataset.uri, path).stat().st_size
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Trajectory
 from ares.errors import RequestError
-from ares.store.filters import batched, in_list
-from ares.store.lance import schema as arrow
 from ares.store.lance.lance_api import lance_errors
+from ares.store.lance.schema import trajectories_from_arrow
 from ares.store.lance.snapshot import VersionCache
 from ares.store.lance.table import LanceTable
+from ares.store.sql import batched, in_list
 
 if TYPE_CHECKING:
     import lance
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.store.lance.table import TableWriter
+
 
 # Rows that are read at once: a hundred long trajectories are some tens of megabytes.
 _CHUNK = 100
@@ -104,7 +105,7 @@ class TrajectoryTable:
             else:
                 batches = dataset.scanner(filter=in_list("episode_id", ids)).to_batches()
             for batch in batches:
-                yield from arrow.trajectories_from_arrow(batch)
+                yield from trajectories_from_arrow(batch)
 
 
 class _RowOffsets:
@@ -118,7 +119,7 @@ class _RowOffsets:
         import numpy as np
 
         batches = dataset.scanner(columns=["episode_id"], scan_in_order=True).to_batches()
-        parts = [_hashes(batch["episode_id"].to_pylist()) for batch in batches]
+        parts = [_id_hashes(batch["episode_id"].to_pylist()) for batch in batches]
         hashes = np.concatenate(parts) if parts else np.empty(0, np.int64)
         self._order = np.argsort(hashes, kind="stable")
         self._hashes = hashes[self._order]
@@ -127,13 +128,13 @@ class _RowOffsets:
         """(N,) rising offsets of the rows with these ids, and rarely of others that have the same hash."""
         import numpy as np
 
-        hashes = _hashes(ids)
+        hashes = _id_hashes(ids)
         first, stop = (np.searchsorted(self._hashes, hashes, side=side) for side in ("left", "right"))
         parts = [self._order[start:end] for start, end in zip(first, stop, strict=True)]
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
 
-def _hashes(ids: Sequence[str]) -> NDArray[np.int64]:
+def _id_hashes(ids: Sequence[str]) -> NDArray[np.int64]:
     """(N,) hashes that hold within this process."""
     import numpy as np
 

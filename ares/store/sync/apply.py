@@ -1,43 +1,237 @@
-"""Applies the annotation log to the Lance tables, and remembers up to which sequence number they are complete."""
+"""Applies the annotation log to the tables: how far they follow it, and which groups are mixed."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from ares.annotation import SubjectKind
 from ares.errors import StoreError
 from ares.process_tuning import tuned_garbage_collector
 from ares.store.actions import NOTE_KINDS, TAG_KINDS, read_history, removed_id_array
-from ares.store.annotations import AnnotationStore, LogEntry
-from ares.store.filters import batched, ids_filter
-from ares.store.lance import arrow_type, episode_schema, segment_schema
+from ares.store.lance.lance_api import lance_errors
+from ares.store.lance.schema import arrow_type, episode_schema
+from ares.store.lance.segments import segment_schema
+from ares.store.log.protocol import AnnotationStore, LogEntry
+from ares.store.sql import batched, ids_filter
 from ares.store.sync.changes import ChangeCollector, LogChanges
-from ares.store.sync.columns import episode_column_types, segment_column_types
-from ares.store.sync.makers import MakerCatalog
-from ares.store.sync.mixing import scan_batch
-from ares.store.sync.pins import read_pins
-from ares.store.sync.progress import load_applied_state, save_applied_state
+from ares.store.sync.makers import MakerCatalog, episode_column_types, read_pins, segment_column_types
 from ares.store.sync.projection_plugins import InstalledProjections
-from ares.store.sync.removals import (
+from ares.store.sync.projections import (
     absent_restored,
+    annotators_with_stale_values,
+    episodes_to_refresh,
     forget_removed,
     leave_out_removed,
     move_in,
     move_out,
     present_removed,
-)
-from ares.store.sync.tags import refresh_texts
-from ares.store.sync.views import (
-    annotators_with_stale_values,
-    episodes_to_refresh,
     refresh_conflicts,
+    refresh_texts,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.store.database import Tables
+
+
+_LOG, _VIEWS, _ACTIONS = "log", "views", "actions"
+_MAKER, _MIXED, _PIN, _COUNTED = "maker/", "mixed/", "pin/", "counted/"
+
+
+@dataclass(slots=True)
+class AppliedState:
+    """What the tables show.
+
+    Attributes:
+        sequence: Sequence number of the log up to which they are complete; 0 before the first annotation.
+        views_sequence: The same of the columns that compare makers, which are computed last.
+        maker_sequences: Sequence number of the newest applied annotation, by maker_id.
+        mixed: Annotators whose columns depend on several annotations of an episode; see `MakerCatalog`.
+        pins: The pinned maker_id by annotator.
+        actions: Number of the newest applied action; see `ares.store.actions`.
+        counted: Sequence number up to which a projection has counted its annotations, by its name; left out where it
+            is to count them anew.
+    """
+
+    sequence: int = 0
+    views_sequence: int = 0
+    maker_sequences: dict[str, int] = field(default_factory=dict)
+    mixed: set[str] = field(default_factory=set)
+    pins: dict[str, str] = field(default_factory=dict)
+    actions: int = 0
+    counted: dict[str, int] = field(default_factory=dict)
+
+    def to_rows(self) -> dict[str, int]:
+        """The state as a number by key."""
+        return {
+            _LOG: self.sequence,
+            _VIEWS: self.views_sequence,
+            _ACTIONS: self.actions,
+            **{f"{_MAKER}{maker_id}": sequence for maker_id, sequence in self.maker_sequences.items()},
+            **{f"{_MIXED}{name}": 1 for name in self.mixed},
+            **{f"{_PIN}{name}/{maker_id}": 1 for name, maker_id in self.pins.items()},
+            **{f"{_COUNTED}{name}": sequence for name, sequence in self.counted.items()},
+        }
+
+
+def load_applied_state(tables: Tables) -> AppliedState:
+    """The state of the tables of a workspace. Raises StoreError when they cannot be read."""
+    rows = _StateTable(tables).load()
+    pins = (key.removeprefix(_PIN).rpartition("/") for key in rows if key.startswith(_PIN))
+    return AppliedState(
+        sequence=rows.get(_LOG, 0),
+        views_sequence=rows.get(_VIEWS, 0),
+        actions=rows.get(_ACTIONS, 0),
+        maker_sequences=_numbers_after(rows, _MAKER),
+        mixed={key.removeprefix(_MIXED) for key in rows if key.startswith(_MIXED)},
+        pins={name: maker_id for name, _, maker_id in pins},
+        counted=_numbers_after(rows, _COUNTED),
+    )
+
+
+def _numbers_after(rows: dict[str, int], prefix: str) -> dict[str, int]:
+    """The numbers of the keys that start with a prefix, by the rest of the key."""
+    return {key.removeprefix(prefix): number for key, number in rows.items() if key.startswith(prefix)}
+
+
+def save_applied_state(tables: Tables, state: AppliedState) -> None:
+    """Store a state; only what has changed is written. Raises StoreError."""
+    table = _StateTable(tables)
+    before, after = table.load(), state.to_rows()
+    # 0 stands for a row that is not there: a table of few rows is not worth a deletion.
+    after |= dict.fromkeys(before.keys() - after.keys(), 0)
+    table.save({key: number for key, number in after.items() if before.get(key, 0) != number})
+
+
+def applied_sequence(tables: Tables) -> int:
+    """Return the sequence number of the log up to which the tables are complete; 0 before the first annotation."""
+    return _StateTable(tables).load().get(_LOG, 0)
+
+
+def skip_applied(tables: Tables, after: int, until: int, maker_id: str) -> None:
+    """Skip the annotations (after, until] of one maker, whose values were written with the rows of their episodes.
+
+    Nothing happens unless the tables are complete up to `after`: then `apply_log` applies them as any others.
+    """
+    state = load_applied_state(tables)
+    if after < until and state.sequence == after:
+        if state.views_sequence == after:
+            state.views_sequence = until
+        state.sequence = state.maker_sequences[maker_id] = until
+        save_applied_state(tables, state)
+
+
+def reset_applied_sequence(tables: Tables) -> None:
+    """Let the next `apply_log` start from the first annotation, to repair tables that were lost or recreated."""
+    save_applied_state(tables, AppliedState())
+
+
+def applied_action(tables: Tables) -> int:
+    """Return the number of the newest action that the tables show; 0 before the first."""
+    return _StateTable(tables).load().get(_ACTIONS, 0)
+
+
+def reset_applied_actions(tables: Tables) -> None:
+    """Let the next `apply_log` apply every action anew: episodes have come that older actions are about."""
+    state = load_applied_state(tables)
+    state.actions = 0
+    save_applied_state(tables, state)
+
+
+class _StateTable:
+    """The Lance table of the state: a number by key."""
+
+    def __init__(self, tables: Tables) -> None:
+        import pyarrow as pa
+
+        self._schema = pa.schema([("key", pa.string()), ("sequence", pa.int64())])
+        self._table = tables.connection.table("index_state", self._schema)
+
+    def load(self) -> dict[str, int]:
+        with lance_errors("index_state"):
+            rows = self._table.dataset().to_table().to_pylist()
+        return {row["key"]: int(row["sequence"]) for row in rows if row["sequence"]}
+
+    def save(self, rows: dict[str, int]) -> None:
+        import pyarrow as pa
+
+        if rows:
+            columns = {"key": list(rows), "sequence": list(rows.values())}
+            with lance_errors("index_state"):
+                self._table.writer.upsert("key", pa.table(columns, schema=self._schema))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchScan:
+    """What a batch of the log says of the groups that are not mixed yet.
+
+    Attributes:
+        maker_sequences: Sequence number of the newest annotation by maker_id, of all makers.
+        mixing: Annotators that an annotation of the batch makes mixed.
+        possibly_repeated: Episodes by maker_id of which it matters whether the maker has annotated them several times:
+            what describes one of its annotations is then shown with the last of them alone.
+    """
+
+    maker_sequences: dict[str, int] = field(default_factory=dict)
+    mixing: set[str] = field(default_factory=set)
+    possibly_repeated: dict[str, set[str]] = field(default_factory=dict)
+
+
+def scan_batch(batch: Sequence[LogEntry], catalog: MakerCatalog, mixed: Collection[str]) -> BatchScan:
+    """Look at every annotation of a batch once.
+
+    Args:
+        batch: Annotations with their sequence numbers, in order.
+        catalog: The makers.
+        mixed: Annotators whose groups are mixed already.
+    """
+    scan = BatchScan()
+    rules = _rules_by_maker(catalog, mixed)
+    for sequence, annotation in batch:
+        maker_id = annotation.maker_id
+        scan.maker_sequences[maker_id] = sequence
+        rule = rules.get(maker_id)
+        if rule is None or annotation.subject_kind != rule.subject_kind:
+            continue
+        # An annotation that fills no columns: what describes it does not fill those of the episode.
+        lacks_columns = rule.lead_columns is not None and rule.lead_columns.isdisjoint(annotation.value)
+        if rule.mixes or lacks_columns or annotation.part or annotation.ordinal or annotation.revision:
+            scan.mixing.add(rule.annotator)
+        for other in rule.watched:
+            scan.possibly_repeated.setdefault(other, set()).add(annotation.episode_id)
+    return scan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """How to look at the annotations of one maker."""
+
+    annotator: str
+    subject_kind: SubjectKind
+    mixes: bool
+    lead_columns: set[str] | None
+    watched: tuple[str, ...]
+
+
+def _rules_by_maker(catalog: MakerCatalog, mixed: Collection[str]) -> dict[str, _Rule]:
+    rules: dict[str, _Rule] = {}
+    for maker_id, maker in catalog.makers.items():
+        if maker.annotator not in mixed:
+            is_described = maker.annotator in catalog.described and maker.subject_kind == "episode"
+            upstream = [other.maker_id for other in catalog.upstream(maker)]
+            rules[maker_id] = _Rule(
+                annotator=maker.annotator,
+                subject_kind=maker.subject_kind,
+                mixes=maker_id in catalog.mixing_makers,
+                lead_columns=catalog.lead_columns.get(maker_id),
+                watched=(*upstream, *([maker_id] if is_described else [])),
+            )
+    return rules
+
 
 # Annotations per read of the log, and per write to the tables: each write goes through the ids of a whole table.
 _READ_BATCH, _WRITE_BATCH = 10_000, 50_000

@@ -1,17 +1,23 @@
-"""The makers of a workspace: which columns they fill, which depend on each other, and which are current."""
+"""Which maker fills which columns, of which types, by default or by the choice of a person."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.annotation import Annotation, Column, Maker
-from ares.store.lance import arrow_type
+from ares.episode import Json
+from ares.errors import RequestError
+from ares.registry import did_you_mean
+from ares.store.lance.schema import arrow_type, to_arrow_value, type_mismatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ares.store.log.protocol import AnnotationStore
+
 
 CONFLICT, DISAGREEMENT = "conflict", "disagreement"
 # The word of a person stands above that of a consensus, and this above that of a model or code.
@@ -227,3 +233,165 @@ def _currency_columns(maker: Maker) -> list[Column]:
         Column(name=stale_column(name), type="bool", meaning=meaning),
         Column(name=maker_column(name), type="string", meaning=f"Maker of the {name}."),
     ]
+
+
+Row = dict[str, Any]
+
+
+class ColumnTypes:
+    """The columns of one table that annotators may fill.
+
+    Args:
+        existing: Type by name of the columns that the table has.
+        source_columns: Columns that no annotator may fill.
+
+    Attributes:
+        types: Type by name; the first maker that declares a column determines it.
+    """
+
+    def __init__(self, existing: Mapping[str, str], source_columns: Collection[str]) -> None:
+        self._source_columns = set(source_columns)
+        self.types: dict[str, str] = dict(existing)
+
+    def declare(self, columns: Iterable[Column]) -> None:
+        """Take note of the columns of makers."""
+        for column in columns:
+            self.types.setdefault(column.name, column.episode_type)
+
+    def fit(
+        self,
+        values: Mapping[str, Json],
+        label: Callable[[], str],
+        errors: list[str],
+        columns: Iterable[Column],
+    ) -> Row:
+        """The values that fit their columns; see `fit_values`.
+
+        Args:
+            values: Value by column name; other keys are ignored.
+            label: Returns what the values are of, for messages.
+            errors: Messages are added to it.
+            columns: The columns as their maker declares them.
+        """
+        return fit_values(values, label, errors, self.rules(columns))
+
+    def rules(self, columns: Iterable[Column]) -> list[FitRule]:
+        """What the values of columns have to be."""
+        return [
+            FitRule(
+                name=column.name,
+                type_name=self.types[column.name],
+                choices=column.choices,
+                refusal=self._refusal(column),
+            )
+            for column in columns
+        ]
+
+    def _refusal(self, column: Column) -> str:
+        if column.name in self._source_columns:
+            return f"{column.name!r} is a column of the source"
+        type_name = self.types[column.name]
+        if type_name != column.episode_type:
+            return f"column {column.name!r} is {type_name}, but its maker declares {column.episode_type}"
+        return ""
+
+
+class FitRule(NamedTuple):
+    """What the values of one column have to be.
+
+    Attributes:
+        name: The column.
+        type_name: Its type, see `ares.annotation.ColumnType`.
+        choices: The allowed texts; empty allows any.
+        refusal: Why no value can be taken, or "".
+    """
+
+    name: str
+    type_name: str
+    choices: tuple[str, ...]
+    refusal: str
+
+
+def fit_values(
+    values: Mapping[str, Json], label: Callable[[], str], errors: list[str], rules: Iterable[FitRule]
+) -> Row:
+    """The values that fit their columns, as Arrow takes them; messages about the others go to `errors`."""
+    row: Row = {}
+    for name, type_name, choices, refusal in rules:
+        if name in values:
+            value = values[name]
+            error = refusal or type_mismatch(value, type_name, name, choices)
+            if error:
+                errors.append(f"{error} in {label()}")
+            else:
+                row[name] = to_arrow_value(value, type_name)
+    return row
+
+
+def episode_column_types(
+    existing: Mapping[str, str], source_columns: Collection[str], makers: Iterable[Maker]
+) -> ColumnTypes:
+    """The columns of the episodes table."""
+    types = ColumnTypes(existing, source_columns)
+    types.declare(declared_columns(makers))
+    return types
+
+
+def segment_column_types(
+    existing: Mapping[str, str], own_columns: Collection[str], makers: Iterable[Maker]
+) -> ColumnTypes:
+    """The columns of the segments table."""
+    types = ColumnTypes(existing, own_columns)
+    types.declare(column for maker in makers for column in on_segments(maker))
+    return types
+
+
+PINS = "pins"
+NEWEST = "newest"
+
+
+def read_pins(annotations: AnnotationStore) -> dict[str, str]:
+    """The pinned maker_id by annotator."""
+    return {name: str(maker_id) for name, maker_id in annotations.find_documents(PINS)}
+
+
+def pin_makers(annotations: AnnotationStore, choices: Mapping[str, str]) -> dict[str, str]:
+    """Pin makers, so that their annotations alone fill the columns of their annotators; `Stores.sync` applies it.
+
+    Args:
+        annotations: The log.
+        choices: By annotator a maker_id, the unique start of one, or "newest" to unpin.
+
+    Returns:
+        The maker_id, or "newest", by annotator.
+
+    Raises:
+        RequestError: No maker, or several, of an annotator begin so; then nothing is pinned.
+    """
+    makers = annotations.makers().values()
+    maker_ids = {name: _find_maker_id(makers, name, choice) for name, choice in choices.items()}
+    annotations.drop_documents(PINS, [name for name, maker_id in maker_ids.items() if maker_id == NEWEST])
+    pins = {name: maker_id for name, maker_id in maker_ids.items() if maker_id != NEWEST}
+    annotations.put_documents(PINS, dict[str, Json](pins))
+    return maker_ids
+
+
+def _find_maker_id(makers: Iterable[Maker], annotator: str, choice: str) -> str:
+    own = [maker for maker in makers if maker.annotator == annotator]
+    if not own:
+        names = sorted({maker.annotator for maker in makers})
+        raise RequestError(
+            f"no annotator {annotator!r} has worked here",
+            f"{did_you_mean(annotator, names)}there are: {', '.join(names) or 'none'}",
+        )
+    matches = [maker.maker_id for maker in own if choice and maker.maker_id.startswith(choice)]
+    if choice != NEWEST and len(matches) != 1:
+        raise RequestError(
+            f"no single maker {choice!r} of {annotator}",
+            f"there are: {'; '.join(map(_maker_label, own))}; or give {NEWEST!r}",
+        )
+    return NEWEST if choice == NEWEST else matches[0]
+
+
+def _maker_label(maker: Maker) -> str:
+    return f"{maker.maker_id} ({maker.model or maker.kind} {maker.version})"

@@ -1,29 +1,102 @@
-"""Exact and approximate nearest-neighbour search over one version of a vector table."""
+"""Nearest neighbours in the newest version of a vector table, exact or by the tuned index."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.deadline import check_deadline
-from ares.store.lance import (
-    IndexSearch,
-    RowIndex,
-    RowIndexCache,
-    RowSelection,
-    scan_nearest,
-    vector_index_segments,
-)
-from ares.store.vectors.tuning import IndexTuning, read_tuning
+from ares.errors import StoreError
+from ares.store.lance.lance_api import IndexSearch, scan_nearest, vector_index_segments
+from ares.store.lance.row_index import RowIndex, RowIndexCache, RowSelection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import lance
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+
+_KEY = "ares.tuning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSetting:
+    """Index parameters for filters that keep at least a given share of the rows; stored as JSON by these names.
+
+    Attributes:
+        share: Smallest share of the rows, 0 to 1, for which the setting was measured.
+        nprobes: Partitions to search for rows.
+        candidates: Rows whose exact distance is computed.
+        wide: Partitions to search for episodes: the 20 best episodes lie farther apart than the 20 best rows.
+        deep: Rows whose exact distance is computed for episodes.
+        recall: Share of the true 20 nearest rows in the result, over queries that did not select the setting.
+        episodes: Share of the true 20 best episodes in the result, over the same queries.
+        p50_ms: Median duration of one query for 20 rows, in milliseconds.
+    """
+
+    share: float
+    nprobes: int
+    candidates: int
+    wide: int
+    deep: int
+    recall: float
+    episodes: float
+    p50_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexTuning:
+    """Measured settings of one index, stored in the configuration of its table as JSON by these names.
+
+    Attributes:
+        index: Name of the index for which the settings hold.
+        kind: "IVF_RQ" or "IVF_SQ"; "flat" when no index reached the target recall and search is exact.
+        partitions: Partitions of the index.
+        built_rows: Rows of the table when the index was trained.
+        rows: Rows of the table when the index was measured.
+        queries: Number of queries.
+        measured: Time of the measurement, ISO 8601.
+        settings: By falling share; the first is for searches without a filter.
+    """
+
+    index: str
+    kind: str
+    partitions: int
+    built_rows: int
+    rows: int
+    queries: int
+    measured: str
+    settings: tuple[SearchSetting, ...]
+
+    def setting(self, share: float) -> SearchSetting | None:
+        """The setting for a filter that keeps this share of the rows, 0 to 1; None for less than any measured share.
+
+        A setting that suffices for a share also suffices for a larger one, but not for a smaller one.
+        """
+        return next((setting for setting in self.settings if setting.share <= share), None)
+
+
+def read_tuning(dataset: lance.LanceDataset) -> IndexTuning | None:
+    """The tuning stored with a table, or None when it has none that can be read."""
+    text = dataset.config().get(_KEY)
+    with suppress(ValueError, TypeError, KeyError):
+        document = json.loads(text or "")
+        settings = tuple(SearchSetting(**setting) for setting in document["settings"])
+        return IndexTuning(**{**document, "settings": settings})
+    return None
+
+
+def write_tuning(dataset: lance.LanceDataset, tuning: IndexTuning) -> None:
+    """Store a tuning with its table, in place of an earlier one."""
+    dataset.update_config({_KEY: json.dumps(asdict(tuning))})
+
 
 FRAME_KEY = ("episode_id", "camera", "seconds")
 # Up to this many selected rows are read and compared directly, which is faster than an index search.
@@ -280,3 +353,69 @@ def _is_final_top_k(selected: pa.Table, neighbours: pa.Table, k: int) -> bool:
     if len(selected) < k:
         return False
     return bool(neighbours["score"][-1].as_py() < selected["score"][k - 1].as_py())
+
+
+class VectorTableState(NamedTuple):
+    """What `ares status` reports of a vector table.
+
+    Attributes:
+        rows: Number of vectors.
+        indexed: Number of vectors that the index covers; all others are compared exactly.
+        tuning: The measured index parameters; None for a table too small for an index.
+    """
+
+    rows: int
+    indexed: int
+    tuning: IndexTuning | None
+
+
+class VectorSnapshots:
+    """Snapshots of a vector table, one per version, cached until the version changes.
+
+    Args:
+        open_dataset: Opens the newest version; returns None while the table does not exist.
+        make_snapshot: Makes a snapshot of an opened version.
+    """
+
+    def __init__(
+        self,
+        open_dataset: Callable[[], lance.LanceDataset | None],
+        make_snapshot: Callable[[lance.LanceDataset], VectorSnapshot],
+    ) -> None:
+        self._open_dataset = open_dataset
+        self._make_snapshot = make_snapshot
+        self._current: VectorSnapshot | None = None
+
+    def current(self) -> VectorSnapshot | None:
+        """The newest version, or None when the table does not exist."""
+        if self._current is not None:
+            with suppress(OSError, ValueError):
+                version, latest = self._current.version, self._current.dataset.latest_version
+                if latest > version:
+                    self._current = self._make_snapshot(self._current.dataset.checkout_version(latest))
+                if latest >= version:
+                    return self._current
+        dataset = self._open_dataset()
+        self._current = None if dataset is None else self._make_snapshot(dataset)
+        return self._current
+
+    def require(self) -> VectorSnapshot:
+        """The newest version of a table that exists. Raises StoreError when the table was removed."""
+        snapshot = self.current()
+        if snapshot is None:
+            raise StoreError("a vector table does not exist any more", "another process removed it")
+        return snapshot
+
+
+def table_state(snapshot: VectorSnapshot | None) -> VectorTableState:
+    """Count the rows of a snapshot and those that its index covers; zeros for None."""
+    if snapshot is None:
+        return VectorTableState(0, 0, None)
+    fragments = snapshot.unindexed_fragments(snapshot.segments)
+    unindexed = sum(fragment.count_rows() for fragment in fragments)
+    return VectorTableState(snapshot.row_count, snapshot.row_count - unindexed, snapshot.tuning)
+
+
+def dimension_error(name: str, stored: int, actual: int) -> StoreError:
+    """The error for vectors or queries whose dimension is not that of the table."""
+    return StoreError("vectors have another dimension", f"{name} stores {stored}, but got {actual}")

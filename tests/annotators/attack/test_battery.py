@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from annotators.attack import AttackRequest, AttackRun, quote_attack, run_attack
-from annotators.attack.reversed_frames import ReversedFrames
-from annotators.base import Options
-from annotators.frames import Frames
+from annotators.attack.grading import ReversedFrames
+from annotators.base import Frames, Options
 from app.demo import GRADE_OPTIONS
 from ares.errors import RequestError
-from ares.rubric.attacks import FAMILIES
+from ares.rubric import FAMILIES
 from ares.settings import Price
 from ares.workspace import Workspace
 from tests.annotators.conftest import ModelServer

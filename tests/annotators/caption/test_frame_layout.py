@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from annotators.base import episode_subject
+from annotators.base import Frames, episode_subject
 from annotators.caption import evenly_spaced_seconds, parse_layout, select_frame_seconds
 from annotators.caption.frame_layout import pick_camera
-from annotators.frames import Frames
 from ares.episode import Episode, MediaRef
 from ares.errors import MediaError, RequestError
 

@@ -135,7 +135,7 @@ def test_only_contested_claims_are_asked_again_and_their_calls_are_counted(
 
 
 def test_the_check_shows_grey_in_place_of_the_cited_frames() -> None:
-    from annotators.grade.claim_judge import _masked
+    from annotators.grade.claim_judge import _mask_frames as _masked
 
     frames = np.full((3, 2, 2, 3), 7, np.uint8)
     masked = _masked(frames, [True, False, True])

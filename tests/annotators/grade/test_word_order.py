@@ -7,7 +7,7 @@ import random
 import pytest
 
 from annotators.grade import read_candidates
-from annotators.grade.word_order import is_out_of_order
+from annotators.grade.observation import is_out_of_order
 from app.demo import GRADE_OPTIONS
 from ares.rubric import parse_caption
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from annotators.models.server import ServerConcurrency
-from annotators.models.server.concurrency import TIMEOUT_SECONDS
+from annotators.models import ServerConcurrency
+from annotators.models.server.connection import TIMEOUT_SECONDS
 from benchmarks.model_server import Profile
 
 _REFUSAL_SECONDS = 0.005
@@ -81,7 +81,7 @@ class Simulation:
         self._waiting = self._in_flight = self._most_in_flight = self._refused = 0
         self._used, self._capacity, self._counted_at = 0.0, 0.0, 0.0
         # The monotonic clock of the module alone.
-        monkeypatch.setattr("annotators.models.server.concurrency.time", self)
+        monkeypatch.setattr("annotators.models.server.connection.time", self)
         self._has_test_call = first_limit is None
         self._limit: Any = ServerConcurrency(first_limit) if first_limit else ServerConcurrency()
         monkeypatch.setattr(self._limit, "_changed", _Condition())

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from annotators.models.clip import load_clip
-from annotators.models.clip_pixels import pixels_on_device
+from annotators.models.clip import load_clip, pixels_on_device
 
 
 def _frames(video: Path, count: int) -> list[NDArray[np.uint8]]:

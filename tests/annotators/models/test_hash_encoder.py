@@ -11,7 +11,7 @@ import pytest
 from annotators.base import Options, Result, Work
 from annotators.embed import make_embed_annotator
 from annotators.models import load_hash_encoder
-from annotators.models.hash_encoder import HashEncoder
+from annotators.models.doubles import HashEncoder
 from ares.episode import Episode
 from ares.errors import ModelError
 from ares.workspace import Workspace

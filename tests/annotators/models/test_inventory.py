@@ -13,7 +13,13 @@ from typing import Any
 
 import pytest
 
-from annotators.models import Kinship, compare_models, describe_models, find_family, shared_language_model
+from annotators.models import (
+    ModelRelation,
+    compare_models,
+    describe_models,
+    find_family,
+    shared_language_model,
+)
 from app.cli.main import main
 from ares.errors import RequestError
 from ares.settings import Settings
@@ -102,13 +108,15 @@ def test_a_family_is_known_by_the_name(name: str, family: str, language_model: s
 @pytest.mark.parametrize(
     ("first", "second", "kinship"),
     [
-        ("OpenGVLab/InternVL3-8B-hf", "Qwen/Qwen2.5-VL-7B-Instruct", Kinship("same", "qwen2.5")),
-        ("OpenGVLab/InternVL3-8B-hf", "Qwen/Qwen3-VL-4B-Instruct", Kinship("lineage", "qwen")),
-        ("OpenGVLab/InternVL3-9B", "Qwen/Qwen2.5-VL-7B-Instruct", Kinship("")),
-        ("mine-1", "mine-2", Kinship("")),
+        ("OpenGVLab/InternVL3-8B-hf", "Qwen/Qwen2.5-VL-7B-Instruct", ModelRelation("same", "qwen2.5")),
+        ("OpenGVLab/InternVL3-8B-hf", "Qwen/Qwen3-VL-4B-Instruct", ModelRelation("lineage", "qwen")),
+        ("OpenGVLab/InternVL3-9B", "Qwen/Qwen2.5-VL-7B-Instruct", ModelRelation("")),
+        ("mine-1", "mine-2", ModelRelation("")),
     ],
 )
-def test_two_models_share_what_they_were_trained_from(first: str, second: str, kinship: Kinship) -> None:
+def test_two_models_share_what_they_were_trained_from(
+    first: str, second: str, kinship: ModelRelation
+) -> None:
     assert compare_models([first], [second]) == compare_models([second], [first]) == kinship
 
 

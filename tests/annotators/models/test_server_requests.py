@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.models import VlmFailure, VlmReply, VlmRequest
-from annotators.models.server import OpenAiVlm, ServedModel
+from annotators.models import OpenAiVlm, ServedModel, VlmFailure, VlmReply, VlmRequest
 from ares.errors import ModelError
 from ares.settings import Price, Settings
 

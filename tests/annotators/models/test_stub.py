@@ -9,7 +9,7 @@ import pytest
 from annotators.base import Options, Result, Work
 from annotators.caption import make_caption_annotator
 from annotators.models import VlmFailure, VlmReply, VlmRequest, load_vlm
-from annotators.models.stub import StubVlm
+from annotators.models.doubles import StubVlm
 from ares.episode import Episode
 from ares.errors import ModelError, RequestError
 from ares.workspace import Workspace

@@ -10,9 +10,9 @@ import pytest
 
 from annotators.base import Options, Result, Work
 from annotators.motion import make_motion_annotator
+from annotators.motion.annotator import measure_motion
 from annotators.motion.columns import COLUMNS
-from annotators.motion.measures import measure_motion
-from annotators.motion.smoothness import log_dimensionless_jerk
+from annotators.motion.curves import log_dimensionless_jerk
 from ares.episode import Episode, Signal, Trajectory
 from ares.workspace import Workspace
 

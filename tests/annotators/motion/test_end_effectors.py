@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from annotators.motion.end_effectors import find_end_effectors
-from annotators.motion.meaning import MotionMeaning
-from annotators.motion.measures import measure_motion
+from annotators.motion.annotator import measure_motion
+from annotators.motion.meaning import MotionMeaning, find_end_effectors
+from ares.contract import Kinematics, read_chains
 from ares.episode import Signal, Trajectory
 from ares.errors import RequestError
-from ares.kinematics import Kinematics, read_chains
 from tests.annotators.motion.motion_workspace import motion_rows, write_episodes
-from tests.ares.kinematics.robots import planar_arm
+from tests.ares.contract.robots import planar_arm
 
 # Two links in a plane, of 0.4 and 0.3 m; l3 is the tip.
 LENGTHS = [0.4, 0.3]

@@ -8,9 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from annotators.motion.measures import measure_motion
-from annotators.motion.resampling import resample
-from annotators.motion.smoothness import movement_jerk
+from annotators.motion.annotator import measure_motion
+from annotators.motion.curves import movement_jerk, resample
 from ares.episode import Signal, Trajectory
 
 ARM = tuple(f"{side}_joint_{number}" for side in ("left", "right") for number in range(3))

@@ -15,8 +15,7 @@ import pytest
 from annotators.base import Options
 from annotators.caption import load_captioner
 from annotators.grade import make_grade_annotator
-from annotators.revise.episodes import EpisodeWorks
-from annotators.revise.judging import RevisionJudge, Spent, grade_captions
+from annotators.revise.rounds import EpisodeWorks, RevisionJudge, Spent, grade_captions
 from annotators.runner import annotate
 from ares.settings import Price, Settings
 from ares.store import Stores

@@ -48,7 +48,7 @@ def no_model_and_no_network(monkeypatch: pytest.MonkeyPatch, annotated: Workspac
         raise AssertionError(f"{arguments}")
 
     for name in (
-        "annotators.models.huggingface.load_huggingface",
+        "annotators.models.load_huggingface",
         "annotators.models.clip.load_clip",
         "socket.socket.connect",
         "socket.getaddrinfo",

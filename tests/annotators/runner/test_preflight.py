@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from annotators.base import Options
-from annotators.models.server import ServedModel
+from annotators.models import ServedModel
 from annotators.runner import annotate
 from ares.errors import ModelError, RequestError
 from ares.jobs import AnnotateReport
@@ -149,7 +149,7 @@ def test_an_alias_of_a_server_hides_no_language_model(
     def describe(url: str, model: str, key: str) -> ServedModel:
         return ServedModel(software="vllm", root={"fast": "Qwen/Qwen2.5-VL-7B-Instruct"}.get(model, ""))
 
-    monkeypatch.setattr("annotators.models.server.describe_served_model", describe)
+    monkeypatch.setattr("annotators.models.server.vlm.describe_served_model", describe)
     model_server.says("close the drawer")
     options = _captioner_and_judge(remote, model_server.url, "fast", "OpenGVLab/InternVL3-8B-hf")
     with pytest.raises(RequestError, match="must not have the captioner's language model"):

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.base import Options
-from annotators.frames import Frames
+from annotators.base import Frames, Options
 from annotators.models import ReadableImages
 from annotators.runner import annotate
 from ares.errors import MediaError

@@ -47,7 +47,7 @@ def pickled_by_value(ray_cluster: None) -> None:
 
 @pytest.fixture
 def engine() -> Engine:
-    from ares.jobs.ray import RayEngine
+    from ares.jobs import RayEngine
 
     return RayEngine(max_workers=1)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
-from annotators.models.hash_encoder import HashEncoder
+from annotators.models.doubles import HashEncoder
 from annotators.runner import annotate
 from ares import registry
 from ares.annotation import Cost, Maker
@@ -22,8 +22,7 @@ from ares.doctor import run_checks
 from ares.errors import AresError, ModelError, StoreError
 from ares.jobs import KeptValue
 from ares.settings import settings_from_environment
-from ares.store import Stores
-from ares.store.vectors import VectorTable
+from ares.store import Stores, VectorTable
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
 

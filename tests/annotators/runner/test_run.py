@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
-from annotators.models.hash_encoder import HashEncoder
+from annotators.models.doubles import HashEncoder
 from annotators.runner import annotate, estimate_cost
 from ares import registry
 from ares.annotation import Annotation, Column, Cost, Maker
 from ares.episode import Json, MediaRef
 from ares.errors import AresError, ModelError, RequestError
 from ares.jobs import FAILURES
-from ares.search import embedding_spaces as spaces
+from ares.search import encoding as spaces
 from ares.settings import Price, settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths

@@ -13,7 +13,7 @@ import pytest
 
 from annotators.base import Options
 from annotators.models import worker_needs
-from annotators.runner import annotate, replicas
+from annotators.runner import annotate, remote as replicas
 from app.cli.main import main
 from ares import registry
 from ares.errors import RequestError
@@ -33,7 +33,7 @@ from pathlib import Path
 import numpy as np
 
 from annotators.base import Annotator, FrameVectors, Result, new_annotation
-from annotators.models.hash_encoder import HashEncoder
+from annotators.models.doubles import HashEncoder
 from ares.annotation import Maker
 from ares.jobs import WorkerNeeds
 

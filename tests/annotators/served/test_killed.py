@@ -17,7 +17,7 @@ import pytest
 from annotators.base import Options
 from annotators.runner import annotate
 from ares.settings import Settings
-from ares.store.annotations import read_spending
+from ares.store import read_spending
 from ares.workspace import open_workspace
 from tests.annotators.served.conftest import PRICE
 from tests.annotators.served.scripted_server import LoggedCall, ScriptedServer

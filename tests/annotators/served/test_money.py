@@ -9,12 +9,12 @@ from functools import partial
 import pytest
 
 from annotators.base import Options
-from annotators.models.server import OpenAiVlm
+from annotators.models import OpenAiVlm
 from annotators.runner import annotate, estimate_cost
 from ares.annotation import Cost
 from ares.jobs import AnnotateReport, ReasonCount
 from ares.settings import Settings
-from ares.store.annotations import read_spending
+from ares.store import read_spending
 from ares.workspace import Workspace
 from tests.annotators.served.conftest import PRICE
 from tests.annotators.served.scripted_server import (
@@ -39,7 +39,7 @@ JUDGE, CAPTIONER = "Other/Judge-9B", "Some/Vlm-7B"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, quick_retries: None) -> None:
-    monkeypatch.setattr("annotators.models.server.OpenAiVlm", partial(OpenAiVlm, timeout_seconds=3.0))
+    monkeypatch.setattr("annotators.models.OpenAiVlm", partial(OpenAiVlm, timeout_seconds=3.0))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from annotators.success import (
     load_combination,
     write_combination,
 )
-from annotators.success.progress import value_order_correlation
+from annotators.success.clip_judge import value_order_correlation
 from ares.errors import RequestError
 
 OWN = "{id: own, version: 1.0.0, parts: {outcome_text: {weight: 2.0}}, failure_below: 0.3, success_from: 0.7}"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from annotators.base import Annotator, Options, PaidFailure, Result, Work
-from annotators.models.stub import StubVlm
+from annotators.models.doubles import StubVlm
 from annotators.success import make_success_annotator
 from annotators.success.model_judge import ModelOutcomeJudge
 from ares.episode import Episode

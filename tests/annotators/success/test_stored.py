@@ -9,7 +9,7 @@ import pytest
 
 from annotators.success import load_combination
 from annotators.success.annotator import COLUMNS
-from annotators.success.stored import outcome_without_captions
+from annotators.success.combination import outcome_without_captions
 from ares.annotation import Annotation, Maker
 
 _COMBINATION = load_combination("clip")

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.valuation import make_valuation_annotator
+from annotators.valuation import make_valuation_annotator, read_score_file
 from ares.episode import Episode, Json
 from ares.errors import RequestError
-from ares.valuation import read_score_file
 from ares.workspace import Workspace
 
 NOBODY = "0" * 16

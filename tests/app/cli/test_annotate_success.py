@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from app.cli.main import main
-from ares.search.facets import compute_facets
+from ares.search import compute_facets
 from ares.settings import Settings
 from ares.workspace import open_workspace
 from benchmarks.synthetic_media import write_videos

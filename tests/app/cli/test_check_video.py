@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.cli.main import main
-from ares.media.video import encode_mp4
+from ares.media import encode_mp4
 from tests.generators.scenes import filmed_dataset, random_scene
 
 _SEED = 18
@@ -53,7 +53,7 @@ def test_without_the_option_no_video_is_decoded(videos: Path, capsys: pytest.Cap
 def test_many_long_recordings_are_decoded_a_few_at_a_time(
     videos: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.quality.video_tasks._MOST_FRAMES", 150)
+    monkeypatch.setattr("ingest.check.video._MOST_FRAMES", 150)
     main(["check", str(videos), "--video", "--json"])
     (dataset,) = json.loads(capsys.readouterr().out)["datasets"]
     assert dataset["video"]["episodes"] == 3

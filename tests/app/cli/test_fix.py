@@ -221,7 +221,7 @@ def _packets(folder: Path) -> set[bytes]:
     "place",
     [
         ("ares.export.lerobot.writer", "LeRobotWriter", "finish"),
-        ("ares.export.manifest", "ExportManifest", "write"),
+        ("ares.export.base", "ExportManifest", "write"),
         ("pathlib", "Path", "replace"),
     ],
 )

@@ -100,8 +100,8 @@ INGEST_POINTS = [
     (EPISODES, "EpisodeTable.mark_duplicates", "before", 1),
     ("ares.store.lance.trajectories", "TrajectoryTable.write", "after", 2),
     # Annotations whose values the rows have already.
-    ("ingest.pipeline.check_log", "CheckLog.append", "after", 1),
-    ("ingest.pipeline.check_log", "skip_applied", "before", 1),
+    ("ingest.pipeline.write", "CheckLog.append", "after", 1),
+    ("ingest.pipeline.write", "skip_applied", "before", 1),
 ]
 
 
@@ -127,10 +127,10 @@ def test_ingest(
 CLIP, HASH = "clip", "hash:64"
 ANNOTATE_POINTS = [
     # Vectors without their annotations; the command that is killed with a real model, too.
-    (CLIP, ("ares.store.vectors.frame_table", "VectorTable.add", "after", 2)),
+    (CLIP, ("ares.store.vectors.tables", "VectorTable.add", "after", 2)),
     # Annotations that the index has not applied.
-    (HASH, ("ares.store.annotations.sqlite", "SqliteAnnotationStore.append", "after", 2)),
-    (HASH, ("ares.store.annotations.sqlite", "SqliteAnnotationStore.append", "before", 2)),
+    (HASH, ("ares.store.log.sqlite", "SqliteAnnotationStore.append", "after", 2)),
+    (HASH, ("ares.store.log.sqlite", "SqliteAnnotationStore.append", "before", 2)),
     (HASH, ("ares.store.sync.apply", "apply_log", "after", 2)),
 ]
 

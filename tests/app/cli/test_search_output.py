@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from app.cli.rows import write_csv, write_json_lines
+from app.cli.output import write_csv, write_json_lines
 
 Capture = pytest.CaptureFixture[str]
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.faults import run_command
+from app.cli.errors import StoppedBySignal, run_command, stop_on_signals
 from app.cli.main import main
-from app.cli.stop_signals import StoppedBySignal, stop_on_signals
 
 # Wraps a function so that the process sends itself a signal at its first call; then runs the command line.
 SENDER = """

@@ -16,7 +16,7 @@ from app.cli.main import main
 from app.dashboard import cached_reads
 from ares.episode import Episode
 from ares.errors import RequestError
-from ares.search.facets import compute_facets
+from ares.search import compute_facets
 from ares.workspace import Workspace
 from tests.app.contested_makers import (
     CAPTIONER,
@@ -183,7 +183,8 @@ def _grade_shown(workspace: Workspace, capsys: Capture, episode: Episode, dest: 
     if way == "page":
         cached_reads.use_workspace(workspace)
         app = AppTest.from_string(
-            "from app.dashboard.pages import page_function; page_function('episode')()", default_timeout=30
+            "from app.dashboard.navigation import page_function; page_function('episode')()",
+            default_timeout=30,
         )
         app.query_params["episode"] = episode.episode_id
         badges = "\n".join(element.value for element in app.run().markdown)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import app.dashboard.components
-from app.dashboard.components.registration import join_modules
+from app.dashboard.components import join_modules
 
 FOLDER = Path(app.dashboard.components.__file__).parent
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/index.js"))

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.dashboard import cached_reads
-from app.dashboard.limits import PageLimits, forget_slow_filters
-from app.dashboard.url_params import PAGE_PARAMETERS
+from app.dashboard import PageLimits, cached_reads, forget_slow_filters
+from app.dashboard.navigation import PAGE_PARAMETERS
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.file_watch import outside, watch_files
@@ -84,7 +83,7 @@ def _hostile_texts(folder: Path) -> list[str]:
 
 
 def _draw(page: str, params: dict[str, str]) -> AppTest:
-    script = f"from app.dashboard.pages import page_function\npage_function({page!r})()\n"
+    script = f"from app.dashboard.navigation import page_function\npage_function({page!r})()\n"
     app = AppTest.from_string(script, default_timeout=60)
     for name, value in params.items():
         app.query_params[name] = value
@@ -189,7 +188,7 @@ def test_a_search_by_a_frame_and_by_an_upload_still_works(shown: Workspace) -> N
 
     from PIL import Image
 
-    from app.dashboard.limits import store_upload
+    from app.dashboard import store_upload
 
     file = io.BytesIO()
     Image.new("RGB", (16, 16), "red").save(file, format="PNG")

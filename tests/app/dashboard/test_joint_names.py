@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import ares
-from app.dashboard.player_data.charts import paired_dimensions, signal_plots
-from app.dashboard.player_data.joint_names import body_part, group_dimensions, short_name
+from app.dashboard.player_data import body_part, group_dimensions, paired_dimensions, short_name, signal_plots
 from ares.episode import Signal
 
 _PARTS = ("shoulder", "elbow", "wrist", "hand", "hip", "knee", "ankle")

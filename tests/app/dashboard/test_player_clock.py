@@ -15,7 +15,7 @@ from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
 from tests.app.dashboard.browser import open_tab, serve
-from tests.ingest.csv_episodes.conftest import START, STEPS, write_episode, write_images
+from tests.ingest.image_folders.conftest import START, STEPS, write_episode, write_images
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -16,8 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from annotators.base import Options
 from annotators.caption import make_caption_annotator
-from app.dashboard import cached_reads
-from app.dashboard.jobs import Job, Retry, list_jobs, quote_retry, start_retry, stop_job
+from app.dashboard import Job, Retry, cached_reads, list_jobs, quote_retry, start_retry, stop_job
 from ares.curation import list_failures
 from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
 from ares.jobs import FailureLog
@@ -129,12 +128,12 @@ def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Work
 
 
 def _draw_status() -> AppTest:
-    script = "from app.dashboard.pages import page_function\npage_function('status')()\n"
+    script = "from app.dashboard.navigation import page_function\npage_function('status')()\n"
     return AppTest.from_string(script, default_timeout=60).run()
 
 
 def _draw_episode(episode_id: str) -> AppTest:
-    script = "from app.dashboard.pages import page_function\npage_function('episode')()\n"
+    script = "from app.dashboard.navigation import page_function\npage_function('episode')()\n"
     app = AppTest.from_string(script, default_timeout=60)
     app.query_params["episode"] = episode_id
     return app.run()
@@ -159,7 +158,7 @@ def test_only_the_newest_jobs_are_kept(
     paid: tuple[Workspace, Retry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace, retry = paid
-    monkeypatch.setattr("app.dashboard.jobs.launch._MAX_KEPT", 1)
+    monkeypatch.setattr("app.dashboard.jobs._MAX_KEPT", 1)
     ids = sorted(workspace.stores.tables.episodes.ids())
     for episode_id in ids:
         quote = quote_retry(workspace, replace(retry, episode_id=episode_id))

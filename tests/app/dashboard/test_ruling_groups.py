@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.dashboard.player_data.timeline_events import evidence_ticks
-from app.dashboard.ruling_groups import group_rulings
+from app.dashboard.annotation_rows import group_rulings
+from app.dashboard.player_data import evidence_ticks
 
 SAW = "push the green drawer closed"
 

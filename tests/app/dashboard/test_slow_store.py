@@ -8,10 +8,8 @@ from collections.abc import Iterator
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.dashboard import cached_reads
-from app.dashboard.limits import PageLimits, forget_slow_filters
-from ares.store.annotations import SqliteAnnotationStore
-from ares.store.lance import EpisodeSnapshot
+from app.dashboard import PageLimits, cached_reads, forget_slow_filters
+from ares.store import EpisodeSnapshot, SqliteAnnotationStore
 from ares.workspace import Workspace
 
 _PAGES = ("browse", "map", "episode", "sets", "health", "status")
@@ -44,7 +42,7 @@ def _blocked(method: object, event: threading.Event) -> object:
 
 
 def _draw(page: str, episode_id: str) -> AppTest:
-    script = f"from app.dashboard.pages import page_function\npage_function({page!r})()\n"
+    script = f"from app.dashboard.navigation import page_function\npage_function({page!r})()\n"
     app = AppTest.from_string(script, default_timeout=60)
     if page == "episode":
         app.query_params["episode"] = episode_id

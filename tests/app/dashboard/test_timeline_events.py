@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from annotators.motion import find_events, measure_motion
-from app.dashboard.player_data.timeline_events import evidence_ticks, is_sampling_grid, motion_ticks
+from app.dashboard.player_data import evidence_ticks, is_sampling_grid, motion_ticks
 from ares.episode import Signal, Trajectory
-from ares.quality.kinds import kinds_by_name
+from ares.signals import kinds_by_name
 
 RATE_HZ = 20.0
 

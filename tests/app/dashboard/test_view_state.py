@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.dashboard.escape import escape_markdown
-from app.dashboard.player_data.charts import thin_steps
-from app.dashboard.player_data.joint_names import group_dimensions
+from app.dashboard.navigation import escape_markdown
+from app.dashboard.player_data import group_dimensions, thin_steps
 from app.dashboard.view_state import ColumnFilter, ViewState, view_from_params, view_to_params, where_sql
 from ares.errors import RequestError
 

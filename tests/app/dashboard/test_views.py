@@ -11,18 +11,16 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import ares
-from app.dashboard import cached_reads
-from app.dashboard.failure_view import failure_rows
-from app.dashboard.finding_view import finding_lanes
-from app.dashboard.jobs import Job, list_jobs
-from app.dashboard.limits import PageLimits
+from app.dashboard import Job, PageLimits, cached_reads, list_jobs
+from app.dashboard.annotation_rows import finding_lanes
 from app.dashboard.results import Neighbour, find_neighbours, read_page
+from app.dashboard.retry import failure_rows
 from app.dashboard.view_state import ColumnFilter, ViewState
+from ares.contract import DatasetKey, read_contracts, write_contracts
 from ares.curation import list_failures
 from ares.errors import RequestError
 from ares.jobs import FailureLog
-from ares.quality import episode_findings
-from ares.quality.contract import DatasetKey, read_contracts, write_contracts
+from ares.reports import episode_findings
 from ares.store import Stores
 from ares.workspace import Workspace
 from tests.app.cli.motion_dataset import RATE_HZ, random_motions, write_motions
@@ -37,7 +35,7 @@ def displayed(workspace: Workspace) -> Workspace:
 def _draw(name: str, params: Mapping[str, str | list[str]] | None = None) -> AppTest:
     script = f"""
 import streamlit as st
-from app.dashboard.pages import page_function
+from app.dashboard.navigation import page_function
 page_function({name!r})()
 """
     app = AppTest.from_string(script, default_timeout=30)

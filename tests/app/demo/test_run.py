@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.serve.demo import _blocks
+from app.cli.app import _demo_report_blocks
 from app.demo import TEST_NOTE, DemoReport
 from ares import open as open_workspace
 from ares.curation import select_episodes
-from ares.export.lerobot import export_lerobot
+from ares.export import export_lerobot
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_with_task_caption_the_tasks_are_what_the_captions_say(
 def test_the_report_for_people_tells_them_apart_too(demo: dict[str, Any]) -> None:
     names = {field.name for field in fields(DemoReport)}
     report = DemoReport(**{name: value for name, value in demo.items() if name in names})
-    text = "\n".join(str(block) for block in _blocks(report))
+    text = "\n".join(str(block) for block in _demo_report_blocks(report))
     assert "10 of episodes that succeeded, 11 of episodes that failed" in text
     assert "10 episodes (acceptable AND success)" in text
     assert "10 instruction, 0 caption, 0 none  (--task instruction)" in text

@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
-from app.server.login import LoginMiddleware
-from app.server.login_attempts import (
+from app.server.login import (
     FREE_FAILURES,
+    IDLE_SECONDS,
+    MAX_AGE_SECONDS,
     MAX_FAILURES_PER_MINUTE,
     MAX_WAIT_SECONDS,
     LoginAttempts,
+    LoginMiddleware,
+    LoginSessions,
     address_group,
 )
-from app.server.login_sessions import IDLE_SECONDS, MAX_AGE_SECONDS, LoginSessions
 from tests.app.server.asgi_client import Messages, answer_ok, headers_of, send_request, status_of
 
 _HTML = ("accept", "text/html,*/*")

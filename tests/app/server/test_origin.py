@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.server.origin import SameOriginMiddleware, is_loopback
+from app.server.protection import SameOriginMiddleware, is_loopback
 from tests.app.server.asgi_client import answer_ok, send_request, status_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.server.security_headers import SecurityHeadersMiddleware
+from app.server.protection import SecurityHeadersMiddleware
 from tests.app.server.asgi_client import answer_ok, headers_of, send_request
 
 

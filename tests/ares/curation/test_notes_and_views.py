@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ares.curation import StagedIds, add_note, add_tag, delete_view, list_views, notes_of, save_view, undo
+from ares.curation import add_note, add_tag, delete_view, list_views, notes_of, save_view, undo
 from ares.doctor import run_checks
 from ares.errors import RequestError
-from ares.store import reset_applied_sequence
-from ares.summary import describe_episode
+from ares.store import StagedIds, reset_applied_sequence
 from ares.workspace import Workspace
+from ares.workspace.summary import describe_episode
 
 
 def note(workspace: Workspace, text: str, episode_ids: list[str], person: str = "Ann") -> int:

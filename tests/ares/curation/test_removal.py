@@ -10,20 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ares.curation import StagedIds, count_removed_members, preview_removal, remove_episodes, undo
+from ares.curation import count_removed_members, preview_removal, remove_episodes, undo
 from ares.doctor import run_checks
 from ares.errors import RequestError
-from ares.export.left_out import FAILURES_FILE
+from ares.export.base import FAILURES_FILE
 from ares.registry import exporters, rankers
-from ares.search import Query
-from ares.search.facets import compute_facets
+from ares.search import Query, compute_facets
 from ares.settings import Settings
-from ares.store import Stores
-from ares.store.annotations import AnnotationStore
-from ares.store.lance import SegmentTable
-from ares.store.vectors import Moment
-from ares.summary import describe_episode
+from ares.store import AnnotationStore, Moment, SegmentTable, StagedIds, Stores
 from ares.workspace import Workspace, open_workspace
+from ares.workspace.summary import describe_episode
 from ingest.pipeline import ingest_paths
 from tests.ares.curation.conftest import annotate
 
@@ -168,7 +164,7 @@ def test_annotations_that_come_meanwhile_are_shown_after_the_undo(curated: Works
 def test_a_removal_that_is_killed_is_completed_by_the_next_job(
     open_curated: Callable[[], Workspace], ids: list[str], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    from ares.store.lance import EpisodeTable
+    from ares.store import EpisodeTable
     from ares.store.sync import apply
 
     def killed(*_: object, **__: object) -> None:
@@ -251,7 +247,7 @@ def open_workspace_on_mongo(folder: Path, uri: str) -> Any:
 
 
 def test_the_log_of_actions_is_the_same_on_every_store(store: AnnotationStore) -> None:
-    from ares.store.actions import read_history, record_action
+    from ares.store import read_history, record_action
 
     first = record_action(store, "remove", "Ann", count=1)
     second = record_action(store, "undo", "Bob", count=1, details={"undoes": first.number})
@@ -261,6 +257,6 @@ def test_the_log_of_actions_is_the_same_on_every_store(store: AnnotationStore) -
 @pytest.fixture
 def store(tmp_path: Path) -> AnnotationStore:
     """An empty log in memory."""
-    from ares.store.annotations import MemoryAnnotationStore
+    from ares.store import MemoryAnnotationStore
 
     return MemoryAnnotationStore()

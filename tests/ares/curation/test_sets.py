@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.curation import Sets
 from ares.curation.sets import read_lock
 from ares.errors import RequestError
-from ares.store.annotations import AnnotationStore, SqliteAnnotationStore
+from ares.store import AnnotationStore, SqliteAnnotationStore
 
 
 @pytest.fixture(params=["sqlite", "mongo"])
@@ -25,7 +24,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Annotation
     if request.param == "sqlite":
         annotation_store = SqliteAnnotationStore(tmp_path / "annotations.sqlite")
     else:
-        mongo = pytest.importorskip("ares.store.annotations.mongo")
+        mongo = pytest.importorskip("ares.store.log.mongo")
         annotation_store = mongo.MongoAnnotationStore(request.getfixturevalue("mongo_uri"), uuid.uuid4().hex)
     yield annotation_store
     annotation_store.close()

@@ -8,7 +8,6 @@ import pytest
 
 from ares.curation import (
     EpisodeSelection,
-    StagedIds,
     add_tag,
     list_tags,
     remove_tag,
@@ -19,10 +18,10 @@ from ares.curation import (
 )
 from ares.doctor import run_checks
 from ares.errors import RequestError
-from ares.search.facets import compute_facets
-from ares.store import reset_applied_sequence
-from ares.summary import describe_episode
+from ares.search import compute_facets
+from ares.store import StagedIds, reset_applied_sequence
 from ares.workspace import Workspace
+from ares.workspace.summary import describe_episode
 
 
 def tag(workspace: Workspace, name: str, episode_ids: list[str], person: str = "Ann") -> int:

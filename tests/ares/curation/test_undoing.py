@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ares.curation import StagedIds, clear_failures, list_failures, remove_episodes, undo
+from ares.curation import clear_failures, list_failures, remove_episodes, undo
 from ares.doctor import run_checks
 from ares.errors import RequestError
+from ares.store import StagedIds
 from ares.workspace import Workspace
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.cli.main import main
 from ares.doctor import describe_environment
-from ares.doctor.network import describe_network
+from ares.doctor.environment import describe_network
 from ares.settings import Settings
 from ares.workspace import open_workspace
 
@@ -89,10 +89,10 @@ def test_the_programs_and_codecs_of_videos_are_told(programs: Path) -> None:
 
 def test_the_hub_is_asked_for_two_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cannot be reached ([Errno 111] Connection refused); no proxy" in describe_network()
-    monkeypatch.setattr("ares.doctor.network._TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("ares.doctor.environment._TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listener:  # accepts, and never answers
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        monkeypatch.setattr("ares.doctor.network._hub", lambda: (address, False))
+        monkeypatch.setattr("ares.doctor.environment._hub_url_and_offline", lambda: (address, False))
         answer = describe_network()  # which of the two it is depends on where the time ran out
         assert "did not answer within" in answer or "cannot be reached" in answer
 

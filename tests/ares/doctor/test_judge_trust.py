@@ -13,7 +13,7 @@ from ares.doctor import run_checks
 from ares.episode import Json
 from ares.rubric import JUDGE_TRUST, GradeProjection
 from ares.settings import Settings
-from ares.store.sync import MakerCatalog
+from ares.store import MakerCatalog
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
 from tests.ares.grade_makers import CAPTIONER, JUDGE, graded_caption

@@ -17,9 +17,7 @@ from annotators.base import FrameVectors
 from ares.annotation import Annotation, Column, Maker
 from ares.doctor import Finding, run_checks
 from ares.settings import settings_from_environment
-from ares.store import applied_sequence, reset_applied_sequence
-from ares.store.annotations import SqliteAnnotationStore
-from ares.store.lance import TableWriter
+from ares.store import SqliteAnnotationStore, TableWriter, applied_sequence, reset_applied_sequence
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
 

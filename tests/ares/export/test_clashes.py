@@ -12,10 +12,10 @@ import pytest
 
 from app.cli.main import main
 from ares import open as open_workspace
+from ares.contract import ClashError, set_contracts
 from ares.curation import CurationSet
 from ares.episode import Episode, Record, Signal, Trajectory
 from ares.errors import RequestError
-from ares.quality.contract import ClashError, set_contracts
 from ares.registry import exporters
 from ares.workspace import Workspace
 
@@ -214,6 +214,6 @@ def test_sets_of_many_members_have_the_contracts_of_small_ones(
         ("degrees", 1),
         ("radians", 2),
     ]
-    monkeypatch.setattr("ares.quality.contract.set_layouts._READ_BY_ID", 2)
+    monkeypatch.setattr("ares.contract.layouts._READ_BY_ID", 2)
     assert set_contracts(workspace.stores, workspace.sets.ids(frozen)) == contracts
     assert set_contracts(workspace.stores, []) == []

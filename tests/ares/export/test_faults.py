@@ -51,7 +51,7 @@ def test_an_episode_whose_video_fails_in_a_library_is_left_out(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ares.export.lerobot import exporter
-    from ares.export.lerobot.video import prepare_video
+    from ares.export.lerobot.writer import prepare_video
 
     bad_id = min(ws.stores.tables.episodes.ids())
 

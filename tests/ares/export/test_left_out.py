@@ -13,8 +13,8 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import MediaError
+from ares.export import export_lerobot
 from ares.export.base import ExportReport
-from ares.export.lerobot import export_lerobot
 from ares.workspace import Workspace
 
 MakeRecord = Callable[..., Record]

@@ -11,7 +11,7 @@ import pytest
 
 from ares.clock import rounding_seconds
 from ares.episode import Camera, Record
-from ares.export.lerobot.video import prepare_video
+from ares.export.lerobot.writer import prepare_video
 from ares.export.retime import ExportClock, RetimedEpisode, export_rate_hz, retime_episode
 
 UNEVEN = "steps are not at a constant rate"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ares.errors import SourceError
 from ares.formats import RecordSpan, find_records, parse_example, read_record, write_records

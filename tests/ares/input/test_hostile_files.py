@@ -44,7 +44,7 @@ from ares.input import (
     require_own_storage,
 )
 from ares.io import file_state
-from ares.media.readers import read_csv_table
+from ares.media import read_csv_table
 
 
 @pytest.fixture
@@ -324,7 +324,7 @@ def test_playlists_do_not_open_other_files(tmp_path: Path, demo_samples: Path, n
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux limits the memory of a process")
 def test_memory_beyond_the_budget_is_an_error_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ares.input.memory.input_budgets", lambda: InputBudgets(memory_bytes=2**28))
+    monkeypatch.setattr("ares.input.limits.input_budgets", lambda: InputBudgets(memory_bytes=2**28))
     with pytest.raises(SourceError, match="reading takes more memory than allowed"), limited_memory():
         np.ones(2**27)
     with pytest.raises(SourceError, match="reading takes more memory than allowed"), limited_memory():
@@ -336,7 +336,7 @@ def test_memory_beyond_the_budget_is_an_error_of_the_record(monkeypatch: pytest.
 def test_a_short_file_takes_little_memory_whatever_it_might_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.input.memory.input_budgets", lambda: InputBudgets(memory_bytes=2**28))
+    monkeypatch.setattr("ares.input.limits.input_budgets", lambda: InputBudgets(memory_bytes=2**28))
     (tmp_path / "a.csv").write_bytes(b"1,2\n" * 2**19)
     with limited_memory():
         assert len(read_input(str(tmp_path / "a.csv"), 2**31)) == 2**21
@@ -347,9 +347,7 @@ def test_a_short_file_takes_little_memory_whatever_it_might_hold(
 def test_a_table_whose_parsing_exceeds_the_memory_is_refused_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "ares.media.readers.csv_table.input_budgets", lambda: InputBudgets(memory_bytes=2**20)
-    )
+    monkeypatch.setattr("ares.media.readers.images.input_budgets", lambda: InputBudgets(memory_bytes=2**20))
     path = tmp_path / "a.csv"
     path.write_text("a,b\n1,2\n")
     assert read_csv_table(str(path), file_state(str(path))).num_rows == 1

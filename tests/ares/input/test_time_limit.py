@@ -11,8 +11,7 @@ import pytest
 
 from ares.errors import SourceError
 from ares.input import call_within, call_within_per_file, check_input_file, input_budgets
-from ingest.base import Item
-from ingest.guard import guarded_item
+from ingest.base import Item, guarded_item
 from ingest.pipeline.read import read_records
 
 

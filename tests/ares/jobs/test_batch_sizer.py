@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ares.jobs import BatchSizer
+from ingest.pipeline import BatchSizer
 
 
 def test_batches_grow_to_the_target_time() -> None:

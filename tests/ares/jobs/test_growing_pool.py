@@ -12,7 +12,7 @@ import pytest
 
 from ares.errors import AresError, RequestError, SourceError
 from ares.jobs import WorkerNeeds
-from ares.jobs.growing_pool import GrowingPool, Room
+from ares.jobs.growing_pool import GrowingPool, PoolResources
 from ares.jobs.worker_pool import WorkerDied, WorkerLost
 
 
@@ -33,10 +33,10 @@ class Cluster:
     def start(self, needs: WorkerNeeds) -> Worker:
         return Worker(self, needs)
 
-    def room(self) -> Room:
+    def room(self) -> PoolResources:
         with self.lock:
             machines = frozenset(worker.machine for worker in self.running)
-            return Room(max(1, self.machines), WorkerNeeds(cpus=self.cpus), machines)
+            return PoolResources(max(1, self.machines), WorkerNeeds(cpus=self.cpus), machines)
 
     def lose(self, count: int) -> None:
         with self.lock:

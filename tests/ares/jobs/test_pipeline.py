@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ares.jobs import PipelineStage, run_pipeline
 

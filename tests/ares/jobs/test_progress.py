@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from ares.jobs import Progress
-from ares.jobs import progress as progress_module
+from ares.jobs import Progress, progress as progress_module
 
 
 class Terminal(io.StringIO):

@@ -37,7 +37,7 @@ def pickled_by_value(ray_cluster: None) -> None:
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    from ares.jobs.ray import RayEngine
+    from ares.jobs import RayEngine
 
     with engine_or_local(RayEngine(max_workers=2)) as engine:
         yield engine
@@ -183,7 +183,7 @@ def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyP
 
 
 def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ares.jobs.ray.engine._START_SECONDS", 0.5)
+    monkeypatch.setattr("ares.jobs.ray_engine._START_SECONDS", 0.5)
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 4.0, "GPU": 1.0})
     with pytest.raises(RequestError, match="gave no worker within 0 s"):
         engine.pool(double, max_workers=1, on_worker_death=SourceError, needs=WorkerNeeds(gpus=1.0)).map([1])
@@ -208,7 +208,7 @@ def test_an_item_beyond_the_limits_fails_and_the_others_do_not(engine: Engine) -
 
 
 def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ares.jobs.ray.room import count_room, fitted_needs
+    from ares.jobs.ray_actors import count_fitting_workers as count_room, fitted_needs
 
     machine = {"CPU": 8.0, "GPU": 2.0, "memory": 32e9}
     monkeypatch.setattr(
@@ -231,7 +231,7 @@ def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyP
 def test_a_cluster_that_does_not_answer_is_asked_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.jobs.ray.engine._FOLLOW_SECONDS", 0.02)
+    monkeypatch.setattr("ares.jobs.ray_engine._FOLLOW_SECONDS", 0.02)
     pool = engine.pool(double, max_workers=1, on_worker_death=SourceError)
     silent, again = threading.Event(), threading.Event()
 

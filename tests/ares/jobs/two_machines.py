@@ -17,7 +17,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from ares.errors import SourceError
-from ares.jobs.ray import RayEngine
+from ares.jobs import RayEngine
 
 
 def tell(batch: Sequence[int]) -> list[tuple[int, str]]:

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ares.episode import MediaRef
-from ares.media.video import probe_video
+from ares.media import probe_video
 
 MakeVideo = Callable[..., Path]
 

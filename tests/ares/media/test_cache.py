@@ -39,7 +39,7 @@ def test_a_file_is_written_once_for_many_threads(tmp_path: Path) -> None:
 _WORKER = """
 import sys, time
 from pathlib import Path
-from ares.media.cache import FileCache
+from ares.media.playback import FileCache
 folder = Path(sys.argv[1])
 def write(path):
     with (folder / "writes").open("a") as file:

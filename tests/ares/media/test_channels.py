@@ -11,8 +11,16 @@ import pytest
 from ares.episode import Channels, MediaRef
 from ares.formats import write_records
 from ares.formats.tfrecord import example_class
-from ares.media import FileCache, all_frames, browser_video, encoded_frames, frames_at, thumbnail
-from ares.media.video import NotCopyable, cut_packets
+from ares.media import (
+    FileCache,
+    NotCopyable,
+    all_frames,
+    browser_video,
+    cut_packets,
+    encoded_frames,
+    frames_at,
+    thumbnail,
+)
 
 
 def red_camera(folder: Path, channels: Channels) -> MediaRef:

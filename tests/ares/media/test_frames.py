@@ -11,8 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
@@ -131,7 +130,7 @@ def test_a_rate_set_by_the_user_scales_the_seconds(tmp_path: Path, make_video: A
 def test_only_the_frames_on_the_way_are_decoded(
     tmp_path: Path, make_video: Any, video_ref: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ares.media.readers import video_file
+    from ares.media.video import decode as video_file
 
     ref = video_ref(make_video(tmp_path / "long.mp4", 300, 20, g=10, bf=0))
     packets = 0

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.media import frozen_camera_flags
-from ares.media.video import probe_video
+from ares.media import frozen_camera_flags, probe_video
 
 FRAMES, HEIGHT, WIDTH = 30, 144, 192
 Picture = Callable[[int], NDArray[np.uint8]]
@@ -94,7 +93,7 @@ def test_a_disk_that_fails_is_no_answer(tmp_path: Path, monkeypatch: pytest.Monk
     def fail(*arguments: object) -> None:
         raise MediaError(reason, str(frozen))
 
-    monkeypatch.setattr("ares.media.frozen_camera.frames_at", fail)
+    monkeypatch.setattr("ares.media.frames.frames_at", fail)
     if reason == "file cannot be read":
         with pytest.raises(MediaError, match=reason):
             flags(frozen)

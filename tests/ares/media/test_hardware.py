@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ares.media import all_frames, frames_at
-from ares.media.video import announce_failure, hardware, hardware_decoder, open_video_stream, separate_planes
+from ares.media import (
+    all_frames,
+    announce_failure,
+    frames_at,
+    hardware_decoder,
+    open_video_stream,
+    separate_planes,
+)
+from ares.media.video import decode as hardware
 
 SECONDS = [0.0, 0.3, 1.2]
 
@@ -57,7 +64,7 @@ def test_a_device_that_fails_amid_a_file_is_replaced_there(
 ) -> None:
     import av
 
-    from ares.media.readers import video_file
+    from ares.media.video import decode as video_file
 
     def to_pixels(frame: Any, device: object) -> Any:
         if device is not None:

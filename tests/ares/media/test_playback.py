@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from ares.errors import MediaError, SourceError
-from ares.media import FileCache, all_frames, browser_video, frames_at, thumbnail
-from ares.media.video import probe_video
+from ares.media import FileCache, all_frames, browser_video, frames_at, probe_video, thumbnail
 
 
 @pytest.fixture
@@ -130,7 +129,7 @@ def test_files_that_are_not_a_video_say_why(tmp_path: Path, make_video: Any) -> 
 def test_a_video_cut_behind_its_index_and_one_without_pictures(tmp_path: Path) -> None:
     import av
 
-    from ares.media.video import encode_mp4
+    from ares.media import encode_mp4
 
     path = tmp_path / "a.mp4"
     encode_mp4([np.full((48, 64, 3), n, np.uint8) for n in range(30)], path, 10.0)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ares.quality import CODES, DatasetStatistics, EpisodeCheck, EpisodeSignals, check_signals
-from ares.quality.audit import ANGLES, PLANTERS, FaultSite
+from ares.checks import ANGLES, CODES, PLANTERS, EpisodeCheck, FaultSite, check_signals
+from ares.signals import DatasetStatistics, EpisodeSignals
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot
 from tests.generators.robots import RandomRobot, random_dataset, random_robot
 from tests.generators.scoring import plant_fault

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.quality import CODES
-from ares.quality.audit import FAULTS, FaultSite
+from ares.checks import CODES, FaultSite
+from ares.reports import FAULTS
 from tests.generators.robots import random_dataset, random_robot
 
 

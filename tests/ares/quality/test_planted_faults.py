@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.quality import CODES, paired_dimensions
-from ares.quality.audit import ANGLES, PLANTERS, FaultSite
+from ares.checks import ANGLES, CODES, PLANTERS, FaultSite
+from ares.signals import paired_dimensions
 from tests.generators.robots import random_dataset, random_robot
 from tests.generators.scoring import plant_fault
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ares.rubric import is_stated, parse_caption, parser_hash, slot_matches, unsupported_claims
 from ares.rubric.caption_parser import NounPhrase

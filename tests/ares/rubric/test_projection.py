@@ -10,10 +10,8 @@ import pytest
 from ares.annotation import Annotation, Maker
 from ares.episode import Json, Record
 from ares.rubric import CONTROL, GradeProjection, read_judge_trust
-from ares.store import reset_applied_sequence
-from ares.store.annotations import SqliteAnnotationStore
+from ares.store import MakerCatalog, SqliteAnnotationStore, apply_log, reset_applied_sequence
 from ares.store.database import Tables
-from ares.store.sync import MakerCatalog, apply_log
 from tests.ares.grade_makers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON
 
 MakeAnnotation = Callable[..., Annotation]

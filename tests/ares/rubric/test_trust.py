@@ -10,7 +10,7 @@ import pytest
 
 from ares.episode import Json
 from ares.rubric import JudgeTrust, count_controls, decide_trust, describe_trust
-from ares.rubric.votes import count_votes
+from ares.rubric.trust import count_votes
 
 # The controls of one caption, as a run makes them.
 KINDS = ("foreign", "foreign", "foreign", "flipped", "instruction", "paraphrase", "blank", "scrambled")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ares.episode import Json
 from ares.rubric import Ruling, Verdict, aggregate, correct_grade

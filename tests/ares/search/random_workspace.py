@@ -19,10 +19,10 @@ from annotators.base import FrameVectors
 from ares.episode import Camera, Episode, Json, MediaRef, Record, Trajectory, make_episode_id
 from ares.search import choose_space, embed_texts, find_layout, space_name
 from ares.settings import Settings
-from ares.store.lance import arrow_type, segment_schema
-from ares.store.vectors import recall
+from ares.store import arrow_type, segment_schema
+from ares.store.vectors import index as recall
 from ares.workspace import Workspace, open_workspace
-from tests.ares.store.filters.random_filters import TEXTS, random_columns
+from tests.ares.store.random_filters import TEXTS, random_columns
 
 DIM = 16
 KINDS = {

@@ -13,11 +13,10 @@ from PIL import Image
 from annotators.base import Options
 from annotators.runner import annotate
 from ares.errors import RequestError
-from ares.search import choose_space, load_encoder
-from ares.search.facets import compute_facets
+from ares.search import choose_space, compute_facets, load_encoder
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions as IngestOptions
+from ingest.base import IngestOptions
 from ingest.pipeline import ingest_paths
 
 

@@ -15,7 +15,7 @@ from ares.errors import PluginError
 from ares.registry import encoders, rankers
 from ares.search import Query, search
 from ares.settings import Settings
-from ares.store.vectors import Moment
+from ares.store import Moment
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from numpy.typing import NDArray
 
 from annotators.base import Options
@@ -18,9 +17,8 @@ from annotators.runner import estimate_cost
 from ares.curation import select_episodes
 from ares.errors import RequestError
 from ares.registry import encoders
-from ares.search import Hit
-from ares.search.facets import compute_facets
-from ares.store.lance import sort_orders
+from ares.search import Hit, compute_facets
+from ares.store.lance import episode_snapshot as sort_orders
 from tests.ares.search.random_workspace import (
     DATASETS,
     INSTRUCTIONS,
@@ -30,7 +28,7 @@ from tests.ares.search.random_workspace import (
     make_random_workspace,
     text_vector,
 )
-from tests.ares.store.filters.random_filters import RandomFilter, filters, order_key, random_columns
+from tests.ares.store.random_filters import RandomFilter, filters, order_key, random_columns
 
 _MANY = 1_500
 _FILTERS = filters(

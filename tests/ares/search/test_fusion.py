@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 from threading import Barrier
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ares.search import Ranking, fuse, run_concurrently
-from ares.search.fusion import best_per_episode
-from ares.store.vectors import Moment
+from ares.search.engine import best_per_episode
+from ares.store import Moment
 
 moments = st.lists(
     st.builds(

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from annotators.base import Options
 from annotators.runner import annotate
 from ares.doctor import run_checks
-from ares.search import TEXT_ENCODER_FOLDER, choose_space, embedding_spaces, load_encoder
-from ares.search.text_encoding import encode_text
+from ares.search import TEXT_ENCODER_FOLDER, choose_space, encoding as embedding_spaces, load_encoder
+from ares.search.encoding import encode_text
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
@@ -27,7 +27,7 @@ from ingest.pipeline import ingest_paths
 _SEARCH = """
 import json, sys
 from ares.search import choose_space, search, Query
-from ares.search.text_encoding import encode_text
+from ares.search.encoding import encode_text
 from ares.settings import Settings
 from ares.workspace import open_workspace
 ws = open_workspace(sys.argv[1], Settings())

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from ares.statistics import clustered_interval, effective_items
-from ares.statistics.beta import beta_cdf
+from ares.statistics import beta_cdf, clustered_interval, effective_items
 
 scipy_special = pytest.importorskip("scipy.special")
 

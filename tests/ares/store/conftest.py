@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-from ares.store.annotations import AnnotationStore, MongoAnnotationStore, SqliteAnnotationStore
-from ares.store.annotations.memory import MemoryAnnotationStore
+from ares.store import AnnotationStore, MongoAnnotationStore, SqliteAnnotationStore
+from ares.store.log.memory import MemoryAnnotationStore
 
 OpenStore = Callable[[], AnnotationStore]
 
@@ -45,7 +45,7 @@ def _open_sqlite(path: Path) -> Iterator[OpenStore]:
 
         open_handle.code = (  # type: ignore[attr-defined]
             "from pathlib import Path\n"
-            "from ares.store.annotations.sqlite import SqliteAnnotationStore\n"
+            "from ares.store.log.sqlite import SqliteAnnotationStore\n"
             f"store = SqliteAnnotationStore(Path({str(path)!r}))\n"
         )
         yield open_handle
@@ -59,7 +59,7 @@ def _open_mongo(uri: str) -> Iterator[OpenStore]:
             return stores.enter_context(closing(MongoAnnotationStore(uri, workspace)))
 
         open_handle.code = (  # type: ignore[attr-defined]
-            "from ares.store.annotations.mongo import MongoAnnotationStore\n"
+            "from ares.store.log.mongo import MongoAnnotationStore\n"
             f"store = MongoAnnotationStore({uri!r}, {workspace!r})\n"
         )
         yield open_handle

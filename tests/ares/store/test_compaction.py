@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ares.episode import Record
-from ares.store import compaction
+from ares.store import database as compaction
 from ares.store.database import Tables
 
 Make = Callable[..., Record]

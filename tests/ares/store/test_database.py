@@ -15,9 +15,9 @@ from filelock import FileLock
 
 from ares.episode import Record
 from ares.errors import StoreError
+from ares.store import trajectory_schema
 from ares.store.database import Tables, open_tables
-from ares.store.lance import trajectory_schema
-from ares.store.sync.progress import AppliedState, applied_action, save_applied_state
+from ares.store.sync.apply import AppliedState, applied_action, save_applied_state
 
 _CREATE_TABLES = """
 import sys
@@ -138,6 +138,6 @@ def test_a_full_disk_while_progress_is_saved_is_an_error_of_the_store(
         raise OSError("LanceError(IO): No space left on device (os error 28)")
 
     assert applied_action(tables) == 0
-    monkeypatch.setattr("ares.store.lance.TableWriter.upsert", fail)
+    monkeypatch.setattr("ares.store.TableWriter.upsert", fail)
     with pytest.raises(StoreError, match=r"the table index_state cannot be used: .*No space left"):
         save_applied_state(tables, AppliedState(actions=3))

@@ -17,8 +17,9 @@ import pytest
 
 from ares.annotation import Annotation
 from ares.errors import StoreError
-from ares.store.annotations import MongoAnnotationStore, mongo_lease
-from ares.store.locking import WorkspaceBusy, lock_folder
+from ares.store import MongoAnnotationStore
+from ares.store.folder import WorkspaceBusy, lock_folder
+from ares.store.log import mongo as mongo_lease
 
 Lock = Callable[..., AbstractContextManager[None]]
 
@@ -28,7 +29,7 @@ def workspace_lock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[t
     """What locks a workspace in this process, and the code with which another process does."""
     if request.param == "folder":
         code = (
-            "from functools import partial\nfrom pathlib import Path\nfrom ares.store.locking import lock_folder\n"
+            "from functools import partial\nfrom pathlib import Path\nfrom ares.store.folder import lock_folder\n"
             f"lock = partial(lock_folder, Path({str(tmp_path)!r}))\n"
         )
         yield partial(lock_folder, tmp_path), code
@@ -36,7 +37,7 @@ def workspace_lock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[t
     uri, workspace = request.getfixturevalue("mongo_uri"), uuid.uuid4().hex
     with closing(MongoAnnotationStore(uri, workspace)) as store:
         code = (
-            "from ares.store.annotations.mongo import MongoAnnotationStore\n"
+            "from ares.store.log.mongo import MongoAnnotationStore\n"
             f"lock = MongoAnnotationStore({uri!r}, {workspace!r}).write_lease\n"
         )
         yield store.write_lease, code

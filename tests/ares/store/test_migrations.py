@@ -20,9 +20,8 @@ from pymongo import MongoClient
 from app.cli.main import main
 from ares.doctor import run_checks
 from ares.settings import settings_from_environment
-from ares.store import open_stores
-from ares.store.annotations import MongoAnnotationStore, SqliteAnnotationStore
-from ares.store.manifest import FORMAT
+from ares.store import MongoAnnotationStore, SqliteAnnotationStore, open_stores
+from ares.store.folder import FORMAT
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "workspace_v1.tar.xz"
 # Keys of makers and columns that layout 1 did not have.
@@ -33,7 +32,7 @@ _NEW_COLUMN_KEYS = ("rollup", "needs_current_maker", "is_outcome")
 KILLER = """
 import importlib, os, signal, sys
 from ares.settings import settings_from_environment
-import ares.store.sync.apply, ares.store.migrations
+import ares.store.sync.apply, ares.store.opening
 ares.store.sync.apply._READ_BATCH, ares.store.sync.apply._WRITE_BATCH = 40, 40
 path, module, name, after, calls_until_death = *sys.argv[1:4], sys.argv[4] == "after", int(sys.argv[5])
 owner = importlib.import_module(module)
@@ -59,11 +58,11 @@ from ares.settings import settings_from_environment
 from ares.store import open_stores
 open_stores(sys.argv[1], settings_from_environment({})).close()
 """
-MIGRATIONS, EPISODES = "ares.store.migrations", "ares.store.lance.episodes"
+MIGRATIONS, EPISODES = "ares.store.opening", "ares.store.lance.episodes"
 KILL_POINTS = [
-    ("ares.store.annotations.sqlite", "SqliteAnnotationStore.add_maker", "after", 2),
-    ("ares.store.connection", "LanceConnection.drop_table", "before", 1),
-    ("ares.store.connection", "LanceConnection.drop_table", "after", 1),
+    ("ares.store.log.sqlite", "SqliteAnnotationStore.add_maker", "after", 2),
+    ("ares.store.database", "LanceConnection.drop_table", "before", 1),
+    ("ares.store.database", "LanceConnection.drop_table", "after", 1),
     (MIGRATIONS, "reset_applied_sequence", "after", 1),
     ("ares.store.sync.apply", "write_changes", "after", 1),
     ("ares.store.sync.apply", "save_applied_state", "before", 2),

@@ -10,10 +10,9 @@ import pytest
 from ares.annotation import Annotation, Column, Maker
 from ares.episode import Record
 from ares.errors import StoreError
-from ares.store import reset_applied_sequence
-from ares.store.annotations import AnnotationStore, SqliteAnnotationStore
+from ares.store import AnnotationStore, SqliteAnnotationStore, apply_log, reset_applied_sequence
 from ares.store.database import Tables
-from ares.store.sync import apply, apply_log, progress
+from ares.store.sync import apply, apply as progress
 
 MakeAnnotation = Callable[..., Annotation]
 

@@ -13,7 +13,7 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 
 from ares.episode import Record
-from ares.media.video import encode_mp4
+from ares.media import encode_mp4
 from ingest.agibot import agibot
 from ingest.base import IngestOptions, Source
 

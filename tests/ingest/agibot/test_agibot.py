@@ -14,7 +14,7 @@ from ares.errors import SourceError
 from ares.media import frames_at
 from ingest.agibot import agibot
 from ingest.base import IngestOptions
-from ingest.detect import open_sources
+from ingest.operation import open_sources
 from tests.ingest.agibot.conftest import STEPS, arrays, opened, read, write_agibot, write_episode, write_task
 
 

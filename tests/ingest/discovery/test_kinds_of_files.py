@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.jobs import LeftFile
+from ares.jobs import UnreadFile
 from ingest.base import IngestOptions
-from ingest.discovery import discover, kind_of_file, left_lines, make_plan
+from ingest.discovery import discover, kind_of_file, make_plan, unread_file_lines
 from ingest.discovery.tree import SortedPaths
 
 MIB = 2**20
@@ -84,15 +84,15 @@ def test_a_pointer_in_the_place_of_data_counts_as_a_pointer(tmp_path: Path) -> N
 
 
 def test_left_files_are_counted_by_kind_use_and_reason() -> None:
-    left = [LeftFile(path=f"/a/{number}.tar.gz", use="unused", detail="why") for number in range(3)]
-    left += [LeftFile(path="/a/b.gz", use="unused", detail="why")]
-    left += [LeftFile(path=f"/a/{name}", use="unreadable", detail="how") for name in ("one", ".two")]
-    assert list(left_lines(left, 2)) == [
+    left = [UnreadFile(path=f"/a/{number}.tar.gz", use="unused", detail="why") for number in range(3)]
+    left += [UnreadFile(path="/a/b.gz", use="unused", detail="why")]
+    left += [UnreadFile(path=f"/a/{name}", use="unreadable", detail="how") for name in ("one", ".two")]
+    assert list(unread_file_lines(left, 2)) == [
         "unused: 3 .tar.gz files, the first /a/0.tar.gz: why",
         "unreadable: 2 files, the first /a/one: how",
         "... and 1 more; --json lists them all",
     ]
-    assert list(left_lines(left[3:4], 2)) == ["unused: /a/b.gz: why"]
+    assert list(unread_file_lines(left[3:4], 2)) == ["unused: /a/b.gz: why"]
 
 
 def test_a_folder_whose_name_begins_alike_lies_beside_and_not_below() -> None:

@@ -13,8 +13,7 @@ import ares
 from ares.workspace import Workspace
 from ingest.base import IngestOptions, SourceFile
 from ingest.discovery.accounting import make_plan
-from ingest.discovery.datasets import OpenedDataset
-from ingest.discovery.stored import _folder
+from ingest.discovery.datasets import OpenedDataset, _dataset_folder
 from ingest.discovery.tree import read_tree
 
 
@@ -74,4 +73,4 @@ def test_a_file_that_several_datasets_use_is_data_where_one_of_them_reads_it_as_
 def test_the_folder_of_a_stored_dataset_is_what_its_keys_are_relative_to(
     source: str, key: str, folder: str
 ) -> None:
-    assert _folder(source, key, "lab") == folder
+    assert _dataset_folder(source, key, "lab") == folder

@@ -13,7 +13,7 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
-from ares.media.video import encode_mp4
+from ares.media import encode_mp4
 
 HEIGHT, WIDTH = 24, 32
 

@@ -11,8 +11,7 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from ares.media import all_frames, frames_at
-from ares.media.video import encode_mp4
+from ares.media import all_frames, encode_mp4, frames_at
 from ingest.hdf5 import hdf5
 
 STEPS = 9

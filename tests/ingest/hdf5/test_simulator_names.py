@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ares.quality.kinds import kinds_by_name
-from ingest.hdf5.simulator_names import simulator_names
+from ares.signals import kinds_by_name
+from ingest.hdf5.demos import simulator_names
 
 MODEL = """<mujoco><worldbody>
   <body name="cube"><joint name="cube_joint0" type="free"/></body>

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from ares.errors import SourceError
-from ares.media import FileCache, browser_video, encoded_frames, frames_at, thumbnail
-from ares.media.video import probe_video
+from ares.media import FileCache, browser_video, encoded_frames, frames_at, probe_video, thumbnail
 from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace

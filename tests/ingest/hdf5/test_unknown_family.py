@@ -11,7 +11,7 @@ import pytest
 from ares.errors import SourceError
 from ares.media import frames_at
 from ingest.base import IngestOptions
-from ingest.detect import open_sources, show_specs
+from ingest.operation import open_sources, show_specs
 
 SPEC = """
 reference: me

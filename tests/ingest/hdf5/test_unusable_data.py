@@ -12,8 +12,7 @@ import cv2
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ares.media import all_frames
 
@@ -99,7 +98,7 @@ def test_cameras_that_show_nothing(h5: Any, tmp_path: Path) -> None:
     )
     flags = {camera.name: camera.flags for camera in record.episode.cameras}
     assert flags == {"black": ("black", "frozen"), "good": (), "still": ("frozen",)}
-    assert record.warnings == ()  # `ares.quality.check_record` says it, in the words of its codes
+    assert record.warnings == ()  # `ares.checks.check_record` says it, in the words of its codes
 
 
 def test_compression_that_is_not_as_said(h5: Any, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ares import open as open_workspace
 from ares.episode import Record
-from ares.export.lerobot import export_lerobot
+from ares.export import export_lerobot
 from ares.media import frames_at
 from ingest.base import IngestOptions
 from ingest.lerobot import lerobot

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.export.lerobot import export_lerobot
-from ares.media import all_frames, browser_video, encoded_frames, frames_at, thumbnail
-from ares.media.readers import read_column_images
+from ares.export import export_lerobot
+from ares.media import all_frames, browser_video, encoded_frames, frames_at, read_column_images, thumbnail
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import IngestOptions

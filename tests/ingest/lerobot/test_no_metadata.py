@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.lerobot.rows import row_width
 from ingest.lerobot.source import recognises
-from ingest.lerobot.values import row_width
 
 
 def test_a_folder_without_metadata_is_read_by_its_tables_and_videos(tmp_path: Path, folders: Any) -> None:

@@ -16,7 +16,7 @@ import pytest
 from ares import open as open_workspace
 from ares.episode import Record
 from ares.errors import AresError, SourceError
-from ares.export.lerobot import export_lerobot
+from ares.export import export_lerobot
 from ares.media import all_frames, frames_at
 from ares.registry import ingesters
 from ingest.base import IngestOptions, Source
@@ -280,7 +280,7 @@ def test_a_broken_row_group_costs_its_own_episode(tmp_path: Path) -> None:
 def test_a_data_file_is_decoded_once_for_all_its_episodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import ingest.lerobot.rows as data
+    from ingest.lerobot import rows as data
 
     reads: list[Any] = []
     read = data._read_columns

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import ares
-from ingest.pipeline.finite_metadata import NOT_FINITE, finite_metadata
+from ingest.pipeline.read import NOT_FINITE, finite_metadata
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

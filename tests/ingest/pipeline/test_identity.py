@@ -149,7 +149,7 @@ def test_facts_of_another_job_between_ours_are_applied_too(
 ) -> None:
     """Synchronisation skips the annotations of the checks only when no other job appended some meanwhile."""
     from ares.annotation import Annotation, Column, Maker
-    from ingest.pipeline.check_log import CheckLog
+    from ingest.pipeline.write import CheckLog
 
     maker = Maker(annotator="other", version="1", columns=(Column(name="other", type="bool", meaning="x"),))
     annotation = Annotation(

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from ares.doctor import run_checks
 from ares.errors import DiskFull
-from ares.export.lerobot import export_lerobot
-from ares.media import all_frames, browser_video, frames_at
-from ares.media import workspace_copies as media_copy
+from ares.export import export_lerobot
+from ares.media import all_frames, browser_video, copies as media_copy, frames_at
 from ares.media.video import encode
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
@@ -242,7 +241,9 @@ def test_a_full_disk_ends_the_run_in_one_line(
         """The third file meets a device on which every write fails for want of room."""
         calls.append(path)
         return (
-            encode._write(frames, Path("/dev/full"), *rest) if len(calls) == 3 else real(frames, path, *rest)
+            encode._write_video_frames(frames, Path("/dev/full"), *rest)
+            if len(calls) == 3
+            else real(frames, path, *rest)
         )
 
     monkeypatch.setattr(media_copy, "encode_mp4", full)

@@ -7,9 +7,7 @@ import pytest
 from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ingest.base import Item
-from ingest.pipeline.identity import IdentityConflict
-from ingest.pipeline.outcome import ItemOutcome, rejected_duplicate
-from ingest.pipeline.plan import ItemAction, plan_item
+from ingest.pipeline.plan import IdentityConflict, ItemAction, ItemOutcome, plan_item, rejected_duplicate
 from ingest.pipeline.read import RecordIdentity, read_records
 
 

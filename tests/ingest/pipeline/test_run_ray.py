@@ -51,7 +51,7 @@ def pickle_by_value(ray_cluster: None) -> None:
 
 @pytest.fixture
 def engine() -> Engine:
-    from ares.jobs.ray import RayEngine
+    from ares.jobs import RayEngine
 
     return RayEngine(max_workers=1)
 

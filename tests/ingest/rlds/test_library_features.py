@@ -15,7 +15,7 @@ import pytest
 from ares.episode import Record
 from ingest.base import IngestOptions
 from ingest.rlds import rlds
-from ingest.rlds.library_features import _decoder
+from ingest.rlds.episode import _library_decoder
 
 MakeRlds = Callable[..., Any]
 FORCE = "steps/observation/force"
@@ -59,7 +59,7 @@ def tripled(monkeypatch: pytest.MonkeyPatch) -> str:
             return cls()
 
     monkeypatch.setattr(tensor_feature, "Tripled", Tripled, raising=False)
-    _decoder.cache_clear()
+    _library_decoder.cache_clear()
     return CLASSES + "tensor_feature.Tripled"
 
 

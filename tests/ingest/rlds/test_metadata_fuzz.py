@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.errors import AresError
 from ingest.base import IngestOptions
-from ingest.dataset_spec import DatasetSpec, read_spec
 from ingest.rlds import rlds
+from ingest.spec import DatasetSpec, read_spec
 
 MakeRlds = Callable[..., Any]
 LEAVES = {

@@ -15,8 +15,8 @@ from ares.episode import Record
 from ares.formats import RecordSpan, read_record
 from ares.media import frames_at
 from ingest.base import IngestOptions, Source
-from ingest.dataset_spec import DatasetSpec, SliceSpec, builtin_spec
 from ingest.rlds import rlds
+from ingest.spec import DatasetSpec, SliceSpec, builtin_spec
 
 OBS, ACT, PNG = "steps/observation/", "steps/action", "png 24 32 3"
 _RLDS_STANDARD = {

@@ -11,20 +11,18 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ares.episode import Json, Record
 from ares.errors import AresError, RequestError, SourceError
-from ares.media import all_frames, frames_at
-from ares.media.video import VideoInfo, cut_packets, encode_mp4, probe_video
+from ares.media import VideoInfo, all_frames, cut_packets, encode_mp4, frames_at, probe_video
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from ingest.base import IngestOptions, Source
 from ingest.names import UNKNOWN_OUTCOME, WrongRowError, parse_row
 from ingest.pipeline import ingest_paths
 from ingest.video import video
-from ingest.video.grouping import group_by_names, group_by_pattern
+from ingest.video.plan import group_by_names, group_by_pattern
 
 
 @pytest.fixture(scope="session")
@@ -268,7 +266,7 @@ def test_spans_of_a_long_video_of_a_person(folder: Any, monkeypatch: pytest.Monk
         probed_paths.append(path)
         return probe_video(path)
 
-    monkeypatch.setattr("ingest.media_files.probe_video", count_probes)
+    monkeypatch.setattr("ingest.files.probe_video", count_probes)
     items = list(open_source(root).items)
     first, second = (item.load() for item in items[:2])
     with pytest.raises(SourceError, match="span is not in the video"):

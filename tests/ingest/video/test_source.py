@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from ares.errors import SourceError
-from ares.media import frames_at
-from ares.media.video import encode_mp4
+from ares.media import encode_mp4, frames_at
 from ingest.base import IngestOptions, Item, Source
 from ingest.video import video
 
@@ -211,7 +210,7 @@ def test_a_lerobot_dataset_is_not_taken_for_loose_videos(shared_data: Path) -> N
 
 
 def test_large_files_are_told_apart_without_reading_them_whole(tmp_path: Path) -> None:
-    from ingest.media_files import hash_media_files
+    from ingest.files import hash_media_files
 
     size = 9 * 2**20
     (tmp_path / "a").write_bytes(bytes(size))

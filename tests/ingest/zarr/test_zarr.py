@@ -14,8 +14,7 @@ import zarr as zarr_library
 
 from ares.errors import AresError, MediaError, RequestError, SourceError
 from ares.input import open_zip
-from ares.media import compute_stamp, frames_at
-from ares.media.readers import open_zarr
+from ares.media import compute_stamp, frames_at, open_zarr
 from ingest.zarr import zarr
 from tests.ingest.zarr.conftest import images, opened, read, write_store, write_zip
 
@@ -102,7 +101,7 @@ def test_without_the_codec_the_error_names_the_extra(tmp_path: Path, monkeypatch
     file = path / "data" / "img" / ".zarray"
     document = json.loads(file.read_text())
     file.write_text(json.dumps({**document, "compressor": {"id": "imagecodecs_jpegxl"}}))
-    monkeypatch.setattr("ares.media.readers.zarr_store.find_spec", lambda name: None)
+    monkeypatch.setattr("ares.media.readers.arrays.find_spec", lambda name: None)
     item = next(iter(opened(path).items))
     with pytest.raises(RequestError, match=r"pip install 'ares-curation\[jpegxl\]'"):
         item.load()
@@ -186,7 +185,7 @@ def test_a_zip_that_vanishes_while_it_is_opened_is_missing(
             path.unlink()
             yield archive
 
-    monkeypatch.setattr("ares.media.readers.zarr_store.open_zip", vanish)
+    monkeypatch.setattr("ares.media.readers.arrays.open_zip", vanish)
     gone = pytest.raises(SourceError, match=r"Zarr store is cut or damaged.*FileNotFoundError")
     with gone, open_zarr(str(path)):
         pass

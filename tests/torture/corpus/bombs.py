@@ -155,7 +155,7 @@ def _deep_json(kind: str, name: str, site: Site) -> None:
 
 
 def _mcap_picture(site: Site) -> None:
-    from tests.ingest.mcap import conftest as mcap
+    from tests.ingest.recordings.mcap import conftest as mcap
 
     entries = [*mcap.states(), *mcap.images()]
     picture = png_bomb()

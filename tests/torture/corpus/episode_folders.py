@@ -91,25 +91,25 @@ def _npz_names(site: Site) -> None:
 
 
 def _csv_column(name: str, values: Sequence[Any], site: Site) -> None:
-    from tests.ingest.csv_episodes.conftest import write_episode
+    from tests.ingest.image_folders.conftest import write_episode
 
     write_episode(site.path("hostile_00"), {name: values})
 
 
 def _csv_text(text: str, site: Site) -> None:
-    from tests.ingest.csv_episodes.conftest import STEPS
+    from tests.ingest.image_folders.conftest import STEPS
 
     _csv_column("operator", [text, *["x"] * (STEPS - 1)], site)
 
 
 def _csv_columns(site: Site) -> None:
-    from tests.ingest.csv_episodes.conftest import STEPS, write_episode
+    from tests.ingest.image_folders.conftest import STEPS, write_episode
 
     write_episode(site.path("hostile_00"), {f"joint_{number}": [number] * STEPS for number in range(10_000)})
 
 
 def _csv_images(name: str, site: Site) -> None:
-    from tests.ingest.csv_episodes.conftest import STEPS, image_bytes
+    from tests.ingest.image_folders.conftest import STEPS, image_bytes
 
     (site.outside / "x.png").write_bytes(image_bytes(9))
     _csv_column("image", [name.replace("URL", site.url)] * STEPS, site)

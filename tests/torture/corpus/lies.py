@@ -194,7 +194,7 @@ def _mcap_length(length: int, site: Site) -> None:
 
 
 def _mcap_stamps(site: Site) -> None:
-    from tests.ingest.mcap import conftest as mcap
+    from tests.ingest.recordings.mcap import conftest as mcap
 
     entries = [*mcap.states(), *mcap.images()]
     last = 2**64 - 1
@@ -206,13 +206,13 @@ def _mcap_stamps(site: Site) -> None:
 
 
 def _mcap_falling(site: Site) -> None:
-    from tests.ingest.mcap import conftest as mcap
+    from tests.ingest.recordings.mcap import conftest as mcap
 
     mcap.write(site.path("lie.mcap"), reversed([*mcap.states(), *mcap.images()]))
 
 
 def _mcap_joints(site: Site) -> None:
-    from tests.ingest.mcap import conftest as mcap
+    from tests.ingest.recordings.mcap import conftest as mcap
 
     entries = [*mcap.states(), *mcap.images()]
     for _, _, _, message in entries:

@@ -69,7 +69,7 @@ def _lerobot_bytes(site: Site) -> None:
 
 
 def _mcap(text: str, site: Site) -> None:
-    from tests.ingest.mcap.conftest import images, states, task, write
+    from tests.ingest.recordings.mcap.conftest import images, states, task, write
 
     entries = [task(text), *states(), *images(), task(text, topic=f"/{text[:100]}")]
     write(site.path("hostile.mcap"), entries)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from annotators.models.huggingface import HuggingfaceVlm, load_huggingface
+from annotators.models import HuggingfaceVlm, load_huggingface
 from tests.annotators.models.huggingface.tiny_models import FAMILIES
 
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
-from annotators.models import LocalModelOptions, VlmReply, VlmRequest, load_vlm
+from annotators.models import LocalModelOptions, VlmReply, VlmRequest, load_huggingface, load_vlm
 from annotators.models.clip import load_clip
-from annotators.models.huggingface import load_huggingface
 from ares.errors import ModelError, RequestError
 from ares.settings import Settings
 from tests.annotators.models.huggingface.tiny_models import SENTENCE
@@ -55,8 +54,8 @@ def test_all_gpus_need_a_gpu_and_a_model_that_can_be_spread(
 @pytest.fixture
 def gpus_are_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the CPU stand in for GPUs: there are none where the tests run."""
-    monkeypatch.setattr("annotators.models.huggingface.load.select_device", lambda device: "cpu")
-    monkeypatch.setattr("annotators.models.huggingface.load._SPREAD", {"": "cpu"})
+    monkeypatch.setattr("annotators.models.huggingface.vlm.select_device", lambda device: "cpu")
+    monkeypatch.setattr("annotators.models.huggingface.vlm._SPREAD", {"": "cpu"})
 
 
 @pytest.mark.usefixtures("gpus_are_cpus")

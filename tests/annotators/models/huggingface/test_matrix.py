@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
-from annotators.grade.observation import Observation, ObservationReply, observation_schema, parse_observation
-from annotators.models import VlmReply, VlmRequest
-from annotators.models.huggingface import HuggingfaceVlm
+from annotators.grade import Observation, ObservationReply, observation_schema, parse_observation
+from annotators.models import HuggingfaceVlm, VlmReply, VlmRequest
 from annotators.runner import annotate, estimate_cost
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace

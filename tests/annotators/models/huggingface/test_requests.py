@@ -11,8 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.models import VlmFailure, VlmReply, VlmRequest, require_capabilities
-from annotators.models.huggingface import HuggingfaceVlm, load_huggingface
+from annotators.models import (
+    HuggingfaceVlm,
+    VlmFailure,
+    VlmReply,
+    VlmRequest,
+    load_huggingface,
+    require_capabilities,
+)
 from ares.errors import ModelError, RequestError
 from tests.annotators.models.huggingface.tiny_models import FAMILIES, SENTENCE
 

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from ares.episode import Episode, Record
 from ares.errors import MediaError, RequestError, StoreError
+from ares.export import export_lerobot
 from ares.export.base import ExportReport
-from ares.export.lerobot import export_lerobot
-from ares.export.lerobot import metadata as lerobot_meta
-from ares.export.lerobot import video as lerobot_video
+from ares.export.lerobot import tables as lerobot_meta, writer as lerobot_video
 from ares.media import all_frames
 from ares.workspace import Workspace
 

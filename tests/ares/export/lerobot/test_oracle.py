@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ares import open as open_workspace
-from ares.export.lerobot import export_lerobot
+from ares.export import export_lerobot
 from ares.media import frames_at
 from ares.workspace import Workspace
 from ingest.pipeline import ingest_paths

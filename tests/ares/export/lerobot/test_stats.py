@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from ares.export.lerobot.stats import (
+from ares.export.lerobot.tables import (
     QUANTILES,
     FeatureStats,
     RunningStats,

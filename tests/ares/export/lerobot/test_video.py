@@ -8,7 +8,7 @@ from typing import Any
 import av
 import numpy as np
 
-from ares.export.lerobot.video import prepare_video
+from ares.export.lerobot.writer import prepare_video
 from ares.export.retime import ExportClock, retime_episode
 from ingest.base import IngestOptions
 from ingest.video import video

@@ -15,7 +15,7 @@ import pytest
 from ares import open as open_workspace
 from ares.curation import CurationSet
 from ares.episode import Record
-from ares.export.rlds import writer
+from ares.export.rlds import exporter as writer
 from ares.formats import RecordSpan, find_records, parse_example, read_record
 from ares.media import encoded_frames, frames_at
 from ares.workspace import Workspace

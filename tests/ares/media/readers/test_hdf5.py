@@ -14,15 +14,13 @@ import cv2
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from ares.episode import MediaRef
 from ares.errors import MediaError, SourceError
 from ares.input import open_hdf5
-from ares.media import FileCache, all_frames, browser_video, encoded_frames, frames_at, thumbnail
-from ares.media.video import probe_video
+from ares.media import FileCache, all_frames, browser_video, encoded_frames, frames_at, probe_video, thumbnail
 
 STEPS, RATE = 24, 12.0
 Images = NDArray[np.uint8]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ares.media.video import find_inactive_spans
+from ares.media import find_inactive_spans
 
 
 def test_few_frames_are_never_an_inactive_span() -> None:

@@ -11,15 +11,22 @@ import av
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from ares.episode import MediaRef
 from ares.errors import MediaError, SourceError
-from ares.media import FileCache, all_frames, browser_video, frames_at, thumbnail
-from ares.media.video import NotCopyable, cut_packets, probe_video
-from ares.media.video.orientation import Orientation, matrix_orientation
+from ares.media import (
+    FileCache,
+    NotCopyable,
+    all_frames,
+    browser_video,
+    cut_packets,
+    frames_at,
+    probe_video,
+    thumbnail,
+)
+from ares.media.video.probe import Orientation, matrix_orientation
 
 PHONE = [0, 33, 66, 133, 166, 200, 400, 433, 466, 1000, 1033, 1066]
 UNIT = 1 << 16

@@ -14,7 +14,7 @@ import pytest
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.media.video import NotCopyable, PacketJoiner, cut_packets
+from ares.media import NotCopyable, PacketJoiner, cut_packets
 
 
 def frame_hashes(path: Path) -> list[tuple[float, str]]:

@@ -10,12 +10,10 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import MediaRef
-from ares.media import all_frames, frames_at
-from ares.media.video import NotCopyable, trim_video
+from ares.media import NotCopyable, all_frames, frames_at, trim_video
 
 MakeRef = Callable[..., MediaRef]
 

@@ -10,12 +10,10 @@ import pytest
 
 from ares.errors import RequestError
 from ares.registry import rankers
-from ares.search import Query
+from ares.search import MomentRanker, Query
 from ares.search.query import QUERY_PARTS, QueryPart
-from ares.search.rankers import MomentRanker
 from ares.settings import Settings
-from ares.store import Stores
-from ares.store.vectors import Moment
+from ares.store import Moment, Stores
 from ares.workspace import Workspace, open_workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes
 

@@ -9,16 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
 from ares import registry
 from ares.errors import StoreError
-from ares.search import embed_texts
-from ares.search.rankers import rank_by_text
+from ares.search import EmbeddingSpace, embed_texts, rank_by_text
 from ares.settings import Settings
-from ares.store.vectors import EmbeddingSpace, text_ids
+from ares.store.vectors import texts as text_ids
 from ares.workspace import Workspace, open_workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes
 

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from ares.store.lance import RowIndexCache, row_index
+from ares.store import RowIndexCache
+from ares.store.lance import row_index
 
 # In another process: a search that never returns blocks the interpreter too, so the process has to be ended.
 _SEARCHES = """
 import faulthandler, sys, threading
 import numpy as np, pyarrow as pa
-from ares.search.fusion import run_concurrently
-from ares.store.vectors import recall
+from ares.search.engine import run_concurrently
+from ares.store.vectors import index as recall
 from ares.store.database import open_tables
 
 SECONDS, FLAT_ROWS, FRAMES, DIM = 8, 1_000, 20, 32

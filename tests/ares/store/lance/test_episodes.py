@@ -12,8 +12,8 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import RequestError, StoreError
+from ares.store import TrajectoryTable, encode_records
 from ares.store.database import Tables, open_tables
-from ares.store.lance import TrajectoryTable, encode_records
 
 Make = Callable[..., Record]
 
@@ -62,7 +62,7 @@ def test_an_unknown_trajectory(filled: Tables) -> None:
 def test_a_large_batch_is_written_in_parts(
     tables: Tables, records: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.store.lance.record_batch._MAX_BATCH_VALUES", 50)
+    monkeypatch.setattr("ares.store.lance.schema._MAX_BATCH_VALUES", 50)
     tables.episodes.add(records)
     rows = dict(tables.trajectories.read(_ids(records)))
     assert [_parts(rows[record.episode.episode_id]) for record in records] == [

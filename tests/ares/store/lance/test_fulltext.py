@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.store.database import Tables, open_tables
-from ares.store.lance import fulltext
+from ares.store.lance import text as fulltext
 
 _WORDS = [f"w{letter}x" for letter in "abcdefghij"]
 _EPISODES = [f"episode{number:02}" for number in range(30)]

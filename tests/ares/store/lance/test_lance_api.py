@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from ares.errors import FilterError, StoreError
+from ares.store import conjunction, ids_filter, lance_errors, open_session
 from ares.store.database import Tables
-from ares.store.filters import conjunction, ids_filter
-from ares.store.lance import lance_errors, open_session
 from ares.store.lance.lance_api import (
     TESTED_VERSIONS,
     allowlist_options,

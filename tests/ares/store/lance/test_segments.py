@@ -6,12 +6,11 @@ import random
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.errors import RequestError
+from ares.store import SegmentTable
 from ares.store.database import Tables
-from ares.store.lance import SegmentTable
 
 _CAPTIONS = [
     "open the top drawer",

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from ares.settings import Settings
-from ares.store.lance import sort_orders
+from ares.store.lance import episode_snapshot as sort_orders
 from ares.workspace import Workspace, open_workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes, set_annotator_columns
 

@@ -44,7 +44,7 @@ def test_reads_follow_the_table(tables: Tables, reads_before: int, monkeypatch: 
 
 def test_ids_of_one_hash_are_told_apart(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trajectories, "_READS_WITHOUT_INDEX", 0)
-    monkeypatch.setattr(trajectories, "_hashes", lambda ids: np.zeros(len(ids), np.int64))
+    monkeypatch.setattr(trajectories, "_id_hashes", lambda ids: np.zeros(len(ids), np.int64))
     records = [record(number, 2 + number) for number in range(5)]
     tables.episodes.add(records)
     ((episode_id, trajectory),) = tables.trajectories.read([records[3].episode.episode_id])

@@ -11,17 +11,8 @@ from hypothesis import strategies as st
 
 from ares.annotation import Annotation, Maker, make_segment_id
 from ares.errors import StoreError
-from ares.store.annotations import AnnotationStore
-from ares.store.sync import pin_makers
-from tests.ares.store.sync.makers import (
-    CAPTIONERS,
-    CONSENSUS,
-    CORRECTOR,
-    JUDGES,
-    MAKERS,
-    RULERS,
-    SEGMENTERS,
-)
+from ares.store import AnnotationStore, pin_makers
+from tests.ares.store.sync.makers import CAPTIONERS, CONSENSUS, CORRECTOR, JUDGES, MAKERS, RULERS, SEGMENTERS
 from tests.ares.store.sync.oracle import grade_of
 
 Row = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ares.store.lance import segment_schema
+from ares.store import segment_schema
 from ares.store.lance.schema import column_types
 
 Row = dict[str, Any]

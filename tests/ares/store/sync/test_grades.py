@@ -6,8 +6,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from ares.episode import Record
 from ares.settings import settings_from_environment

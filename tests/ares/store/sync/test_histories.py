@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from ares.annotation import Annotation
 from ares.doctor import run_checks
 from ares.episode import Record
 from ares.settings import settings_from_environment
-from ares.store import Stores, open_stores, reset_applied_sequence
-from ares.store.annotations.memory import MemoryAnnotationStore
+from ares.store import Stores, apply_log, episode_schema, open_stores, pin_makers, reset_applied_sequence
 from ares.store.database import Tables
-from ares.store.lance import episode_schema
-from ares.store.sync import apply, apply_log, changes, pin_makers, progress
+from ares.store.log.memory import MemoryAnnotationStore
+from ares.store.sync import apply, apply as progress, changes
 from tests.ares.store.sync.histories import Step, Writer, histories, play, without_empty
 from tests.ares.store.sync.makers import MAKERS, OUTCOMES
 from tests.ares.store.sync.oracle import Oracle, Row

@@ -6,9 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from ares.store.annotations.memory import MemoryAnnotationStore
+from ares.store import apply_log, pin_makers
 from ares.store.database import Tables
-from ares.store.sync import apply, apply_log, pin_makers, progress
+from ares.store.log.memory import MemoryAnnotationStore
+from ares.store.sync import apply, apply as progress
 from tests.ares.store.sync.histories import Step, Writer, apply_quietly
 from tests.ares.store.sync.makers import GUESTS
 from tests.ares.store.sync.tables_in_memory import RowsInMemory, StateInMemory, TablesInMemory

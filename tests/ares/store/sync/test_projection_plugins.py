@@ -10,9 +10,8 @@ from ares.annotation import Annotation, Maker
 from ares.episode import Json, Record
 from ares.errors import PluginError
 from ares.registry import projections
-from ares.store.annotations import AnnotationStore, SqliteAnnotationStore
+from ares.store import AnnotationStore, InstalledProjections, MakerCatalog, SqliteAnnotationStore, apply_log
 from ares.store.database import Tables
-from ares.store.sync import InstalledProjections, MakerCatalog, apply_log
 
 MAKER = Maker(annotator="vote", version="1")
 MakeAnnotation = Callable[..., Annotation]

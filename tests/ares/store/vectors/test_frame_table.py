@@ -7,13 +7,12 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
 from ares.errors import RequestError, StoreError
+from ares.store import Moment, VectorTable
 from ares.store.database import Tables, open_tables
-from ares.store.vectors import Moment, VectorTable
 
 
 class CameraFrames:
@@ -121,7 +120,7 @@ def test_frames_of_some_episodes_are_all_compared(
     vectors.add([crowd])
     expected = _brute_force(_embedded(10), query, {"episode1", "episode2"})
     for batch in (100, 10_000):
-        monkeypatch.setattr("ares.store.vectors.frame_table._BATCH_FRAMES", batch)
+        monkeypatch.setattr("ares.store.vectors.tables._BATCH_FRAMES", batch)
         moments = list(vectors.score_frames(query, ["many", "episode1", "nobody", "episode2"]))
         others = sorted((moment.score for moment in moments if moment.episode_id != "many"), reverse=True)
         assert others == pytest.approx([moment.score for moment in expected], abs=1e-5)

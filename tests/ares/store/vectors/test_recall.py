@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
 import ares
+from ares.store import Moment, VectorTable
 from ares.store.database import open_tables
-from ares.store.vectors import Moment, VectorTable, recall
-from ares.summary import workspace_status
+from ares.store.vectors import index as recall
 from ares.workspace import Workspace
+from ares.workspace.summary import workspace_status
 
 _DIM, _FRAMES, _EPISODES = 32, 20, 600
 _FLAT_ROWS = 1_000
@@ -296,7 +296,7 @@ def test_an_index_that_was_not_measured_is_not_used(tmp_path: Path) -> None:
 
 _KILLED = """
 import sys
-from ares.store.vectors import recall
+from ares.store.vectors import index as recall
 from ares.store.database import open_tables
 def stop(*_, **__):
     print("built", flush=True)

@@ -1,0 +1,245 @@
+"""The annotator `embed`: which frames of each camera are sampled, and their vectors by an encoder."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+
+from pydantic import AfterValidator, Field
+
+from annotators.base import Annotator, CameraSeconds, FrameVectors, Options, Result, Work, new_annotation
+from annotators.models import NamedEncoder, absolute_spec, encoder_name, load_encoder_for, worker_needs
+from annotators.options import AnnotatorOptions, takes_options
+from ares.annotation import Maker
+from ares.clock import shown_rate_hz
+from ares.episode import Camera, Episode, Json
+from ares.errors import AresError, MediaError, RequestError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.store import Stores
+
+
+DEFAULT = "auto"
+_RATE_HZ, _MIN_FRAMES, _MAX_FRAMES = 1.0, 4, 240
+# Frames of one camera are in memory together: 1,000 of 1080p take 6 GB.
+_MOST_FRAMES = 1_000
+_CHANGE_RATE_HZ = 4.0
+_NUMBER = r"\d{1,6}(?:\.\d{1,6})?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameSampling:
+    """How frames are sampled.
+
+    Attributes:
+        name: "auto", "rate:HZ", "every:K" or "change:D".
+        rate_hz: Frames per second, or None for every K-th.
+        step: K, the distance of the frames in frames.
+        min_change: Smallest cosine distance between vectors that are kept, or 0 to keep all.
+        min_frames: Fewest frames of a camera.
+        max_frames: Most frames of a camera.
+    """
+
+    name: str
+    rate_hz: float | None = None
+    step: int = 1
+    min_change: float = 0.0
+    min_frames: int = 1
+    max_frames: int = _MOST_FRAMES
+
+    def maker_settings(self) -> dict[str, Json]:
+        """What makes another maker; the default has the settings that it has always had."""
+        if self.name == DEFAULT:
+            return {"rate_hz": self.rate_hz, "fewest": self.min_frames, "most": self.max_frames}
+        return {"sample": self.name, "most": self.max_frames}
+
+    def seconds(self, episode: Episode, camera: str = "") -> CameraSeconds:
+        """Seconds per good camera, or of one, spread over [0, duration)."""
+        cameras = [candidate for candidate in episode.good_cameras if not camera or candidate.name == camera]
+        return {selected.name: self._camera_seconds(episode, selected) for selected in cameras}
+
+    def kept_rows(self, vectors: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Rows of the unit vectors (N, D) of one camera that are kept: the first, and each that differs enough."""
+        import numpy as np
+
+        if self.min_change <= 0:
+            return np.arange(len(vectors))
+        kept: list[int] = []
+        for row in range(len(vectors)):
+            if not kept or 1.0 - float(vectors[row] @ vectors[kept[-1]]) >= self.min_change:
+                kept.append(row)
+        return np.asarray(kept, np.int64)
+
+    def _camera_seconds(self, episode: Episode, camera: Camera) -> list[float]:
+        frame_rate_hz, frames = shown_rate_hz(episode, camera), camera.media.num_frames
+        if self.rate_hz is None and math.ceil(frames / self.step) <= self.max_frames:
+            # The middle of each frame: its edges belong to its neighbours up to rounding.
+            return [round((number + 0.5) / frame_rate_hz, 6) for number in range(0, frames, self.step)]
+        duration = frames / frame_rate_hz
+        rate_hz = frame_rate_hz / self.step if self.rate_hz is None else self.rate_hz
+        count = min(max(math.ceil(duration * rate_hz), self.min_frames), self.max_frames)
+        # The middles of equal parts: the still scene before and after the action gets no extra vector.
+        return [round(duration * (part + 0.5) / count, 6) for part in range(count)]
+
+
+def parse_sampling(text: str) -> FrameSampling:
+    """Read "auto", "rate:HZ", "every:K" or "change:D". Raises RequestError for anything else."""
+    kind, _, value = text.partition(":")
+    number = float(value) if re.fullmatch(_NUMBER, value) else 0.0
+    if text == DEFAULT:
+        return FrameSampling(name=text, rate_hz=_RATE_HZ, min_frames=_MIN_FRAMES, max_frames=_MAX_FRAMES)
+    if kind == "rate" and number > 0:
+        return FrameSampling(name=text, rate_hz=number)
+    if kind == "every" and number >= 1 and number.is_integer():
+        return FrameSampling(name=text, step=int(number))
+    if kind == "change" and 0 < number < 2:
+        return FrameSampling(name=text, rate_hz=_CHANGE_RATE_HZ, min_change=number)
+    raise RequestError(
+        f"no sampling {text!r}",
+        "there are: auto, rate:HZ, every:K with a whole number K, change:D with a cosine distance D below 2",
+    )
+
+
+def _check_sampling(text: str) -> str:
+    return parse_sampling(text).name
+
+
+# A sampling in the options of an annotator, checked by `parse_sampling`.
+SamplingName = Annotated[str, AfterValidator(_check_sampling)]
+
+
+_VERSION = "1"
+_BATCH_SIZE = 8
+
+
+class EmbedOptions(AnnotatorOptions):
+    """Options of embedding."""
+
+    not_in_maker: ClassVar[frozenset[str]] = frozenset({"sample"})  # `FrameSampling` has its settings
+
+    camera: str = Field(default="", description="camera to embed (default: every good one)")
+    sample: SamplingName = Field(
+        default=DEFAULT,
+        description="frames that are embedded: auto (one a second, 4 to 240 of a camera), rate:HZ, every:K, or "
+        "change:D (four a second, kept where the cosine distance to the last kept one is at least D)",
+    )
+
+
+@takes_options(EmbedOptions)
+def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
+    """An annotator that fills the vector table of one embedding space. Raises ModelError without its model."""
+    own = options.parse(EmbedOptions)
+    spec = absolute_spec(options.model or options.settings.embed_model)
+    encoder = load_encoder_for(spec, options, stores)
+    if options.load_models:
+        _register_space(stores, encoder, spec)
+    sampling = parse_sampling(own.sample)
+    settings: dict[str, Json] = {**sampling.maker_settings(), **own.maker_settings()}
+    maker = Maker(annotator="embed", version=_VERSION, model=encoder.name, settings=settings, kind="model")
+    return Annotator(
+        maker=maker,
+        process=lambda works: _embed_works(works, encoder, maker, sampling, own.camera),
+        select_frames=lambda subject: sampling.seconds(subject.episode, own.camera),
+        batch_size=_BATCH_SIZE,
+        space=encoder.name,
+        needs=worker_needs("embed", spec),
+    )
+
+
+def _register_space(stores: Stores, encoder: NamedEncoder, spec: str) -> None:
+    existing = stores.annotations.get_document("spaces", encoder.name)
+    created = existing.get("created") if isinstance(existing, dict) else None
+    document = {
+        "encoder": encoder_name(spec),
+        "model": spec,
+        "dim": encoder.dim,
+        "created": created or datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    stores.annotations.put_documents("spaces", {encoder.name: document})
+
+
+def _embed_works(
+    works: Sequence[Work], encoder: NamedEncoder, maker: Maker, sampling: FrameSampling, camera: str
+) -> list[Result | AresError]:
+    """One pass of the model over the frames of all works; a work whose frames fail keeps its own error."""
+    frames_by_work = [_read_frames(work, sampling, camera) for work in works]
+    images = [
+        image
+        for camera_frames in frames_by_work
+        if not isinstance(camera_frames, AresError)
+        for frames in camera_frames
+        for image in frames.images
+    ]
+    vectors = encoder.encode_images(images)
+    results: list[Result | AresError] = []
+    start = 0
+    for work, camera_frames in zip(works, frames_by_work, strict=True):
+        if isinstance(camera_frames, AresError):
+            results.append(camera_frames)
+            continue
+        stop = start + sum(len(frames.images) for frames in camera_frames)
+        results.append(
+            _embedding_result(work, camera_frames, vectors[start:stop], maker, encoder.name, sampling)
+        )
+        start = stop
+    return results
+
+
+class _EmbedFrames(NamedTuple):
+    """Frames of one camera: images (N, H, W, 3) uint8 and their N seconds."""
+
+    camera: str
+    seconds: Sequence[float]
+    images: NDArray[np.uint8]
+
+
+def _read_frames(work: Work, sampling: FrameSampling, camera: str) -> list[_EmbedFrames] | AresError:
+    seconds = sampling.seconds(work.episode, camera)
+    if not work.episode.cameras:
+        return MediaError("episode has no camera", f"{work.episode.key} of {work.episode.dataset}")
+    if not seconds:
+        return MediaError("episode has no such camera", repr(camera))
+    try:
+        return [
+            _EmbedFrames(name, camera_seconds, work.frames.at(name, camera_seconds))
+            for name, camera_seconds in seconds.items()
+        ]
+    except MediaError as error:
+        return error
+
+
+def _embedding_result(
+    work: Work,
+    camera_frames: Sequence[_EmbedFrames],
+    vectors: NDArray[np.float32],
+    maker: Maker,
+    space: str,
+    sampling: FrameSampling,
+) -> Result:
+    import numpy as np
+
+    frame_vectors: list[FrameVectors] = []
+    start = 0
+    for camera, seconds, _ in camera_frames:
+        stop = start + len(seconds)
+        kept = sampling.kept_rows(vectors[start:stop])
+        frame_vectors.append(
+            FrameVectors(
+                episode_id=work.episode.episode_id,
+                camera=camera,
+                seconds=np.asarray(seconds, np.float64)[kept],
+                vectors=vectors[start:stop][kept],
+            )
+        )
+        start = stop
+    count = sum(len(camera.seconds) for camera in frame_vectors)
+    return Result(
+        annotations=[new_annotation(work, maker, {"frames": count, "space": space})], vectors=frame_vectors
+    )

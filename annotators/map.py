@@ -1,0 +1,165 @@
+"""The annotator `map`: 2-D coordinates of each episode in an embedding space, by UMAP fitted to a sample."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from annotators.base import Annotator, Options, Result, Work, new_annotation
+from ares.annotation import Column, Maker, short_hash
+from ares.episode import Json
+from ares.errors import AresError, ModelError
+from ares.imports import missing_extra
+from ares.search import choose_space
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.store import Stores
+
+
+_VERSION = "1"
+# UMAP's own defaults; a sample of this size is fitted in half a minute.
+_NEIGHBORS, _MIN_DIST, _SEED = 15, 0.1, 0
+_SAMPLE_SIZE, _MIN_EPISODES = 10_000, 10
+_BATCH_SIZE = 1_000
+# The map is fitted again when the workspace holds so many times the episodes of the last fit.
+_REFIT_GROWTH = 2
+_MAP_SAMPLES = "maps"
+
+COLUMNS = (
+    Column(
+        name="map_x",
+        type="float64",
+        meaning="Place on the map of looks, across; near episodes look alike, axes mean nothing.",
+    ),
+    Column(name="map_y", type="float64", meaning="Place on the map of looks, up."),
+)
+
+
+def make_map_annotator(options: Options, stores: Stores) -> Annotator:
+    """An annotator that places episodes on a map of the newest embedding space, by the mean of their frame vectors.
+
+    UMAP (McInnes, Healy and Melville, arXiv:1802.03426) is fitted to a sample that stays the same until the workspace
+    has doubled; the other episodes are transformed into the fitted map.
+
+    Raises:
+        RequestError: There are no frame vectors, or umap-learn is not installed.
+    """
+    space = choose_space(stores)
+    sample = _map_sample_ids(stores, space.name, store=options.load_models)
+    settings: dict[str, Json] = {
+        "neighbors": _NEIGHBORS,
+        "min_dist": _MIN_DIST,
+        "seed": _SEED,
+        "sample": short_hash(list(sample)),
+        "umap": _umap_version(),
+    }
+    maker = Maker(annotator="map", version=_VERSION, model=space.name, settings=settings, columns=COLUMNS)
+    get_map = cache(lambda: fit_map(_mean_vectors(stores, space.name, sample)))
+    return Annotator(
+        maker=maker,
+        process=lambda works: _project_episodes(works, stores, space.name, get_map, maker),
+        batch_size=_BATCH_SIZE,
+    )
+
+
+class FittedMap:
+    """A UMAP model fitted to a sample of episodes.
+
+    Args:
+        model: The fitted umap.UMAP.
+        ids: episode_ids of its sample, in order of its rows.
+    """
+
+    def __init__(self, model: Any, ids: Sequence[str]) -> None:
+        self._model = model
+        self._rows = {episode_id: row for row, episode_id in enumerate(ids)}
+
+    def coordinates(self, means: dict[str, NDArray[np.float32]]) -> dict[str, tuple[float, float]]:
+        """(x, y) by episode: those of the sample as fitted, the others transformed."""
+        import numpy as np
+
+        rows = self._rows
+        points = {
+            episode_id: self._model.embedding_[rows[episode_id]] for episode_id in means if episode_id in rows
+        }
+        new_ids = [episode_id for episode_id in means if episode_id not in rows]
+        if new_ids:
+            new_points = self._model.transform(np.stack([means[episode_id] for episode_id in new_ids]))
+            points.update(zip(new_ids, new_points, strict=True))
+        return {episode_id: (round(float(x), 4), round(float(y), 4)) for episode_id, (x, y) in points.items()}
+
+
+def fit_map(means: dict[str, NDArray[np.float32]]) -> FittedMap | ModelError:
+    """Fit UMAP to the mean vectors (D,) of episodes; an error when there are too few for a map."""
+    if len(means) < _MIN_EPISODES:
+        return ModelError("too few embedded episodes for a map", f"{len(means)}, at least {_MIN_EPISODES}")
+    import numpy as np
+    import umap
+
+    model = umap.UMAP(
+        n_neighbors=min(_NEIGHBORS, len(means) - 1),
+        min_dist=_MIN_DIST,
+        metric="cosine",
+        random_state=_SEED,
+        n_jobs=1,  # a fixed seed needs one thread; umap warns about more
+    )
+    model.fit(np.stack(list(means.values())))
+    return FittedMap(model, list(means))
+
+
+def _map_sample_ids(stores: Stores, space: str, store: bool) -> tuple[str, ...]:
+    """The ids that the map is fitted to; stored, so that the map stays the same while the workspace grows a little."""
+    existing, episode_count = (
+        stores.annotations.get_document(_MAP_SAMPLES, space),
+        stores.tables.episodes.count(),
+    )
+    if isinstance(existing, dict) and episode_count < _REFIT_GROWTH * existing["episodes"]:
+        return tuple(existing["sample"])
+    # Ids are hashes: the smallest are a fair sample, and the same one every time.
+    sample = heapq.nsmallest(_SAMPLE_SIZE, chain.from_iterable(stores.tables.episodes.id_batches()))
+    if store:
+        document: Json = {"episodes": episode_count, "sample": list[Json](sample)}
+        stores.annotations.put_documents(_MAP_SAMPLES, {space: document})
+    return tuple(sample)
+
+
+def _mean_vectors(stores: Stores, space: str, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    means: dict[str, NDArray[np.float32]] = {}
+    for start in range(0, len(ids), _BATCH_SIZE):
+        means.update(stores.tables.vectors(space).mean_vectors(ids[start : start + _BATCH_SIZE]))
+    return means
+
+
+def _project_episodes(
+    works: Sequence[Work],
+    stores: Stores,
+    space: str,
+    get_map: Callable[[], FittedMap | ModelError],
+    maker: Maker,
+) -> list[Result | AresError]:
+    fitted_map = get_map()
+    if isinstance(fitted_map, ModelError):
+        return [fitted_map] * len(works)
+    means = stores.tables.vectors(space).mean_vectors([work.episode.episode_id for work in works])
+    coordinates = fitted_map.coordinates(means)
+    return [_coordinates_result(work, coordinates.get(work.episode.episode_id), maker) for work in works]
+
+
+def _coordinates_result(work: Work, point: tuple[float, float] | None, maker: Maker) -> Result | AresError:
+    if point is None:
+        return ModelError("the episode has no frame vectors", "run `ares annotate embed` first")
+    return Result(annotations=[new_annotation(work, maker, {"map_x": point[0], "map_y": point[1]})])
+
+
+def _umap_version() -> str:
+    try:
+        return version("umap-learn")
+    except PackageNotFoundError:
+        raise missing_extra("umap", "map") from None

@@ -1,0 +1,508 @@
+"""Measures of motion over time at a common rate: paths of arms, smoothness, and gripper events."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from annotators.motion.columns import MotionGroup, ends_of_arms
+from ares.signals import DimensionKind
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Signal
+
+
+def sorted_quantile(ordered: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    """The quantile of values that are sorted along their first axis, between two of them in proportion.
+
+    Args:
+        ordered: (N, ...), N at least 1.
+        share: From 0 to 1.
+    """
+    import numpy as np
+
+    position = share * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return np.asarray(ordered[below] + (position - below) * (ordered[above] - ordered[below]))
+
+
+def median(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Medians of values (N, ...) along their first axis; N is at least 1."""
+    import numpy as np
+
+    ordered = np.sort(values, axis=0)
+    return np.asarray((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
+
+
+# Arms move below 5 Hz; faster sources are averaged, slower ones keep their rate.
+COMMON_RATE_HZ = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EqualPeriods:
+    """N equal periods of an episode, and where their N + 1 ends lie among its T stamps.
+
+    Attributes:
+        period: Seconds.
+        steps: (T - 1, 1) seconds between the stamps.
+        left: (N + 1,) number of the last stamp before each end.
+        into: (N + 1, 1) seconds from that stamp to the end.
+    """
+
+    period: float
+    steps: NDArray[np.float64]
+    left: NDArray[np.intp]
+    into: NDArray[np.float64]
+
+    @property
+    def count(self) -> int:
+        """N."""
+        return len(self.left) - 1
+
+    def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(N, D) means of the signal between its steps (T, D), finite: a low-pass filter."""
+        import numpy as np
+
+        integral = np.zeros_like(values)
+        np.cumsum(self.steps * (values[1:] + values[:-1]) / 2, axis=0, out=integral[1:])
+        before = values[self.left]
+        slope = (values[self.left + 1] - before) / self.steps[self.left]
+        at_ends = integral[self.left] + self.into * (before + slope * self.into / 2)
+        return np.asarray(at_ends[1:] - at_ends[:-1]) / self.period
+
+
+def equal_periods(
+    seconds: NDArray[np.float64], shortest_period: float = 1 / COMMON_RATE_HZ
+) -> EqualPeriods | None:
+    """Divide an episode into equal periods: the shortest, or the median of the steps' where that is longer.
+
+    Args:
+        seconds: (T,) stamps, at least two.
+        shortest_period: Seconds.
+
+    Returns:
+        None where the stamps do not rise.
+    """
+    import numpy as np
+
+    steps = np.diff(seconds)
+    if steps.min() <= 0:
+        return None
+    period = max(shortest_period, float(median(steps)))
+    count = max(1, int((seconds[-1] - seconds[0]) / period + 1e-6))
+    ends = seconds[0] + period * np.arange(count + 1)
+    left = np.minimum(np.searchsorted(seconds, ends, side="right") - 1, len(seconds) - 2)
+    return EqualPeriods(period=period, steps=steps[:, None], left=left, into=(ends - seconds[left])[:, None])
+
+
+def resample(
+    values: NDArray[np.float64], seconds: NDArray[np.float64], shortest_period: float = 1 / COMMON_RATE_HZ
+) -> tuple[NDArray[np.float64], float]:
+    """(N, D) means over equal periods of a signal (T, D), and the period in seconds; see `equal_periods`.
+
+    Args:
+        values: (T, D), finite.
+        seconds: (T,) strictly rising.
+        shortest_period: Seconds.
+    """
+    periods = equal_periods(seconds, shortest_period)
+    assert periods is not None
+    return periods.means(values), periods.period
+
+
+# A slower peak is rounding, not motion; units per second.
+MIN_PEAK_SPEED = 1e-9
+# A movement crosses the median by at least this share of the standard deviation.
+_CROSSING_SHARE = 0.3
+# The spectrum ends where it falls below this share of its start for good, and at the latest here.
+_SPECTRUM_THRESHOLD = 0.05
+_LONGEST_SPECTRUM_HZ = 10.0
+_ZERO_PADDING = 4
+_FEWEST_SAMPLES = 5
+_SAMPLES_PER_MOVEMENT = 20
+# Periods before and after a movement in which it is too slow to count as moving.
+_SLOW_ENDS = 2
+
+
+def log_dimensionless_jerk(position: NDArray[np.float64], seconds: NDArray[np.float64]) -> float | None:
+    """Log dimensionless jerk of a path, the smoothness measure of Balasubramanian, Melendez-Calderon, Roby-Brami and
+    Burdet, "On the analysis of movement smoothness", J. NeuroEng. Rehabil. 12:112 (2015), eq. 8:
+    -ln(T^3 / v_peak^2 * integral of |d2v/dt2|^2 dt), with duration T and the speed's peak v_peak.
+
+    Args:
+        position: (T, D) in any unit.
+        seconds: (T,) strictly rising.
+
+    Returns:
+        A number without unit, None for a path at rest.
+    """
+    import numpy as np
+
+    velocity = np.gradient(position, seconds, axis=0)
+    jerk = np.gradient(np.gradient(velocity, seconds, axis=0), seconds, axis=0)
+    peak = float(np.linalg.norm(velocity, axis=1).max())
+    total = float(np.trapezoid((jerk**2).sum(axis=1), seconds))
+    if peak < MIN_PEAK_SPEED or total <= 0:
+        return None
+    return float(-np.log(total * (seconds[-1] - seconds[0]) ** 3 / peak**2))
+
+
+def count_movements(values: NDArray[np.float64]) -> float:
+    """Movements of a path: how often a dimension crosses its own median, weighted by variance; at least 1.
+
+    It depends neither on unit nor rate nor speed, and not on noise below a third of the standard deviation.
+
+    Args:
+        values: (N, D), at least one dimension moves.
+    """
+    import numpy as np
+
+    variances = values.var(axis=0)
+    crossings = count_sign_changes(values - median(values), _CROSSING_SHARE * np.sqrt(variances))
+    return max(1.0, float((crossings * variances).sum() / variances.sum()))
+
+
+def count_sign_changes(values: NDArray[np.float64], bars: NDArray[np.float64]) -> NDArray[np.intp]:
+    """(D,) changes of sign of each column (N, D), of the values whose size is above its bar (D,)."""
+    import numpy as np
+
+    signs = np.where(values > bars, 1, np.where(values < -bars, -1, 0)).astype(np.int8)
+    rows = np.arange(1, len(signs) + 1)[:, None]
+    latest = np.maximum.accumulate(np.where(signs != 0, rows, 0), axis=0)
+    filled = np.where(latest > 0, np.take_along_axis(signs, np.maximum(latest - 1, 0), axis=0), 0)
+    return np.asarray(((filled[1:] * filled[:-1]) < 0).sum(axis=0))
+
+
+def movement_jerk(
+    values: NDArray[np.float64], period: float, moving: NDArray[np.bool_], peak_speed: float, movements: float
+) -> float | None:
+    """`log_dimensionless_jerk` of one average movement of a path, so that longer episodes score no worse.
+
+    Eq. 8 of Balasubramanian et al. grows with the fourth power of the number of movements in a path, which is divided
+    out. Rests are left out.
+
+    Args:
+        values: (N, D) at equal periods.
+        period: Seconds between them.
+        moving: (N - 1,) whether it moves.
+        peak_speed: Units per second.
+        movements: How many movements it has.
+
+    Returns:
+        A number without unit; None for a path that is too short or at rest.
+    """
+    import numpy as np
+
+    if peak_speed < MIN_PEAK_SPEED:
+        return None
+    values, moving, period = _at_rate_of_movement(values, moving, period, movements)
+    if len(values) < _FEWEST_SAMPLES:
+        return None
+    jerk = np.diff(values, n=3, axis=0) / period**3
+    # A movement begins and ends slowly: its first and last periods belong to it.
+    spread = np.convolve(moving, np.ones(2 * _SLOW_ENDS + 1))
+    active = spread[_SLOW_ENDS : _SLOW_ENDS + len(moving)] > 0
+    # The jerk of the steps 0 to 3 belongs to the speed of the step 1 to 2.
+    kept = active[1:-1]
+    duration = float(active.sum()) * period
+    total = float((jerk[kept] ** 2).sum()) * period
+    if total <= 0:
+        return None
+    return float(-np.log(total * duration**3 / peak_speed**2) + 4 * np.log(movements))
+
+
+def _at_rate_of_movement(
+    values: NDArray[np.float64], moving: NDArray[np.bool_], period: float, movements: float
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], float]:
+    """The path at at most 20 samples per movement, so that noise weighs as much in slow movements as in fast ones."""
+    import numpy as np
+
+    coarse_period = float(moving.sum()) * period / movements / _SAMPLES_PER_MOVEMENT
+    if coarse_period <= period:
+        return values, moving, period
+    seconds = np.arange(len(values), dtype=np.float64) * period
+    # Step i goes from sample i to i + 1, so its motion is known halfway.
+    motion = np.concatenate([moving, moving[-1:]]).astype(np.float64)
+    means, period = resample(np.column_stack([values, motion]), seconds, coarse_period)
+    return means[:, :-1], (means[:-1, -1] + means[1:, -1]) > 1, period
+
+
+def movement_sparc(speeds: NDArray[np.float64], period: float, movements: float) -> float | None:
+    """Median of `spectral_arc_length` over parts of a path, each as long as an average movement.
+
+    Args:
+        speeds: (N,) speeds at equal periods.
+        period: Seconds between them.
+        movements: How many movements the path has.
+    """
+    import numpy as np
+
+    length = max(_FEWEST_SAMPLES, int(len(speeds) / movements))
+    count = len(speeds) // length
+    if not count:
+        return None
+    parts = speeds[: count * length].reshape(count, length)
+    # A part at rest has no movement.
+    parts = parts[parts.mean(axis=1) > 0.1 * speeds.mean()]
+    lengths = spectral_arc_lengths(parts, period) if len(parts) else np.empty(0)
+    return float(median(lengths)) if len(lengths) else None
+
+
+def spectral_arc_lengths(speeds: NDArray[np.float64], period: float) -> NDArray[np.float64]:
+    """Spectral arc length (SPARC) of speed profiles, after Balasubramanian et al. 2015, eq. 6: the arc length of the
+    amplitude spectrum, normalised by its start, up to where it stays below 5 % and at most 10 Hz.
+
+    Args:
+        speeds: (P, N) speeds of P movements at equal periods; none is at rest.
+        period: Seconds between them.
+
+    Returns:
+        (P,) numbers without unit; nearer 0 is smoother.
+    """
+    import numpy as np
+
+    size = 2 ** (int(np.ceil(np.log2(speeds.shape[1]))) + _ZERO_PADDING)
+    spectrum = np.abs(np.fft.rfft(speeds, size, axis=1))
+    spectrum /= spectrum[:, :1]
+    spectrum = spectrum[:, np.fft.rfftfreq(size, period) <= _LONGEST_SPECTRUM_HZ]
+    last = spectrum.shape[1] - 1 - (spectrum[:, ::-1] >= _SPECTRUM_THRESHOLD).argmax(axis=1)
+    last = np.maximum(last, 1)
+    steps = np.hypot(1 / last[:, None], np.diff(spectrum, axis=1))
+    inside = np.arange(spectrum.shape[1] - 1) < last[:, None]
+    return np.asarray(-(steps * inside).sum(axis=1))
+
+
+# An arm is idle below this share of its usual speed, the mean of its speed weighted by the way.
+IDLE_SHARE_OF_SPEED = 0.1
+# A turn counts between speeds of at least this share of the usual speed of its dimension.
+_TURN_SHARE = 0.2
+# An arm that spreads less than this share of the widest is parked: what it does is noise.
+_PARKED_SHARE = 0.05
+_MIN_SPREAD = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PathMeasures:
+    """Measures of the path of one arm in one space.
+
+    Attributes:
+        group: Its dimensions.
+        spread: Standard deviation of the path, in its unit.
+        length: Its length, in its unit.
+        mean_speed: Mean speed while it moves, units per second.
+        peak_speed: 95th percentile of the speed while it moves.
+        jerk: See `movement_jerk`; None for a path at rest.
+        sparc: See `movement_sparc`; None for a path at rest.
+        moving: (N - 1,) whether it moves, at the common rate.
+        period: Seconds between them.
+        turns: (D,) changes of direction of each dimension that moves.
+    """
+
+    group: MotionGroup
+    spread: float
+    length: float
+    mean_speed: float
+    peak_speed: float
+    jerk: float | None
+    sparc: float | None
+    moving: NDArray[np.bool_]
+    period: float
+    turns: NDArray[np.intp]
+
+
+def measure_path(group: MotionGroup, values: NDArray[np.float64], period: float) -> PathMeasures:
+    """The measures of one path.
+
+    Args:
+        group: Its dimensions.
+        values: (N, D) at equal periods, N at least 2.
+        period: Seconds between them.
+    """
+    import numpy as np
+
+    velocity = np.diff(values, axis=0) / period
+    speeds = np.linalg.norm(velocity, axis=1)
+    usual = float((speeds**2).sum() / speeds.sum()) if speeds.sum() > 0 else 0.0
+    moving = speeds > max(IDLE_SHARE_OF_SPEED * usual, MIN_PEAK_SPEED)
+    spread = float(np.sqrt(values.var(axis=0).sum()))
+    rests = spread < _MIN_SPREAD or not moving.any()
+    movements = 1.0 if rests else count_movements(values)
+    peak = 0.0 if rests else float(sorted_quantile(np.sort(speeds[moving]), 0.95))
+    return PathMeasures(
+        group=group,
+        spread=spread,
+        length=float(speeds.sum() * period),
+        mean_speed=0.0 if rests else float(speeds[moving].mean()),
+        peak_speed=peak,
+        jerk=None if rests else movement_jerk(values, period, moving, peak, movements),
+        sparc=None if rests else movement_sparc(speeds, period, movements),
+        moving=moving,
+        period=period,
+        turns=_count_turns(velocity, values),
+    )
+
+
+def _count_turns(velocity: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Changes of direction of each dimension that moves, (D,)."""
+    import numpy as np
+
+    ranges = np.ptp(values, axis=0)
+    velocity = velocity[:, ranges > max(_MIN_SPREAD, 0.1 * float(ranges.max()))]
+    sums = np.abs(velocity).sum(axis=0)
+    usual = (velocity**2).sum(axis=0) / np.maximum(sums, MIN_PEAK_SPEED)
+    return count_sign_changes(velocity, _TURN_SHARE * usual)
+
+
+def moving_paths(paths: Sequence[PathMeasures]) -> list[PathMeasures]:
+    """The paths of one space without those of parked arms."""
+    widest = max((path.spread for path in paths), default=0.0)
+    return [path for path in paths if path.spread >= max(_PARKED_SHARE * widest, _MIN_SPREAD)]
+
+
+def combine_paths(paths: Sequence[PathMeasures]) -> tuple[float, float, float, float | None, float | None]:
+    """Length, mean speed, peak speed, jerk and arc length of all arms in one space, which must not be empty.
+
+    Lengths are summed, speeds those of the faster arm, smoothness the mean of the arms that move, by their lengths.
+    """
+    moving = moving_paths(paths)
+    return (
+        sum(path.length for path in paths),
+        max((path.mean_speed for path in moving), default=0.0),
+        max((path.peak_speed for path in moving), default=0.0),
+        _weighted_mean([(path.length, path.jerk) for path in moving if path.jerk is not None]),
+        _weighted_mean([(path.length, path.sparc) for path in moving if path.sparc is not None]),
+    )
+
+
+def _weighted_mean(weighted: Sequence[tuple[float, float]]) -> float | None:
+    total = sum(weight for weight, _ in weighted)
+    return sum(weight * value for weight, value in weighted) / total if total > 0 else None
+
+
+# A gripper changes state when it crosses from below the lower to above the upper share of its range, or back.
+GRIPPER_LOW, GRIPPER_HIGH = 0.35, 0.65
+# A gripper or hand that moves less than this share of its largest value rests.
+_LEAST_GRIPPER_SHARE = 1e-3
+# A hand that moves less rests: radians, or the share of a hand from 0 to 1.
+_LEAST_HAND_RANGE = 0.1
+
+
+class EndChange(NamedTuple):
+    """A gripper or hand opens or closes.
+
+    Attributes:
+        step: The step from which on it is open or closed.
+        number: The dimension that moves most.
+        rises: Whether that dimension goes up.
+    """
+
+    step: int
+    number: int
+    rises: bool
+
+
+def find_events(signal: Signal, kinds: tuple[DimensionKind, ...], kind: DimensionKind) -> list[EndChange]:
+    """The changes that `count_events` counts, in order of time.
+
+    Args:
+        signal: State or action.
+        kinds: Kinds of its dimensions.
+        kind: "gripper" or "hand".
+    """
+    changes = [
+        EndChange(step, columns[number], rises)
+        for columns in _end_dimensions(signal.names, kinds, kind)
+        for step, number, rises in _closure_changes(signal.values[:, list(columns)], kind)
+    ]
+    return sorted(changes)
+
+
+def _closure_changes(values: NDArray[np.float32], kind: DimensionKind) -> list[tuple[int, int, bool]]:
+    """Step, number of the leading dimension, and whether it rises, of each change of the dimensions (T, D)."""
+    import numpy as np
+
+    if not np.isfinite(values).all() or not _count_closure_changes(values, kind):
+        return []
+    wide = values.astype(np.float64)
+    moving = np.flatnonzero(_moving_dimensions(wide, kind))
+    closure, least = _mean_closure(wide[:, moving])
+    steps = np.flatnonzero(np.abs(closure[:, 0]) > least[0])
+    signs = np.sign(closure[steps, 0])
+    leader = int(moving[np.ptp(wide[:, moving], axis=0).argmax()])
+    return [(int(steps[at + 1]), leader, bool(signs[at + 1] > 0)) for at in np.flatnonzero(np.diff(signs))]
+
+
+def count_events(
+    signals: Sequence[Signal | None], kinds: Sequence[tuple[DimensionKind, ...]], kind: DimensionKind
+) -> int | None:
+    """Changes between open and closed, summed over the grippers or hands of the first signal that has any.
+
+    Args:
+        signals: State, then action.
+        kinds: Kinds of the dimensions of each.
+        kind: "gripper" or "hand".
+
+    Returns:
+        None where no signal has one, or its values are not finite.
+    """
+    for signal, own_kinds in zip(signals, kinds, strict=True):
+        parts = _end_dimensions(signal.names, own_kinds, kind) if signal is not None else ()
+        if signal is not None and parts:
+            counts = [_count_closure_changes(signal.values[:, list(columns)], kind) for columns in parts]
+            return None if None in counts else sum(count for count in counts if count is not None)
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def _end_dimensions(
+    names: tuple[str, ...], kinds: tuple[DimensionKind, ...], kind: DimensionKind
+) -> tuple[tuple[int, ...], ...]:
+    return ends_of_arms(names, kinds, kind)
+
+
+def _count_closure_changes(values: NDArray[np.float32], kind: DimensionKind) -> int | None:
+    """Changes of the mean closure (T,) of the dimensions (T, D) of one gripper or hand; None if not finite."""
+    import numpy as np
+
+    wide = values.astype(np.float64)
+    ranges = np.ptp(wide, axis=0)
+    if not np.isfinite(ranges).all():
+        return None
+    moving = _moving_dimensions(wide, kind)
+    # One joint of a hand alone, such as a thumb that turns at the start, neither opens nor closes it.
+    fewest = 2 if kind == "hand" and values.shape[1] > 2 else 1
+    if moving.sum() < fewest:
+        return 0
+    return int(count_sign_changes(*_mean_closure(wide[:, moving]))[0])
+
+
+def _moving_dimensions(values: NDArray[np.float64], kind: DimensionKind) -> NDArray[np.bool_]:
+    """Which of the dimensions (T, D) of a gripper or hand move, (D,)."""
+    import numpy as np
+
+    ranges = np.ptp(values, axis=0)
+    least = _LEAST_GRIPPER_SHARE * max(1.0, float(np.abs(values).max()))
+    moving: NDArray[np.bool_] = ranges >= max(
+        least if kind == "gripper" else _LEAST_HAND_RANGE, 0.3 * float(ranges.max())
+    )
+    return moving
+
+
+def _mean_closure(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(T, 1) mean of the dimensions (T, D), from -0.5 to 0.5, and how far from 0 it is open or closed, (1,)."""
+    import numpy as np
+
+    shares = (values - values.min(axis=0)) / np.ptp(values, axis=0) - 0.5
+    # Fingers of one gripper may move against each other.
+    leader = shares[:, np.ptp(values, axis=0).argmax()]
+    signs = np.where((shares - shares.mean(axis=0)).T @ (leader - leader.mean()) < 0, -1.0, 1.0)
+    mean = (shares * signs).mean(axis=1)
+    share = (mean - mean.min()) / max(float(np.ptp(mean)), 1e-12)
+    middle = (GRIPPER_LOW + GRIPPER_HIGH) / 2
+    return (share - middle)[:, None], np.array([(GRIPPER_HIGH - GRIPPER_LOW) / 2 - 1e-9])

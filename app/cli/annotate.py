@@ -1,0 +1,456 @@
+"""`ares annotate`: run annotators by flags of their own options, and evaluate success on labels."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_origin
+
+from app.cli.arguments import (
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+    torch_device,
+    usd_amount,
+    worker_count,
+    worker_resources,
+)
+from app.cli.output import Block, OutputTable, answer, tallies
+from ares.episode import Json
+from ares.errors import RequestError
+from ares.rubric import describe_trust
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from annotators.options import AnnotatorOptions
+    from annotators.success import Evaluation, Labels
+    from ares.workspace import Workspace
+
+
+class OptionField(NamedTuple):
+    """An option of an annotator: its name and its field in the model."""
+
+    annotator: str
+    name: str
+    info: FieldInfo
+
+    @property
+    def flag(self) -> str:
+        """The flag that addresses this annotator: `--caption.layout`."""
+        return f"--{self.annotator}.{_dashed_name(self.name)}"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the flag may be given several times."""
+        return get_origin(self.info.annotation) is tuple
+
+    @property
+    def help(self) -> str:
+        """The description of the field, and its default unless that is empty."""
+        info = self.info
+        default = None if info.is_required() else info.get_default(call_default_factory=True)
+        suffix = "" if default in ("", None, ()) else f" (default: {default})"
+        return f"{info.description or self.name}{suffix}".replace("%", "%%")
+
+
+class StoreOption(argparse.Action):
+    """Stores a value by the name in its flag: "layout" for `--layout`, "caption.layout" for `--caption.layout`."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Add the value to those of the flags before it."""
+        annotator, dot, flag = str(option_string).removeprefix("--").rpartition(".")
+        name = f"{annotator}{dot}{flag.replace('-', '_')}"
+        values_before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, {**values_before, name: self.merge(values_before.get(name), values)})
+
+    def merge(self, before: Any, value: str) -> Any:
+        """The value of an option that is given again: the last one."""
+        return value
+
+
+class AppendOption(StoreOption):
+    """Like StoreOption, for an option of several texts: a flag that is given again adds one."""
+
+    def merge(self, before: Any, value: str) -> Any:
+        """The texts of the flags so far, and another."""
+        return [*(before or ()), value]
+
+
+def add_option_flags(parser: argparse.ArgumentParser, dest: str) -> None:
+    """Declare a flag for each option of each installed annotator; call it after the flags of the command itself.
+
+    Args:
+        parser: Parser of the command.
+        dest: Attribute of the parsed arguments that gets the values, a dict of texts by option.
+    """
+    models = _installed_models()
+    owners: dict[str, list[str]] = {}
+    for annotator, model in models.items():
+        for name in model.model_fields:
+            owners.setdefault(name, []).append(annotator)
+    parser.set_defaults(**{dest: {}})
+    _add_shared_flags(parser, dest, owners)
+    for annotator, model in models.items():
+        group = parser.add_argument_group(f"options of {annotator}")
+        for name, info in model.model_fields.items():
+            _add_own_flag(group, dest, OptionField(annotator, name, info), is_shared=len(owners[name]) > 1)
+
+
+def _installed_models() -> dict[str, type[AnnotatorOptions]]:
+    from annotators.options import options_model
+    from ares.registry import annotators
+
+    models = {}
+    for name in annotators.names():
+        # A package that cannot be imported must not take the others down; it raises its error when it is run.
+        with suppress(Exception):
+            models[name] = options_model(annotators.get(name))
+    return models
+
+
+def _add_shared_flags(parser: argparse.ArgumentParser, dest: str, owners: Mapping[str, list[str]]) -> None:
+    group = parser.add_argument_group(
+        "options of several annotators", "for all annotators of the command that have the option"
+    )
+    for name, annotators in owners.items():
+        if len(annotators) > 1:
+            help_text = f"{name} of {_join_names(annotators)}"
+            with suppress(argparse.ArgumentError):  # the command itself has a flag of that name
+                _add_flag(group, [f"--{_dashed_name(name)}"], dest, name, help_text, StoreOption)
+
+
+def _add_own_flag(group: argparse._ArgumentGroup, dest: str, field: OptionField, is_shared: bool) -> None:
+    flags = [field.flag] if is_shared else [f"--{_dashed_name(field.name)}", field.flag]
+    action = AppendOption if field.is_list else StoreOption
+    try:
+        _add_flag(group, flags, dest, field.name, field.help, action)
+    except argparse.ArgumentError:  # the command itself has a flag of that name
+        _add_flag(group, [field.flag], dest, field.name, field.help, action)
+
+
+def _add_flag(
+    group: argparse._ArgumentGroup,
+    flags: Iterable[str],
+    dest: str,
+    name: str,
+    help_text: str,
+    action: type[StoreOption],
+) -> None:
+    group.add_argument(
+        *flags,
+        action=action,
+        dest=dest,
+        default=argparse.SUPPRESS,
+        metavar=name.upper(),
+        help=help_text,
+    )
+
+
+def _dashed_name(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _join_names(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+_ANNOTATOR = "success"
+
+
+def add_label_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--evaluate",
+        default="",
+        metavar="CSV",
+        help="for success: judge the episodes with a label in this file (columns episode, success), and compare",
+    )
+    parser.add_argument(
+        "--fit",
+        default="",
+        metavar="YAML",
+        help="with --evaluate: write a combination fitted to the labels, and evaluate it on other tasks",
+    )
+
+
+def check_label_arguments(args: argparse.Namespace) -> None:
+    """Raises RequestError where the arguments do not go together."""
+    if args.fit and not args.evaluate:
+        raise RequestError("--fit needs labels", "give --evaluate CSV too")
+    if args.evaluate and args.name != [_ANNOTATOR]:
+        raise RequestError(
+            "--evaluate compares success with labels", f"{' '.join(args.name)}; run ares annotate success"
+        )
+
+
+def labelled_filter(labels: Labels, where: str) -> str:
+    """The filter of the user, and only episodes with a label: no other is paid."""
+    from ares.store import conjunction, ids_filter
+
+    return conjunction([where, ids_filter(labels.labels)])
+
+
+def evaluate(args: argparse.Namespace, workspace: Workspace, labels: Labels, maker_id: str) -> Evaluation:
+    """Compare with the labels; with --fit by combinations that did not see the task of an episode."""
+    from annotators.success import evaluate_success, fit_to_labels, write_combination
+
+    evaluation = evaluate_success(workspace.stores, labels, maker_id)
+    if not args.fit:
+        return evaluation
+    model = workspace.stores.annotations.makers()[maker_id].model
+    combination, evaluation = fit_to_labels(evaluation, model)
+    write_combination(combination, args.fit)
+    return evaluation
+
+
+def evaluation_blocks(evaluation: Evaluation) -> Iterator[Block]:
+    """The evaluation for people."""
+    from ares.reports import share_text
+
+    yield _describe_labels(evaluation)
+    confusion = evaluation.confusion()
+    verdicts = ("success", "failure", "unsure")
+    rows = [label for label in ("success", "failure", "partial") if any(key[0] == label for key in confusion)]
+    yield OutputTable(
+        [[label, *(confusion[label, verdict] for verdict in verdicts)] for label in rows],
+        ["label", *verdicts],
+    )
+    shares = [
+        [name, share_text(hits, total) if total else "none"]
+        for name, (hits, total) in evaluation.shares().items()
+    ]
+    yield OutputTable(shares, ["share", "95 % interval"])
+    yield "\n".join(_area_lines(evaluation.to_json()))
+
+
+def _describe_labels(evaluation: Evaluation) -> str:
+    left = [
+        f"{count} {text}"
+        for count, text in (
+            (evaluation.not_judged, "were not judged"),
+            (evaluation.unmatched, "are of no episode here"),
+        )
+        if count
+    ]
+    fitted = (
+        "; verdicts by combinations that were fitted to the labels of other tasks"
+        if evaluation.is_fitted
+        else ""
+    )
+    return f"{len(evaluation.episodes)} labels{''.join(f', {text}' for text in left)}{fitted}"
+
+
+def _area_lines(document: Mapping[str, object]) -> Iterator[str]:
+    names = {
+        "auroc": "AUROC, partial counted as failure",
+        "auroc_without_partial": "AUROC without partial",
+        "auroc_length": "AUROC of length alone, shorter as success",
+    }
+    for key, name in names.items():
+        area = document[key]
+        if not isinstance(area, dict):
+            yield f"{name}: needs a success and a failure"
+            continue
+        interval = area["interval"]
+        bounds = f" ({interval[0]:.3f}-{interval[1]:.3f})" if interval else " (one task: no interval)"
+        yield f"{name}: {area['value']:.3f}{bounds}"
+
+
+_QUOTE_KEYS = ("annotator", "planned", "already", "frames", "calls", "tokens_in", "tokens_out", "usd")
+_REPORT_KEYS = (
+    "annotator",
+    "planned",
+    "kept",
+    "already",
+    "failed",
+    "calls",
+    "tokens_in",
+    "tokens_out",
+    "usd",
+    "seconds",
+)
+
+
+def add_annotate_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    from ares.registry import annotators
+
+    parser.add_argument(
+        "name", nargs="+", metavar="NAME", help=f"annotators, in order: {', '.join(annotators.names())}"
+    )
+    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
+    parser.add_argument(
+        "--model", default="", metavar="SPEC", help="model for the annotator, when one is named"
+    )
+    parser.add_argument(
+        "--device",
+        type=torch_device,
+        default="",
+        metavar="D",
+        help="torch device, or all: spread a hf: model over every GPU (default: a GPU when there is one)",
+    )
+    parser.add_argument("--limit", type=episode_count, metavar="N", help="work on at most N episodes")
+    parser.add_argument(
+        "--budget", type=usd_amount, metavar="USD", help="stop before this much money is spent"
+    )
+    _add_retry_arguments(parser)
+    add_label_arguments(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
+    parser.add_argument("--strict", action="store_true", help="stop at the first failure")
+    parser.add_argument(
+        "--engine",
+        default="local",
+        metavar="E",
+        help="local (default), or ray: work on the cluster of $RAY_ADDRESS, or on this machine's own",
+    )
+    _add_worker_arguments(parser)
+    add_workspace_arguments(parser)
+    add_option_flags(parser, dest="option_values")
+
+
+def _add_worker_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers",
+        type=worker_count,
+        metavar="N",
+        help="at most N workers of each annotator that computes itself (default: one per GPU)",
+    )
+    parser.add_argument(
+        "--per-worker",
+        type=worker_resources,
+        default={},
+        metavar="NAME=NUMBER,...",
+        help="what one worker takes, such as cpus=2,memory_gb=8,gpus=0.5 (default: as each annotator states)",
+    )
+
+
+def _add_retry_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--retry-failed",
+        action="store_true",
+        help="work only on what has failed before, and was not done since",
+    )
+    parser.add_argument(
+        "--reason",
+        default="",
+        metavar="TEXT",
+        help="with --retry-failed: only failures whose reason has this text",
+    )
+
+
+def run_annotate(args: argparse.Namespace) -> int:
+    """Run the annotators. Returns 1 when a subject failed.
+
+    Raises:
+        RequestError: --model is given for several annotators, or an option that none of them has.
+    """
+    check_label_arguments(args)
+    workspace = open_workspace(args)
+    labels = _read_labels(args, workspace)
+    where = args.where if labels is None else labelled_filter(labels, args.where)
+    if args.dry_run:
+        _answer_quotes(args, workspace, where)
+        return 0
+    reports = workspace.annotate(
+        *args.name,
+        where=where,
+        model=args.model,
+        device=args.device,
+        options=args.option_values,
+        limit=args.limit,
+        budget_usd=args.budget,
+        strict=args.strict,
+        retry_failed=args.retry_failed,
+        reason=args.reason,
+        engine=args.engine,
+        workers=args.workers,
+        per_worker=args.per_worker,
+    )
+    documents = [report.to_json() for report in reports]
+    if labels is None:
+        _answer_reports(args, documents, lambda: _report_blocks(documents))
+    else:
+        evaluation = evaluate(args, workspace, labels, reports[0].maker)
+        document = {**documents[0], "evaluation": evaluation.to_json()}
+        _answer_reports(
+            args, [document], lambda: chain(_report_blocks(documents), evaluation_blocks(evaluation))
+        )
+    return 1 if any(report.failed for report in reports) else 0
+
+
+def _answer_quotes(args: argparse.Namespace, workspace: Workspace, where: str) -> None:
+    """Print what a run would do and cost."""
+    estimates = workspace.estimate(
+        *args.name,
+        where=where,
+        model=args.model,
+        device=args.device,
+        options=args.option_values,
+        retry_failed=args.retry_failed,
+        reason=args.reason,
+    )
+    quotes = [estimate.to_json() for estimate in estimates]
+    _answer_reports(args, quotes, lambda: _estimate_blocks(quotes))
+
+
+def _read_labels(args: argparse.Namespace, workspace: Workspace) -> Labels | None:
+    if not args.evaluate:
+        return None
+    from annotators.success import read_labels
+
+    return read_labels(args.evaluate, workspace.stores)
+
+
+def describe_annotate_stop(args: argparse.Namespace) -> str:
+    """What a run that was stopped has stored."""
+    return "annotations that were stored stay; run the same command again to do the rest"
+
+
+def _answer_reports(
+    args: argparse.Namespace,
+    reports: list[dict[str, Json]],
+    build_text: Callable[[], Block | Iterator[Block]],
+) -> None:
+    """Print the document of one annotator, or the list of those of several."""
+    document: Json = reports[0] if len(reports) == 1 else [dict(report) for report in reports]
+    answer(args, document, build_text)
+
+
+def _estimate_blocks(quotes: list[dict[str, Json]]) -> Iterator[Block]:
+    yield _report_table(quotes, _QUOTE_KEYS)
+    for quote in quotes:
+        if quote["measured"]:
+            yield f"{quote['annotator']}: scaled up from what {quote['measured']} have cost in this workspace"
+    unknown = [str(quote["annotator"]) for quote in quotes if quote["already"] is None]
+    if unknown:
+        yield (
+            f"already: unknown until loaded, for {', '.join(unknown)}: the model was not loaded before from these "
+            "files; the numbers are for all subjects"
+        )
+
+
+def _report_blocks(reports: list[dict[str, Json]]) -> Iterator[Block]:
+    yield _report_table(reports, _REPORT_KEYS)
+    for report in reports:
+        if report["failures"]:
+            yield f"{report['annotator']} failed:{tallies(report, 'failures')}"
+        if report["warnings"]:
+            yield f"{report['annotator']} warnings:{tallies(report, 'warnings')}"
+        trust = cast("Mapping[str, Mapping[str, Json]]", report["judge_trust"])
+        if trust:
+            lines = [f"\n  {dataset}: {describe_trust(document)}" for dataset, document in trust.items()]
+            yield f"{report['annotator']}, the judge by its controls:{''.join(lines)}"
+
+
+def _report_table(reports: list[dict[str, Json]], keys: tuple[str, ...]) -> OutputTable:
+    rows = [["unknown" if report[key] is None else report[key] for key in keys] for report in reports]
+    return OutputTable(rows, [key.replace("_", " ") for key in keys])

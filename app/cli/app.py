@@ -1,0 +1,151 @@
+"""`ares app` and `ares demo`: open the dashboard, or run the whole job on the samples first."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from app.cli.arguments import (
+    add_verbosity_options,
+    add_workspace_arguments,
+    add_workspace_option,
+    open_workspace,
+    port_number,
+)
+from app.cli.output import Block, OutputTable, answer
+from ares.episode import Json
+from ares.messages import print_message
+from ares.rubric import describe_trust
+
+if TYPE_CHECKING:
+    from app.demo import DemoReport
+
+
+def add_app_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_workspace_option(parser)
+    add_verbosity_options(parser)
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="H", help="address to listen on (default: loopback only)"
+    )
+    parser.add_argument(
+        "--port", type=port_number, default=8501, metavar="P", help="port (default 8501; 0 for any free one)"
+    )
+    parser.add_argument(
+        "--export-dir",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder below which pages may export; may be given several times (default: exports in the workspace)",
+    )
+    parser.add_argument(
+        "--query-seconds",
+        type=float,
+        metavar="S",
+        help="time limit of each query of a page (default: $ARES_QUERY_SECONDS or 10)",
+    )
+    parser.add_argument(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="IP",
+        help="address or network of a reverse proxy whose X-Forwarded headers count; may be given several times",
+    )
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser window")
+
+
+def describe_app_stop(args: argparse.Namespace) -> str:
+    """What became of the dashboard."""
+    return "the dashboard has ended; the workspace is unchanged"
+
+
+def run_app(args: argparse.Namespace) -> int:
+    """Serve the dashboard until interrupted."""
+    from app.dashboard import dashboard_pages
+    from app.server import serve
+
+    serve(
+        open_workspace(args),
+        dashboard_pages(args.export_dir, args.query_seconds),
+        host=args.host,
+        port=args.port,
+        open_browser=not args.no_browser,
+        trusted_proxies=args.trusted_proxy,
+    )
+    return 0
+
+
+def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_workspace_arguments(parser, default="a new one in ./ares-demo")
+    parser.add_argument("--no-serve", action="store_true", help="do not open the dashboard at the end")
+    parser.add_argument(
+        "--port", type=port_number, default=8501, metavar="P", help="port of the dashboard (default 8501)"
+    )
+
+
+def run_demo(args: argparse.Namespace) -> int:
+    """Run the demo, print its report and open the dashboard. Returns 1 when an item failed."""
+    from app.demo import demo_settings, new_run_folder, run_demo_job
+    from ares.settings import settings_from_environment
+    from ares.workspace import open_workspace
+
+    path = args.workspace or str(new_run_folder(Path.cwd()) / "workspace")
+    workspace = open_workspace(path, demo_settings(settings_from_environment()))
+    report = run_demo_job(workspace, print_message)
+    answer(args, report.to_json(), lambda: _demo_report_blocks(report))
+    sys.stdout.flush()
+    if not args.no_serve:
+        from app.dashboard import dashboard_pages
+        from app.server import serve
+
+        serve(workspace, dashboard_pages(), port=args.port, open_browser=True)
+    return 1 if report.failed else 0
+
+
+def _demo_report_blocks(report: DemoReport) -> Iterator[Block]:
+    from app.demo import ACCEPTED, TEST_NOTE
+
+    rows = [
+        ("episodes", report.episodes),
+        ("captions", report.captions),
+        ("acceptable", f"{report.acceptable} captions graded as true: {_outcome_counts(report)}"),
+        ("rejected", f"{report.not_acceptable}  {_criterion_counts(report.rejected_by)}"),
+        ("unsure", f"{report.unsure}  {_criterion_counts(report.unsure_by)}"),
+        ("errors", report.errors),
+        ("exported", f"{report.exported_episodes} episodes ({ACCEPTED}) to {report.export_path}"),
+        ("tasks", f"{_task_sources(report.task_sources)}  (--task {report.task_source})"),
+        ("workspace", report.workspace),
+        ("seconds", report.seconds),
+    ]
+    decided = _percent_text(report.grade_decided)
+    shares = [
+        ("captions that are true", _percent_text(report.caption_truth_agreement)),
+        (
+            "grades that agree with that",
+            f"{_percent_text(report.grade_truth_agreement)} of the {decided} decided",
+        ),
+    ]
+    yield from (OutputTable(rows), "", f"{report.label}:", OutputTable(shares), f"the judge {TEST_NOTE}")
+    trust = cast("Mapping[str, Mapping[str, Json]]", report.judge_trust)
+    words = [(dataset, describe_trust(document)) for dataset, document in trust.items()]
+    yield from ("", "the judge by its controls, SIMULATION:", OutputTable(words))
+
+
+def _outcome_counts(report: DemoReport) -> str:
+    return f"{report.successes} of episodes that succeeded, {report.failures} of episodes that failed"
+
+
+def _task_sources(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _criterion_counts(counts: dict[str, int]) -> str:
+    return f"(by criterion: {', '.join(f'{name} {count}' for name, count in counts.items()) or 'none'})"
+
+
+def _percent_text(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"

@@ -1,0 +1,306 @@
+"""Arguments that several commands share: the workspace, selected episodes, and confirmation."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS
+from ares.errors import RequestError
+from ares.messages import Verbosity
+from ares.registry import did_you_mean
+
+if TYPE_CHECKING:
+    from ares.curation import EpisodeSelection
+    from ares.workspace import Workspace
+
+
+_Arguments = argparse.ArgumentParser | argparse._ArgumentGroup
+
+
+_DEFAULT_WORKSPACE = "$ARES_WORKSPACE or ./ares-workspace"
+
+
+def add_workspace_arguments(
+    parser: argparse.ArgumentParser, *, rows: bool = False, default: str = _DEFAULT_WORKSPACE
+) -> None:
+    """Add the options that every command on a workspace has: --workspace, --output, --json, -v and -q.
+
+    Args:
+        parser: Parser of the command.
+        rows: Whether the answer is a list, which can be printed as JSON lines and CSV too.
+        default: The workspace that is used without the option, for the help.
+    """
+    formats = ROW_FORMATS if rows else DOCUMENT_FORMATS
+    group = parser.add_argument_group("workspace and output")
+    add_workspace_option(group, default)
+    _add_output_options(group, formats)
+    add_verbosity_options(group)
+    parser.set_defaults(formats=formats)
+
+
+def refuse_format(args: argparse.Namespace) -> None:
+    """Raise RequestError for a format that stands before a command whose answer has no rows."""
+    if args.output not in getattr(args, "formats", ROW_FORMATS):
+        raise RequestError(
+            f"the answer of `ares {args.command}` is no list", f"--output {args.output}; give table or json"
+        )
+
+
+def add_shared_options(parser: argparse.ArgumentParser) -> None:
+    """Add the same options to the parser of all commands, so that they may stand before the command."""
+    group = parser.add_argument_group("options of every command")
+    add_workspace_option(group)
+    _add_output_options(group, ROW_FORMATS)
+    add_verbosity_options(group)
+
+
+def add_shared_defaults(parser: argparse.ArgumentParser) -> None:
+    """Set the defaults of these options once: those of a command would replace what stands before it."""
+    parser.set_defaults(workspace=None, output=DOCUMENT_FORMATS[0], verbosity=Verbosity.NORMAL)
+
+
+def add_workspace_option(parser: _Arguments, default: str = _DEFAULT_WORKSPACE) -> None:
+    """Add --workspace."""
+    parser.add_argument(
+        "-w",
+        "--workspace",
+        metavar="PATH",
+        default=argparse.SUPPRESS,
+        help=f"workspace: a folder, or a URI such as s3://bucket/name (default: {default})",
+    )
+
+
+def _add_output_options(parser: _Arguments, formats: tuple[str, ...]) -> None:
+    parser.add_argument(
+        "--output",
+        metavar="FORMAT",
+        choices=formats,
+        default=argparse.SUPPRESS,
+        help=f"{', '.join(formats[:-1])} or {formats[-1]} on standard output (default: {formats[0]})",
+    )
+    parser.add_argument(
+        "--json",
+        dest="output",
+        action="store_const",
+        const="json",
+        default=argparse.SUPPRESS,
+        help="the same as --output json: one JSON document on standard output",
+    )
+
+
+def add_verbosity_options(parser: _Arguments) -> None:
+    """Add -v and -q."""
+    levels = (
+        ("-v", "--verbose", Verbosity.VERBOSE, "also steps with their durations, logs, tracebacks"),
+        ("-q", "--quiet", Verbosity.QUIET, "no progress and no messages: only errors on standard error"),
+    )
+    for short, long, level, text in levels:
+        parser.add_argument(
+            short,
+            long,
+            dest="verbosity",
+            action="store_const",
+            const=level,
+            default=argparse.SUPPRESS,
+            help=text,
+        )
+
+
+def add_source_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add where named datasets lie, and whether links may lead out of a dataset."""
+    parser.add_argument(
+        "--data-dir",
+        default="",
+        metavar="DIR",
+        help="folder of the prepared datasets that tfds:NAME[/CONFIG][:VERSION] names ($TFDS_DATA_DIR)",
+    )
+    parser.add_argument(
+        "--follow-links",
+        action="store_true",
+        help="read files also where a symbolic link leads out of the dataset or the source",
+    )
+
+
+def add_query_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the parts of a search query other than its text."""
+    parser.add_argument(
+        "--image",
+        default="",
+        metavar="FILE",
+        help="find moments that look like this image, or like EPISODE_ID/CAMERA@SECONDS",
+    )
+    parser.add_argument(
+        "--like",
+        default="",
+        metavar="EPISODE_ID",
+        help="find episodes like this one: its id or the start of it",
+    )
+    parser.add_argument(
+        "--by",
+        default="",
+        metavar="WAY[=WEIGHT],...",
+        help="compare frames, captions, meaning, state or action (default: the first three)",
+    )
+
+
+def add_min_score_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --min-score."""
+    parser.add_argument(
+        "--min-score",
+        type=least_score,
+        metavar="SCORE",
+        help="only episodes that a search scores so high, 0 to 1; auto: as long as they are relevant",
+    )
+
+
+def least_score(text: str) -> float | str:
+    """Parse the value of --min-score: a number from 0 to 1, or "auto"."""
+    return (
+        text
+        if text == "auto"
+        else _parse_bounded_number(text, 0.0, 1.0, "a score; give a number from 0 to 1, or auto")
+    )
+
+
+def episode_count(text: str) -> int:
+    """Parse the value of --limit: an integer from 0 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of episodes; give a whole number from 0 on"
+        )
+    return int(text)
+
+
+def torch_device(text: str) -> str:
+    """Parse the value of --device by its form; whether there is such a device is known when torch is imported."""
+    if text and not re.fullmatch(r"all|(cpu|cuda|mps|xpu|hpu)(:\d{1,3})?", text):
+        hint = did_you_mean(text, ["cpu", "cuda", "mps", "all"])
+        raise argparse.ArgumentTypeError(
+            f"no device {text!r}: {hint}there are: cpu, cuda, cuda:NUMBER, mps, all"
+        )
+    return text
+
+
+def worker_count(text: str) -> int:
+    """Parse the value of --workers: an integer from 1 on."""
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:12]) < 100_000:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of workers; give a whole number from 1 on"
+        )
+    return int(text)
+
+
+def worker_resources(text: str) -> dict[str, float]:
+    """Parse the value of --per-worker: numbers by name."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    meaning = "a number; give for example cpus=2,memory_gb=8,gpus=0.5"
+    return {name.strip(): _parse_bounded_number(number, 0.0, 1e6, meaning) for name, _, number in pairs}
+
+
+def usd_amount(text: str) -> float:
+    """Parse the value of --budget: US dollars from 0 on."""
+    return _parse_bounded_number(
+        text, 0.0, 1e12, "an amount of US dollars; give a number from 0 on, such as 2.50"
+    )
+
+
+def port_number(text: str) -> int:
+    """Parse the value of --port: 0 to 65535."""
+    if not text.isascii() or not text.isdigit() or int(text[:12]) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
+    return int(text)
+
+
+def rate_hz(text: str) -> float:
+    """Parse the value of --rate: Hz above 0."""
+    rate = _parse_bounded_number(text, 0.0, 1e6, "a rate in Hz; give a number above 0")
+    if not rate:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate in Hz; give a number above 0")
+    return rate
+
+
+def _parse_bounded_number(text: str, least: float, most: float, meaning: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not least <= number <= most:  # false for nan, too
+        raise argparse.ArgumentTypeError(f"{text!r} is not {meaning}")
+    return number
+
+
+def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
+    """Return the workspace that the arguments name; `main` closes it when the command ends.
+
+    Args:
+        args: Parsed arguments.
+        create: Create a missing workspace when it is first used. A command that only reads must not leave an empty
+            one behind.
+
+    Raises:
+        RequestError: There is no workspace, or the folder holds something else.
+    """
+    from ares.settings import settings_from_environment
+    from ares.workspace import new_workspace, open_workspace as open_at
+
+    settings = settings_from_environment()
+    path = args.workspace or settings.workspace
+    workspace = new_workspace(path, settings) if create else open_at(path, settings, create=False)
+    args.workspace_handle = workspace
+    return workspace
+
+
+def add_yes_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --yes."""
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def confirm(args: argparse.Namespace, question: str) -> bool:
+    """Ask on the terminal; --yes is the answer yes.
+
+    Returns:
+        Whether the answer is yes.
+
+    Raises:
+        RequestError: There is no terminal to ask on, and no --yes.
+    """
+    from ares.errors import RequestError
+
+    if args.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise RequestError("nothing was done, as there is no terminal to ask on", "give --yes")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def add_selection_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add EPISODE_ID, --where, --ids, --set and --dataset."""
+    parser.add_argument("episode_ids", nargs="*", metavar="EPISODE_ID", help="ids of episodes")
+    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
+    parser.add_argument("--ids", default="", metavar="FILE", help="episode ids, one a line")
+    parser.add_argument("--set", default="", metavar="NAME", help="the episodes of a set")
+    parser.add_argument("--dataset", default="", metavar="NAME", help="only episodes of this dataset")
+
+
+def parse_selection(args: argparse.Namespace) -> EpisodeSelection:
+    """The selection that the arguments name. Raises RequestError for ids given in two ways, or an unreadable file."""
+    from ares.curation import EpisodeSelection
+    from ares.errors import RequestError
+    from ares.workspace import IdFile
+
+    if args.ids and args.episode_ids:
+        raise RequestError("ids are given in a file or on the command line", f"not both: {args.ids!r}")
+    return EpisodeSelection(
+        where=args.where,
+        ids=IdFile(Path(args.ids)) if args.ids else args.episode_ids,
+        set=args.set,
+        dataset=args.dataset,
+        search=getattr(args, "search", ""),
+        limit=getattr(args, "limit", None),
+        min_score=getattr(args, "min_score", None),
+    )

@@ -1,0 +1,450 @@
+"""`ares check`: findings, audit and contract of datasets where they lie, and a corrected copy."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from app.cli.arguments import add_source_arguments, add_workspace_arguments, episode_count, rate_hz
+from app.cli.errors import ExitStatus
+from app.cli.output import Block, OutputTable, answer, paragraphs
+from ares.errors import RequestError
+from ares.messages import is_quiet
+
+if TYPE_CHECKING:
+    from ares.contract import MeaningContract, SignalContract
+    from ares.reports import (
+        CheckReport,
+        CodeCount,
+        CodeFix,
+        DataAudit,
+        DatasetCheck,
+        FaultRecall,
+        FixReport,
+        VideoTotals,
+    )
+
+
+_CHANGE_HEADER = ("episode", "code", "signal", "dimension", "second", "steps", "old", "new")
+_LEFT_HEADER = ("episode", "code", "signal", "dimension", "second", "left because")
+_CODE_HEADER = (
+    "code",
+    "name",
+    "severity",
+    "episodes before",
+    "corrected",
+    "left",
+    "in the copy",
+    "what is done",
+)
+# Options that say what a check reports; a correction reports what it changed.
+_OTHERS = ("limit", "video", "audit", "baseline", "write_baseline", "evidence", "sarif", "github")
+
+
+def run_fix(args: argparse.Namespace) -> int:
+    """Correct a dataset in a copy. Returns 1 where faults remain or episodes are missing, 2 when nothing was read."""
+    import ares
+
+    _check_options(args)
+    report = ares.fix(
+        args.source[0],
+        args.fix,
+        format=args.format,
+        rate_hz=args.rate,
+        spec=args.spec,
+        data_dir=args.data_dir,
+        follow_links=args.follow_links,
+        export_format=args.fix_format,
+        dry_run=args.dry_run,
+        quiet=is_quiet(),
+    )
+    answer(args, report.to_json(), lambda: paragraphs(_fix_report_blocks(report)))
+    if not report.before.num_episodes:
+        return ExitStatus.REFUSED
+    return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    if len(args.source) != 1:
+        raise RequestError("one dataset at a time is corrected", f"got {len(args.source)} sources")
+    options = [name for name in _OTHERS if getattr(args, name)]
+    if options:
+        flag = options[0].replace("_", "-")
+        raise RequestError(f"--{flag} does not go with --fix", f"check the copy with --{flag} afterwards")
+
+
+def _fix_report_blocks(report: FixReport) -> Iterator[Block]:
+    changes = [
+        (
+            repair.key or repair.episode_id,
+            change.code,
+            change.signal,
+            change.dimension,
+            change.seconds,
+            change.num_steps,
+            "not finite" if change.old is None else f"{change.old:.6g}",
+            f"{change.new:.6g}",
+        )
+        for repair, change in report.changes
+    ]
+    if changes:
+        yield OutputTable(changes, _CHANGE_HEADER)
+    left = [
+        (repair.key or repair.episode_id, part.code, part.signal, part.dimension, part.seconds, part.left)
+        for repair in report.repairs
+        for part in repair.corrections
+        if part.left
+    ]
+    if left:
+        yield OutputTable(left, _LEFT_HEADER)
+    if report.codes:
+        yield OutputTable([_code_row(fix) for fix in report.codes], _CODE_HEADER)
+    yield from _export_lines(report)
+    yield _fix_conclusion(report, len(changes))
+
+
+def _code_row(fix: CodeFix) -> tuple[object, ...]:
+    return (fix.code, fix.name, fix.severity, fix.before, fix.corrected, fix.left, fix.after, fix.done)
+
+
+def _export_lines(report: FixReport) -> Iterator[Block]:
+    """What the copy lacks or has otherwise, beside the corrections."""
+    if report.export is None:
+        return
+    lines = [f"not in the copy: {line}" for line in report.export.left_out]
+    document = report.export.to_json()
+    for change in report.export.changed:
+        lines.append(f"changed: {change['reason']}: {change['episodes']} episodes")
+    for reason, count in report.export.reencoded.items():
+        lines.append(f"encoded anew: {count} videos: {reason}")
+    for failure in report.export.failures:
+        assert isinstance(failure, dict)
+        lines.append(
+            f"left out: {failure['count']} episodes: {failure['reason']}; first: {failure['example']}"
+        )
+    packets = f"{document['copied_packets']} frames copied, {document['encoded_frames']} encoded"
+    yield "\n".join([*lines, packets])
+
+
+def _fix_conclusion(report: FixReport, num_changes: int) -> str:
+    episodes = sum(bool(repair.changes) for repair in report.repairs)
+    counted = f"{num_changes} changes in {episodes} of {report.before.num_episodes} episodes"
+    if report.export is None:
+        return f"{counted}; nothing was written"
+    written = f"{report.destination} has {report.export.episodes} episodes"
+    if report.after is None:
+        return f"{counted}; {written}; it cannot be checked: {report.not_checked}"
+    if report.new_codes:
+        return f"{counted}; {written}; more episodes than before have {', '.join(report.new_codes)}"
+    return f"{counted}; {written}; its check names nothing new"
+
+
+_AUDIT_HEADER = ("fault", "strength", "code", "recall (95 % interval)", "at other strengths", "shown as")
+
+
+def audit_line(audit: DataAudit) -> str:
+    """What was audited, and in how many episodes the checks find something before anything is planted."""
+    before = ", ".join(f"{code} {count}" for code, count in audit.without_fault.items()) or "none"
+    return (
+        f"audit with seed {audit.seed}: faults in {audit.num_episodes} episodes, angles taken as {audit.unit}; "
+        f"episodes with a finding before (false alarms, or true faults): {before}"
+    )
+
+
+def not_planted_line(audit: DataAudit) -> str:
+    """Which faults of the catalogue were not planted, so that nothing is said of them."""
+    from ares.reports import FAULTS
+
+    missing = [name for name in audit.not_planted if FAULTS[name].group != "video"]
+    without_room = f"; there was no room for: {', '.join(missing)}" if missing else ""
+    return f"faults of videos need pictures and are not planted{without_room}"
+
+
+def audit_table(audit: DataAudit) -> OutputTable:
+    """A row for each fault that was planted."""
+    return OutputTable([_recall_row(recall) for recall in audit.recalls], _AUDIT_HEADER)
+
+
+def _recall_row(recall: FaultRecall) -> tuple[object, ...]:
+    from ares.statistics import wilson_interval
+
+    hits, planted = (recall.hits if recall.code else recall.seen), recall.planted
+    low, high = wilson_interval(hits.get(1.0, 0), planted.get(1.0, 0))
+    unknown = f", {recall.unknown[1.0]} unknown" if recall.unknown.get(1.0) else ""
+    curve = "  ".join(f"x{m:g} {hits[m]}/{planted[m]}" for m in sorted(planted) if m != 1.0)
+    return (
+        recall.fault,
+        recall.strength,
+        recall.code or "none",
+        f"{hits.get(1.0, 0)}/{planted.get(1.0, 0)} ({low:.2f}-{high:.2f}){unknown}",
+        curve,
+        "information"
+        if recall.is_missed
+        else "as always"
+        if recall.code
+        else "not detected by a code of its own",
+    )
+
+
+_CONTRACT_HEADER = (
+    "signal",
+    "dimensions",
+    "mode",
+    "unit",
+    "convention",
+    "range",
+    "role",
+    "against its command",
+)
+# Combinations of dimensions and names that are listed; the JSON has all.
+_LISTED_CONTRACTS, _REVERSED_NAMES_LISTED = 8, 3
+
+
+def contract_table(contracts: Sequence[MeaningContract]) -> OutputTable | None:
+    """The contracts of one dataset; None where it has no signals."""
+    rows = [
+        _signal_contract_row(signal)
+        for contract in contracts[:_LISTED_CONTRACTS]
+        for signal in contract.signals
+    ]
+    return OutputTable(rows, _CONTRACT_HEADER) if rows else None
+
+
+def _signal_contract_row(signal: SignalContract) -> tuple[object, ...]:
+    convention = signal.estimate("rotation" if signal.kind == "rotation" else "gripper")
+    reversed_names = [name for name, sign in zip(signal.dimensions, signal.signs, strict=False) if sign < 0]
+    return (
+        signal.name,
+        len(signal.dimensions),
+        signal.estimates.get("mode", ""),
+        signal.estimates.get("unit", ""),
+        convention if signal.kind in ("rotation", "gripper") else "",
+        f"{signal.low:.4g} to {signal.high:.4g}",
+        "" if signal.estimate("role").value == "unknown" else signal.estimate("role"),
+        ", ".join(reversed_names[:_REVERSED_NAMES_LISTED]),
+    )
+
+
+_CODES_HEADER = (
+    "code",
+    "name",
+    "severity",
+    "episodes",
+    "dimensions",
+    "worst episode",
+    "second",
+    "size",
+    "remedy",
+    "page",
+)
+# Findings of each code that are listed with their episodes in the JSON.
+_LISTED = 20
+# Code scanning keeps at most 25,000 results of a run.
+_LISTED_IN_SARIF = 1000
+# Dimensions that are named in one row; the JSON has all.
+_DIMENSIONS_PER_CODE = 3
+
+
+def add_check_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    from ares.registry import ingesters
+
+    parser.add_argument("source", nargs="+", metavar="SOURCE", help="folder or file of a dataset")
+    parser.add_argument(
+        "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
+    )
+    parser.add_argument(
+        "--rate", type=rate_hz, metavar="HZ", help="recording rate, where the source does not store it"
+    )
+    parser.add_argument(
+        "--spec",
+        default="",
+        metavar="FILE",
+        help="what the dataset does not say of itself, as for `ares ingest`",
+    )
+    add_source_arguments(parser)
+    parser.add_argument("--limit", type=episode_count, metavar="N", help="check at most N episodes")
+    _add_output_arguments(parser)
+    parser.add_argument(
+        "--video", action="store_true", help="decode the videos too, each file once, and check them"
+    )
+    parser.add_argument(
+        "--audit",
+        action="store_true",
+        help="plant faults into some episodes of each dataset, and print how many the checks find there",
+    )
+    parser.add_argument(
+        "--audit-seed", type=int, default=0, metavar="N", help="seed of the faults (0); printed"
+    )
+    _add_fix_arguments(parser)
+    add_workspace_arguments(parser, default="not used")
+
+
+def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a corrected copy."""
+    from ares.registry import exporters
+
+    parser.add_argument(
+        "--fix",
+        default="",
+        metavar="DEST",
+        help="write a copy to this new folder, in which is corrected what the data alone decide, and check it",
+    )
+    parser.add_argument(
+        "--fix-format",
+        default="lerobot",
+        metavar="NAME",
+        help=f"with --fix, format of the copy: {', '.join(exporters.names())} (lerobot)",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="with --fix, list the changes and write nothing"
+    )
+
+
+def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is written beside the answer, and what is left out of it."""
+    parser.add_argument(
+        "--baseline",
+        default="",
+        metavar="FILE",
+        help="findings that are known: counted, not shown, and not in the exit status",
+    )
+    parser.add_argument(
+        "--write-baseline", default="", metavar="FILE", help="write all findings as such a file"
+    )
+    parser.add_argument(
+        "--evidence", default="", metavar="FOLDER", help="write a plot and frames of every listed finding"
+    )
+    parser.add_argument(
+        "--sarif", default="", metavar="FILE", help="write the findings as SARIF 2.1.0, for code scanning"
+    )
+    parser.add_argument(
+        "--github", action="store_true", help="print the findings as annotations of GitHub Actions"
+    )
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Check the sources, or correct one in a copy.
+
+    Returns 1 for faults and records that cannot be read, 2 when nothing could be read.
+    """
+    import ares
+
+    if args.fix:
+        return run_fix(args)
+    if args.dry_run:
+        raise RequestError("--dry-run lists the changes of --fix", "give --fix DEST too")
+    if args.github and args.output != "table":
+        raise RequestError("--github prints lines for GitHub, no JSON", "give one of --github and --json")
+    report = ares.check(
+        *args.source,
+        format=args.format,
+        rate_hz=args.rate,
+        spec=args.spec,
+        data_dir=args.data_dir,
+        follow_links=args.follow_links,
+        limit=args.limit,
+        baseline=args.baseline,
+        write_baseline=args.write_baseline,
+        evidence=args.evidence,
+        audit_seed=args.audit_seed if args.audit else None,
+        num_listed=_LISTED_IN_SARIF if args.sarif else _LISTED,
+        video=args.video,
+    )
+    if args.sarif:
+        from ares.reports import write_sarif
+
+        write_sarif(args.sarif, report)
+    answer(args, report.to_json(), lambda: _output_blocks(args, report))
+    if not report.num_episodes:
+        return ExitStatus.REFUSED
+    return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
+
+
+def describe_check_stop(args: argparse.Namespace) -> str:
+    """What a check that was stopped has written."""
+    return f"{args.fix!r} was not written; run the same command again" if args.fix else "nothing was changed"
+
+
+def _output_blocks(args: argparse.Namespace, report: CheckReport) -> Iterable[Block]:
+    if not args.github:
+        return paragraphs(_check_report_blocks(report, is_audit=args.audit))
+    from ares.reports import github_annotations
+
+    return [*github_annotations(report), _check_conclusion(report)]
+
+
+def _check_report_blocks(report: CheckReport, *, is_audit: bool) -> Iterator[Block]:
+    for dataset in report.datasets:
+        yield _dataset_summary(dataset)
+        if dataset.video is not None:
+            yield _video_summary(dataset.video)
+        if dataset.counts:
+            yield OutputTable([_code_count_row(count) for count in dataset.counts], _CODES_HEADER)
+        if dataset.audit is not None:
+            yield audit_line(dataset.audit)
+            yield audit_table(dataset.audit)
+            yield not_planted_line(dataset.audit)
+        elif is_audit:
+            yield f"no audit of {dataset.dataset}: it needs two episodes with signals of the same dimensions"
+        if (table := contract_table(dataset.contracts)) is not None:
+            yield table
+    for path, reason in report.failed.items():
+        yield f"{path} cannot be read: {reason}"
+    yield from report.evidence_problems
+    yield _check_conclusion(report)
+
+
+def _dataset_summary(dataset: DatasetCheck) -> str:
+    failed = f", {dataset.num_failed} not read ({dataset.first_failure})" if dataset.num_failed else ""
+    without = f", {dataset.num_without_signals} without signals" if dataset.num_without_signals else ""
+    counts = f"{dataset.num_episodes} episodes{without}{failed}"
+    return f"{dataset.dataset} ({dataset.format}): {counts}; {_describe_lag(dataset)}"
+
+
+def _video_summary(video: VideoTotals) -> str:
+    lags = ", ".join(f"{camera} {lag:.3f} s" for camera, lag in video.lag_seconds.items())
+    known = f"known in {video.num_moving_known} of {video.num_moving} episodes that move for five seconds"
+    failed = f", {video.num_failed} not checked ({video.first_failure})" if video.num_failed else ""
+    return (
+        f"videos of {video.num_episodes} episodes{failed}, {video.num_frames} frames; "
+        f"lag of the cameras behind the state: {lags or 'unknown'} ({known})"
+    )
+
+
+def _describe_lag(dataset: DatasetCheck) -> str:
+    if dataset.lag_seconds is None:
+        return "lag of the state behind the action: unknown"
+    known = f"in {dataset.num_lags} episodes"
+    unknown = f", unknown in {dataset.num_unknown_lags}" if dataset.num_unknown_lags else ""
+    return f"the state follows the action by {dataset.lag_seconds:.3f} s {known}{unknown}"
+
+
+def _code_count_row(count: CodeCount) -> tuple[object, ...]:
+    from ares.checks import CODES
+
+    names = [name for name in count.dimensions if name]
+    more = f" and {len(names) - _DIMENSIONS_PER_CODE} more" if len(names) > _DIMENSIONS_PER_CODE else ""
+    worst = count.worst[0]
+    return (
+        count.code,
+        count.name,
+        count.severity,
+        count.num_episodes,
+        ", ".join(names[:_DIMENSIONS_PER_CODE]) + more,
+        worst.key or worst.episode_id,
+        worst.finding.seconds,
+        worst.finding.size,
+        count.remedy,
+        CODES[count.code].page,
+    )
+
+
+def _check_conclusion(report: CheckReport) -> str:
+    if not report.num_episodes:
+        return "no episode could be read"
+    faults = sum(count.severity == "fault" for dataset in report.datasets for count in dataset.counts)
+    accepted = f"; {report.num_accepted} findings accepted by the baseline" if report.num_accepted else ""
+    kinds = f"{faults} kinds of faults" if faults else "no faults"
+    return f"{report.num_episodes} episodes checked: {kinds}{accepted}"

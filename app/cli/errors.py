@@ -1,0 +1,245 @@
+"""How a command ends: each exception or signal becomes one line of error and an exit status."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from types import FrameType
+
+from app.cli.output import AnswerLost, print_error
+from ares.errors import AresError
+from ares.messages import discard, is_verbose, write_stderr
+
+# SIGTERM comes from Slurm, `docker stop` and init systems; SIGHUP from a closed ssh session.
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_BASE_STATUS = 128
+
+
+class StoppedBySignal(KeyboardInterrupt):
+    """The process was asked to end.
+
+    Args:
+        number: Number of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    @property
+    def exit_status(self) -> int:
+        """128 and the number of the signal, as shells have it."""
+        return _BASE_STATUS + self.number
+
+    @property
+    def cause(self) -> str:
+        """For example "Ctrl-C" or "SIGTERM"."""
+        return "Ctrl-C" if self.number == signal.SIGINT else signal.Signals(self.number).name
+
+
+class StopRequest:
+    """Whether a signal has asked this process to end. A library may lose the exception, or turn it into its own."""
+
+    signal_received: StoppedBySignal | None = None
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Raise StoppedBySignal in the main thread at the first of these signals; the second ends the process at once.
+
+    A signal that is ignored stays ignored, such as SIGHUP under nohup. In another thread nothing is changed.
+    """
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    previous = {number: signal.getsignal(number) for number in _SIGNALS}
+    handled = {number: handler for number, handler in previous.items() if _is_replaceable(handler)}
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for other in handled:
+            signal.signal(other, signal.SIG_DFL)
+        request.signal_received = StoppedBySignal(number)
+        raise request.signal_received
+
+    for number in handled:
+        signal.signal(number, stop)
+    try:
+        yield request
+    finally:
+        for number, handler in handled.items():
+            signal.signal(number, handler)
+
+
+def _is_replaceable(handler: object) -> bool:
+    # None is a handler that was not installed from Python, such as that of a program that embeds it.
+    return handler is not None and handler is not signal.SIG_IGN
+
+
+_ROOT = Path(__file__).resolve().parents[2]
+_PACKAGES = ("ares", "ingest", "annotators", "app")
+
+
+class ExitStatus(IntEnum):
+    """Exit statuses of `ares`, beside 128 and the number of a signal."""
+
+    DONE = 0
+    """Everything was done."""
+    ITEMS_FAILED = 1
+    """The command ended, but some items failed, or `doctor` found something broken."""
+    REFUSED = 2
+    """The command could not be carried out: one line says why."""
+    BUG = 70
+    """An error of ARES itself; EX_SOFTWARE of sysexits.h."""
+
+
+def run_command(
+    command: str, action: Callable[[], int], describe_stop: Callable[[], str], request: StopRequest
+) -> int:
+    """Run a command and return its exit status; nothing is raised but the SystemExit of the parser.
+
+    Args:
+        command: Name of the command, for messages.
+        action: Runs it and returns its exit status.
+        describe_stop: Says what was kept, and how to go on, after a signal.
+        request: Whether a signal has asked the process to end: whatever is raised after it comes from that.
+    """
+    try:
+        return _run_unless_stopped(command, action, request)
+    except KeyboardInterrupt as error:
+        stopped = error if isinstance(error, StoppedBySignal) else StoppedBySignal(2)
+        write_stderr(f"ares {command}: stopped by {stopped.cause}; {describe_stop()}")
+        return stopped.exit_status
+
+
+def _run_unless_stopped(command: str, action: Callable[[], int], request: StopRequest) -> int:
+    """As `_run_to_exit_status`; raises StoppedBySignal where a signal came, whatever became of its exception."""
+    try:
+        status = _run_to_exit_status(command, action)
+    except BaseException:  # such as the PanicException of a Rust library
+        if request.signal_received:
+            raise request.signal_received from None
+        raise
+    if status and request.signal_received:
+        raise request.signal_received
+    return status
+
+
+def _run_to_exit_status(command: str, action: Callable[[], int]) -> int:
+    try:
+        status = action()
+        _flush_answer()
+        return int(status)
+    except SystemExit as error:  # of the parser, after the help or an error
+        return _after_parser(command, error)
+    except AresError as error:
+        _show_traceback()
+        print_error(command, error)
+        return ExitStatus.REFUSED
+    except AnswerLost as error:
+        return _lost_answer_status(command, error.error)
+    except OSError as error:
+        if _answer_is_lost():
+            return _lost_answer_status(command, error)
+        return _os_error_status(command, error)
+    except MemoryError:
+        return _print_refusal(command, "the memory is exhausted; give --limit or a narrower --where")
+    except Exception as error:
+        return _report_bug(command, error)
+
+
+def _after_parser(command: str, exit_request: SystemExit) -> int:
+    """The status of the parser, unless the help could not be written."""
+    try:
+        _flush_answer()
+    except OSError as error:
+        return _lost_answer_status(command, error)
+    raise exit_request
+
+
+def _lost_answer_status(command: str, error: OSError) -> int:
+    """Status and message when standard output cannot be written."""
+    discard(sys.stdout)
+    # `| head` has read what it wanted.
+    if isinstance(error, BrokenPipeError):
+        return ExitStatus.DONE
+    return _print_refusal(command, f"the answer cannot be written: {_os_error_reason(error)}")
+
+
+def _os_error_status(command: str, error: OSError) -> int:
+    """Status and message of an error of the operating system."""
+    if error.errno is None:
+        return _report_bug(command, error)
+    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    _show_traceback()
+    return _print_refusal(command, f"{where}{_os_error_reason(error)}{_REMEDIES.get(error.errno, '')}")
+
+
+_REMEDIES = {
+    errno.ENOSPC: "; free some space and run the same command again",
+    errno.EDQUOT: "; free some of your quota and run the same command again",
+    errno.EROFS: "; choose a folder that can be written",
+    errno.EACCES: "; check its owner and permissions",
+    errno.EMFILE: "; raise the limit of open files with `ulimit -n`",
+}
+
+
+def _print_refusal(command: str, message: str) -> int:
+    print_error(command, AresError(message))
+    return ExitStatus.REFUSED
+
+
+def _report_bug(command: str, error: Exception) -> int:
+    """Name type, message and location of an unexpected exception; the traceback follows with `-v`."""
+    _show_traceback()
+    hint = "" if is_verbose() else "; -v shows the traceback"
+    text = " ".join(str(error).split())[:500]
+    problem = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    print_error(command, AresError(f"this is a bug of ARES, {problem} ({_error_location(error)}){hint}"))
+    return ExitStatus.BUG
+
+
+def _error_location(error: BaseException) -> str:
+    """File and line of ARES that the exception passed last, else those that raised it."""
+    frames = list(traceback.extract_tb(error.__traceback__))
+    last = next((frame for frame in reversed(frames) if _own_path(frame.filename)), frames[-1])
+    return f"{_own_path(last.filename) or last.filename}:{last.lineno}"
+
+
+def _own_path(filename: str) -> str:
+    """Path of a file of ARES below its installation, or "" for a file of a library."""
+    path = Path(filename)
+    if not path.is_relative_to(_ROOT) or path.relative_to(_ROOT).parts[0] not in _PACKAGES:
+        return ""
+    return str(path.relative_to(_ROOT))
+
+
+def _show_traceback() -> None:
+    if is_verbose():
+        write_stderr(traceback.format_exc().rstrip())
+
+
+def _os_error_reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _flush_answer() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _answer_is_lost() -> bool:
+    """Whether standard output cannot be written: a full disk, or a reader that has gone."""
+    try:
+        _flush_answer()
+    except (OSError, ValueError):
+        return True
+    return False

@@ -1,0 +1,193 @@
+"""`ares ingest`: read datasets into the workspace."""
+
+from __future__ import annotations
+
+import argparse
+
+from app.cli.arguments import (
+    add_source_arguments,
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+    rate_hz,
+)
+from app.cli.errors import ExitStatus
+from app.cli.output import answer, tallies
+from ares.episode import Json
+from ares.errors import RequestError
+from ares.jobs import IngestReport
+
+
+def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    from ares.registry import ingesters
+
+    parser.add_argument("source", nargs="+", metavar="SOURCE", help="folder or file of a dataset")
+    parser.add_argument(
+        "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
+    )
+    parser.add_argument(
+        "--media",
+        choices=("reference", "copy"),
+        default="reference",
+        help="reference (default): pixels stay where they are; copy: they become videos in the workspace",
+    )
+    parser.add_argument("--limit", type=episode_count, metavar="N", help="read at most N episodes")
+    parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
+    parser.add_argument(
+        "--engine",
+        default="local",
+        metavar="E",
+        help="local (default), or ray: read on the cluster of $RAY_ADDRESS, or on this machine's own",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only print what would be read: datasets and the use of every file",
+    )
+    parser.add_argument(
+        "--write-options",
+        default="",
+        metavar="FILE",
+        help="with --dry-run: write the options of every dataset to a YAML file, to be edited",
+    )
+    parser.add_argument(
+        "--options", default="", metavar="FILE", help="read the options of each dataset from such a file"
+    )
+    _add_dataset_arguments(parser)
+    add_workspace_arguments(parser)
+
+
+def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the user knows of a dataset and the dataset does not store."""
+    add_source_arguments(parser)
+    parser.add_argument(
+        "--dataset", default="", metavar="NAME", help="name to store instead of the source's own"
+    )
+    parser.add_argument(
+        "--rate", type=rate_hz, metavar="HZ", help="recording rate, where the source does not store it"
+    )
+    parser.add_argument(
+        "--cameras",
+        default="",
+        metavar="PATTERN",
+        help="how names of video files tell episode and camera: '{episode}_{camera}.mp4', '{camera}/{episode}.mp4'",
+    )
+    parser.add_argument(
+        "--spec",
+        default="",
+        metavar="FILE",
+        help="what the dataset does not say of itself, as --show-spec prints",
+    )
+    parser.add_argument(
+        "--show-spec",
+        action="store_true",
+        help="only print the spec that would be used, to be saved and edited",
+    )
+
+
+def run_ingest(args: argparse.Namespace) -> int:
+    """Ingest the sources. Returns 1 when something failed or was left unread, 2 when nothing is stored."""
+    if args.show_spec:
+        return _show_spec(args)
+    if args.dry_run:
+        return _dry_run(args)
+    if args.write_options:
+        raise RequestError("--write-options needs --dry-run", "the file is to be edited before the ingestion")
+    report = open_workspace(args, create=True).ingest(
+        *args.source,
+        format=args.format,
+        dataset=args.dataset,
+        rate_hz=args.rate,
+        cameras=args.cameras,
+        spec=args.spec,
+        options=args.options,
+        data_dir=args.data_dir,
+        follow_links=args.follow_links,
+        media=args.media,
+        limit=args.limit,
+        strict=args.strict,
+        engine=args.engine,
+    )
+    document = report.to_json()
+    answer(args, document, lambda: _ingest_summary(report, document, args.media == "copy"))
+    if report.planned and not report.kept + report.already:
+        return ExitStatus.REFUSED
+    return ExitStatus.ITEMS_FAILED if report.failed or not report.plan.is_complete else ExitStatus.DONE
+
+
+def _dry_run(args: argparse.Namespace) -> int:
+    from ingest.base import IngestOptions
+    from ingest.discovery import options_by_path, write_options_file
+    from ingest.pipeline import plan_lines
+
+    plan = open_workspace(args, create=True).plan_ingest(
+        *args.source,
+        format=args.format,
+        dataset=args.dataset,
+        rate_hz=args.rate,
+        cameras=args.cameras,
+        spec=args.spec,
+        options=args.options,
+        data_dir=args.data_dir,
+        follow_links=args.follow_links,
+    )
+    if args.write_options:
+        common = IngestOptions(dataset=args.dataset, rate_hz=args.rate, spec=args.spec, cameras=args.cameras)
+        write_options_file(args.write_options, plan, options_by_path(plan, args.options, common))
+    answer(args, plan.to_json(), lambda: "\n".join(plan_lines(plan)))
+    return ExitStatus.DONE if plan.is_complete else ExitStatus.ITEMS_FAILED
+
+
+def _show_spec(args: argparse.Namespace) -> int:
+    from ingest.base import IngestOptions
+    from ingest.operation import prepared_paths, show_specs
+
+    options = IngestOptions(
+        dataset=args.dataset,
+        rate_hz=args.rate,
+        spec=args.spec,
+        cameras=args.cameras,
+        follow_links=args.follow_links,
+    )
+    spec = show_specs(prepared_paths(args.source, args.data_dir), options, args.format)
+    answer(args, {"spec": spec}, lambda: spec.rstrip())
+    return 0
+
+
+def describe_ingest_stop(args: argparse.Namespace) -> str:
+    """What an ingestion that was stopped has stored."""
+    handle = getattr(args, "workspace_handle", None)
+    if handle is None or not handle.is_open:
+        return "nothing was stored"
+    count = handle.stores.tables.episodes.count()
+    return f"the workspace has {count} episodes; run the same command again to read the rest"
+
+
+def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies: bool) -> str:
+    from ingest.pipeline import unread_lines
+
+    counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))
+    lines = [f"{counts}  ({document['seconds']} s)"]
+    if document["duplicates"]:
+        lines.append(
+            f"duplicates: {document['duplicates']} episodes of this run repeat the content of another "
+            f"({document['workspace_duplicates']} in the whole workspace)"
+        )
+    if with_copies:
+        lines.append(_copied_line(document))
+    if document["failures"]:
+        lines.append("failed:" + tallies(document, "failures"))
+    if document["warnings"]:
+        lines.append("suspicious:" + tallies(document, "warnings"))
+    if report.plan.num_unread:
+        lines.append(f"not read: {report.plan.num_unread} files that hold or stand for data")
+        lines += unread_lines(report.plan)
+    return "\n".join(lines)
+
+
+def _copied_line(document: dict[str, Json]) -> str:
+    byte_count, already = document["copied_bytes"], document["already"]
+    assert isinstance(byte_count, int)
+    unchanged = f"; the {already} that were already there stay as they are" if already else ""
+    return f"copied: {byte_count / 1e6:.1f} MB of video into the workspace{unchanged}"

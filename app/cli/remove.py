@@ -1,0 +1,219 @@
+"""`ares remove` and `ares undo`: take episodes out of the workspace, and take actions back."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from app.cli.arguments import (
+    add_selection_arguments,
+    add_workspace_arguments,
+    add_yes_argument,
+    confirm,
+    episode_count,
+    open_workspace,
+    parse_selection,
+)
+from app.cli.output import OutputTable, answer
+
+if TYPE_CHECKING:
+    from ares.curation import RemovalPreview, UndoReport
+    from ares.store import Action, ActionHistory, StagedIds
+    from ares.workspace import Workspace
+
+
+def add_remove_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_selection_arguments(parser)
+    parser.add_argument("--note", default="", metavar="TEXT", help="why, for the log")
+    parser.add_argument(
+        "--purge",
+        action="store_true",
+        help="delete them for good: log, vectors, copies and caches; cannot be taken back",
+    )
+    add_yes_argument(parser)
+    add_workspace_arguments(parser)
+
+
+def run_remove(args: argparse.Namespace) -> int:
+    """Say what goes, ask, and remove it. Returns 1 when the answer is no."""
+    from ares.curation import preview_removal, purgeable_ids, selected_ids
+    from ares.errors import RequestError
+    from ares.store import StagedIds
+
+    selection = parse_selection(args)
+    if selection.is_empty:
+        raise RequestError("no episodes are named", "give ids, --where, --ids, --set or --dataset")
+    workspace = open_workspace(args)
+    select = purgeable_ids if args.purge else selected_ids
+    with StagedIds(select(workspace.stores, selection)) as ids:
+        if not ids.count:
+            raise RequestError("no episode is selected", "nothing was removed")
+        preview = preview_removal(workspace.stores, ids)
+        if not args.yes:
+            print(_preview_text(preview, args.purge), file=sys.stderr)
+        question = "delete them for good?" if args.purge else "remove them?"
+        if not confirm(args, question):
+            print("nothing was removed", file=sys.stderr)
+            return 1
+        (_purge_selection if args.purge else _remove_selection)(workspace, args, ids, preview)
+    return 0
+
+
+def describe_remove_stop(args: argparse.Namespace) -> str:
+    """What was kept when a signal stopped the command, and how to go on."""
+    if args.purge:
+        return "a purge that was begun is completed by `ares doctor --repair`"
+    return "`ares undo --list` shows whether the removal was recorded; the next job completes it"
+
+
+def _preview_text(preview: RemovalPreview, is_purge: bool) -> str:
+    log = "deleted with them" if is_purge else "they stay in the log"
+    lines = [
+        f"{preview.episodes} episodes",
+        *(f"  dataset {name}: {count}" for name, count in preview.datasets.items()),
+        *(f"  annotations of {name}: {count} episodes, {log}" for name, count in preview.annotations.items()),
+        *(f"  set {label} has {count} of them" for label, count in preview.sets.items()),
+        "sources are not touched"
+        + (
+            "; exports that were written before are not touched either"
+            if is_purge
+            else "; `ares undo` brings them back"
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def _remove_selection(
+    workspace: Workspace, args: argparse.Namespace, ids: StagedIds, preview: RemovalPreview
+) -> None:
+    from ares.curation import remove_episodes
+    from ares.store import applied_action
+
+    action = remove_episodes(workspace.stores, ids, parse_selection(args).to_json(), note=args.note)
+    is_pending = applied_action(workspace.stores.tables) < action.number
+    later = "; the job that writes now will show it when it ends" if is_pending else ""
+    document = {"action": action.to_json(), "pending": is_pending, **preview.to_json()}
+    text = f"removed {action.count} episodes; `ares undo {action.number}` brings them back{later}"
+    answer(args, document, lambda: text)
+
+
+def _purge_selection(
+    workspace: Workspace, args: argparse.Namespace, ids: StagedIds, preview: RemovalPreview
+) -> None:
+    from ares.curation import purge_episodes
+
+    report = purge_episodes(workspace.stores, ids, note=args.note)
+    text = (
+        f"deleted {report.episodes} episodes for good: {report.annotations} annotations, "
+        f"{report.rows} rows of tables, {report.files} folders of videos; "
+        "a hash of each identity is kept, so that it is refused when it comes again"
+    )
+    answer(args, {**preview.to_json(), **report.to_json()}, lambda: text)
+
+
+_VERBS = {
+    "remove": "removed {count} episodes",
+    "tag": "tagged {count} episodes {tag}",
+    "untag": "took the tag {tag} from {count} episodes",
+    "note": "noted of {count} episodes: {note}",
+    "view_save": "saved the view {name}",
+    "view_delete": "deleted the view {name}",
+    "set_delete": "deleted {labels}",
+    "set_rename": "renamed {labels} to {name}",
+    "set_note": "noted of {labels}: {note}",
+    "clear_failures": "cleared {count} failures",
+    "undo": "took back {undoes}",
+    "purge": "deleted {count} episodes for good",
+}
+
+
+def add_undo_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "number",
+        nargs="?",
+        type=_action_number,
+        metavar="NUMBER",
+        help="the action (default: your last that counts)",
+    )
+    parser.add_argument("--list", action="store_true", help="show the last actions: who, when, what")
+    parser.add_argument(
+        "--limit", type=episode_count, default=20, metavar="N", help="of the list, the last N (default: 20)"
+    )
+    add_workspace_arguments(parser)
+
+
+def _action_number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the number of an action; `ares undo --list` shows them"
+        )
+    return int(text)
+
+
+def run_undo(args: argparse.Namespace) -> int:
+    """Take back an action, or list the actions."""
+    from ares.curation import undo
+
+    workspace = open_workspace(args)
+    if args.list:
+        _list_actions(workspace, args)
+        return 0
+    report = undo(workspace.stores, args.number)
+    answer(args, report.to_json(), lambda: _undo_summary(report))
+    return 0
+
+
+def _undo_summary(report: UndoReport) -> str:
+    undone = report.undone
+    purged = f"; {undone.purged} of them were deleted for good and stay away" if undone.purged else ""
+    absent = f"; the rows of {report.absent} are lost, ingest their source again" if report.absent else ""
+    later = "; the job that writes now will show it when it ends" if report.pending else ""
+    again = f"`ares undo {report.action.number}` does it again"
+    what = f"took back action {undone.number} of {undone.person} ({describe_action(undone)})"
+    return f"{what}{purged}{absent}{later}; {again}"
+
+
+def describe_action(action: Action) -> str:
+    """What was done, in a few words."""
+    labels = action.details.get("labels")
+    return _VERBS[action.kind].format(
+        count=action.count,
+        tag=action.tag,
+        labels=", ".join(map(str, labels)) if isinstance(labels, list) else "",
+        name=action.details.get("name", ""),
+        note=action.details.get("note", ""),
+        undoes=f"action {action.undoes}",
+    )
+
+
+def _list_actions(workspace: Workspace, args: argparse.Namespace) -> None:
+    from ares.store import read_history
+
+    history = read_history(workspace.stores.annotations)
+    actions = history.actions[max(0, len(history.actions) - args.limit) :][::-1]
+    rows = [
+        (
+            action.number,
+            action.created,
+            action.person,
+            describe_action(action),
+            _action_state(history, action),
+        )
+        for action in actions
+    ]
+    answer(
+        args,
+        [{**action.to_json(), "counts": history.is_effective(action)} for action in actions],
+        lambda: (
+            OutputTable(rows, ("action", "when", "who", "what", "state")) if rows else "nothing was done yet"
+        ),
+    )
+
+
+def _action_state(history: ActionHistory, action: Action) -> str:
+    if not history.is_effective(action):
+        return "taken back"
+    return "final" if action.kind == "purge" else ""

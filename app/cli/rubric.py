@@ -1,0 +1,474 @@
+"""`ares rubric`: show and check rubrics, attack their judge, compare makers, and revise captions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from app.cli.arguments import add_workspace_arguments, episode_count, open_workspace, torch_device, usd_amount
+from app.cli.output import Block, OutputTable, answer, paragraphs
+
+if TYPE_CHECKING:
+    from annotators.attack import AttackQuote, AttackRun
+    from annotators.revise import RevisionQuote, RevisionRound, RevisionRun
+    from ares.review import MakerComparison
+    from ares.rubric import BatteryReport, FamilyResult
+    from ares.statistics import PairedDifference
+
+
+_STATES = {
+    "kept": "kept",
+    "open": "kept by the estimate, not by the interval",
+    "broken": "BROKEN",
+    "untested": "no such text",
+}
+
+
+def quote_blocks(quote: AttackQuote) -> Iterator[Block]:
+    """What a battery would do and cost."""
+    cost = quote.cost
+    rows = [
+        ("judge", quote.judge),
+        ("episodes", quote.episodes),
+        ("texts", quote.texts),
+        ("calls", cost.calls),
+        ("tokens in", cost.tokens_in),
+        ("tokens out", cost.tokens_out),
+        ("usd", "unknown" if cost.usd is None else cost.usd),
+    ]
+    yield from paragraphs([OutputTable(rows), *_warning_lines(quote.warnings)])
+
+
+def attack_blocks(run: AttackRun) -> Iterator[Block]:
+    """What a battery has shown."""
+    report = run.report
+    headline = f"{report.texts} texts on {report.episodes} episodes, seed {run.seed}; judge {run.judge}"
+    usd = "unknown" if run.cost.usd is None else f"{run.cost.usd:.4f} USD"
+    yield from paragraphs(
+        [
+            headline,
+            _family_table(report),
+            "share of the texts of a family that a criterion refuses:",
+            _criterion_table(report),
+            f"true rewordings graded as the exact truth of their episode: {_share_text(report.same_grade)}",
+            "correlation of length and score among true captions of the same episode: "
+            f"{_share_text(report.length_correlation)}",
+            f"paid: {run.cost.calls} calls, {usd}",
+            *_warning_lines(run.warnings),
+            _attack_verdict(report),
+        ]
+    )
+
+
+def _family_table(report: BatteryReport) -> OutputTable:
+    header = (
+        "family",
+        "accepted",
+        "of",
+        "rate",
+        "95 % interval",
+        "unsure",
+        "failed",
+        "bound",
+        "state",
+        "no rubric",
+    )
+    return OutputTable([_family_row(result) for result in report.families], header)
+
+
+def _family_row(result: FamilyResult) -> tuple[object, ...]:
+    sign = ">=" if result.is_true else "<="
+    return (
+        result.family,
+        result.accepted,
+        result.texts,
+        _share_text(result.rate),
+        f"{result.low:.3f}-{result.high:.3f}" if result.texts else "",
+        result.unsure,
+        result.failed,
+        "" if result.bound is None else f"{sign} {result.bound:.3f}",
+        _STATES[result.state],
+        _share_text(result.without_rubric),
+    )
+
+
+def _criterion_table(report: BatteryReport) -> OutputTable:
+    criteria = sorted({name for shares in report.refused_by.values() for name in shares})
+    rows = [
+        (family, *(f"{shares[name]:.2f}" if name in shares else "" for name in criteria))
+        for family, shares in report.refused_by.items()
+    ]
+    return OutputTable(rows, ("family", *criteria))
+
+
+def _share_text(share: float | None) -> str:
+    return "" if share is None else f"{share:.3f}"
+
+
+def _warning_lines(warnings: object) -> list[str]:
+    assert isinstance(warnings, list | tuple)
+    return [f"warning: {warning}" for warning in warnings]
+
+
+def _attack_verdict(report: BatteryReport) -> str:
+    if report.broken:
+        return f"bounds broken by: {', '.join(report.broken)}"
+    unproven = [result.family for result in report.families if result.state == "open"]
+    more = f"; more episodes are needed to show it for: {', '.join(unproven)}" if unproven else ""
+    return f"no bound is broken by its estimate{more}"
+
+
+def comparison_blocks(comparison: MakerComparison) -> Iterator[Block]:
+    """How two makers differ on the same segments."""
+    change = comparison.change
+    rows = [
+        ("first", comparison.first, f"{comparison.first_rate:.3f} accepted"),
+        ("second", comparison.second, f"{comparison.second_rate:.3f} accepted"),
+    ]
+    judge = [f"by the grades of {comparison.judge}"] if comparison.judge else []
+    noise = (
+        []
+        if comparison.noise is None
+        else [describe_difference("noise: repetition - first", comparison.noise)]
+    )
+    unpaired = f"{comparison.unpaired} segments have a grade on one side alone, and are left out"
+    yield from paragraphs(
+        [
+            OutputTable(rows),
+            *judge,
+            f"{change.num_items} segments of {change.num_clusters} episodes; {unpaired}",
+            describe_difference("second - first", change),
+            *noise,
+            _comparison_conclusion(comparison),
+        ]
+    )
+
+
+def describe_difference(name: str, difference: PairedDifference) -> str:
+    """A paired difference as one line."""
+    return (
+        f"{name}: {difference.difference:+.3f}, "
+        f"95 % interval {difference.low:+.3f} to {difference.high:+.3f} by episode; "
+        f"only first {difference.only_first}, only second {difference.only_second}, "
+        f"p {difference.p_value:.3g} (McNemar, exact)"
+    )
+
+
+def _comparison_conclusion(comparison: MakerComparison) -> str:
+    if comparison.is_noise:
+        return "no difference: the first side differs from its own repetition by as much"
+    if comparison.change.low <= 0 <= comparison.change.high:
+        return "no difference is shown: the interval holds 0"
+    return f"the {'second' if comparison.change.difference > 0 else 'first'} side is accepted more often"
+
+
+def add_judge_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the judge of a command."""
+    parser.add_argument(
+        "--model", default="", metavar="SPEC", help="the judge (default: the configured judge)"
+    )
+    parser.add_argument("--device", type=torch_device, default="", metavar="D", help="torch device")
+    parser.add_argument(
+        "--candidates",
+        default="",
+        metavar="FILE",
+        help="phrases of a clip judge, the demo's, one a line",
+    )
+    parser.add_argument(
+        "--observe",
+        choices=("first", "never"),
+        default="first",
+        help="whether a vision-language judge observes before it knows a text",
+    )
+
+
+def revision_quote_blocks(quote: RevisionQuote) -> Iterator[Block]:
+    """What a revision would do and cost."""
+    rows = [
+        ("captions with a grade", quote.captions),
+        ("asked again in round 1", quote.refused),
+        ("hidden criteria", ", ".join(quote.hidden)),
+        ("most rounds", quote.rounds),
+        ("calls of round 1", quote.first_round.calls),
+        ("calls of all rounds", quote.cost.calls),
+        ("tokens in", quote.cost.tokens_in),
+        ("tokens out", quote.cost.tokens_out),
+        ("usd", "unknown" if quote.cost.usd is None else quote.cost.usd),
+    ]
+    yield from paragraphs([OutputTable(rows)])
+
+
+def revision_blocks(run: RevisionRun) -> Iterator[Block]:
+    """What a revision has done and shown."""
+    usd = "unknown" if run.cost.usd is None else f"{run.cost.usd:.4f} USD"
+    noise = (
+        [] if run.noise is None else [describe_difference("noise: asked again without a critique", run.noise)]
+    )
+    yield from paragraphs(
+        [
+            f"{run.captions} captions by {run.first}; revised by {run.second}, judge {run.judge}",
+            f"criteria of which the captioner is not told: {', '.join(run.hidden)}",
+            *(line for result in run.rounds for line in _round_lines(result)),
+            *noise,
+            f"stopped: {run.stopped}",
+            *(f"failed {count}: {reason}" for reason, count in run.failures.items()),
+            f"paid: {run.cost.calls} calls, {usd}",
+            *(f"warning: {warning}" for warning in run.warnings),
+        ]
+    )
+    if run.comparison:
+        yield from comparison_blocks(run.comparison)
+
+
+def _round_lines(result: RevisionRound) -> Iterator[str]:
+    state = "its captions are shown" if result.is_adopted else "its captions are not shown"
+    yield (
+        f"round {result.number}: {result.refused} captions asked again, {result.changed} changed, "
+        f"{result.compared} compared; {state}"
+    )
+    for name, change in (
+        ("judge", result.judge),
+        ("hidden criteria", result.anchors),
+        ("second judge", result.second_judge),
+    ):
+        if change is not None:
+            yield describe_difference(f"  {name}: after - before", change)
+
+
+def add_revise_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the action beside the rubric and the workspace."""
+    add_judge_arguments(parser)
+    parser.add_argument(
+        "--captions",
+        default="",
+        metavar="MAKER",
+        help="maker of the captions to revise (default: the only one)",
+    )
+    parser.add_argument(
+        "--captioner",
+        default="",
+        metavar="SPEC",
+        help="the model that wrote them (default: the configured captioner)",
+    )
+    parser.add_argument(
+        "--second-judge", default="", metavar="SPEC", help="a judge of which the captioner is told nothing"
+    )
+    parser.add_argument(
+        "--anchors",
+        type=_parse_share,
+        default=0.33,
+        metavar="SHARE",
+        help="share of the criteria of which the captioner is told nothing (default 0.33)",
+    )
+    _add_run_arguments(parser)
+
+
+def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--rounds", type=episode_count, default=3, metavar="N", help="most rounds (default 3)"
+    )
+    parser.add_argument(
+        "--noise-floor",
+        action="store_true",
+        help="also ask again without a critique: what changes then is noise",
+    )
+    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
+    parser.add_argument("--limit", type=episode_count, metavar="N", help="at most N captions")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of the hidden criteria and the bootstrap (default 0)",
+    )
+    parser.add_argument(
+        "--budget", type=usd_amount, metavar="USD", help="stop before this much money is spent"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
+
+
+def _parse_share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; give a number between 0 and 1, such as 0.33")
+    return share
+
+
+def revise(args: argparse.Namespace) -> int:
+    """Revise captions, or say what it would cost. Returns 0."""
+    from annotators.base import Options
+    from annotators.revise import RevisionRequest, quote_revision, run_revision
+
+    stores = open_workspace(args).stores
+    values = {"candidates": args.candidates, "observe": args.observe}
+    options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
+    request = RevisionRequest(
+        rubric=args.rubric,
+        captions=args.captions,
+        captioner=args.captioner,
+        second_judge=args.second_judge,
+        anchors=args.anchors,
+        rounds=args.rounds,
+        has_noise_floor=args.noise_floor,
+        where=args.where,
+        limit=args.limit,
+        seed=args.seed,
+        budget_usd=args.budget,
+    )
+    if args.dry_run:
+        quote = quote_revision(stores, options, request)
+        answer(args, quote.to_json(), lambda: revision_quote_blocks(quote))
+        return 0
+    run = run_revision(stores, options, request)
+    answer(args, run.to_json(), lambda: revision_blocks(run))
+    return 0
+
+
+def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="the criteria of a rubric")
+    check = actions.add_parser("check", help="read a rubric and print the hash that its grades will carry")
+    attack = actions.add_parser("attack", help="grade false and reworded captions, and say what passes")
+    for action in (show, check, attack):
+        action.add_argument(
+            "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
+        )
+        add_workspace_arguments(action)
+    _add_attack_arguments(attack)
+    reviser = actions.add_parser(
+        "revise", help="ask for refused captions again with what failed, and measure it"
+    )
+    reviser.add_argument(
+        "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
+    )
+    add_workspace_arguments(reviser)
+    add_revise_arguments(reviser)
+    _add_compare_arguments(
+        actions.add_parser("compare", help="two captioners, or two judges or rubrics, on the same segments")
+    )
+
+
+def _add_compare_arguments(parser: argparse.ArgumentParser) -> None:
+    for name in ("first", "second"):
+        parser.add_argument(
+            name, metavar="MAKER", help="id of a maker of captions or of grades, or the start of it"
+        )
+    parser.add_argument(
+        "--repetition",
+        default="",
+        metavar="MAKER",
+        help="a maker that repeats the first, with another seed: the floor of noise",
+    )
+    parser.add_argument(
+        "--judge", default="", metavar="MAKER", help="maker of the grades by which captioners are compared"
+    )
+    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the bootstrap (default 0)")
+    add_workspace_arguments(parser)
+
+
+def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
+    add_judge_arguments(parser)
+    parser.add_argument(
+        "--truth",
+        default="",
+        metavar="COLUMN",
+        help="text column with true captions (default: the instruction, with the outcome in `success`)",
+    )
+    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
+    parser.add_argument(
+        "--episodes", type=episode_count, default=60, metavar="N", help="most episodes (default 60)"
+    )
+    parser.add_argument(
+        "--per-family",
+        type=episode_count,
+        default=2,
+        metavar="N",
+        help="most texts of a family in one episode (default 2)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the sample and of the texts (default 0)"
+    )
+    parser.add_argument(
+        "--paraphrases", default="", metavar="FILE", help="YAML file: true paraphrases by caption"
+    )
+    parser.add_argument(
+        "--budget", type=usd_amount, metavar="USD", help="stop before this much money is spent"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
+
+
+def run_rubric(args: argparse.Namespace) -> int:
+    """Show, check or attack a rubric, compare makers, or revise captions. Returns 1 when the attack breaks a bound.
+
+    Raises RequestError naming the first field of a rubric that is wrong.
+    """
+    actions = {"attack": _attack_judge, "compare": _compare_two_makers, "revise": revise}
+    return actions.get(args.action, _show_or_check_rubric)(args)
+
+
+def _show_or_check_rubric(args: argparse.Namespace) -> int:
+    from annotators.grade import load_rubric
+
+    rubric = load_rubric(args.rubric)
+    document: dict[str, Any] = {**rubric.model_dump(mode="json"), "hash": rubric.hash}
+    headline = f"{rubric.id} {rubric.version}  {rubric.hash}"
+    if args.action == "check":
+        summary = {key: document[key] for key in ("id", "version", "hash")}
+        answer(args, {**summary, "criteria": len(rubric.criteria)}, lambda: headline)
+        return 0
+    rows = [
+        (criterion.id, criterion.category, criterion.applies_when, criterion.text)
+        for criterion in rubric.criteria
+    ]
+    table = OutputTable(rows, ("criterion", "category", "applies", "met when"))
+    answer(args, document, lambda: paragraphs([headline, table]))
+    return 0
+
+
+def _attack_judge(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from annotators.attack import AttackRequest, quote_attack, run_attack
+    from annotators.base import Options
+
+    stores = open_workspace(args).stores
+    values = {"rubric": args.rubric, "candidates": args.candidates, "observe": args.observe}
+    options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
+    request = AttackRequest(
+        truth=args.truth,
+        where=args.where,
+        episodes=args.episodes,
+        per_family=args.per_family,
+        seed=args.seed,
+        paraphrases=Path(args.paraphrases) if args.paraphrases else None,
+        budget_usd=args.budget,
+    )
+    if args.dry_run:
+        quote = quote_attack(stores, options, request)
+        answer(args, quote.to_json(), lambda: quote_blocks(quote))
+        return 0
+    attack = run_attack(stores, options, request, lambda done, total: None)
+    answer(args, attack.to_json(), lambda: attack_blocks(attack))
+    return 1 if attack.report.broken else 0
+
+
+def _compare_two_makers(args: argparse.Namespace) -> int:
+    from ares.review import compare_makers
+
+    comparison = compare_makers(
+        open_workspace(args).stores,
+        args.first,
+        args.second,
+        repetition=args.repetition,
+        judge=args.judge,
+        where=args.where,
+        seed=args.seed,
+    )
+    answer(args, comparison.to_json(), lambda: comparison_blocks(comparison))
+    return 0

@@ -1,0 +1,199 @@
+"""`ares search` and `ares show`: find moments, and show everything known of one episode."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.cli.arguments import (
+    add_min_score_argument,
+    add_query_arguments,
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+)
+from app.cli.output import Block, OutputTable, answer, paragraphs
+from ares.io import is_url
+from ares.process_tuning import without_pandas
+
+if TYPE_CHECKING:
+    from ares.search import Hit
+
+
+def search_running_dashboard(args: argparse.Namespace, query: Mapping[str, object]) -> list[Hit] | None:
+    """The hits of a running dashboard, which are those that this process would get; None where none answers.
+
+    Args:
+        args: Parsed arguments, with `workspace`.
+        query: Fields of `ares.search.Query`.
+    """
+    from app.server import search_by_dashboard
+    from ares.settings import settings_from_environment
+
+    settings = settings_from_environment()
+    path = args.workspace or settings.workspace
+    location = path.rstrip("/") if is_url(path) else str(Path(path).resolve())
+    return search_by_dashboard(
+        location, settings, {**query, "image": _absolute_image_path(str(query["image"]))}
+    )
+
+
+def _absolute_image_path(image: str) -> str:
+    """A file by its absolute path, because a dashboard runs in another folder; a stored frame as it is."""
+    return str(Path(image).resolve()) if image and Path(image).is_file() else image
+
+
+_HEADER = ("episode", "score", "found by", "camera", "second", "dataset", "caption", "instruction")
+
+
+def add_search_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("text", nargs="?", default="", metavar="TEXT", help="words that describe the moment")
+    add_query_arguments(parser)
+    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
+    parser.add_argument(
+        "--limit",
+        type=episode_count,
+        default=20,
+        metavar="N",
+        help="most episodes in the answer (default 20)",
+    )
+    add_min_score_argument(parser)
+    add_workspace_arguments(parser, rows=True)
+
+
+def run_search(args: argparse.Namespace) -> int:
+    """Print the matching moments, best first; without anything to rank by, the episodes of the filter."""
+    hits = _list_filtered_episodes(args) if _has_only_filter(args) else _find_hits(args)
+    documents = [hit.to_json() for hit in hits]
+    answer(args, documents, lambda: _hit_table(hits) if hits else "nothing found", documents)
+    return 0
+
+
+def _has_only_filter(args: argparse.Namespace) -> bool:
+    ranked_by = (args.text, args.image, args.like, args.by, args.min_score)
+    return bool(args.where) and not any(ranked_by)
+
+
+def _list_filtered_episodes(args: argparse.Namespace) -> Sequence[Hit]:
+    from ares.search import list_episodes
+
+    return list_episodes(open_workspace(args).stores, args.where, args.limit)
+
+
+def _find_hits(args: argparse.Namespace) -> Sequence[Hit]:
+    names = ("text", "image", "like", "by", "where", "limit", "min_score")
+    query = {name: getattr(args, name) for name in names}
+    hits = search_running_dashboard(args, query)
+    if hits is not None:
+        return hits
+    if args.is_program:
+        without_pandas()
+    return open_workspace(args).search(**query)
+
+
+def _hit_table(hits: Sequence[Hit]) -> OutputTable:
+    """A row for each hit; with the grades of captions where there are any."""
+    is_graded = any(hit.grade for hit in hits)
+    rows = [
+        (
+            hit.episode_id,
+            f"{hit.relevance:.2f}" if hit.ranks else "",
+            " ".join(f"{way}:{rank}" for way, rank in hit.ranks),
+            hit.camera,
+            f"{hit.seconds:.2f}",
+            hit.dataset,
+            *([_grade_text(hit)] if is_graded else ()),
+            hit.caption,
+            hit.instruction,
+        )
+        for hit in hits
+    ]
+    header = (*_HEADER[:6], *(["grade"] if is_graded else ()), *_HEADER[6:])
+    return OutputTable(rows, header)
+
+
+def _grade_text(hit: Hit) -> str:
+    """The grade of a caption with the word for its judge."""
+    return ", ".join(word for word in (hit.grade, hit.grade_trust) if word)
+
+
+# Recorders round their stamps to a thousandth of a second.
+_SHOWN_SHIFT_SECONDS = 1e-3
+
+
+def add_show_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "episode_id", metavar="EPISODE_ID", help="16 hex digits, as search prints them, or the start of them"
+    )
+    add_workspace_arguments(parser)
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Print the episode. Raises RequestError for an unknown id."""
+    document: dict[str, Any] = open_workspace(args).episodes[args.episode_id].to_json()
+    answer(args, document, lambda: _episode_tables(document))
+    return 0
+
+
+def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
+    tables = (_summary_rows(document), _camera_rows(document), _annotation_rows(document))
+    return paragraphs(OutputTable(rows) for rows in tables if rows)
+
+
+def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
+    rate = f"{document['rate_hz']:g} Hz ({_rate_origin(document)})"
+    origin = f"{document['dataset']} {document['version']} {document['split']} {document['key']}".split()
+    return [
+        ("episode", document["episode_id"]),
+        ("dataset", " ".join(origin)),
+        ("source", document["source"]),
+        ("instruction", document["instruction"] or "none"),
+        ("success", {True: "yes", False: "no", None: "unknown"}[document["success"]]),
+        *(
+            [("judge", f"{document['grade_trust']} in {document['dataset']}")]
+            if document["grade_trust"]
+            else ()
+        ),
+        ("tags", ", ".join(tag["tag"] for tag in document["tags"]) or "none"),
+        ("notes", "; ".join(f"{note['note']} ({note['person']})" for note in document["notes"]) or "none"),
+        ("length", f"{document['num_steps']} steps, {document['duration_seconds']:.2f} s at {rate}"),
+    ]
+
+
+def _rate_origin(document: dict[str, Any]) -> str:
+    """Where the rate comes from; where it is measured, beside what the source claims, and how uneven the clock is."""
+    origin = str(document["rate_source"])
+    if origin == "measured" and document["claimed_rate_hz"]:
+        origin += f", the source claims {document['claimed_rate_hz']:g} Hz"
+    if document["clock_shift_seconds"] > _SHOWN_SHIFT_SECONDS:
+        origin += f", uneven by up to {document['clock_shift_seconds']:.3f} s"
+    return origin
+
+
+def _camera_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        (
+            camera["name"],
+            camera["role"],
+            f"{camera['width']}x{camera['height']}",
+            camera["codec"],
+            " ".join(camera["flags"]),
+        )
+        for camera in document["cameras"]
+    ]
+
+
+def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        (
+            annotation["name"] if annotation["shown"] else f"{annotation['name']}, not shown",
+            annotation["model"] or "",
+            json.dumps(annotation["value"], ensure_ascii=False),
+        )
+        for annotation in document["annotations"]
+    ]

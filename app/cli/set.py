@@ -1,0 +1,197 @@
+"""`ares set`: make, list, show, compare, rename and delete frozen sets."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.cli.arguments import (
+    add_min_score_argument,
+    add_query_arguments,
+    add_workspace_arguments,
+    add_yes_argument,
+    confirm,
+    episode_count,
+    open_workspace,
+)
+from app.cli.output import OutputTable, answer
+from ares.messages import write_stderr
+
+if TYPE_CHECKING:
+    from ares.store import Action
+    from ares.workspace import Workspace
+
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_set_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="freeze the episodes of a filter, a search or a list")
+    _add_create_arguments(create)
+    listing = actions.add_parser("list", help="all sets")
+    show = actions.add_parser("show", help="one set with its episodes")
+    show.add_argument("name", metavar="NAME")
+    lock = actions.add_parser("lock", help="write a set to a lock file that proves its content")
+    lock.add_argument("name", metavar="NAME")
+    lock.add_argument("file", metavar="FILE")
+    diff = actions.add_parser("diff", help="what two sets have and have not in common")
+    diff.add_argument("a", metavar="A")
+    diff.add_argument("b", metavar="B")
+    changes = _add_change_actions(actions)
+    for action in (create, listing, show, lock, diff, *changes):
+        add_workspace_arguments(action, rows=action in (listing, show))
+
+
+def _add_change_actions(actions: Subparsers) -> list[argparse.ArgumentParser]:
+    delete = actions.add_parser("delete", help="delete a set, or one version of it; its episodes stay")
+    delete.add_argument("name", metavar="NAME", help="all versions; NAME@VERSION is one")
+    add_yes_argument(delete)
+    rename = actions.add_parser("rename", help="give all versions of a set another name")
+    rename.add_argument("name", metavar="NAME")
+    rename.add_argument("new_name", metavar="NEW_NAME")
+    note = actions.add_parser("note", help="write a note to a set")
+    note.add_argument("name", metavar="NAME")
+    note.add_argument("text", metavar="TEXT", help='the note; "" takes it away')
+    return [delete, rename, note]
+
+
+def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--where", default="", metavar="SQL", help="episodes that fulfil this filter")
+    parser.add_argument(
+        "--search", default="", metavar="TEXT", help="the best --limit episodes for this text"
+    )
+    add_query_arguments(parser)
+    parser.add_argument("--ids", default="", metavar="FILE", help="episode ids, one a line")
+    parser.add_argument(
+        "--limit", type=episode_count, metavar="N", help="at most N episodes (of a search: 100)"
+    )
+    add_min_score_argument(parser)
+
+
+def run_set(args: argparse.Namespace) -> int:
+    """Do the action that the arguments name."""
+    actions = {
+        "create": _create_set,
+        "list": _list_sets,
+        "show": _show_set,
+        "diff": _compare_sets,
+        "lock": _write_set_lock,
+        "delete": _delete_set,
+        "rename": _rename_set,
+        "note": _note_set,
+    }
+    actions[args.action](open_workspace(args), args)
+    return 0
+
+
+def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
+    episode_set = workspace.sets.create(
+        args.name,
+        Path(args.ids) if args.ids else (),
+        where=args.where,
+        search=args.search,
+        like=args.like,
+        image=args.image,
+        by=args.by,
+        limit=args.limit,
+        min_score=args.min_score,
+    )
+    clashes = workspace.sets.clashes(episode_set)
+    for clash in clashes:
+        write_stderr(f"ares set create: warning: {clash}; {clash.remedy}")
+    document = {**episode_set.to_json(), "clashes": [clash.to_json() for clash in clashes]}
+    answer(args, document, lambda: f"set {episode_set.label}: {episode_set.episodes} episodes")
+
+
+def _list_sets(workspace: Workspace, args: argparse.Namespace) -> None:
+    from ares.curation import count_removed_members
+
+    sets = [workspace.sets[name] for name in workspace.sets]
+    removed = count_removed_members(workspace.stores, sets)
+    rows = [
+        (
+            episode_set.name,
+            episode_set.version,
+            episode_set.episodes,
+            episode_set.created,
+            ", ".join(
+                filter(
+                    None, [_describe_losses(removed[episode_set.label], episode_set.purged), episode_set.note]
+                )
+            ),
+        )
+        for episode_set in sets
+    ]
+    documents = [{**episode_set.to_json(), "removed": removed[episode_set.label]} for episode_set in sets]
+    header = ("set", "version", "episodes", "created", "note")
+    answer(args, documents, lambda: OutputTable(rows, header), documents)
+
+
+def _describe_losses(removed: int, purged: int) -> str:
+    """What of a set is not in the workspace any more, for people."""
+    parts = [
+        f"{removed} of them removed" if removed else "",
+        f"{purged} more deleted for good" if purged else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _show_set(workspace: Workspace, args: argparse.Namespace) -> None:
+    episode_set = workspace.sets[args.name]
+    from ares.curation import count_removed_members
+
+    removed = count_removed_members(workspace.stores, [episode_set])[episode_set.label]
+    losses = _describe_losses(removed, episode_set.purged)
+    if losses and args.output == "table":
+        print(
+            f"ares set show: {episode_set.label}: {episode_set.episodes} episodes, {losses}", file=sys.stderr
+        )
+    document = {
+        **episode_set.to_json(),
+        "removed": removed,
+        "episode_ids": episode_set.ids(),
+    }
+    ids = ({"episode_id": episode_id} for episode_id in episode_set.ids())
+    answer(args, document, episode_set.ids, ids)
+
+
+def _compare_sets(workspace: Workspace, args: argparse.Namespace) -> None:
+    diff = workspace.sets.diff(args.a, args.b)
+    document = {"added": diff.added_ids(), "removed": diff.removed_ids(), "common": diff.common}
+    text = f"{diff.added} only in {args.b}, {diff.removed} only in {args.a}, {diff.common} in both"
+    answer(args, document, lambda: text)
+
+
+def _write_set_lock(workspace: Workspace, args: argparse.Namespace) -> None:
+    episode_set = workspace.sets[args.name]
+    episode_set.write_lock(args.file)
+    document = {**episode_set.to_json(), "file": args.file}
+    answer(args, document, lambda: f"{episode_set.label} locked in {args.file}")
+
+
+def _delete_set(workspace: Workspace, args: argparse.Namespace) -> None:
+    labels = [selection.label for selection in workspace.sets.select(args.name)]
+    if confirm(args, f"delete {', '.join(labels)}? its episodes stay"):
+        action = workspace.sets.delete(args.name)
+        _answer_action(args, action, f"deleted {', '.join(labels)}")
+
+
+def _rename_set(workspace: Workspace, args: argparse.Namespace) -> None:
+    action = workspace.sets.rename(args.name, args.new_name)
+    labels = ", ".join(selection.label for selection in workspace.sets.versions(args.new_name))
+    _answer_action(args, action, f"renamed {args.name} to {labels}")
+
+
+def _note_set(workspace: Workspace, args: argparse.Namespace) -> None:
+    action = workspace.sets.note(args.name, args.text)
+    _answer_action(args, action, f"noted of {workspace.sets[args.name].label}: {args.text}")
+
+
+def _answer_action(args: argparse.Namespace, action: Action, text: str) -> None:
+    answer(args, action.to_json(), lambda: f"{text}; `ares undo {action.number}` takes it back")

@@ -1,0 +1,156 @@
+"""`ares tag`, `ares note` and `ares view`: what people say of episodes, and views that they save."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from app.cli.arguments import (
+    add_min_score_argument,
+    add_selection_arguments,
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+    parse_selection,
+)
+from app.cli.output import OutputTable, answer
+
+if TYPE_CHECKING:
+    from ares.curation import EpisodeSelection
+    from ares.workspace import Workspace
+
+
+def add_tag_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    add = actions.add_parser("add", help="add a tag to episodes")
+    remove = actions.add_parser("remove", help="remove a tag from episodes, or from all that have it")
+    for action in (add, remove):
+        action.add_argument("tag", metavar="TAG")
+        add_selection_arguments(action)
+        action.add_argument(
+            "--search", default="", metavar="TEXT", help="the best --limit episodes for this text"
+        )
+        action.add_argument(
+            "--limit", type=episode_count, metavar="N", help="at most N episodes (of a search: 100)"
+        )
+        add_min_score_argument(action)
+    listing = actions.add_parser("list", help="all tags, with who changed each last")
+    for action in (add, remove, listing):
+        add_workspace_arguments(action, rows=action is listing)
+
+
+def run_tag(args: argparse.Namespace) -> int:
+    """Do the action that the arguments name."""
+    workspace = open_workspace(args)
+    if args.action == "list":
+        _list_tags(workspace, args)
+    else:
+        _change_tag(workspace, args)
+    return 0
+
+
+def _change_tag(workspace: Workspace, args: argparse.Namespace) -> None:
+    from ares.curation import add_tag, remove_tag, selected_ids
+    from ares.store import StagedIds, applied_action
+
+    selection, stores = _tag_selection(workspace, args), workspace.stores
+    change = add_tag if args.action == "add" else remove_tag
+    with StagedIds(selected_ids(stores, selection)) as ids:
+        action = change(stores, args.tag, ids, selection.to_json())
+    is_pending = applied_action(stores.tables) < action.number
+    later = "; the job that writes now will show it when it ends" if is_pending else ""
+    verb = "added to" if args.action == "add" else "removed from"
+    text = f"tag {args.tag} {verb} {action.count} episodes; `ares undo {action.number}` takes it back{later}"
+    answer(args, {**action.to_json(), "pending": is_pending}, lambda: text)
+
+
+def _tag_selection(workspace: Workspace, args: argparse.Namespace) -> EpisodeSelection:
+    """The selection that the arguments name; without one a tag is removed from all episodes that have it."""
+    from ares.curation import EpisodeSelection, list_tags, tag_filter
+    from ares.errors import RequestError
+
+    selection, condition = parse_selection(args), tag_filter(args.tag)
+    if not selection.is_empty:
+        return selection
+    if args.action == "add":
+        raise RequestError("no episodes are named", "give ids, --where, --ids, --set, --dataset or --search")
+    tags = [use.tag for use in list_tags(workspace.stores)]
+    if args.tag not in tags:
+        raise RequestError(
+            f"no episode has the tag {args.tag!r}", f"there are: {', '.join(tags) or 'none yet'}"
+        )
+    return EpisodeSelection(where=condition)
+
+
+def _list_tags(workspace: Workspace, args: argparse.Namespace) -> None:
+    from ares.curation import list_tags
+
+    uses = list_tags(workspace.stores)
+    rows = [(use.tag, use.episodes, use.person, use.changed) for use in uses]
+    documents, header = [use.to_json() for use in uses], ("tag", "episodes", "person", "changed")
+    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no tags", documents)
+
+
+def add_note_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("text", metavar="TEXT", help="the note")
+    add_selection_arguments(parser)
+    add_workspace_arguments(parser)
+
+
+def run_note(args: argparse.Namespace) -> int:
+    """Write the note."""
+    from ares.curation import add_note, selected_ids
+    from ares.errors import RequestError
+    from ares.store import StagedIds
+
+    workspace, selection = open_workspace(args), parse_selection(args)
+    if selection.is_empty:
+        raise RequestError("no episodes are named", "give ids, --where, --ids, --set or --dataset")
+    with StagedIds(selected_ids(workspace.stores, selection)) as ids:
+        action = add_note(workspace.stores, args.text, ids, selection.to_json())
+    text = f"noted of {action.count} episodes; `ares undo {action.number}` takes it back"
+    answer(args, action.to_json(), lambda: text)
+    return 0
+
+
+def add_view_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="all saved views")
+    save = actions.add_parser("save", help="save the view of an address of the dashboard")
+    save.add_argument("name", metavar="NAME")
+    save.add_argument("address", metavar="ADDRESS", help="its address, or what stands behind the '?' in it")
+    delete = actions.add_parser("delete", help="delete a saved view; episodes stay")
+    delete.add_argument("name", metavar="NAME")
+    for action in (listing, save, delete):
+        add_workspace_arguments(action, rows=action is listing)
+
+
+def run_view(args: argparse.Namespace) -> int:
+    """Do the action that the arguments name."""
+    from ares.curation import delete_view, save_view
+
+    workspace = open_workspace(args)
+    if args.action == "list":
+        _list_views(workspace, args)
+        return 0
+    if args.action == "save":
+        query = parse_qs(urlsplit(args.address).query or args.address)
+        action, verb = save_view(workspace.stores, args.name, query), "saved"
+    else:
+        action, verb = delete_view(workspace.stores, args.name), "deleted"
+    text = f"{verb} the view {args.name}; `ares undo {action.number}` takes it back"
+    answer(args, action.to_json(), lambda: text)
+    return 0
+
+
+def _list_views(workspace: Workspace, args: argparse.Namespace) -> None:
+    from ares.curation import list_views
+
+    views = list_views(workspace.stores)
+    rows = [(view.name, urlencode(view.query, doseq=True), view.person, view.created) for view in views]
+    documents, header = [view.to_json() for view in views], ("view", "address", "person", "saved")
+    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no views", documents)

@@ -1,0 +1,396 @@
+"""Captions, rulings, segments and findings of an episode as plain data for the pages."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ares.annotation import Annotation, Maker
+from ares.checks import CODES, QualityFinding
+from ares.contract import MeaningContract
+from ares.curation import maker_catalog
+from ares.episode import Episode, Json
+from ares.reports import DatasetHealth
+from ares.rubric import is_verdict_column
+from ares.store import MakerCatalog, Stores, ids_filter, segment_schema
+from ares.workspace import describe_annotations, shown_annotation_ids
+
+# Who ruled, observation and seconds.
+_Basis = tuple[str, str, tuple[float, ...]]
+
+_SOURCES = {
+    "hard": "checked by code",
+    "probe": "chosen from the frames before the caption was read",
+    "observation": "seen before the caption was read, and compared with it",
+    "claim": "asked about the caption, with the frames",
+    "panel": "by the votes of several judges",
+    "stored": "decided by another annotation of the episode",
+    "person": "said by a person",
+}
+
+
+def group_rulings(rulings: Sequence[Mapping[str, Any]]) -> list[Json]:
+    """Groups of rulings, in the order of their first members; those of code come last.
+
+    Rulings of one source with the same observation from the same frames form a group, which names both. The others of a
+    source form a group in which each has its own. A reason that several rulings of a group share is said with the
+    group, after their verdict.
+
+    Args:
+        rulings: As stored, see `ares.rubric.Ruling.to_json`.
+
+    Returns:
+        Of each group "source", "observed", "seconds", "reasons" and "rulings"; of each ruling criterion, category,
+        verdict, what is its own, and the votes of a panel whose judges differ.
+    """
+    sizes = Counter(_ruling_basis(ruling) for ruling in rulings)
+    groups: dict[_Basis, list[Mapping[str, Any]]] = {}
+    for ruling in rulings:
+        basis = _ruling_basis(ruling)
+        groups.setdefault(basis if sizes[basis] > 1 else (basis[0], "", ()), []).append(ruling)
+    code_last = sorted(groups.items(), key=lambda item: item[0][0] == "hard")
+    return [_ruling_group_data(basis, members) for basis, members in code_last]
+
+
+def _ruling_basis(ruling: Mapping[str, Any]) -> _Basis:
+    seconds = tuple(float(second) for second in ruling.get("evidence") or ())
+    return str(ruling.get("source") or ""), str(ruling.get("observed") or ""), seconds
+
+
+def _ruling_group_data(basis: _Basis, rulings: Sequence[Mapping[str, Any]]) -> Json:
+    source, observed, seconds = basis
+    counts = Counter(_verdict_and_reason(ruling) for ruling in rulings)
+    shared = [pair for pair, count in counts.items() if count > 1 and pair[1]]
+    return {
+        "source": _SOURCES.get(source, source),
+        "observed": observed,
+        "seconds": list[Json](seconds),
+        "reasons": [f"{verdict}: {reason}" for verdict, reason in shared],
+        "rulings": [_ruling_data(ruling, basis, shared) for ruling in rulings],
+    }
+
+
+def _verdict_and_reason(ruling: Mapping[str, Any]) -> tuple[str, str]:
+    """The verdict, and its reason with why the claim was asked about at all."""
+    reasons = [str(ruling.get(key) or "") for key in ("contested", "reason")]
+    return str(ruling.get("verdict") or ""), "; ".join(reason for reason in reasons if reason)
+
+
+def _ruling_data(ruling: Mapping[str, Any], basis: _Basis, shared: Sequence[tuple[str, str]]) -> Json:
+    _, observed, seconds = _ruling_basis(ruling)
+    verdict, reason = _verdict_and_reason(ruling)
+    return {
+        "criterion": str(ruling.get("criterion") or ""),
+        "category": str(ruling.get("category") or ""),
+        "verdict": verdict,
+        "observed": "" if observed == basis[1] else observed,
+        "reason": "" if (verdict, reason) in shared else reason,
+        "seconds": [] if seconds == basis[2] else list[Json](seconds),
+        "votes": _differing_votes(ruling),
+    }
+
+
+def _differing_votes(ruling: Mapping[str, Any]) -> list[Json]:
+    """The votes of a panel that is not of one mind, of each judge its verdict and what it rests on."""
+    votes = ruling.get("votes") or []
+    if len({_verdict_and_reason(vote)[0] for vote in votes}) < 2:
+        return []
+    return [
+        {
+            "judge": str(vote.get("judge") or ""),
+            "verdict": _verdict_and_reason(vote)[0],
+            "observed": _ruling_basis(vote)[1],
+            "reason": _verdict_and_reason(vote)[1],
+            "seconds": list[Json](_ruling_basis(vote)[2]),
+        }
+        for vote in votes
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeAnnotations:
+    """The annotations of an episode.
+
+    Attributes:
+        captions: Texts that describe the episode or that others describe, each with its grades and their rulings;
+            those that fill columns first, then the newest first.
+        annotations: Every annotation with its maker.
+        subjects: Ids of the episode, and of its segments and annotations.
+    """
+
+    captions: list[Json]
+    annotations: list[dict[str, Json]]
+    subjects: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EpisodeLog:
+    """The annotations of one episode, in the order of the log, which the tables show, and grades of segments by id."""
+
+    episode: Episode
+    annotations: Sequence[Annotation]
+    catalog: MakerCatalog
+    shown: set[str]
+    grades: Mapping[str, str]
+
+    def maker(self, annotation: Annotation) -> Maker | None:
+        """The maker of an annotation, or None for an unknown one."""
+        return self.catalog.makers.get(annotation.maker_id)
+
+    def is_shown(self, annotation: Annotation) -> bool:
+        """Whether an annotation fills columns or segments."""
+        return annotation.annotation_id in self.shown
+
+    def about(self, subject: str) -> list[Annotation]:
+        """The annotations of an annotation: the shown ones first, then the newest first."""
+        return self.sorted(
+            annotation
+            for annotation in self.annotations
+            if annotation.subject_kind == "annotation" and annotation.subject == subject
+        )
+
+    def sorted(self, annotations: Any) -> list[Annotation]:
+        """Annotations in the order of the log as a page lists them: the shown ones first, then the newest first."""
+        newest_first = reversed(list(annotations))
+        return sorted(newest_first, key=lambda annotation: not self.is_shown(annotation))
+
+
+def read_annotations(
+    stores: Stores, episode: Episode, segments: Sequence[Mapping[str, Any]]
+) -> EpisodeAnnotations:
+    """Read every annotation of an episode.
+
+    Args:
+        stores: Stores of the workspace.
+        episode: The episode.
+        segments: Its segments, see `read_segments`; in their grades people have corrected the judge.
+    """
+    annotations = stores.annotations.find_annotations([episode.episode_id])
+    catalog = maker_catalog(stores)
+    log = _EpisodeLog(
+        episode=episode,
+        annotations=annotations,
+        catalog=catalog,
+        shown=shown_annotation_ids(annotations, catalog),
+        grades={segment["id"]: dict(segment["values"]).get("grade", "") for segment in segments},
+    )
+    captions = [_caption_data(log, annotation) for annotation in log.sorted(_caption_annotations(log))]
+    return EpisodeAnnotations(
+        captions=list[Json](captions),
+        annotations=cast("list[dict[str, Json]]", describe_annotations(annotations, catalog)),
+        subjects=_subject_ids(episode, annotations),
+    )
+
+
+def _subject_ids(episode: Episode, annotations: Sequence[Annotation]) -> list[str]:
+    ids = (part for annotation in annotations for part in (annotation.subject, annotation.annotation_id))
+    return list(dict.fromkeys([episode.episode_id, *ids]))
+
+
+def _caption_annotations(log: _EpisodeLog) -> list[Annotation]:
+    """The texts that cover the episode, and those that other annotations are about, or may be."""
+    subjects = {annotation.subject for annotation in log.annotations}
+    makers = [maker for maker in log.catalog.makers.values() if maker.subject_kind == "annotation"]
+    described = {name for maker in makers for name in maker.after}
+    return [
+        annotation
+        for annotation in log.annotations
+        if isinstance(annotation.value.get("text"), str) and annotation.value["text"]
+        if annotation.annotation_id in subjects
+        or annotation.name in described
+        or _covers_episode(annotation, log.episode)
+    ]
+
+
+def _covers_episode(annotation: Annotation, episode: Episode) -> bool:
+    return annotation.start_seconds <= 0.0 and annotation.stop_seconds >= episode.duration_seconds
+
+
+def _caption_data(log: _EpisodeLog, caption: Annotation) -> dict[str, Json]:
+    grades = [_grade_data(log, annotation) for annotation in log.about(caption.annotation_id)]
+    newest = next((grade["grade"] for grade in grades if grade["grade"]), "ungraded")
+    span = f"{caption.start_seconds:.2f} to {caption.stop_seconds:.2f} s"
+    return {
+        "text": str(caption.value["text"]),
+        "grade": log.grades.get(caption.annotation_id) or newest,
+        "made": f"{span}, {_provenance_text(log, caption)}",
+        "shown": log.is_shown(caption),
+        "grades": list[Json](grades),
+    }
+
+
+def _grade_data(log: _EpisodeLog, grade: Annotation) -> dict[str, Json]:
+    """What one annotation says of a text: a grade with its rulings, a ruling of a person, or values of columns."""
+    rulings = _grade_rulings(grade)
+    score = grade.value.get("score")
+    score_text = f"score {score:.2f}, " if isinstance(score, int | float) else ""
+    is_whole = bool(rulings) and not grade.part
+    return {
+        "grade": str(grade.value.get("grade") or ("error" if is_whole else "")),
+        "made": score_text + _provenance_text(log, grade),
+        "note": _display_note(log, grade),
+        "groups": group_rulings(rulings),
+        "values": [] if rulings else list[Json](_column_values(log, grade)),
+    }
+
+
+def _grade_rulings(grade: Annotation) -> list[Mapping[str, Any]]:
+    rulings = grade.value.get("rulings")
+    return [ruling for ruling in rulings if isinstance(ruling, dict)] if isinstance(rulings, list) else []
+
+
+def _display_note(log: _EpisodeLog, annotation: Annotation) -> str:
+    """What a reader must know of a value: that it fills no column, or is by an older maker."""
+    maker = log.maker(annotation)
+    if not log.is_shown(annotation):
+        return "not shown in columns"
+    needs_current = maker is not None and any(column.needs_current_maker for column in maker.columns)
+    return "by an older maker" if maker and needs_current and log.catalog.is_stale(maker) else ""
+
+
+def _column_values(log: _EpisodeLog, annotation: Annotation) -> list[list[Json]]:
+    maker = log.maker(annotation)
+    names = [column.name for column in maker.columns if column.name in annotation.value] if maker else []
+    return [[name, value_text(annotation.value[name])] for name in names]
+
+
+def value_text(value: Json) -> str:
+    """A value of a column as a person reads it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(value_text(item) for item in value)
+    return f"{value:.6g}" if isinstance(value, float) else "unknown" if value is None else str(value)
+
+
+def _provenance_text(log: _EpisodeLog, annotation: Annotation) -> str:
+    maker = log.maker(annotation)
+    if maker is None:
+        name = f"maker {annotation.maker_id}"
+    elif maker.kind == "person":
+        name = " ".join(["a person", maker.model, *map(str, maker.settings.values())])
+    else:
+        name = f"{maker.annotator} {maker.version} {maker.model}"
+    candidate = f", candidate {annotation.ordinal + 1}" if annotation.ordinal else ""
+    return f"by {name.strip()}" + (f" from {annotation.camera}" if annotation.camera else "") + candidate
+
+
+def read_segments(stores: Stores, episode: Episode) -> list[dict[str, Json]]:
+    """Return the segments of an episode that the tables show, in order of time, whoever made them."""
+    own_columns = {field.name for field in segment_schema()}
+    rows = stores.tables.segments.read(ids_filter([episode.episode_id])).to_pylist()
+    return [_segment_data(row, own_columns) for row in rows]
+
+
+def _segment_data(row: Mapping[str, Any], own_columns: set[str]) -> dict[str, Json]:
+    values: list[Json] = [
+        [name, value_text(value)]
+        for name, value in row.items()
+        if name not in own_columns and value not in (None, []) and not is_verdict_column(name)
+    ]
+    return {
+        "id": row["annotation_id"],
+        "start": row["start_seconds"],
+        "stop": row["stop_seconds"],
+        "annotator": row["annotator"],
+        "text": row["text"],
+        "values": values,
+    }
+
+
+def timeline_spans(segments: list[dict[str, Json]], episode: Episode) -> list[Json]:
+    """The segments that are shorter than the episode, for the timeline of the player."""
+    return [
+        {
+            "start": segment["start"],
+            "stop": segment["stop"],
+            "label": f"{segment['annotator']}: {segment['text']}".removesuffix(": "),
+        }
+        for segment in segments
+        if float(str(segment["stop"])) - float(str(segment["start"])) < episode.duration_seconds
+    ]
+
+
+_ORIGINS = {
+    "values": "inferred from values",
+    "names": "inferred from names",
+    "spec": "spec",
+    "none": "nobody",
+}
+# Codes whose size is how long the fault lasts; that of a lag or of a gap is none.
+_LASTING = frozenset(("A003", "A010", "A011", "A017", "A033", "A034", "A035"))
+
+
+def finding_lanes(findings: Sequence[QualityFinding], duration_seconds: float) -> list[Json]:
+    """A lane for each code, with the spans of its findings; faults first."""
+    by_code: dict[str, list[QualityFinding]] = defaultdict(list)
+    for finding in findings:
+        by_code[finding.code].append(finding)
+    order = sorted(by_code, key=lambda code: (CODES[code].severity != "fault", code))
+    return [
+        {
+            "label": f"{code} {CODES[code].name}",
+            "meaning": CODES[code].meaning,
+            "severity": CODES[code].severity,
+            "spans": [_finding_span(finding, duration_seconds) for finding in by_code[code]],
+        }
+        for code in order
+    ]
+
+
+def _finding_span(finding: QualityFinding, duration_seconds: float) -> Json:
+    """From its second for its size, where that is how long it lasts; an instant otherwise."""
+    check = CODES[finding.code]
+    start = min(max(finding.seconds, 0.0), duration_seconds)
+    lasts = finding.size if finding.code in _LASTING else 0.0
+    return {
+        "start": start,
+        "stop": min(start + lasts, duration_seconds),
+        "label": f"{finding.dimension or finding.signal or 'all signals'}: size {finding.size:.4g} {check.size_unit}",
+    }
+
+
+def finding_rows(health: DatasetHealth) -> list[dict[str, Json]]:
+    """A row for each code of a dataset's sample."""
+    return [
+        {
+            "code": count.code,
+            "name": count.name,
+            "severity": count.severity,
+            "episodes": count.num_episodes,
+            "dimensions": ", ".join(name for name in count.dimensions if name),
+            "meaning": CODES[count.code].meaning,
+            "remedy": count.remedy,
+        }
+        for count in health.counts
+    ]
+
+
+def contract_rows(contract: MeaningContract) -> list[dict[str, Json]]:
+    """A row for each property that a signal has: its value, who said it, and how sure that is."""
+    return [
+        {
+            "signal": signal.name,
+            "property": name,
+            "value": str(estimate),
+            "said by": _ORIGINS[estimate.origin],
+            "confidence": None if estimate.origin == "none" else round(estimate.confidence, 2),
+            "dimensions": ", ".join(signal.dimensions),
+        }
+        for signal in contract.signals
+        for name, estimate in signal.estimates.items()
+    ]
+
+
+def worst_rows(health: DatasetHealth) -> list[dict[str, Json]]:
+    """A row for each of the worst episodes."""
+    return [
+        {
+            "episode": episode.key,
+            "faults": episode.num_faults,
+            "checks": ", ".join(episode.codes),
+        }
+        for episode in health.worst
+    ]

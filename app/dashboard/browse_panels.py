@@ -1,0 +1,282 @@
+"""Panels around the list of episodes: the search bar, filters with counts, and saved views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from app.dashboard import cached_reads, navigation
+from app.dashboard.cached_reads import SearchCut
+from app.dashboard.components import draw_filters, draw_search_input
+from app.dashboard.limits import IMAGE_TYPES, store_upload
+from app.dashboard.navigation import column_label, escape_markdown, write_view
+from app.dashboard.results import search_cut, sort_columns
+from app.dashboard.selection_bar import current_person
+from app.dashboard.view_state import ColumnFilter, ViewState, view_from_params, view_to_params, where_sql
+from ares.episode import Json
+from ares.errors import AresError, QueryTimeout
+from ares.search import Facet
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
+    from ares.store import Action
+
+
+# Facets that are open at first; of the others only the name is shown.
+_OPEN_FACETS = ("dataset", "success", "grade", "duration_seconds")
+# Facets that come first; those of annotators follow.
+_FIRST_FACETS = (
+    "dataset",
+    "grade",
+    "grade_trust",
+    "success",
+    "robot",
+    "duration_seconds",
+    "num_steps",
+    "rate_hz",
+    "num_cameras",
+)
+# Name of the score of a search among the facets; no column has a name like it. The value of its filter while a cut
+# is in force, so that "clear" differs from a cut at 0.
+_SCORE, _CUT = "~score", "cut"
+
+
+def draw_words_filter(view: ViewState) -> None:
+    """Draw the field for words that the texts of an episode must have; a search beside it ranks what is left."""
+
+    def apply() -> None:
+        words = " ".join(str(st.session_state["browse.words"]).split())
+        write_view(replace(view, words=words, page=1))
+
+    st.session_state["browse.words"] = view.words
+    st.text_input(
+        "Filter by words", key="browse.words", on_change=apply, placeholder="drawer open",
+        help="Only episodes whose instruction or caption has all of these words, or parts of words",
+    )  # fmt: skip
+
+
+def draw_facets(view: ViewState) -> None:
+    """Draw the filters of a view; where its own filter cannot be read, those of the view without it."""
+    try:
+        shown = _facets_of_view(view)
+    except QueryTimeout as error:
+        st.caption(f"No counts: {escape_markdown(error)}")
+        return
+    except AresError:
+        # The main part of the page reports what is wrong; the other filters stay where they are.
+        shown = _facets_or_none(replace(view, where="")) or _facets_or_none(ViewState())
+    if shown:
+        draw_filters(shown, key="browse.filters", on_change=lambda new: write_view(_changed_view(view, new)))
+
+
+def _facets_or_none(view: ViewState) -> list[dict[str, Json]]:
+    try:
+        return _facets_of_view(view)
+    except AresError:
+        return []
+
+
+def _facets_of_view(view: ViewState) -> list[dict[str, Json]]:
+    columns = cached_reads.filter_columns()
+    where = where_sql(view, columns)
+    cut = SearchCut(**view.query, min_score=search_cut(view)) if view.is_search else None
+    facets = {facet.column: facet for facet in cached_reads.read_facets(where, cut=cut)}
+    for column in view.filters:
+        # Counts beside a column's values ignore its own filter: they are what a click would add.
+        without_own = where_sql(view, columns, leave_out=column)
+        (facets[column],) = cached_reads.read_facets(without_own, column, cut)
+    ordered = sorted(facets.values(), key=lambda facet: (_facet_rank(facet.column), facet.column))
+    data = [_facet_data(facet, view) for facet in ordered if _is_informative(facet)]
+    return [_score_data(where, cut), *data] if cut else data
+
+
+def _changed_view(view: ViewState, changed: ColumnFilter) -> ViewState:
+    if changed.column != _SCORE:
+        return view.with_filter(changed)
+    cut = round(changed.low or 0.0, 4) if changed.values else None
+    return replace(view, cut=cut, page=1)
+
+
+def _score_data(where: str, cut: SearchCut) -> dict[str, Json]:
+    """The scores of a search as a facet whose lower bound is the cut."""
+    from ares.search import SCORE_BINS
+
+    histogram = cached_reads.search_scores(**cut.query).histogram(where)
+    facet = Facet(
+        column=_SCORE,
+        type="float64",
+        meaning="how like the search an episode is; the lower end is the least score that is shown",
+        edges=tuple(number / SCORE_BINS for number in range(SCORE_BINS + 1)),
+        histogram=tuple(histogram),
+    )
+    column_filter = ColumnFilter(column=_SCORE, values=(_CUT,), low=cut.min_score)
+    data = _facet_data(facet, ViewState(filters={_SCORE: column_filter}))
+    return {**data, "label": "score", "open": True}
+
+
+def _facet_rank(column: str) -> int:
+    return _FIRST_FACETS.index(column) if column in _FIRST_FACETS else len(_FIRST_FACETS)
+
+
+def _is_informative(facet: Facet) -> bool:
+    # A column that an annotator declares is shown before it has a value; one of the source may never have any.
+    return bool(facet.counts or facet.histogram or facet.meaning)
+
+
+def _facet_data(facet: Facet, view: ViewState) -> dict[str, Json]:
+    column_filter = view.filters.get(facet.column)
+    counts: list[Json] = [
+        [str(value).lower() if facet.type == "bool" else str(value), n] for value, n in facet.counts
+    ]
+    return {
+        **{name: list(value) if isinstance(value, tuple) else value for name, value in asdict(facet).items()},
+        "counts": counts,
+        "label": column_label(facet.column),
+        "open": facet.column in _OPEN_FACETS,
+        "values": list(column_filter.values) if column_filter else [],
+        "low": column_filter.low if column_filter else None,
+        "high": column_filter.high if column_filter else None,
+        "missing_on": column_filter.missing if column_filter else False,
+    }
+
+
+def draw_saved_views(view: ViewState) -> None:
+    """Draw the list of saved views with the form that saves this one."""
+    with st.popover("Views", icon=":material/bookmark:"):
+        for saved in cached_reads.list_saved_views():
+            with st.container(horizontal=True):
+                st.button(
+                    escape_markdown(saved.name), key=f"views.open.{saved.name}", width="stretch",
+                    on_click=write_view, args=(view_from_params(saved.query),),
+                    help=f"saved by {escape_markdown(saved.person)}, {saved.created[:10]}",
+                )  # fmt: skip
+                st.button(
+                    "Delete", key=f"views.delete.{saved.name}", type="tertiary",
+                    on_click=_delete_view, args=(saved.name,),
+                )  # fmt: skip
+        with st.form("views.form", border=False, clear_on_submit=True):
+            st.text_input("Name of this view", key="views.name", placeholder="drawers to review")
+            st.form_submit_button("Save this view", on_click=lambda: _save_view(view))
+
+
+def _save_view(view: ViewState) -> None:
+    from ares.curation import save_view
+
+    name, params = str(st.session_state["views.name"]), view_to_params(view)
+    _change_saved_views(
+        lambda: save_view(cached_reads.workspace().stores, name, params, person=current_person())
+    )
+
+
+def _delete_view(name: str) -> None:
+    from ares.curation import delete_view
+
+    _change_saved_views(lambda: delete_view(cached_reads.workspace().stores, name, person=current_person()))
+
+
+def _change_saved_views(change: Callable[[], Action]) -> None:
+    try:
+        change()
+    except AresError as error:
+        navigation.show_error(error)
+
+
+_SOURCE_ORDER = "source order"
+_ASCENDING, _DESCENDING = "↑", "↓"
+# What a search by text compares, by the rankers that do so.
+_WAYS = {"": "All", "captions": "Words", "meaning": "Meaning", "frames": "Looks"}
+
+
+def draw_search_bar(view: ViewState) -> None:
+    """Draw the row; a change of a part of it changes the view in the URL."""
+
+    def apply() -> None:
+        sort = str(st.session_state["browse.sort"])
+        text = str(st.session_state["browse.text"]).strip()
+        searched = view if text == view.text else view.with_query(text=text)
+        changed = replace(
+            searched,
+            where=str(st.session_state["browse.where"]).strip(),
+            sort="" if sort == _SOURCE_ORDER else sort,
+            descending=st.session_state["browse.direction"] == _DESCENDING,
+            page=1,
+        )
+        write_view(changed)
+
+    def search_image(data: bytes) -> None:
+        write_view(view.with_query(image=store_upload(cached_reads.workspace().stores, data)))
+
+    draw_search_input("browse.search_input", search_image)
+    columns = sort_columns(cached_reads.filter_columns())
+    st.session_state["browse.text"] = view.text
+    st.session_state["browse.where"] = view.where
+    st.session_state["browse.sort"] = view.sort if view.sort in columns else _SOURCE_ORDER
+    st.session_state["browse.direction"] = _DESCENDING if view.descending else _ASCENDING
+    # By this key the style of every page lets the row wrap on a phone.
+    with st.container(key="browse_bar"):
+        text, image, sql, choice = st.columns([7.4, 1.6, 1.4, 4.6], vertical_alignment="bottom")
+    text.text_input(
+        "Search", key="browse.text", type="search", on_change=apply, label_visibility="collapsed",
+        placeholder="Search by meaning and words, such as “open the drawer”", icon=":material/search:",
+    )  # fmt: skip
+    with image.popover("Image", width="stretch"):
+        _draw_image_upload(view)
+    if view.text:
+        _draw_ways(view, choice)
+    else:
+        _draw_order(view, columns, choice, apply)
+    with sql.popover("SQL", width="stretch", type="primary" if view.where else "secondary"):
+        st.text_area(
+            "Filter in SQL", key="browse.where", on_change=apply,
+            placeholder="success = true AND num_steps > 50 AND instruction LIKE '%drawer%'",
+        )  # fmt: skip
+        names = sorted(cached_reads.filter_columns())
+        st.caption("Columns: " + ", ".join(escape_markdown(name) for name in names))
+
+
+def _draw_ways(view: ViewState, column: DeltaGenerator) -> None:
+    """Draw the choice of what a search by text compares; another one has another default cut."""
+
+    def apply() -> None:
+        by = str(st.session_state["browse.by"])
+        write_view(view.with_query(text=view.text, like=view.like, image=view.image, by=by))
+
+    ways = _WAYS if view.by in _WAYS else {**_WAYS, view.by: view.by}
+    st.session_state["browse.by"] = view.by
+    column.selectbox(
+        "Compare", list(ways), key="browse.by", on_change=apply, label_visibility="collapsed",
+        format_func=lambda by: f"Compare: {ways[by]}",
+    )  # fmt: skip
+
+
+def _draw_order(
+    view: ViewState,
+    columns: list[str],
+    column: DeltaGenerator,
+    apply: Callable[[], None],
+) -> None:
+    row = column.container(horizontal=True, vertical_alignment="bottom")
+    row.selectbox(
+        "Sort by", [_SOURCE_ORDER, *columns], key="browse.sort", on_change=apply, label_visibility="collapsed",
+        format_func=lambda name: f"Sort: {column_label(name)}", disabled=view.is_search,
+    )  # fmt: skip
+    if view.sort and not view.is_search:
+        row.segmented_control(
+            "Direction", [_ASCENDING, _DESCENDING], key="browse.direction", on_change=apply, required=True,
+            label_visibility="collapsed", width="content",
+        )  # fmt: skip
+
+
+def _draw_image_upload(view: ViewState) -> None:
+    def search() -> None:
+        file = st.session_state["browse.image"]
+        if file is not None:
+            image = store_upload(cached_reads.workspace().stores, file.getvalue())
+            write_view(view.with_query(image=image))
+
+    label = "Find moments that look like this image"
+    st.file_uploader(label, IMAGE_TYPES, key="browse.image", on_change=search)

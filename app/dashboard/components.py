@@ -1,0 +1,217 @@
+"""Page components written in JavaScript: how they are registered, fed with data, and answered."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.dashboard.view_state import ColumnFilter
+from ares.episode import Json
+from ares.errors import RequestError
+
+if TYPE_CHECKING:
+    from streamlit.components.v2.types import ComponentRenderer
+
+
+_FOLDER = Path(__file__).with_name("components")
+_IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[^"]+)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
+
+
+@cache
+def load_component(name: str) -> ComponentRenderer:
+    """Register a component and return the function that draws it.
+
+    Args:
+        name: Folder beside this file, with `index.js` and `style.css`.
+    """
+    import streamlit as st
+
+    folder = _FOLDER / name
+    code = join_modules(folder / "index.js")
+    css = (_FOLDER / "common.css").read_text() + (folder / "style.css").read_text()
+    return st.components.v2.component(f"ares_{name}", js=code, css=css, html="<div class='root'></div>")
+
+
+def join_modules(entry: Path) -> str:
+    """Join a JavaScript module with those that it imports into one text, since a component is one module.
+
+    Every module comes once, behind those that it imports. Names at the top of modules must not be the same.
+    """
+    modules: dict[Path, str] = {}
+    _add_module(entry.resolve(), modules)
+    return "\n".join(modules.values())
+
+
+def _add_module(path: Path, modules: dict[Path, str]) -> None:
+    text = path.read_text()
+    for imported in _IMPORT.findall(text):
+        inner = (path.parent / imported).resolve()
+        if inner not in modules:
+            _add_module(inner, modules)
+    modules[path] = _EXPORT.sub("", _IMPORT.sub("", text))
+
+
+def draw_filters(
+    facets: Sequence[Mapping[str, Json]], key: str, on_change: Callable[[ColumnFilter], None]
+) -> None:
+    """Draw the filters.
+
+    Args:
+        facets: Columns with their counts and their current filter.
+        key: Streamlit key of the component.
+        on_change: Called with the filter that the user changed, before the page is drawn again.
+    """
+
+    def handle_change() -> None:
+        import streamlit as st
+
+        value = st.session_state[key].changed
+        if value:
+            on_change(_column_filter(value))
+
+    load_component("filters")(data={"facets": list(facets)}, key=key, on_changed_change=handle_change)
+
+
+def _column_filter(value: Mapping[str, Any]) -> ColumnFilter:
+    low, high = value["low"], value["high"]
+    return ColumnFilter(
+        column=str(value["column"]),
+        values=tuple(str(text) for text in value["values"]),
+        low=None if low is None else float(low),
+        high=None if high is None else float(high),
+        missing=bool(value["missing"]),
+    )
+
+
+def draw_findings(lanes: Sequence[Json], duration_seconds: float, key: str) -> None:
+    """Draw a lane for each code.
+
+    Args:
+        lanes: Lanes of `app.dashboard.annotation_rows.finding_lanes`.
+        duration_seconds: Length of the episode.
+        key: Streamlit key of the component.
+    """
+    load_component("findings")(data={"lanes": list(lanes), "duration": duration_seconds}, key=key)
+
+
+def draw_grid(
+    cards: Sequence[Json],
+    key: str,
+    on_open: Callable[[str, int, float], None],
+    compact: bool = False,
+    ticked: Collection[str] | None = None,
+    on_tick: Callable[[list[str], list[str]], None] | None = None,
+) -> None:
+    """Draw cards.
+
+    Args:
+        cards: Cards of `app.dashboard.cards.build_cards`.
+        key: Streamlit key of the component.
+        on_open: Called with the episode id, its position in the results and the second of a card that is clicked.
+        compact: Whether the cards are small.
+        ticked: Ids of the episodes that are ticked; None draws no boxes.
+        on_tick: Called with the ids of all cards and those of the ticked cards. Both are called before the page is
+            drawn again.
+    """
+
+    def handle_opened() -> None:
+        import streamlit as st
+
+        opened = st.session_state[key].opened
+        if opened:
+            episode_id, position, second = opened
+            on_open(str(episode_id), int(position), float(second))
+
+    def handle_ticked() -> None:
+        import streamlit as st
+
+        change = st.session_state[key].ticked
+        if change and on_tick:
+            on_tick([str(id) for id in change["shown"]], [str(id) for id in change["ticked"]])
+
+    data: dict[str, Json] = {
+        "cards": list(cards),
+        "compact": compact,
+        "ticked": None if ticked is None else list[Json](sorted(ticked)),
+    }
+    load_component("grid")(data=data, key=key, on_opened_change=handle_opened, on_ticked_change=handle_ticked)
+
+
+def draw_player(
+    data: dict[str, Json],
+    key: str,
+    on_step: Callable[[int], None],
+    on_frame_search: Callable[[str], None],
+) -> None:
+    """Draw the player.
+
+    Args:
+        data: Cameras, signals and timeline of the episode.
+        key: Streamlit key of the component.
+        on_step: Called with -1 or 1 when the user opens the previous or next episode.
+        on_frame_search: Called with "CAMERA@SECONDS" when the user searches for frames like the current one.
+    """
+
+    def handle_step() -> None:
+        import streamlit as st
+
+        step = st.session_state[key].move
+        if step:
+            on_step(int(step))
+
+    def handle_frame() -> None:
+        import streamlit as st
+
+        frame = st.session_state[key].frame
+        if frame:
+            on_frame_search(str(frame))
+
+    load_component("player")(data=data, key=key, on_move_change=handle_step, on_frame_change=handle_frame)
+
+
+def draw_rulings(captions: Sequence[Json], key: str) -> None:
+    """Draw captions with their grades."""
+    load_component("rulings")(data={"captions": list(captions), "pairs": []}, key=key)
+
+
+def draw_pairs(rows: Mapping[str, str], key: str) -> None:
+    """Draw names with their values as text."""
+    pairs = [[name, value] for name, value in rows.items()]
+    load_component("rulings")(data={"captions": [], "pairs": pairs}, key=key)
+
+
+def draw_search_input(key: str, on_image: Callable[[bytes], None]) -> None:
+    """Draw nothing but the link; listen for the key and for images that are dropped on the search box.
+
+    Args:
+        key: Streamlit key of the component.
+        on_image: Called with a JPEG of at most 768 pixels, before the page is drawn again.
+    """
+
+    def handle_drop() -> None:
+        import streamlit as st
+
+        dropped = st.session_state[key].dropped
+        if dropped:
+            on_image(_decode_data_url(str(dropped)))
+
+    load_component("search_input")(data={}, key=key, on_dropped_change=handle_drop)
+
+
+def _decode_data_url(data_url: str) -> bytes:
+    """Bytes of a data URL. Raises RequestError when it is none."""
+    try:
+        return base64.b64decode(data_url.partition(",")[2], validate=True)
+    except binascii.Error:
+        raise RequestError("the image cannot be read", "drop a PNG, JPEG or WebP file") from None
+
+
+def draw_segments(segments: Sequence[Mapping[str, Json]], key: str) -> None:
+    """Draw segments with their columns."""
+    load_component("segments")(data={"segments": [dict(segment) for segment in segments]}, key=key)

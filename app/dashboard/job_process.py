@@ -1,0 +1,80 @@
+"""The process of a job, whose command line is JOB_FILE LOCK; `app.dashboard.jobs.launch` starts it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from app.dashboard.jobs import Job, read_job, write_job
+from ares.errors import AresError
+from ares.settings import Settings
+
+_WRITE_SECONDS = 0.5
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def main() -> None:
+    """Do what the job file says, and write into it how far the job is and how it ends."""
+    path, lock = Path(sys.argv[1]), int(sys.argv[2])
+    os.set_inheritable(lock, False)  # only this process holds it
+    location, settings = pickle.load(sys.stdin.buffer)
+    job = read_job(path)
+    assert job
+    for number in _STOP_SIGNALS:
+        signal.signal(number, signal.default_int_handler)
+    # Who reads the number of this process may stop it at once: that waits until the end is written down.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    _run_recorded_job(path, write_job(path, job, pid=os.getpid()), location, settings)
+
+
+def _run_recorded_job(path: Path, job: Job, location: str, settings: Settings) -> None:
+    progress = _Progress(path, job)
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+        report = _export_or_retry(job, location, settings, progress)
+    except AresError as error:
+        write_job(path, progress.job, state="failed", reason=error.reason, detail=error.detail)
+    except KeyboardInterrupt:
+        write_job(path, progress.job, state="stopped")
+    except BaseException as error:
+        reason = "the job failed because of a bug"
+        write_job(path, progress.job, state="failed", reason=reason, detail=repr(error))
+        logging.getLogger("ares.dashboard").exception(reason)
+    else:
+        write_job(path, progress.job, state="finished", report=report)
+
+
+def _export_or_retry(job: Job, location: str, settings: Settings, progress: _Progress) -> dict[str, Any]:
+    from app.dashboard.jobs import export_set
+    from app.dashboard.retry import retry_work
+    from ares.workspace import open_workspace
+
+    workspace = open_workspace(location, settings, create=False)
+    if job.kind == "export":
+        return export_set(workspace, job, progress.advance)
+    return retry_work(workspace, job)
+
+
+class _Progress:
+    """Counts episodes, and writes the count into the file of the job twice a second at most."""
+
+    def __init__(self, path: Path, job: Job) -> None:
+        self._path, self.job, self._done = path, job, 0
+        self._written_at = time.monotonic()
+
+    def advance(self, episodes: int = 1) -> None:
+        """Add to the number of episodes written."""
+        self._done += episodes
+        if time.monotonic() - self._written_at >= _WRITE_SECONDS:
+            self.job = write_job(self._path, self.job, done=self._done)
+            self._written_at = time.monotonic()
+
+
+if __name__ == "__main__":
+    main()

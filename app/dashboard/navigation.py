@@ -1,0 +1,210 @@
+"""How pages are reached: their list, links and error box, and the parameters of the URL."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from app.dashboard import cached_reads
+from app.dashboard.view_state import FILTER_PREFIX, ViewState, view_from_params, view_to_params
+from ares.errors import AresError, FilterError, RequestError
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import Page
+
+
+# Parameters by page, beside those of the filters of columns ("f.COLUMN"): the page reads no others.
+_VIEW_PARAMETERS = ("q", "like", "image", "by", "words", "where", "sort", "page", "cut")
+PAGE_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "browse": _VIEW_PARAMETERS,
+    "map": _VIEW_PARAMETERS,
+    "episode": (*_VIEW_PARAMETERS, "episode", "at", "t"),
+    "sets": ("set",),
+    "health": ("dataset",),
+    "status": (),
+}
+_ALL_PARAMETERS = frozenset(name for names in PAGE_PARAMETERS.values() for name in names)
+# Session keys: the page that was drawn last, and the parameters of each page.
+_PAGE, _SAVED = "url.page", "url.saved"
+# Pages that show the same episodes.
+_SHARED_PARAMETERS = {"map": "browse"}
+# A longer URL is no link that a page made.
+_MAX_CHARACTERS, _MAX_VALUES = 20_000, 2_000
+
+
+def read_view() -> ViewState:
+    """Return the view that the URL describes. Raises RequestError for a URL beyond the limits."""
+    params = {name: st.query_params.get_all(name) for name in st.query_params if _is_read(name)}
+    texts = [text for values in params.values() for text in values]
+    size = sum(map(len, texts)) + sum(map(len, params))
+    if size > _MAX_CHARACTERS or len(texts) > _MAX_VALUES:
+        limit = f"at most {_MAX_CHARACTERS:,} characters and {_MAX_VALUES:,} values"
+        raise RequestError("the address is too long", f"{size:,} characters, {len(texts):,} values; {limit}")
+    return view_from_params(params)
+
+
+def read_parameter(name: str, default: str = "") -> str:
+    """Return the value of one parameter, at most 200 characters of it.
+
+    Args:
+        name: One of `PAGE_PARAMETERS`.
+        default: Value when it is not given.
+    """
+    if name not in _ALL_PARAMETERS:
+        raise KeyError(name)
+    return str(st.query_params.get(name, default))[:200]
+
+
+def restore_parameters(page: str) -> None:
+    """Give a page that a tab has opened without parameters those that it had before; Browse and Map share theirs.
+
+    A page that is drawn again keeps the URL as it is, so that "Clear all" and the button "back" of the browser hold.
+    """
+    name = _SHARED_PARAMETERS.get(page, page)
+    saved: dict[str, dict[str, list[str]]] = st.session_state.setdefault(_SAVED, {})
+    is_new = st.session_state.get(_PAGE) not in (None, page)
+    if is_new and not st.query_params and saved.get(name):
+        write_parameters(saved[name])
+    st.session_state[_PAGE] = page
+    saved[name] = {key: st.query_params.get_all(key) for key in st.query_params}
+
+
+def write_parameter(name: str, value: str) -> None:
+    """Set one parameter of the URL; the others stay."""
+    if name not in _ALL_PARAMETERS:
+        raise KeyError(name)
+    st.query_params[name] = value
+
+
+def write_view(view: ViewState) -> None:
+    """Replace all parameters of the URL by those of a view."""
+    write_parameters(view_to_params(view))
+
+
+def write_parameters(params: Mapping[str, Sequence[str]]) -> None:
+    """Replace all parameters of the URL."""
+    st.query_params.from_dict({name: list(texts) for name, texts in params.items()})
+
+
+def _is_read(name: str) -> bool:
+    return name in _VIEW_PARAMETERS or name.startswith(FILTER_PREFIX)
+
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~<>$:&\"'=^])")
+_SPACE = re.compile(r"\s+")
+
+
+def escape_markdown(text: object) -> str:
+    """Return the text on one line, escaped so that Markdown shows it as it is: no markup, image or link."""
+    return _SPECIAL.sub(r"\\\1", _SPACE.sub(" ", str(text)))
+
+
+def column_label(column: str) -> str:
+    """Return the display name of a column: "duration_seconds" is "duration (s)"."""
+    units = {"_seconds": " (s)", "_hz": " (Hz)"}
+    for ending, unit in units.items():
+        if column.endswith(ending):
+            return column.removesuffix(ending).replace("_", " ") + unit
+    return column.replace("_", " ")
+
+
+_TITLES = {
+    "browse": "Browse",
+    "map": "Map",
+    "episode": "Episode",
+    "sets": "Sets",
+    "health": "Health",
+    "status": "Status",
+}
+_ICONS = {
+    "browse": ":material/grid_view:",
+    "map": ":material/scatter_plot:",
+    "episode": ":material/play_circle:",
+    "sets": ":material/inventory_2:",
+    "health": ":material/health_metrics:",
+    "status": ":material/monitoring:",
+}
+
+# Session key of the page that a click opens: its name and its query parameters.
+_NEXT_PAGE = "pages.next"
+
+
+def build_pages() -> dict[str, Page]:
+    """Return the pages by name; the module of a page is imported when the page is drawn."""
+    return {
+        name: st.Page(
+            page_function(name), title=title, icon=_ICONS[name], url_path=name, default=name == "browse"
+        )
+        for name, title in _TITLES.items()
+    }
+
+
+def open_page(name: str, params: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Open another page with these query parameters; called by a reaction to a click.
+
+    The page that was clicked is not drawn again: `switch_page` comes before it.
+    """
+    st.session_state[_NEXT_PAGE] = (name, {key: list(texts) for key, texts in (params or {}).items()})
+
+
+def switch_page(page_list: Mapping[str, Page]) -> None:
+    """Go to the page that a click has opened, if any; called before the current page is drawn."""
+    name, params = st.session_state.pop(_NEXT_PAGE, ("", {}))
+    if name:
+        st.switch_page(page_list[name], query_params=params)
+
+
+def show_error(error: AresError) -> None:
+    """Show an error in one box, with the position in a filter that cannot be parsed."""
+    detail = f"\n\n{escape_markdown(error.detail)}" if error.detail else ""
+    st.error(f"**{escape_markdown(error.reason)}**{detail}", icon=":material/error:")
+    if isinstance(error, FilterError) and error.pointer:
+        st.code(error.pointer, language=None)
+
+
+def draw_log_out_link() -> None:
+    """Draw a link that ends the session of the user, where users log in."""
+    if cached_reads.page_limits().needs_login:
+        # In the same tab, unlike links in Markdown.
+        st.sidebar.html('<a href="/api/logout" target="_self">Log out</a>')
+
+
+def show_script_error(error: Exception) -> bool:
+    """Show what a page or a reaction to a click raised; the traceback of a bug goes to the log of the server only.
+
+    Returns:
+        True: Streamlit shows nothing of its own.
+    """
+    if isinstance(error, AresError):
+        show_error(error)
+        return True
+    logging.getLogger("ares.dashboard").error("a page failed because of a bug", exc_info=error)
+    st.error(
+        "**This page failed because of a bug.** The log of the server has the details.",
+        icon=":material/error:",
+    )
+    return True
+
+
+def import_view(name: str) -> Any:
+    """Return the module of a page."""
+    return import_module(f"app.dashboard.views.{name}")
+
+
+def page_function(name: str) -> Callable[[], None]:
+    """Return the function that draws a page; an error of ARES becomes a box on the page."""
+
+    def draw() -> None:
+        try:
+            restore_parameters(name)
+            import_view(name).render()
+        except AresError as error:
+            show_error(error)
+
+    draw.__name__ = name
+    return draw

@@ -1,0 +1,318 @@
+"""What the player draws of an episode: plots of grouped signals, and ticks of the timeline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ares.contract import DatasetKey, MeaningContract, SignalName, read_contracts
+from ares.episode import Episode, Json, Signal, Trajectory
+from ares.signals import DimensionKind, kinds_by_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from annotators.motion import EndChange
+    from ares.store import Stores
+
+
+# "kLeftShoulderPitch", "LShoulder", "L_SHOULDER_PITCH" and "left_shoulder.pos" have the same words.
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SIDES = {"left": "left", "l": "left", "lft": "left", "right": "right", "r": "right", "rgt": "right"}
+_FINGERS = ("thumb", "index", "middle", "ring", "pinky", "little", "finger", "fingers", "palm")
+# Part by the words that name it; the first word of a name that is here decides.
+_PARTS = {
+    **dict.fromkeys(("shoulder", "clavicle", "scapula"), "shoulder"),
+    **dict.fromkeys(("elbow", "forearm"), "elbow"),
+    **{word: word for word in ("wrist", "gripper", "hip", "knee", "ankle", "arm", "leg")},
+    **dict.fromkeys(("hand", *_FINGERS), "hand"),
+    **dict.fromkeys(("foot", "toe"), "foot"),
+    **dict.fromkeys(("head", "neck"), "head"),
+    **dict.fromkeys(("torso", "waist", "trunk", "spine", "chest"), "torso"),
+}
+# A word that is a part only where nothing else in the name is one: "left_arm_shoulder" is a shoulder.
+_WIDE_PARTS = frozenset({"arm", "leg"})
+_GLUED = re.compile(
+    rf"^(left|right|l|r)?({'|'.join(sorted(_PARTS, key=len, reverse=True))})(pitch|roll|yaw|l|r)?$"
+)
+_SIGNALS = frozenset(
+    ("observation", "state", "action", "actions", "qpos", "pos", "position", "joint", "joints")
+)
+
+
+def group_dimensions(names: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Group dimensions by side and part of the body, or else by the first word that several share.
+
+    Returns:
+        (group, positions in `names`), in order of first appearance; the group "" has those that share nothing.
+    """
+    groups = [body_part(name) for name in names]
+    words = [name_words(name) for name in names]
+    heads = [own[0] if len(own) > 1 else "" for own in words]
+    rest = [head for head, group in zip(heads, groups, strict=True) if not group]
+    by_group: dict[str, list[int]] = {}
+    for position, group in enumerate(groups):
+        shared = heads[position] if rest.count(heads[position]) > 1 else ""
+        by_group.setdefault(group or shared, []).append(position)
+    # A heading above a single row, or above all, says nothing.
+    return list(by_group.items()) if 1 < len(by_group) < len(names) else [("", list(range(len(names))))]
+
+
+def name_words(name: str) -> list[str]:
+    """Lower-case words of a name, without a leading "k" of a constant, and with words that are glued apart."""
+    parts = _WORD.findall(name)
+    if len(parts) > 1 and parts[0] == "k":
+        parts = parts[1:]
+    return [word for part in parts for word in _split_glued_word(part.lower())]
+
+
+def body_part(name: str) -> str:
+    """Side and part of the body of a dimension, such as "left shoulder" or "torso"; "" where its name has no part."""
+    words = name_words(name)
+    named = [_PARTS[word] for word in words if word in _PARTS]
+    narrow = [part for part in named if part not in _WIDE_PARTS]
+    side = next((_SIDES[word] for word in words if word in _SIDES), "")
+    is_finger = any(word in _FINGERS for word in words)
+    if is_finger and not side and "hand" not in words:
+        return ""  # "index" and "middle" alone are seldom fingers
+    part = "hand" if is_finger else (narrow or named or [""])[0]
+    return f"{side} {part}".strip() if part else ""
+
+
+def short_name(name: str, group: str) -> str:
+    """The name of a dimension without what its group says: "pitch" for "kLeftShoulderPitch" of "left shoulder"."""
+    terms = set(group.split())
+    rest = [
+        word
+        for word in name_words(name)
+        if word in _FINGERS or not {_SIDES.get(word), _PARTS.get(word), word} & terms
+    ]
+    rest = [word for word in rest if word not in _SIGNALS]
+    return " ".join(rest) if group and rest else name
+
+
+def match_key(name: str) -> tuple[str, ...]:
+    """What two dimensions share that are the state and the action of the same joint."""
+    words = name_words(name)
+    return tuple(word for word in words if word not in _SIGNALS) or tuple(words)
+
+
+def _split_glued_word(word: str) -> list[str]:
+    """ "lshoulderpitch" as "l", "shoulder", "pitch"; any other word as it is."""
+    match = _GLUED.match(word)
+    return [part for part in match.groups() if part] if match else [word]
+
+
+MOST_POINTS = 2000
+
+
+def signal_plots(trajectory: Trajectory) -> list[Json]:
+    """Return state, action and reward as the player draws them.
+
+    The action is drawn over the state where it commands the same dimensions in the same numbers: their names are
+    equal, and the action stays nearer to the state than the state or the action ranges.
+
+    Returns:
+        One object per plot: title, times (P,) in seconds, groups of lines. A line has a name, a label,
+        values (P,), and action (P,) or None; P is at most 2000, and a value that is not finite is None.
+    """
+    state, action = trajectory.state, trajectory.action
+    pairs = paired_dimensions(state, action) if state and action else {}
+    plots = []
+    if state and state.names:
+        title = "State and action" if pairs else "State"
+        plots.append(_plot_data(title, trajectory.timestamps, state, action, pairs))
+    if action and action.names and len(pairs) < len(action.names):
+        rest = [number for number in range(len(action.names)) if number not in pairs.values()]
+        unpaired = Signal(values=action.values[:, rest], names=tuple(action.names[number] for number in rest))
+        plots.append(_plot_data("Action", trajectory.timestamps, unpaired))
+    if trajectory.reward is not None and len(set(trajectory.reward.tolist())) > 1:
+        reward = Signal(values=trajectory.reward[:, None], names=("reward",))
+        plots.append(_plot_data("Reward", trajectory.timestamps, reward))
+    return list[Json](plots)
+
+
+def paired_dimensions(state: Signal, action: Signal) -> dict[int, int]:
+    """Numbers of the dimensions of a state by those of the action that commands the same in the same numbers.
+
+    Returns:
+        Empty where less than half of the dimensions with equal names agree: the action is then a difference, a speed
+        or in another unit.
+    """
+    keys = [match_key(name) for name in state.names]
+    action_keys = [match_key(name) for name in action.names]
+    named = {
+        number: action_keys.index(key)
+        for number, key in enumerate(keys)
+        if keys.count(key) == action_keys.count(key) == 1
+    }
+    near = [
+        number
+        for number, other in named.items()
+        if _are_near(state.values[:, number], action.values[:, other])
+    ]
+    return named if 2 * len(near) >= len(named) else {}
+
+
+def _are_near(state: NDArray[np.float32], action: NDArray[np.float32]) -> bool:
+    import numpy as np
+
+    finite = np.isfinite(state) & np.isfinite(action)
+    if not finite.any():
+        return False
+    distance = float(np.median(np.abs(state[finite] - action[finite])))
+    return distance <= max(float(np.ptp(state[finite])), float(np.ptp(action[finite])), 1e-6)
+
+
+def thin_steps(values: NDArray[np.float32], most: int = MOST_POINTS) -> NDArray[np.int64]:
+    """Return the steps to draw of a long signal, chosen so that no spike is lost.
+
+    Args:
+        values: (T, D) float32.
+        most: Most steps to return.
+
+    Returns:
+        (P,) int64, sorted, with both ends, P <= most. Of every block of steps these are the two at which the
+        dimension of the largest range has its minimum and its maximum.
+    """
+    import numpy as np
+
+    steps = len(values)
+    if steps <= most:
+        return np.arange(steps)
+    scale = np.ptp(values, axis=0)
+    widest = values[:, int(np.argmax(np.where(np.isfinite(scale), scale, -1.0)))]
+    blocks = np.array_split(np.arange(steps), (most - 2) // 2)
+    ends = [block[int(extreme(widest[block]))] for block in blocks for extreme in (np.argmin, np.argmax)]
+    return np.unique(np.array([0, *ends, steps - 1]))
+
+
+def _plot_data(
+    title: str,
+    times: NDArray[np.float64],
+    signal: Signal,
+    action: Signal | None = None,
+    pairs: Mapping[int, int] = MappingProxyType({}),
+) -> dict[str, Json]:
+    steps = thin_steps(signal.values)
+    grouped = group_dimensions(signal.names)
+    group_of = {position: group for group, positions in grouped for position in positions}
+    lines: list[Json] = [
+        {
+            "name": name,
+            "label": short_name(name, group_of[number]),
+            "values": _json_values(signal.values[steps, number]),
+            "action": _json_values(action.values[steps, pairs[number]])
+            if action and number in pairs
+            else None,
+        }
+        for number, name in enumerate(signal.names)
+    ]
+    groups: list[Json] = [
+        {"name": name, "lines": [lines[position] for position in positions]} for name, positions in grouped
+    ]
+    return {"title": title, "times": [round(float(time), 6) for time in times[steps]], "groups": groups}
+
+
+def _json_values(values: NDArray[np.float32]) -> list[Json]:
+    import numpy as np
+
+    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
+
+
+# Seconds that a ruling gives for all of an episode are the frames that the judge was shown.
+_LEAST_GRID = 4
+_UNEVEN = 0.02
+
+
+def timeline_ticks(
+    stores: Stores, episode: Episode, trajectory: Trajectory, captions: Sequence[Mapping[str, Any]]
+) -> list[Json]:
+    """Events and evidence in order of time.
+
+    Args:
+        stores: Stores of the workspace; the contract of the dataset says which end of a gripper is open.
+        episode: The episode.
+        trajectory: Its signals.
+        captions: Captions with their grades, see `read_annotations`.
+
+    Returns:
+        Objects with `seconds`, `label` and `kind`: "opens", "closes", "changes" (where nobody says which end is
+        open) or "evidence".
+    """
+    key = DatasetKey(episode.format, episode.dataset, episode.version)
+    names = [signal.names if signal else () for signal in (trajectory.state, trajectory.action)]
+    contract = read_contracts(stores.annotations, key).of_layout(*names)
+    ticks = [*motion_ticks(trajectory, contract), *evidence_ticks(captions, episode.duration_seconds)]
+    ticks.sort(key=lambda tick: float(str(tick["seconds"])))
+    return list[Json](ticks)
+
+
+def motion_ticks(trajectory: Trajectory, contract: MeaningContract | None) -> list[dict[str, Json]]:
+    """Grippers and hands that open or close, by the state, or by the action where the state has none."""
+    from annotators.motion import find_events
+
+    signals: list[tuple[SignalName, Signal | None]] = [
+        ("state", trajectory.state),
+        ("action", trajectory.action),
+    ]
+    ends: tuple[DimensionKind, ...] = ("gripper", "hand")
+    for name, signal in signals:
+        kinds = kinds_by_name(signal.names) if signal else ()
+        if signal is None or not set(ends) & set(kinds):
+            continue
+        return [
+            {
+                "seconds": float(trajectory.timestamps[change.step]),
+                "kind": _gripper_direction(contract, name, change),
+                "label": f"{end}: {signal.names[change.number]} {'rises' if change.rises else 'falls'}",
+            }
+            for end in ends
+            for change in find_events(signal, kinds, end)
+        ]
+    return []
+
+
+def _gripper_direction(contract: MeaningContract | None, name: SignalName, change: EndChange) -> str:
+    """ "opens", "closes", or "changes" where the contract does not say which end is open."""
+    for part in contract.signals if contract else ():
+        if part.signal == name and change.number in part.numbers:
+            convention = part.estimate("gripper").value
+            if convention in ("high is open", "high is closed"):
+                return "opens" if (convention == "high is open") == change.rises else "closes"
+    return "changes"
+
+
+def evidence_ticks(captions: Sequence[Mapping[str, Any]], duration_seconds: float) -> list[dict[str, Json]]:
+    """Seconds that rulings of the newest grade of the first caption refer to, each with its criteria and verdicts.
+
+    A ruling that refers to evenly spaced seconds over most of the episode has no moment as evidence: these are the
+    frames that the judge was shown.
+    """
+    labels: dict[float, list[str]] = {}
+    grades = [grade for caption in captions[:1] for grade in caption["grades"] if grade["groups"]]
+    pairs = [
+        (group, ruling) for grade in grades[:1] for group in grade["groups"] for ruling in group["rulings"]
+    ]
+    for group, ruling in pairs:
+        seconds = sorted(set(ruling["seconds"] or group["seconds"]))
+        if is_sampling_grid(seconds, duration_seconds):
+            continue
+        for second in seconds:
+            labels.setdefault(second, []).append(f"{ruling['criterion']} {ruling['verdict']}")
+    return [
+        {"seconds": second, "kind": "evidence", "label": ", ".join(texts)}
+        for second, texts in sorted(labels.items())
+    ]
+
+
+def is_sampling_grid(seconds: Sequence[float], duration_seconds: float) -> bool:
+    """Whether sorted seconds are evenly spaced over at least half of an episode."""
+    gaps = [after - before for before, after in pairwise(seconds)]
+    if len(seconds) < _LEAST_GRID or seconds[-1] - seconds[0] < duration_seconds / 2:
+        return False
+    return max(gaps) - min(gaps) <= max(_UNEVEN * duration_seconds, 1e-6)

@@ -1,0 +1,310 @@
+"""What can be done with the selected episodes: act on them, take it back, or freeze them as a set."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import streamlit as st
+
+from app.dashboard import cached_reads, navigation
+from app.dashboard.cached_reads import SearchCut
+from app.dashboard.limits import search_image
+from app.dashboard.navigation import escape_markdown
+from app.dashboard.results import search_cut
+from app.dashboard.view_state import ViewState, view_to_params, where_sql
+from ares.episode import Json
+from ares.errors import AresError, RequestError
+from ares.store import TAGS, ids_filter
+
+if TYPE_CHECKING:
+    from ares.store import Action, StagedIds
+
+
+_CREATED = "set_form.created"
+
+
+def draw_set_form(view: ViewState, episodes: int) -> None:
+    """Draw the button with its form; after a submit, draw the new set with a link to it."""
+    with st.popover(f"Make a set from these {episodes:,}", icon=":material/inventory_2:", type="primary"):
+        with st.form("set_form", border=False, enter_to_submit=True):
+            name = st.text_input("Name of the set", key="set_form.name", placeholder="spoon-v1")
+            submitted = st.form_submit_button("Make the set", type="primary")
+        st.caption("A set is frozen: the same name with other episodes becomes its next version.")
+        line = create_command(cached_reads.workspace().path, name or "NAME", view)
+        st.code(line, language=None, wrap_lines=True)
+        # Inside the popover, which stays open and would cover an answer below it.
+        if submitted:
+            _create_set(view, name.strip())
+        _draw_created(view)
+
+
+def create_command(workspace: str, name: str, view: ViewState) -> str:
+    """Return the command line that creates the same set."""
+    where = where_sql(view, cached_reads.filter_columns())
+    options = [
+        ("--where", where),
+        ("--search", view.text),
+        ("--like", view.like),
+        ("--image", _image_option(view)),
+        ("--by", view.by),
+        ("--min-score", f"{search_cut(view):.4g}" if view.is_search else ""),
+        ("--workspace", workspace),
+    ]
+    parts = [part for option, value in options if value for part in (option, value)]
+    return shlex.join(["ares", "set", "create", name, *parts])
+
+
+def _image_option(view: ViewState) -> str:
+    return search_image(cached_reads.workspace().stores, view.image)
+
+
+def select_view(view: ViewState) -> tuple[Iterator[str], dict[str, Json]]:
+    """Select all episodes of a view, of a search those above its cut; returns their ids and the recipe.
+
+    Raises:
+        RequestError: A filter cannot be read.
+        QueryTimeout: The search took longer than the limit.
+    """
+    from ares.curation import select_episodes
+
+    stores = cached_reads.workspace().stores
+    where = where_sql(view, cached_reads.filter_columns())
+    min_score = search_cut(view) if view.is_search else None
+    image = search_image(stores, view.image)
+    return select_episodes(
+        stores, where=where, search=view.text, like=view.like, image=image, by=view.by, min_score=min_score
+    )
+
+
+def _create_set(view: ViewState, name: str) -> None:
+    try:
+        ids, recipe = select_view(view)
+        episode_set = cached_reads.workspace().sets.create(name, ids, recipe)
+    except AresError as error:
+        navigation.show_error(error)
+        return
+    st.session_state[_CREATED] = (view_to_params(view), episode_set.label, episode_set.episodes)
+
+
+def _draw_created(view: ViewState) -> None:
+    params, name, episodes = st.session_state.get(_CREATED) or (None, "", 0)
+    if params != view_to_params(view):
+        return
+    st.success(
+        f"Set **{escape_markdown(name)}** holds {episodes:,} episodes.", icon=":material/check_circle:"
+    )
+    st.button("Open it in Sets", key="set_form.open", on_click=_open_created, args=(name,))
+
+
+def _open_created(name: str) -> None:
+    del st.session_state[_CREATED]
+    navigation.open_page("sets", {"set": [name]})
+
+
+_TICKED, _ALL, _LAST, _PERSON = "selection.ticked", "selection.all", "selection.last", "selection.person"
+# So many tags of the selection have a button.
+_MAX_TAGS = 12
+
+
+class LastAction(NamedTuple):
+    """What a person did last on this page.
+
+    Attributes:
+        number: Of the action in the log.
+        text: What was done, for people.
+    """
+
+    number: int
+    text: str
+
+
+def ticked_ids() -> set[str]:
+    """Return the ids that are ticked, on any page of the results."""
+    ids: set[str] = st.session_state.setdefault(_TICKED, set())
+    return ids
+
+
+def change_ticks(shown: list[str], ticked: list[str]) -> None:
+    """Tick some episodes of a page and no other one of it."""
+    st.session_state[_TICKED] = (ticked_ids() - set(shown)) | set(ticked)
+    st.session_state[_ALL] = None
+
+
+def draw_selection_bar(view: ViewState, shown: int) -> None:
+    """Draw how many episodes are selected, and the actions on them.
+
+    Args:
+        view: The view on the page.
+        shown: Number of its episodes.
+    """
+    is_all = st.session_state.get(_ALL) == view_to_params(view)
+    count = shown if is_all else len(ticked_ids())
+    with st.container(horizontal=True, vertical_alignment="center", key="selection.bar"):
+        if count:
+            st.markdown(f"**{count:,} selected**", width="content")
+            _draw_tags(view, is_all, count)
+            _draw_note(view, is_all, count)
+            _draw_exclusion(view, is_all, count)
+            _draw_person()
+            st.button("Clear", key="selection.clear", type="tertiary", on_click=_clear_selection)
+        if shown and not is_all:
+            st.button(
+                f"Select all {shown:,}", key="selection.everything", type="tertiary",
+                on_click=_select_all, args=(view,),
+            )  # fmt: skip
+        _draw_last_action()
+
+
+def _select_all(view: ViewState) -> None:
+    st.session_state[_ALL] = view_to_params(view)
+
+
+def _clear_selection() -> None:
+    st.session_state[_TICKED], st.session_state[_ALL] = set(), None
+
+
+def _draw_tags(view: ViewState, is_all: bool, count: int) -> None:
+    with st.popover("Tags", icon=":material/label:"):
+        for tag, tagged in _tag_counts(view, is_all).items():
+            icon = ":material/check_box:" if tagged == count else ":material/indeterminate_check_box:"
+            st.button(
+                f"{escape_markdown(tag)}: {tagged:,} of {count:,}", key=f"selection.tag.{tag}", icon=icon,
+                on_click=_change_tag, args=(view, is_all, tag, tagged < count), width="stretch",
+                help="Remove it from all" if tagged == count else "Add it to the others",
+            )  # fmt: skip
+        with st.form("selection.new_tag", border=False, clear_on_submit=True):
+            st.text_input("New tag", key="selection.tag_name", placeholder="blurred")
+            st.form_submit_button(
+                "Add the tag",
+                on_click=lambda: _change_tag(view, is_all, _entered_text("selection.tag_name"), True),
+            )
+
+
+def _draw_note(view: ViewState, is_all: bool, count: int) -> None:
+    with (
+        st.popover("Note", icon=":material/edit_note:"),
+        st.form("selection.note_form", border=False, clear_on_submit=True),
+    ):
+        st.text_area("Text of the note", key="selection.note", placeholder="the gripper slips")
+        st.form_submit_button(f"Write it to {count:,}", on_click=lambda: _write_note(view, is_all))
+
+
+def _draw_exclusion(view: ViewState, is_all: bool, count: int) -> None:
+    with st.popover("Exclude", icon=":material/visibility_off:"):
+        st.caption(
+            "They leave the workspace, its searches and new sets. Sources stay, and an undo brings them back."
+        )
+        with st.form("selection.exclusion", border=False):
+            st.text_input("Why", key="selection.reason", placeholder="black picture")
+            st.form_submit_button(
+                f"Exclude {count:,}", type="primary", on_click=lambda: _exclude_episodes(view, is_all)
+            )
+
+
+def current_person() -> str:
+    """Return the name that the log has for what is done on this page."""
+    from ares.settings import user_name
+
+    return _entered_text(_PERSON) or user_name()
+
+
+def _draw_person() -> None:
+    # Set again in every run: Streamlit forgets the value of a field that is not drawn.
+    st.session_state[_PERSON] = current_person()
+    with st.popover(f"as {escape_markdown(current_person())}", type="tertiary"):
+        st.text_input("Your name, for the log", key=_PERSON)
+
+
+def _entered_text(key: str) -> str:
+    return str(st.session_state.get(key, "")).strip()
+
+
+def _tag_counts(view: ViewState, is_all: bool) -> dict[str, int]:
+    """Number of selected episodes with each tag of the workspace, the most frequent first."""
+    if TAGS not in cached_reads.filter_columns():
+        return {}
+    where = where_sql(view, cached_reads.filter_columns())
+    cut = SearchCut(**view.query, min_score=search_cut(view)) if is_all and view.is_search else None
+    (facet,) = cached_reads.read_facets(where if is_all else ids_filter(ticked_ids()), TAGS, cut)
+    (everywhere,) = cached_reads.read_facets("", TAGS)
+    counts = {str(tag): 0 for tag, _ in everywhere.counts} | {str(tag): count for tag, count in facet.counts}
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_TAGS])
+
+
+def _change_tag(view: ViewState, is_all: bool, tag: str, is_added: bool) -> None:
+    from ares.curation import add_tag, remove_tag
+
+    change = add_tag if is_added else remove_tag
+    stores = cached_reads.workspace().stores
+    _act_on_selection(
+        view, is_all,
+        lambda ids, recipe: change(stores, tag, ids, recipe, person=current_person()),
+        f"tag {tag} {'added to' if is_added else 'removed from'}",
+    )  # fmt: skip
+
+
+def _write_note(view: ViewState, is_all: bool) -> None:
+    from ares.curation import add_note
+
+    stores, note = cached_reads.workspace().stores, _entered_text("selection.note")
+    _act_on_selection(
+        view, is_all,
+        lambda ids, recipe: add_note(stores, note, ids, recipe, person=current_person()),
+        "noted of",
+    )  # fmt: skip
+
+
+def _exclude_episodes(view: ViewState, is_all: bool) -> None:
+    from ares.curation import remove_episodes
+
+    stores, note = cached_reads.workspace().stores, _entered_text("selection.reason")
+    _act_on_selection(
+        view, is_all,
+        lambda ids, recipe: remove_episodes(stores, ids, recipe, person=current_person(), note=note),
+        "excluded",
+    )  # fmt: skip
+    _clear_selection()
+
+
+def _act_on_selection(
+    view: ViewState, is_all: bool, change: Callable[[StagedIds, dict[str, Json]], Action], text: str
+) -> None:
+    from ares.store import StagedIds
+
+    selected, recipe = _selected_ids(view, is_all)
+    with StagedIds(selected) as ids:
+        action = change(ids, recipe)
+    st.session_state[_LAST] = LastAction(action.number, f"{text} {action.count:,} episodes")
+    cached_reads.clear_caches()
+
+
+def _selected_ids(view: ViewState, is_all: bool) -> tuple[Iterator[str], dict[str, Json]]:
+    if is_all:
+        return select_view(view)
+    # What another person has excluded meanwhile is left out.
+    ids = cached_reads.workspace().stores.tables.episodes.ids(ids_filter(ticked_ids()))
+    if not ids:
+        raise RequestError("no episode is selected", "tick some, or select all")
+    return iter(sorted(ids)), {"ids": len(ids)}
+
+
+def _draw_last_action() -> None:
+    last: LastAction | None = st.session_state.get(_LAST)
+    if last is None:
+        return
+    st.markdown(escape_markdown(last.text.capitalize()), width="content")
+    # By its number: what somebody else has done since stays.
+    st.button("Undo", key="selection.undo", icon=":material/undo:", on_click=_undo_last_action, args=(last,))
+
+
+def _undo_last_action(last: LastAction) -> None:
+    from ares.curation import undo
+
+    st.session_state[_LAST] = None
+    try:
+        undo(cached_reads.workspace().stores, last.number, person=current_person())
+    except AresError as error:
+        navigation.show_error(error)
+    cached_reads.clear_caches()

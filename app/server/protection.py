@@ -1,0 +1,179 @@
+"""Which requests are refused, and how answers are protected: Host, Origin and security headers."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from functools import cache
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """Return the first header of a request with that name in lower case, or ""."""
+    values = (value for key, value in scope["headers"] if key == name)
+    return next(values, b"").decode("latin-1")
+
+
+def is_request(scope: Scope) -> bool:
+    """Return whether a scope is a request or a websocket, not an event of the server's life."""
+    return scope["type"] in {"http", "websocket"}
+
+
+async def refuse(scope: Scope, send: Send, status: int, reason: str, headers: Headers = ()) -> None:
+    """Answer with one line of text; a websocket is closed instead."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": reason})
+        return
+    await respond(send, status, b"text/plain; charset=utf-8", f"{reason}\n".encode(), headers)
+
+
+async def respond(send: Send, status: int, content_type: bytes, body: bytes, headers: Headers = ()) -> None:
+    """Send a whole response."""
+    own = [(b"content-type", content_type), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address refers to this machine only."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class SameOriginMiddleware:
+    """Refuses requests sent by foreign pages: a wrong Origin, or on loopback a Host that is not this machine.
+
+    The second protects from DNS rebinding.
+
+    Args:
+        app: Application behind the check.
+        loopback_only: Whether the Host must be a name of this machine.
+    """
+
+    def __init__(self, app: ASGIApp, loopback_only: bool) -> None:
+        self._app = app
+        self._loopback_only = loopback_only
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not is_request(scope) or self._is_allowed(scope):
+            await self._app(scope, receive, send)
+        else:
+            await refuse(scope, send, 403, "requests from this page or host are not allowed")
+
+    def _is_allowed(self, scope: Scope) -> bool:
+        host, origin = header(scope, b"host"), header(scope, b"origin")
+        try:
+            host_name, origin_host = urlsplit(f"//{host}").hostname or "", urlsplit(origin).netloc
+        except ValueError:  # a bracket that is never closed
+            return False
+        if self._loopback_only and not is_loopback(host_name):
+            return False
+        return not origin or origin_host == host
+
+
+_INLINE_SCRIPT = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
+# Components of the pages are modules that Streamlit loads from blobs; styles are inline in all that it draws.
+_POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self' blob:",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "media-src": "'self' blob:",
+    "font-src": "'self' data:",
+    "connect-src": "'self'",
+    "worker-src": "'self' blob:",
+    "manifest-src": "'self'",
+    "form-action": "'self'",
+    "base-uri": "'none'",
+    "object-src": "'none'",
+    "frame-ancestors": "'none'",
+}
+_DENIED_FEATURES = (
+    "accelerometer", "camera", "display-capture", "geolocation", "gyroscope", "hid", "magnetometer",
+    "microphone", "midi", "payment", "serial", "usb",
+)  # fmt: skip
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Not "no-referrer", with which browsers hide the origin of our own log-in form too.
+    "Referrer-Policy": "same-origin",
+    "Permissions-Policy": ", ".join(f"{name}=()" for name in _DENIED_FEATURES),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+# Half a year, as browsers then go by https even when a link says http.
+_TRANSPORT_SECURITY = (b"strict-transport-security", b"max-age=15552000")
+
+
+class SecurityHeadersMiddleware:
+    """Adds the headers to every response; those that limit caching only where a response has none of its own.
+
+    Args:
+        app: Application whose responses get them.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not is_request(scope):
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] in {"http.response.start", "websocket.http.response.start"}:
+                message = {**message, "headers": _with_security(message.get("headers", ()), scope)}
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def _with_security(headers: list[tuple[bytes, bytes]], scope: Scope) -> list[tuple[bytes, bytes]]:
+    ours = _security_headers()
+    names = {name for name, _ in ours}
+    kept = [(name, value) for name, value in headers if name.lower() not in names]
+    has_cache_control = any(name.lower() == b"cache-control" for name, _ in kept)
+    caching = [] if has_cache_control else [(b"cache-control", b"no-store")]
+    if scope.get("scheme") not in {"https", "wss"}:
+        return [*kept, *ours, *caching]
+    return [*map(_secure_cookie, kept), *ours, *caching, _TRANSPORT_SECURITY]
+
+
+def _secure_cookie(item: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """The header with "Secure" if it is a cookie: Streamlit does not know of the proxy that speaks https."""
+    name, value = item
+    is_open = name.lower() == b"set-cookie" and b"; secure" not in value.lower()
+    return (name, value + b"; Secure") if is_open else item
+
+
+@cache
+def _security_headers() -> tuple[tuple[bytes, bytes], ...]:
+    policy = {**_POLICY, "script-src": " ".join([_POLICY["script-src"], *_inline_script_hashes()])}
+    text = "; ".join(f"{name} {sources}" for name, sources in policy.items())
+    headers = {"Content-Security-Policy": text, **_HEADERS}
+    return tuple((name.lower().encode(), value.encode()) for name, value in headers.items())
+
+
+def _inline_script_hashes() -> list[str]:
+    """Hashes of the inline scripts in the page of Streamlit, whatever its version: no other inline script runs."""
+    import streamlit
+
+    page = Path(streamlit.__file__).parent / "static" / "index.html"
+    scripts = _INLINE_SCRIPT.findall(page.read_bytes())
+    digests = (base64.b64encode(hashlib.sha256(script).digest()).decode() for script in scripts)
+    return [f"'sha256-{digest}'" for digest in digests]

@@ -1,0 +1,89 @@
+"""Checks: whether an episode is what it says and like its dataset, in its signals, times and pictures."""
+
+from typing import TYPE_CHECKING
+
+from ares.imports import lazy_exports
+
+if TYPE_CHECKING:
+    from ares.checks.codes import (
+        ACTION_LAG as ACTION_LAG,
+        CHATTER as CHATTER,
+        CLOCK_RATE as CLOCK_RATE,
+        CODES as CODES,
+        DEAD_CHANNEL as DEAD_CHANNEL,
+        DRIFT as DRIFT,
+        DROPPED_STEPS as DROPPED_STEPS,
+        GAIN as GAIN,
+        IDLE_END as IDLE_END,
+        IDLE_START as IDLE_START,
+        NOT_FINITE as NOT_FINITE,
+        QUANTISED as QUANTISED,
+        RECORD_CODES as RECORD_CODES,
+        REPEATED_STEPS as REPEATED_STEPS,
+        SATURATED as SATURATED,
+        SIGN_FLIP as SIGN_FLIP,
+        SPIKE as SPIKE,
+        STUCK as STUCK,
+        UNIT_CLASH as UNIT_CLASH,
+        VIDEO_CODES as VIDEO_CODES,
+        WRAP_AROUND as WRAP_AROUND,
+        CheckCode as CheckCode,
+        QualityFinding as QualityFinding,
+        Severity as Severity,
+        check_code as check_code,
+    )
+    from ares.checks.episode import (
+        EpisodeCheck as EpisodeCheck,
+        EpisodeLag as EpisodeLag,
+        check_signals as check_signals,
+    )
+    from ares.checks.planting import (
+        ANGLES as ANGLES,
+        PLANTERS as PLANTERS,
+        FaultSite as FaultSite,
+        Planter as Planter,
+        plant_action_spike as plant_action_spike,
+        plant_clock_backwards as plant_clock_backwards,
+        plant_clock_gap as plant_clock_gap,
+        plant_clock_jitter as plant_clock_jitter,
+        plant_copied_dimension as plant_copied_dimension,
+        plant_cut_short as plant_cut_short,
+        plant_dead_action as plant_dead_action,
+        plant_dead_state as plant_dead_state,
+        plant_delta_action as plant_delta_action,
+        plant_exchanged_dimensions as plant_exchanged_dimensions,
+        plant_halved_rate as plant_halved_rate,
+        plant_joint_in_degrees as plant_joint_in_degrees,
+        plant_late_state as plant_late_state,
+        plant_noise as plant_noise,
+        plant_not_finite_action as plant_not_finite_action,
+        plant_not_finite_row as plant_not_finite_row,
+        plant_offset as plant_offset,
+        plant_slow_samples as plant_slow_samples,
+        plant_state_as_action as plant_state_as_action,
+        plant_state_sign_flip as plant_state_sign_flip,
+    )
+    from ares.checks.record import (
+        check_metadata as check_metadata,
+        check_record as check_record,
+        finding_reason as finding_reason,
+    )
+    from ares.checks.values import (
+        command_of as command_of,
+        find_spikes as find_spikes,
+        find_turns as find_turns,
+    )
+    from ares.checks.video.dataset import (
+        TypicalVideo as TypicalVideo,
+        VideoCheck as VideoCheck,
+        check_videos as check_videos,
+        learn_videos as learn_videos,
+    )
+    from ares.checks.video.features import CameraFeatures as CameraFeatures, FeatureBuilder as FeatureBuilder
+    from ares.checks.video.summary import (
+        VideoSummary as VideoSummary,
+        camera_features as camera_features,
+        summarise_video as summarise_video,
+    )
+
+__getattr__ = lazy_exports(__name__)

@@ -1,0 +1,515 @@
+"""What a quality check can report: its codes with meaning and remedy, and the finding of one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from ares.errors import RequestError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Json
+
+
+# A "fault" sets the exit status of `ares check`. "information" is shown beside it: the check has not passed its bar.
+Severity = Literal["fault", "information"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckCode:
+    """One kind of finding.
+
+    Attributes:
+        code: Stable code, such as "A012".
+        name: Stable name, such as "action-lag".
+        meaning: What the data do, in one sentence.
+        size_unit: Unit of `QualityFinding.size`; "value" is the unit of the signal.
+        strength: Size of the planted fault by which the check is scored: committed before the check was written.
+        strength_unit: Unit of the strength.
+        remedy: What the user can do.
+        severity: "fault" where the check passed its bar on planted faults, see benchmarks/RESULTS.md; idle ends are
+            "information" although theirs passed, since a recording may well begin at rest.
+    """
+
+    code: str
+    name: str
+    meaning: str
+    size_unit: str
+    strength: float
+    strength_unit: str
+    remedy: str
+    severity: Severity = "information"
+
+    @property
+    def page(self) -> str:
+        """Where its page is: below the documentation that the package names, else below the repository."""
+        return f"{documentation_address() or 'docs'}/checks/{self.code}-{self.name}.md"
+
+
+@cache
+def documentation_address() -> str:
+    """The address of the documentation that the package names in its metadata, without "/" at the end; "" for none."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        lines = metadata("ares-curation").get_all("Project-URL") or []
+    except PackageNotFoundError:  # a copy of the sources that was not installed
+        return ""
+    addresses: dict[str, str] = dict(str(line).partition(", ")[::2] for line in lines)
+    return addresses.get("Documentation", "").rstrip("/")
+
+
+CLOCK_BACKWARDS = CheckCode(
+    code="A050",
+    name="clock-backwards",
+    meaning="stamps repeat or run backwards",
+    size_unit="steps",
+    strength=1,
+    strength_unit="steps",
+    remedy="sort the steps by their stamps, or number them at the true rate",
+    severity="fault",
+)
+SINGLE_STEP = CheckCode(
+    code="A051",
+    name="one-step",
+    meaning="the episode has one step",
+    size_unit="steps",
+    strength=1,
+    strength_unit="steps that are left",
+    remedy="leave the episode out; check why the recording ended",
+    severity="fault",
+)
+FRAME_COUNT = CheckCode(
+    code="A052",
+    name="frame-count",
+    meaning="a camera has not one frame for each step",
+    size_unit="frames",
+    strength=3,
+    strength_unit="frames",
+    remedy="check where the recorder drops frames; pair frames and steps by their stamps",
+    severity="fault",
+)
+NO_INSTRUCTION = CheckCode(
+    code="A053",
+    name="no-instruction",
+    meaning="there is no instruction",
+    size_unit="characters",
+    strength=1,
+    strength_unit="text that is lost",
+    remedy="give the task in the metadata or in a spec, or caption the episode",
+)
+EMPTY_INSTRUCTION = CheckCode(
+    code="A054",
+    name="empty-instruction",
+    meaning="the instruction is a placeholder that says nothing",
+    size_unit="characters",
+    strength=1,
+    strength_unit="text that is replaced",
+    remedy="give the task in the metadata or in a spec, or caption the episode",
+)
+
+RECORD_CODES = (CLOCK_BACKWARDS, SINGLE_STEP, FRAME_COUNT, NO_INSTRUCTION, EMPTY_INSTRUCTION)
+
+
+BLUR = CheckCode(
+    code="A030",
+    name="video-blur",
+    meaning="the picture loses its detail for a time, or in one episode",
+    size_unit="s",
+    strength=0.01,
+    strength_unit="of the picture's width: deviation of a Gaussian blur, for 1 s",
+    remedy="check the focus and the lens; cut the span out",
+)
+OVEREXPOSED = CheckCode(
+    code="A031",
+    name="video-overexposed",
+    meaning="the picture is much brighter than usual and loses its light parts",
+    size_unit="stops",
+    strength=2,
+    strength_unit="stops too much light for 1 s",
+    remedy="fix the exposure of the camera; cut the span out",
+)
+UNDEREXPOSED = CheckCode(
+    code="A032",
+    name="video-underexposed",
+    meaning="the picture is much darker than usual",
+    size_unit="stops",
+    strength=2,
+    strength_unit="stops too little light for 1 s",
+    remedy="fix the exposure and the light; cut the span out",
+)
+BLACK = CheckCode(
+    code="A033",
+    name="video-black",
+    meaning="frames are black",
+    size_unit="s",
+    strength=0.2,
+    strength_unit="s",
+    remedy="check the camera and its cable; leave the camera or the span out",
+    severity="fault",
+)
+FROZEN = CheckCode(
+    code="A034",
+    name="video-frozen",
+    meaning="the picture stands still for half a second or longer while the robot or the scene moves",
+    size_unit="s",
+    strength=1,
+    strength_unit="s during motion",
+    remedy="check the camera and the load of the recorder; cut the span out",
+)
+REPEATED_FRAMES = CheckCode(
+    code="A035",
+    name="repeated-frames",
+    meaning="frames are shown again for less than half a second while the robot or the scene moves",
+    size_unit="s",
+    strength=0.2,
+    strength_unit="s during motion",
+    remedy="check the rate of the camera and the load of the recorder",
+)
+DROPPED_FRAMES = CheckCode(
+    code="A036",
+    name="dropped-frames",
+    meaning="frames are missing: the picture jumps ahead, or the stamps of the frames have a gap",
+    size_unit="s",
+    strength=0.3,
+    strength_unit="s missing during motion, stamps numbered through",
+    remedy="split the episode there; check the load of the recorder",
+)
+COLOUR_ORDER = CheckCode(
+    code="A037",
+    name="colour-order",
+    meaning="red and blue are swapped against the other episodes of the camera",
+    size_unit="times nearer when swapped",
+    strength=1,
+    strength_unit="camera of one episode with red and blue swapped",
+    remedy="swap the channels back; check the colour order of the recorder (OpenCV has BGR)",
+)
+SWAPPED_CAMERAS = CheckCode(
+    code="A038",
+    name="swapped-cameras",
+    meaning="a camera shows what another camera shows in the other episodes",
+    size_unit="times nearer to the other camera",
+    strength=1,
+    strength_unit="pair of cameras of one episode exchanged",
+    remedy="rename the cameras of the episode; bind cameras to ports or serial numbers",
+)
+COMPRESSION_DAMAGE = CheckCode(
+    code="A039",
+    name="compression-damage",
+    meaning="the video cannot be decoded in places, or shows blocks",
+    size_unit="s",
+    strength=0.05,
+    strength_unit="of the bytes of 0.5 s replaced, or blocks of 8 pixels with one colour each for 0.5 s",
+    remedy="copy the file again from its origin; cut the span out",
+    severity="fault",
+)
+VIDEO_LENGTH = CheckCode(
+    code="A040",
+    name="video-length",
+    meaning="the video is shorter or longer than the signals",
+    size_unit="s",
+    strength=0.5,
+    strength_unit="s",
+    remedy="check when the recorder starts and stops each stream; trim the longer one",
+    severity="fault",
+)
+VIDEO_LAG = CheckCode(
+    code="A041",
+    name="video-lag",
+    meaning="the video shows the motion of the robot earlier or later than its state says",
+    size_unit="s",
+    strength=0.2,
+    strength_unit="s",
+    remedy="shift the video by the lag; stamp frames when they are taken",
+)
+CAMERA_LAG = CheckCode(
+    code="A042",
+    name="camera-lag",
+    meaning="one camera shows the motion earlier or later than another",
+    size_unit="s",
+    strength=0.2,
+    strength_unit="s",
+    remedy="shift the camera by the lag; synchronise the cameras",
+)
+VIDEO_RATE = CheckCode(
+    code="A043",
+    name="video-rate",
+    meaning="the video runs faster or slower than its stamps say: its lag grows over the episode",
+    size_unit="share of the rate",
+    strength=0.1,
+    strength_unit="of the rate",
+    remedy="give the true rate of the camera; stamp frames when they are taken",
+)
+CAMERA_RATE = CheckCode(
+    code="A044",
+    name="camera-rate",
+    meaning="the camera delivers fewer pictures than the video has frames: every second or third frame is a repeat",
+    size_unit="share of frames",
+    strength=0.5,
+    strength_unit="of the frames repeated",
+    remedy="record at the rate of the camera; check its exposure time and its connection",
+)
+
+VIDEO_CODES = (
+    BLUR, OVEREXPOSED, UNDEREXPOSED, BLACK, FROZEN, REPEATED_FRAMES, DROPPED_FRAMES, COLOUR_ORDER, SWAPPED_CAMERAS,
+    COMPRESSION_DAMAGE, VIDEO_LENGTH, VIDEO_LAG, CAMERA_LAG, VIDEO_RATE, CAMERA_RATE,
+)  # fmt: skip
+
+
+__all__ = ["CODES", "CheckCode", "Severity", "check_code"]
+
+NOT_FINITE = CheckCode(
+    code="A001",
+    name="not-finite",
+    meaning="values are NaN or infinite",
+    size_unit="steps",
+    strength=1,
+    strength_unit="steps",
+    remedy="remove the steps, or fill them in the recorder",
+    severity="fault",
+)
+DEAD_CHANNEL = CheckCode(
+    code="A002",
+    name="dead-channel",
+    meaning="a dimension has one value, though it is commanded to move or moves in other episodes",
+    size_unit="steps",
+    strength=0.2,
+    strength_unit="rad of motion that is lost",
+    remedy="check the encoder and its name in the recorder; leave the episode out",
+    severity="fault",
+)
+STUCK = CheckCode(
+    code="A003",
+    name="stuck",
+    meaning="a dimension repeats one value for a time while it should move",
+    size_unit="s",
+    strength=0.05,
+    strength_unit="of the steps, 0.05 rad of motion lost",
+    remedy="check the bus and the encoder at that second; cut the span out",
+    severity="fault",
+)
+SPIKE = CheckCode(
+    code="A004",
+    name="spike",
+    meaning="single values lie far from those before and after",
+    size_unit="value",
+    strength=0.2,
+    strength_unit="rad at one step",
+    remedy="filter the value, or remove the step",
+    severity="fault",
+)
+QUANTISED = CheckCode(
+    code="A005",
+    name="quantised",
+    meaning="values lie on a coarse grid",
+    size_unit="value",
+    strength=0.02,
+    strength_unit="rad between neighbouring values",
+    remedy="record with more digits",
+    severity="fault",
+)
+SATURATED = CheckCode(
+    code="A006",
+    name="saturated",
+    meaning="a dimension is cut off at a limit while it moves",
+    size_unit="share of steps",
+    strength=0.05,
+    strength_unit="of the steps cut off",
+    remedy="check the limits of the recorder and of the controller",
+)
+WRAP_AROUND = CheckCode(
+    code="A007",
+    name="wrap-around",
+    meaning="an angle jumps by a whole turn",
+    size_unit="jumps",
+    strength=1,
+    strength_unit="jumps by 2 pi",
+    remedy="unwrap the angle before training",
+    severity="fault",
+)
+DRIFT = CheckCode(
+    code="A008",
+    name="drift",
+    meaning="the difference of state and action grows over the episode",
+    size_unit="value",
+    strength=0.15,
+    strength_unit="rad over the episode",
+    remedy="calibrate the encoder; check for a slipping joint",
+)
+CHATTER = CheckCode(
+    code="A009",
+    name="chatter",
+    meaning="a dimension jumps to and fro at every step",
+    size_unit="value",
+    strength=0.03,
+    strength_unit="rad for 0.5 s",
+    remedy="check the controller and the bus; filter the signal",
+    severity="fault",
+)
+IDLE_START = CheckCode(
+    code="A010",
+    name="idle-start",
+    meaning="nothing moves at the start",
+    size_unit="s",
+    strength=3,
+    strength_unit="s",
+    remedy="cut the start off",
+)
+IDLE_END = CheckCode(
+    code="A011",
+    name="idle-end",
+    meaning="nothing moves at the end",
+    size_unit="s",
+    strength=3,
+    strength_unit="s",
+    remedy="cut the end off",
+)
+ACTION_LAG = CheckCode(
+    code="A012",
+    name="action-lag",
+    meaning="the state follows the action earlier or later than in other episodes, or than a robot can",
+    size_unit="s",
+    strength=0.2,
+    strength_unit="s",
+    remedy="shift the actions by the lag; check how the recorder pairs actions and states",
+    severity="fault",
+)
+SIGN_FLIP = CheckCode(
+    code="A013",
+    name="sign-flip",
+    meaning="a dimension moves against its command",
+    size_unit="correlation",
+    strength=1,
+    strength_unit="sign",
+    remedy="turn the sign of the dimension in the action or in the state",
+    severity="fault",
+)
+GAIN = CheckCode(
+    code="A014",
+    name="gain",
+    meaning="a dimension moves by another factor of its command than in other episodes",
+    size_unit="factor",
+    strength=2,
+    strength_unit="times",
+    remedy="check the scale of the action; convert the episodes to one scale",
+)
+UNIT_CLASH = CheckCode(
+    code="A015",
+    name="unit-clash",
+    meaning="an episode has degrees where the others have radians, or the other way round",
+    size_unit="factor",
+    strength=57.2958,
+    strength_unit="times: degrees among radians",
+    remedy="convert the episodes to one unit",
+    severity="fault",
+)
+DROPPED_STEPS = CheckCode(
+    code="A016",
+    name="dropped-steps",
+    meaning="steps are missing: all dimensions jump ahead at once, or the stamps have a gap",
+    size_unit="s",
+    strength=0.3,
+    strength_unit="s missing during motion, stamps numbered through",
+    remedy="split the episode there; check the load of the recorder",
+)
+REPEATED_STEPS = CheckCode(
+    code="A017",
+    name="repeated-steps",
+    meaning="whole steps are repeated without any noise while the robot moves",
+    size_unit="s",
+    strength=0.2,
+    strength_unit="s during motion",
+    remedy="remove the repeated steps; check the rate of the source",
+    severity="fault",
+)
+CLOCK_RATE = CheckCode(
+    code="A018",
+    name="clock-rate",
+    meaning="the stamps have another rate than the dataset claims",
+    size_unit="Hz",
+    strength=0.1,
+    strength_unit="of the rate",
+    remedy="give the true rate with --rate, or correct the metadata",
+    severity="fault",
+)
+
+CODES = {
+    code.code: code
+    for code in (
+        NOT_FINITE, DEAD_CHANNEL, STUCK, SPIKE, QUANTISED, SATURATED, WRAP_AROUND, DRIFT, CHATTER, IDLE_START,
+        IDLE_END, ACTION_LAG, SIGN_FLIP, GAIN, UNIT_CLASH, DROPPED_STEPS, REPEATED_STEPS, CLOCK_RATE,
+        *VIDEO_CODES, *RECORD_CODES,
+    )
+}  # fmt: skip
+
+
+def check_code(code: str) -> CheckCode:
+    """The check of a code. Raises RequestError that lists the codes."""
+    if code not in CODES:
+        raise RequestError(f"no check {code!r}", f"there are: {', '.join(CODES)}")
+    return CODES[code]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityFinding:
+    """What one check says of one dimension of an episode.
+
+    Attributes:
+        code: Code of the check, see `ares.checks.CODES`.
+        signal: "state", "action", "clock", or "" for all signals.
+        dimension: Name of the dimension, or "" for all.
+        seconds: When it begins, or where it is largest; from the start of the episode.
+        size: How large it is, in the unit of the check.
+        confidence: 0.5 at the threshold of the check, nearer to 1 the further beyond it; no probability.
+    """
+
+    code: str
+    signal: str
+    dimension: str
+    seconds: float
+    size: float
+    confidence: float
+
+    def to_json(self) -> dict[str, Json]:
+        """The finding as JSON."""
+        return asdict(self)
+
+
+def confidence_of(size: float, threshold: float) -> float:
+    """Confidence of a size at or beyond its threshold: 0.5 there, 0.9 at nine times of it."""
+    return round(size / (size + threshold), 3) if threshold > 0 else 1.0
+
+
+def findings_of(
+    check: CheckCode,
+    signal: str,
+    names: tuple[str, ...],
+    sizes: NDArray[np.float64],
+    thresholds: NDArray[np.float64],
+    seconds: NDArray[np.float64],
+) -> Iterator[QualityFinding]:
+    """A finding for each dimension whose size is beyond its threshold.
+
+    Args:
+        check: The check.
+        signal: Name of the signal.
+        names: Names of the D dimensions.
+        sizes: (D,) sizes; NaN where the check cannot say.
+        thresholds: (D,) sizes from which it is a finding.
+        seconds: (D,) when.
+    """
+    for number in (sizes >= thresholds).nonzero()[0]:
+        size, threshold = float(sizes[number]), float(thresholds[number])
+        yield QualityFinding(
+            code=check.code,
+            signal=signal,
+            dimension=names[number],
+            seconds=round(float(seconds[number]), 3),
+            size=round(size, 6),
+            confidence=confidence_of(size, threshold),
+        )

@@ -1,0 +1,361 @@
+"""Runs every check on the signals of one episode, those of time and of state against command included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ares.checks.codes import (
+    ACTION_LAG,
+    CLOCK_RATE,
+    DRIFT,
+    DROPPED_STEPS,
+    GAIN,
+    IDLE_END,
+    IDLE_START,
+    REPEATED_STEPS,
+    SIGN_FLIP,
+    UNIT_CLASH,
+    CheckCode,
+    QualityFinding,
+    confidence_of,
+    findings_of,
+)
+from ares.checks.record import check_action_limits, check_clock, check_finite
+from ares.checks.values import check_jumps, check_values, runs_of_zero
+from ares.signals import (
+    ActionAlignment,
+    EpisodeSignals,
+    TypicalEpisode,
+    TypicalSignal,
+    align_action,
+    are_checked,
+    paired_dimensions,
+    with_continuous_rotations,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+_IDLE_SECONDS = 2.0
+# A dimension has left its first or last value from this share of its typical range on.
+_LEFT_SHARE = 0.03
+# Steps are missing where the dimensions that move jump together, by so much more than the speeds beside it say.
+_DROP_EXCESS = 0.7
+_DROP_FACTOR = 1.5
+_DROP_SHARE = 0.5
+_FEWEST_JUMPING = 3
+# Two are enough where they jump by so many times the steps beside it.
+_STRONG_FACTOR, _FEWEST_STRONG = 4.0, 2
+# Steps are repeated for at least so long, between changes of this share of the usual ones.
+_REPEATED_SECONDS = 0.1
+_FEWEST_REPEATED = 2
+_REPEATED_SPEED = 0.2
+_RATE_TOLERANCE = 0.05
+
+
+def check_time(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """A010, A011, A016 of the values, A017 and A018."""
+    yield from _check_rate(signals)
+    if len(signals.state) < 10:
+        return
+    if signals.state.shape[1] and typical.scale:
+        yield from _check_idle(signals, typical)
+        yield from _check_dropped(signals, typical)
+        yield from _check_repeated(signals)
+
+
+def _time_finding(
+    check: CheckCode, signal: str, seconds: float, size: float, confidence: float
+) -> QualityFinding:
+    return QualityFinding(
+        code=check.code,
+        signal=signal,
+        dimension="",
+        seconds=round(float(seconds), 3),
+        size=round(float(size), 6),
+        confidence=confidence,
+    )
+
+
+def _check_rate(signals: EpisodeSignals) -> Iterator[QualityFinding]:
+    claimed, measured = signals.claimed_rate_hz, signals.measured_rate_hz
+    if claimed and measured and abs(measured / claimed - 1) > _RATE_TOLERANCE:
+        difference = abs(measured - claimed)
+        confidence = confidence_of(difference / claimed, _RATE_TOLERANCE)
+        yield _time_finding(CLOCK_RATE, "clock", 0.0, measured - claimed, confidence)
+
+
+def _check_idle(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """Seconds until the first dimension leaves its first value, and since the last came to its last."""
+    import numpy as np
+
+    bars = np.maximum(_LEFT_SHARE * np.maximum(typical.range, 0.3 * typical.scale), 6 * typical.noise)
+    ends = ((IDLE_START, signals.state[0], 1), (IDLE_END, signals.state[-1], -1))
+    for check, value, direction in ends:
+        has_left = (np.abs(signals.state - value) > bars).any(axis=1)[::direction]
+        steps = int(has_left.argmax()) if has_left.any() else len(has_left)
+        if steps / signals.rate_hz >= _IDLE_SECONDS:
+            first = 0 if direction == 1 else len(has_left) - steps
+            seconds = steps / signals.rate_hz
+            confidence = confidence_of(seconds, _IDLE_SECONDS)
+            yield _time_finding(check, "state", signals.seconds[first], seconds, confidence)
+
+
+def _check_dropped(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """Most of the dimensions that move there jump at once; one that jumps alone is a switch or a spike."""
+    import numpy as np
+
+    arms = are_checked(typical.kinds)
+    changes = np.diff(signals.state[:, arms], axis=0)
+    expected = (4 * (changes[1:-3] + changes[3:-1]) - changes[:-4] - changes[4:]) / 6
+    excess = np.abs(changes[2:-2] - expected)
+    moves = np.abs(changes[2:-2]) > np.maximum(6 * typical.noise[arms], 0.004 * typical.scale)
+    beside = np.maximum(np.abs(changes[1:-3]), np.abs(changes[3:-1]))
+    jumps = (
+        moves & (excess > _DROP_EXCESS * np.abs(expected)) & (np.abs(changes[2:-2]) > _DROP_FACTOR * beside)
+    )
+    share = jumps.sum(axis=1) / np.maximum(moves.sum(axis=1), 1)
+    strong = (jumps & (np.abs(changes[2:-2]) > _STRONG_FACTOR * beside)).sum(axis=1)
+    is_enough = (jumps.sum(axis=1) >= _FEWEST_JUMPING) | (strong >= _FEWEST_STRONG)
+    is_drop = (share >= _DROP_SHARE) & is_enough
+    if is_drop.any():
+        ratio = excess.sum(axis=1) / np.maximum(np.abs(expected).sum(axis=1), 1e-12)
+        worst = int(np.where(is_drop, ratio, 0).argmax())
+        confidence = confidence_of(float(ratio[worst]), _DROP_EXCESS)
+        lost = min(ratio[worst], len(share)) / signals.rate_hz
+        yield _time_finding(DROPPED_STEPS, "state", signals.seconds[worst + 2], lost, confidence)
+
+
+def _check_repeated(signals: EpisodeSignals) -> Iterator[QualityFinding]:
+    """Runs of equal rows with motion on both sides; a robot that rests slows down before and starts slowly."""
+    import numpy as np
+
+    rows = np.concatenate([signals.state, signals.action], axis=1)
+    total = np.abs(np.diff(signals.state, axis=0)).sum(axis=1)
+    equal = (np.diff(rows, axis=0) == 0).all(axis=1)
+    fewest = max(_FEWEST_REPEATED, round(_REPEATED_SECONDS * signals.rate_hz)) + 1
+    runs = runs_of_zero(np.where(equal, 0.0, 1.0), fewest)
+    bar = _REPEATED_SPEED * float(np.median(total[total > 0])) if (total > 0).any() else np.inf
+    inside = [run for run in runs if run[0] >= 1 and run[1] <= len(total) - 1]
+    moving = [run for run in inside if min(total[run[0] - 1], total[run[1] - 1]) > bar]
+    if moving:
+        start, stop = max(moving, key=lambda run: int(run[1] - run[0]))
+        seconds = float(stop - start - 1) / signals.rate_hz
+        confidence = confidence_of(seconds, _REPEATED_SECONDS)
+        yield _time_finding(REPEATED_STEPS, "", signals.seconds[start], seconds, confidence)
+
+
+# A lag is unlike that of the other episodes by at least so much, and beyond its own interval.
+_LAG_SECONDS = 0.1
+_LAG_STEPS = 0.65
+# Without other episodes: a state that comes before its command, or later than this.
+_LATEST_SECONDS = 0.6
+_FLIPPED = 0.6
+# A joint that moves by less of the usual range says nothing of sign and gain: the first step of a controller decides.
+_LEAST_RANGE = 0.1
+_GAIN_FACTOR = 1.6
+_GAIN_CORRELATION = 0.8
+# Degrees among radians are 57 times as large; tasks differ by less than this.
+_UNIT_FACTOR = 20.0
+_LARGEST_UNIT_FACTOR = 170.0
+_DRIFT_SHARE = 0.05
+_DRIFT_ERRORS = 4.0
+_DRIFT_BLOCKS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeLag:
+    """The lag of an episode in steps, or why there is none: counted by the report.
+
+    Attributes:
+        steps: Steps by which the state follows the action; None for "unknown".
+        low_steps: Lower end of the 90 % interval.
+        high_steps: Its upper end.
+        could_say: Whether state and action have paired dimensions that move.
+    """
+
+    steps: float | None
+    low_steps: float = 0.0
+    high_steps: float = 0.0
+    could_say: bool = True
+
+
+def check_unit(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """A015: by how much the values of the arm joints are larger or smaller than usual, median over the joints."""
+    import numpy as np
+
+    arms = are_checked(typical.kinds)
+    usual = typical.range
+    moving = arms & (usual > 0.1 * typical.scale)
+    ranges = np.ptp(signals.state, axis=0)
+    if not typical.scale or not (moving & (ranges > 0)).any():
+        return
+    factor = float(np.median(ranges[moving & (ranges > 0)] / usual[moving & (ranges > 0)]))
+    if _LARGEST_UNIT_FACTOR >= max(factor, 1 / factor) >= _UNIT_FACTOR:
+        yield _command_finding(
+            UNIT_CLASH.code, "", factor, confidence_of(max(factor, 1 / factor), _UNIT_FACTOR)
+        )
+
+
+def _command_finding(code: str, dimension: str, size: float, confidence: float) -> QualityFinding:
+    return QualityFinding(
+        code=code,
+        signal="action" if code != UNIT_CLASH.code else "state",
+        dimension=dimension,
+        seconds=0.0,
+        size=round(size, 6),
+        confidence=confidence,
+    )
+
+
+def check_commands(
+    signals: EpisodeSignals, typical: TypicalEpisode
+) -> tuple[EpisodeLag, tuple[QualityFinding, ...]]:
+    """A008, A012, A013 and A014, and the lag of the episode."""
+    bars = typical.motion_bars(signals.state_names, signals.action_names)
+    aligned = align_action(signals, typical.meaning, bars) if typical.meaning else None
+    if aligned is None:
+        return EpisodeLag(steps=None, could_say=False), ()
+    lag = EpisodeLag(steps=aligned.lag_steps, low_steps=aligned.low_steps, high_steps=aligned.high_steps)
+    findings = (
+        *_check_lag(signals, aligned, typical),
+        *_check_pairs(signals, aligned, typical),
+        *_check_drift(signals, aligned, typical),
+    )
+    return lag, findings
+
+
+def _check_lag(
+    signals: EpisodeSignals, aligned: ActionAlignment, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    """Against the median of the dataset; a median that no robot can have is a finding in every episode."""
+    if aligned.lag_steps is None or typical.lag_steps is None:
+        return
+    seconds, usual = aligned.lag_steps / signals.rate_hz, typical.lag_steps / signals.rate_hz
+    if typical.lag_steps < -1 or usual > _LATEST_SECONDS:
+        usual = 0.0
+    bar = max(_LAG_SECONDS, _LAG_STEPS / signals.rate_hz)
+    nearest = min(max(typical.lag_steps, aligned.low_steps), aligned.high_steps) / signals.rate_hz
+    is_certain = abs(nearest - usual) > 0.5 * bar or usual == 0.0
+    if abs(seconds - usual) >= bar and is_certain:
+        yield _command_finding(ACTION_LAG.code, "", seconds, confidence_of(abs(seconds - usual), bar))
+
+
+def _check_pairs(
+    signals: EpisodeSignals, aligned: ActionAlignment, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    """Sign and gain of each pair; they say something only where the lag is known."""
+    import numpy as np
+
+    if aligned.lag_steps is None:
+        return
+    pairs = paired_dimensions(signals.state_names, signals.action_names)
+    names = tuple(signals.action_names[command] for _, command in pairs)
+    ranges = np.ptp(signals.state, axis=0)[[number for number, _ in pairs]]
+    arms = are_checked([typical.state.kinds[number] for number, _ in pairs])
+    arms &= ranges > _LEAST_RANGE * typical.state.scale
+    zeros, unit = np.zeros(len(pairs)), np.ones(len(pairs))
+    flipped = np.where(arms, -aligned.correlations, np.nan)
+    yield from findings_of(SIGN_FLIP, "action", names, flipped, _FLIPPED * unit, zeros)
+    known = (typical.gains != 0) & (aligned.gains != 0)
+    factor = np.abs(aligned.gains / np.where(known, typical.gains, np.nan))
+    says = arms & (aligned.correlations > _GAIN_CORRELATION) & (typical.correlations > _GAIN_CORRELATION)
+    larger = np.where(says, np.maximum(factor, 1 / factor), np.nan)
+    yield from findings_of(GAIN, "action", names, larger, _GAIN_FACTOR * unit, zeros)
+
+
+def _check_drift(
+    signals: EpisodeSignals, aligned: ActionAlignment, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    """How far the state moves away from its command over the episode, beyond what a gain and their spread explain."""
+    import numpy as np
+
+    if aligned.meaning != "absolute" or aligned.lag_steps is None:
+        return
+    pairs = paired_dimensions(signals.state_names, signals.action_names)
+    lag = round(aligned.lag_steps)
+    rows = np.arange(max(lag, 0), len(signals.state) + min(lag, 0))
+    state, command = signals.state[rows][:, [i for i, _ in pairs]], signals.action[rows - lag]
+    drifts, errors = _drift_slopes_and_errors(state, command[:, [j for _, j in pairs]])
+    arms = are_checked([typical.state.kinds[number] for number, _ in pairs])
+    sizes = np.where(arms & (aligned.correlations > 0.5), np.abs(drifts), np.nan)
+    bars = np.maximum(_DRIFT_SHARE * typical.state.scale, _DRIFT_ERRORS * errors)
+    names = tuple(signals.state_names[number] for number, _ in pairs)
+    yield from findings_of(DRIFT, "state", names, sizes, bars, np.zeros(len(pairs)))
+
+
+def _drift_slopes_and_errors(
+    state: NDArray[np.float64], command: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(P,) slopes over the whole time beside a gain and an offset, and their errors by leaving blocks out.
+
+    Args:
+        state: (T, P) positions.
+        command: (T, P) commands of the same steps.
+    """
+    import numpy as np
+
+    centred = command - command.mean(axis=0)
+    ramp = np.broadcast_to(np.linspace(-0.5, 0.5, len(state))[:, None], state.shape)
+    columns = np.stack(
+        [np.ones_like(centred), centred / np.maximum(centred.std(axis=0), 1e-12), ramp], axis=2
+    )
+    starts = np.linspace(0, len(state), _DRIFT_BLOCKS + 1).astype(int)[:-1]
+    squares = np.add.reduceat(columns[..., :, None] * columns[..., None, :], starts, axis=0)
+    products = np.add.reduceat(columns * state[..., None], starts, axis=0)
+    kept = (
+        1e-9 * np.eye(3) + squares.sum(axis=0) - np.concatenate([squares * 0, squares])[_DRIFT_BLOCKS - 1 :]
+    )
+    sums = products.sum(axis=0) - np.concatenate([products * 0, products])[_DRIFT_BLOCKS - 1 :]
+    slopes = np.linalg.solve(kept, sums[..., None])[..., 2, 0]
+    spread = np.sqrt((_DRIFT_BLOCKS - 1) * ((slopes[1:] - slopes[1:].mean(axis=0)) ** 2).mean(axis=0))
+    return slopes[0], np.asarray(spread)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeCheck:
+    """What the checks say of one episode.
+
+    Attributes:
+        findings: What they found.
+        lag: Lag of the state behind the action.
+    """
+
+    findings: tuple[QualityFinding, ...]
+    lag: EpisodeLag
+
+
+def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> EpisodeCheck:
+    """Run every check; without a typical episode, or with values that are not finite, only those that need neither.
+
+    Raises ValueError when `typical` is of other dimensions.
+    """
+    unknown = EpisodeLag(steps=None, could_say=False)
+    clock, not_finite = tuple(check_clock(signals.seconds)), tuple(_not_finite(signals))
+    if not_finite or typical is None:
+        return EpisodeCheck(findings=(*not_finite, *clock), lag=unknown)
+    if len(typical.state.range) != signals.state.shape[1]:
+        raise ValueError(f"statistics of {len(typical.state.range)} dimensions, not {signals.state.shape[1]}")
+    signals = with_continuous_rotations(signals)
+    unit = tuple(check_unit(signals, typical.state))
+    if unit:  # every other size would be wrong by the factor
+        return EpisodeCheck(findings=(*unit, *clock), lag=unknown)
+    lag, commanded = check_commands(signals, typical)
+    findings = (
+        *check_values(signals, typical),
+        *check_action_limits(signals.action, signals.action_names, signals.seconds),
+        *check_jumps(signals, typical.state),
+        *commanded,
+        *clock,
+        *check_time(signals, typical.state),
+    )
+    return EpisodeCheck(findings=findings, lag=lag)
+
+
+def _not_finite(signals: EpisodeSignals) -> Iterator[QualityFinding]:
+    yield from check_finite("state", signals.state, signals.state_names, signals.seconds)
+    yield from check_finite("action", signals.action, signals.action_names, signals.seconds)

@@ -1,0 +1,222 @@
+"""Checks that need one record alone, cheap enough for ingestion: metadata, clock, and values that no robot gives.
+
+The same functions serve `ares ingest` and `ares check`, so that a fault has one definition, one code and one wording.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ares.checks.codes import (
+    CLOCK_BACKWARDS,
+    CODES,
+    DEAD_CHANNEL,
+    DROPPED_STEPS,
+    EMPTY_INSTRUCTION,
+    FRAME_COUNT,
+    NO_INSTRUCTION,
+    NOT_FINITE,
+    SATURATED,
+    SINGLE_STEP,
+    QualityFinding,
+    confidence_of,
+)
+from ares.episode import TOPIC_KINDS
+from ares.signals import are_checked, kinds_by_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.checks.codes import CheckCode
+    from ares.episode import Episode, Trajectory
+
+
+# A period between steps longer than this many medians is a gap.
+GAP_PERIODS = 3.0
+_FEW_STEPS = 10
+# Limits that drivers and simulators cut actions off at: of normalised values, and of percentages.
+_LIMITS = (1.0, 100.0)
+# An action is cut off from this share of the steps on, and at so many of them.
+_SATURATED_SHARE, _FEWEST_SATURATED = 0.05, 3
+# The code of each flag that a camera may have, worst first: a black camera is also frozen, and is named once.
+_FLAG_CODES = {"black": "A033", "frozen": "A034"}
+_PLACEHOLDERS = frozenset(
+    {"none", "null", "nan", "n/a", "na", "unknown", "unspecified", "test", "task", "valid", "todo"}
+)
+
+
+def check_record(episode: Episode, trajectory: Trajectory) -> tuple[QualityFinding, ...]:
+    """Every finding that one record alone allows; of its pixels only the flags that its ingester set."""
+    return (
+        *check_metadata(episode),
+        *check_clock(trajectory.timestamps),
+        *_check_signals(trajectory),
+    )
+
+
+def finding_reason(finding: QualityFinding) -> str:
+    """What a finding says, in the words of its code, with its camera or signal: by this findings are counted."""
+    check = CODES[finding.code]
+    subject = finding.dimension if finding.signal == "video" else finding.signal
+    return f"{check.code} {check.name}: {check.meaning}" + (f" ({subject})" if subject else "")
+
+
+def _record_finding(
+    check: CheckCode | str,
+    *,
+    signal: str = "",
+    dimension: str = "",
+    seconds: float = 0.0,
+    size: float = 1.0,
+    confidence: float = 1.0,
+) -> QualityFinding:
+    return QualityFinding(
+        code=check if isinstance(check, str) else check.code,
+        signal=signal,
+        dimension=dimension,
+        seconds=round(seconds, 3) if seconds == seconds and abs(seconds) != float("inf") else 0.0,
+        size=round(size, 6),
+        confidence=confidence,
+    )
+
+
+def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
+    """A051, A052, A053 and A054, and A033 or A034 of cameras that the ingester flagged."""
+    if episode.num_steps <= 1:
+        yield _record_finding(SINGLE_STEP, size=episode.num_steps)
+    for camera in episode.cameras:
+        flag = _worst_flag(camera.flags)
+        if flag:
+            yield _record_finding(_FLAG_CODES[flag], signal="video", dimension=camera.name)
+        if camera.media.kind in TOPIC_KINDS:
+            continue  # topics have clocks of their own; their ingester warns of gaps
+        # A recorder may drop the very first or last frame of a video; a TFRecord holds one image a step.
+        tolerance = 1 if camera.media.kind == "mp4" else 0
+        missing = abs(camera.media.num_frames - episode.num_steps)
+        if missing > tolerance:
+            seconds = min(camera.media.num_frames, episode.num_steps) / episode.rate_hz
+            yield _record_finding(
+                FRAME_COUNT, signal="video", dimension=camera.name, seconds=seconds, size=missing
+            )
+    text = episode.instruction.strip().lower()
+    if not text:
+        yield _record_finding(NO_INSTRUCTION, size=0.0)
+    elif text in _PLACEHOLDERS or not re.search(r"[^\W\d_]{2}", text):
+        yield _record_finding(EMPTY_INSTRUCTION, size=len(text))
+
+
+def _worst_flag(flags: tuple[str, ...]) -> str:
+    """The flag of a camera that is reported; empty for none."""
+    return next((flag for flag in _FLAG_CODES if flag in flags), "")
+
+
+def check_clock(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
+    """A050, and A016 of the stamps: (T,) seconds."""
+    import numpy as np
+
+    if len(seconds) < 2:
+        return
+    periods = np.diff(seconds)
+    shortest = periods.min()
+    if shortest > 0 and periods.max() <= GAP_PERIODS * shortest:
+        return  # the usual case, without the slow median
+    wrong = np.flatnonzero(~(periods > 0))
+    if len(wrong):
+        yield _record_finding(
+            CLOCK_BACKWARDS, signal="clock", seconds=float(seconds[wrong[0]]), size=len(wrong)
+        )
+    rising = periods[periods > 0]
+    if not len(rising):
+        return
+    usual, worst = float(np.median(rising)), int(np.where(periods > 0, periods, 0).argmax())
+    if periods[worst] > GAP_PERIODS * usual:
+        yield _record_finding(
+            DROPPED_STEPS,
+            signal="clock",
+            seconds=float(seconds[worst]),
+            size=float(periods[worst]) - usual,
+            confidence=confidence_of(float(periods[worst]) / usual, GAP_PERIODS),
+        )
+
+
+def _check_signals(trajectory: Trajectory) -> Iterator[QualityFinding]:
+    signals = {"state": trajectory.state, "action": trajectory.action}
+    present = {name: signal for name, signal in signals.items() if signal is not None and signal.values.size}
+    not_finite = [
+        finding
+        for name, signal in present.items()
+        for finding in check_finite(name, signal.values, signal.names, trajectory.timestamps)
+    ]
+    if not_finite:
+        yield from not_finite
+        return
+    if len(present) == 2:
+        yield from check_constant(present["state"].values, present["action"].values)
+    if "action" in present:
+        yield from check_action_limits(
+            present["action"].values, present["action"].names, trajectory.timestamps
+        )
+
+
+def check_finite(
+    name: str, values: NDArray[np.floating], names: tuple[str, ...], seconds: NDArray[np.float64]
+) -> Iterator[QualityFinding]:
+    """A001: the dimensions of a signal (T, D) with values that are NaN or infinite, and how many steps have them."""
+    import numpy as np
+
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    for number in np.flatnonzero(~finite.all(axis=0)):
+        steps = np.flatnonzero(~finite[:, number])
+        yield _record_finding(
+            NOT_FINITE,
+            signal=name,
+            dimension=names[number],
+            seconds=float(seconds[steps[0]]),
+            size=len(steps),
+        )
+
+
+def check_constant(state: NDArray[np.floating], action: NDArray[np.floating]) -> Iterator[QualityFinding]:
+    """A002 of whole signals: the state never changes though the action does, or the other way round."""
+    if len(state) < _FEW_STEPS or len(action) != len(state):
+        return
+    changes = {"state": bool((state != state[0]).any()), "action": bool((action != action[0]).any())}
+    if sum(changes.values()) == 1:
+        name = min(changes, key=lambda signal: changes[signal])
+        yield _record_finding(DEAD_CHANNEL, signal=name, size=len(state))
+
+
+def check_action_limits(
+    action: NDArray[np.floating], names: tuple[str, ...], seconds: NDArray[np.float64]
+) -> Iterator[QualityFinding]:
+    """A006 of the action (T, A): a dimension stays exactly at 1 or 100, or minus these, while another one moves.
+
+    It is an arm joint or of an end effector by its name, and never beyond the limit: what was commanded is cut off.
+    """
+    import numpy as np
+
+    if len(action) < _FEW_STEPS:
+        return
+    largest = np.abs(action).max(axis=0)
+    may_be_cut_off = np.isin(largest, _LIMITS) & are_checked(kinds_by_name(names))
+    if not may_be_cut_off.any():
+        return
+    moves = np.diff(action, axis=0) != 0
+    for number in np.flatnonzero(may_be_cut_off).tolist():
+        others_move = np.delete(moves, number, axis=1).any(axis=1)
+        cut_off = (np.abs(action[1:, number]) == largest[number]) & others_move
+        share = float(cut_off.mean())
+        if share >= _SATURATED_SHARE and cut_off.sum() >= _FEWEST_SATURATED and moves[:, number].any():
+            yield _record_finding(
+                SATURATED,
+                signal="action",
+                dimension=names[number],
+                seconds=float(seconds[1 + int(cut_off.argmax())]),
+                size=share,
+                confidence=confidence_of(share, _SATURATED_SHARE),
+            )

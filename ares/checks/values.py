@@ -1,0 +1,402 @@
+"""Checks whether single dimensions take values no joint would: dead, stuck, cut off or jumping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ares.checks.codes import (
+    CHATTER,
+    DEAD_CHANNEL,
+    QUANTISED,
+    SATURATED,
+    SPIKE,
+    STUCK,
+    WRAP_AROUND,
+    QualityFinding,
+    confidence_of,
+    findings_of,
+)
+from ares.checks.record import check_constant
+from ares.signals import (
+    CHECKED_KINDS,
+    FEWEST_STEPS,
+    EpisodeSignals,
+    TypicalEpisode,
+    TypicalSignal,
+    are_checked,
+    paired_dimensions,
+    unexplained,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# A dead channel moves by at least this share of an arm joint's range in four of five other episodes.
+_DEAD_SHARE = 0.2
+# A joint is commanded to move by more than this share of what it usually is.
+_COMMANDED_SHARE = 0.1
+# A dimension follows its command from this correlation of the speeds on.
+_FOLLOWS = 0.5
+# A stuck value is left by a jump so many times as large as the change after it, and so large against the range.
+_STUCK_JUMP = 1.3
+_STUCK_SHARE = 0.03
+_FEWEST_STUCK = 4
+# A grid is coarse from this share of an arm joint's range on.
+_COARSE_SHARE = 0.004
+# An encoder of 2048 steps a turn is fine, however little the robot moves.
+_FINEST_RADIANS = 0.0032
+_FEWEST_LEVELS = 8
+# A dimension is cut off where it stays at its extreme so long, entered and left at this share of its usual speed.
+_CUT_OFF_SHARE = 0.02
+_CUT_OFF_SPEED = 0.3
+# What comes to a rest slows down by more than this in its last step but one.
+_NOT_SLOWING = 0.65
+# This share is enough of a joint with friction that is commanded to move on.
+_FRICTION_SPEED = 0.1
+# It is commanded to move by so much of the range of an arm joint meanwhile.
+_CUT_OFF_MOTION = 0.02
+# What neighbours do not explain changes its sign at four of five steps of white noise, and seldom in a smooth motion.
+_NOISY_FLIPS = 0.6
+_FEW_EQUAL = 0.02
+
+
+def check_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
+    """A002, A003, A005 and A006 of the state."""
+    import numpy as np
+
+    values = signals.state
+    if len(values) < 10 or not typical.state.scale:
+        return
+    ranges = np.ptp(values, axis=0)
+    whole = tuple(check_constant(values, signals.action)) if signals.action.shape[1] else ()
+    yield from whole or _check_dead(signals, typical, ranges)
+    # Nearly all dimensions end at these, which are computed for all of them at once.
+    repeated = (values[1:] == values[:-1]).sum(axis=0)
+    at_extremes = np.maximum(
+        (values == values.max(axis=0)).sum(axis=0), (values == values.min(axis=0)).sum(axis=0)
+    )
+    may_be_coarse = _may_be_coarse(values, typical.state.scale)
+    if len(values) < FEWEST_STEPS:
+        return
+    for number in np.flatnonzero(ranges > 0.05 * typical.state.scale):
+        if typical.state.kinds[number] in CHECKED_KINDS:
+            if repeated[number] >= _FEWEST_STUCK - 1:
+                yield from _check_stuck(signals, typical.state, int(number))
+            coarse = tuple(_check_grid(signals, typical.state, int(number))) if may_be_coarse[number] else ()
+            yield from coarse
+            if not coarse and at_extremes[number] >= _CUT_OFF_SHARE * len(values):
+                yield from _check_cut_off(signals, typical, int(number))
+
+
+def _may_be_coarse(values: NDArray[np.float64], scale: float) -> NDArray[np.bool_]:
+    """(D,) whether a dimension may lie on a coarse grid: seven of ten gaps between its levels are not small."""
+    import numpy as np
+
+    gaps = np.sort(np.diff(np.sort(values, axis=0), axis=0), axis=0)
+    equal = (gaps == 0).sum(axis=0)
+    row = np.minimum(np.ceil(equal + 0.3 * (len(gaps) - 1 - equal)).astype(int), len(gaps) - 1)
+    smallest = np.take_along_axis(gaps, row[None], axis=0)[0]
+    # The step that `_check_grid` finds is below 1.5 times this quantile.
+    return np.asarray(1.5 * smallest > _COARSE_SHARE * scale)
+
+
+def _check_dead(
+    signals: EpisodeSignals, typical: TypicalEpisode, ranges: NDArray[np.float64]
+) -> Iterator[QualityFinding]:
+    """Constant in this episode, but moved in most others; or commanded to move in this one."""
+    import numpy as np
+
+    expected = _expected_ranges(signals, typical)
+    arms = are_checked(typical.state.kinds)
+    lost = np.where((ranges == 0) & arms, expected / typical.state.scale, np.nan)
+    bars = np.full(len(ranges), _DEAD_SHARE)
+    for finding in findings_of(DEAD_CHANNEL, "state", signals.state_names, lost, bars, np.zeros(len(ranges))):
+        yield QualityFinding(
+            code=finding.code,
+            signal="state",
+            dimension=finding.dimension,
+            seconds=0.0,
+            size=float(len(signals.state)),
+            confidence=finding.confidence,
+        )
+
+
+def _expected_ranges(signals: EpisodeSignals, typical: TypicalEpisode) -> NDArray[np.float64]:
+    """(S,) how far each dimension moves in four of five other episodes, or is commanded to move in this one."""
+    import numpy as np
+
+    width = signals.state.shape[1]
+    expected = typical.state.least_range.copy() if typical.num_episodes >= 3 else np.zeros(width)
+    for pair, (number, command) in enumerate(paired_dimensions(signals.state_names, signals.action_names)):
+        column = signals.action[:, command]
+        commanded = float(np.ptp(column))
+        if commanded <= _COMMANDED_SHARE * typical.action.range[command]:
+            expected[number] = 0.0  # nothing commands it to move in this episode
+        elif typical.meaning == "absolute":
+            expected[number] = max(expected[number], commanded)
+        elif typical.correlations[pair] > _FOLLOWS:
+            motion = float(np.ptp(np.cumsum(column)) * abs(typical.gains[pair]))
+            expected[number] = max(expected[number], motion)
+    return expected
+
+
+def runs_of_zero(changes: NDArray[np.float64], fewest: int) -> NDArray[np.intp]:
+    """(R, 2): first and one past the last step of each run of at least so many equal values.
+
+    Args:
+        changes: (T - 1,) changes from step to step.
+        fewest: Steps of the shortest run.
+    """
+    import numpy as np
+
+    edges = np.diff(np.concatenate([[0], (changes == 0).astype(np.int8), [0]]))
+    runs = np.column_stack([np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) + 1])
+    return np.asarray(runs[runs[:, 1] - runs[:, 0] >= fewest])
+
+
+def _check_stuck(signals: EpisodeSignals, typical: TypicalSignal, number: int) -> Iterator[QualityFinding]:
+    """The run of one value that the largest jump ends; a joint that rests starts again slowly."""
+    import numpy as np
+
+    changes = np.abs(np.diff(signals.state[:, number]))
+    noise = max(6 * typical.noise[number], 3 * float(changes[changes > 0].min(initial=np.inf)))
+    bar = float(max(_STUCK_SHARE * typical.scale, noise if np.isfinite(noise) else 0.0))
+    worst = (0.0, 0, 0)
+    for start, stop in runs_of_zero(changes, _FEWEST_STUCK):
+        inside = start >= 1 and stop < len(changes)
+        if inside and changes[stop - 1] > max(bar, _STUCK_JUMP * changes[stop]):
+            worst = max(worst, (float(changes[stop - 1]), int(start), int(stop)))
+    jump, start, stop = worst
+    if jump:
+        seconds = float(signals.seconds[start])
+        yield _value_finding(
+            STUCK.code,
+            signals.state_names[number],
+            seconds,
+            float(signals.seconds[stop - 1]) - seconds,
+            confidence_of(jump, bar),
+        )
+
+
+def _value_finding(
+    code: str, dimension: str, seconds: float, size: float, confidence: float
+) -> QualityFinding:
+    return QualityFinding(
+        code=code,
+        signal="state",
+        dimension=dimension,
+        seconds=round(seconds, 3),
+        size=round(size, 6),
+        confidence=confidence,
+    )
+
+
+def _check_grid(signals: EpisodeSignals, typical: TypicalSignal, number: int) -> Iterator[QualityFinding]:
+    """All values are multiples of one step, which is large against the range of an arm joint."""
+    import numpy as np
+
+    levels = np.unique(signals.state[:, number])
+    if len(levels) < _FEWEST_LEVELS:
+        return
+    gaps = np.diff(levels)
+    step = float(np.median(gaps[gaps < 1.5 * np.quantile(gaps, 0.3)]))
+    multiples = gaps / step
+    finest = _FINEST_RADIANS * typical.units_per_radian if typical.kinds[number] != "position" else 0.0
+    bar = max(_COARSE_SHARE * typical.scale, finest)
+    if step >= bar and (np.abs(multiples - np.round(multiples)) < 0.05).all():
+        confidence = confidence_of(step, bar)
+        yield _value_finding(QUANTISED.code, signals.state_names[number], 0.0, step, confidence)
+
+
+def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int) -> Iterator[QualityFinding]:
+    """It stays exactly at its extreme while it is commanded to move.
+
+    Without a command: it comes there or leaves at full speed, and a joint that rests slows down.
+    """
+    import numpy as np
+
+    column = signals.state[:, number]
+    flat = runs_of_zero(np.diff(column), 3)
+    command, least = command_of(signals, typical, number), _CUT_OFF_SPEED
+    if command is not None:
+        bar = _CUT_OFF_MOTION * typical.state.scale
+        moves = [bool(np.ptp(command[start:stop]) >= bar) for start, stop in flat]
+        flat = flat[np.array(moves, dtype=bool)]
+        # A joint with friction stops against its command anywhere; one without it only where it is cut off.
+        at_ends = np.isin(column[flat[:, 0]], (column.max(), column.min()))
+        least = 0.0 if at_ends.all() else _FRICTION_SPEED
+    for extreme in (column.max(), column.min()):
+        runs = [run for run in flat if column[run[0]] == extreme]
+        cut = _sharp_runs(signals, typical.state, number, runs, least) if least else runs
+        share = sum(int(stop - start) for start, stop in cut) / len(column)
+        if share >= _CUT_OFF_SHARE:
+            seconds = float(signals.seconds[cut[0][0]])
+            confidence = confidence_of(share, _CUT_OFF_SHARE)
+            yield _value_finding(SATURATED.code, signals.state_names[number], seconds, share, confidence)
+            return
+
+
+def command_of(signals: EpisodeSignals, typical: TypicalEpisode, number: int) -> NDArray[np.float64] | None:
+    """(T,) where a dimension is commanded to be, up to an offset; None where the data do not say."""
+    import numpy as np
+
+    pairs = paired_dimensions(signals.state_names, signals.action_names)
+    pair = next((pair for pair, (dim, _) in enumerate(pairs) if dim == number), None)
+    if pair is None or typical.lag_steps is None or not typical.correlations[pair] > _FOLLOWS:
+        return None
+    lag, steps = round(typical.lag_steps), len(signals.state)
+    column = signals.action[np.clip(np.arange(steps) - lag, 0, steps - 1), pairs[pair][1]]
+    moved = column if typical.meaning == "absolute" else np.cumsum(column)
+    return np.asarray(moved * typical.gains[pair])
+
+
+def _sharp_runs(
+    signals: EpisodeSignals,
+    typical: TypicalSignal,
+    number: int,
+    runs: Sequence[NDArray[np.intp]],
+    least: float,
+) -> list[NDArray[np.intp]]:
+    """Runs that are entered and left at least at a share of the usual speed, or of a joint that is never still."""
+    import numpy as np
+
+    changes = np.diff(signals.state[:, number])
+    sizes = np.abs(changes[changes != 0])
+    speed = max(least * float(np.quantile(sizes, 0.75)), 3 * float(typical.noise[number]))
+    if _is_noisy(signals.state[:, [number]]):
+        return list(runs)
+    return [run for run in runs if _is_sharp_run(changes, int(run[0]), int(run[1]), speed)]
+
+
+def _is_noisy(column: NDArray[np.float64]) -> bool:
+    """Whether a joint (T, 1) that rests is not exactly still, but for its extremes."""
+    import numpy as np
+
+    residual = unexplained(column)[:, 0]
+    inside = (column > column.min()) & (column < column.max())
+    equal = float(((np.diff(column, axis=0) == 0) & inside[1:]).mean())
+    return bool((residual[1:] * residual[:-1] < 0).mean() > _NOISY_FLIPS and equal < _FEW_EQUAL)
+
+
+def _is_sharp_run(changes: NDArray[np.float64], start: int, stop: int, speed: float) -> bool:
+    """Whether a run is entered and left at this speed; an end of the episode is neither."""
+    import numpy as np
+
+    before, after = np.abs(changes[max(0, start - 3) : max(0, start - 1)]), np.abs(changes[stop : stop + 2])
+    if len(before) < 2 or len(after) < 2:
+        return False
+    return bool(min(before.min(), after.min()) > speed and before[1] > _NOT_SLOWING * before[0])
+
+
+# A spike is this many times what is not explained in 95 % of the steps, and so large against the range.
+_SPIKE_FACTOR = 5.0
+_SPIKE_SHARE = 0.04
+# Alternation of at least this share of the range, above the noise, for so long.
+_CHATTER_SHARE = 0.012
+_CHATTER_NOISE = 4.5
+_CHATTER_SECONDS = 0.3
+_FEWEST_ALTERNATIONS = 6
+# A jump is a whole turn within this tolerance, and so many times as large as the changes beside it.
+_TURN_TOLERANCE = 0.12
+_TURN_FACTOR = 6.0
+
+
+def check_jumps(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """A004, A007 and A009 of the arm joints of the state."""
+    if not _can_be_checked(signals, typical):
+        return
+    residual, turns = _arm_joint_residuals(signals, typical), find_turns(signals, typical)
+    counts = turns.sum(axis=0).astype(float)
+    seconds = signals.seconds[turns.argmax(axis=0)]
+    yield from findings_of(WRAP_AROUND, "state", signals.state_names, counts, counts * 0 + 1, seconds)
+    residual[:, counts > 0] = 0.0
+    for finding in tuple(_check_chatter(signals, typical, residual)):
+        residual[:, signals.state_names.index(finding.dimension)] = 0.0
+        yield finding
+    peaks, bars = _spike_sizes_and_thresholds(signals, typical, residual)
+    seconds = signals.seconds[peaks.argmax(axis=0) + 2]
+    yield from findings_of(SPIKE, "state", signals.state_names, peaks.max(axis=0), bars, seconds)
+
+
+def _can_be_checked(signals: EpisodeSignals, typical: TypicalSignal) -> bool:
+    return len(signals.state) >= FEWEST_STEPS and bool(typical.scale)
+
+
+def _arm_joint_residuals(signals: EpisodeSignals, typical: TypicalSignal) -> NDArray[np.float64]:
+    """(T - 4, S) what the neighbours of a value do not explain, of arm joints; else 0."""
+    import numpy as np
+
+    return np.where(are_checked(typical.kinds), unexplained(signals.state), 0.0)
+
+
+def find_turns(signals: EpisodeSignals, typical: TypicalSignal) -> NDArray[np.bool_]:
+    """(T - 1, S) where an arm joint of the state jumps by a whole turn from one step to the next."""
+    import numpy as np
+
+    turn = 2 * np.pi * typical.units_per_radian  # 6.3 degrees are none
+    changes = np.abs(np.diff(signals.state, axis=0))
+    if not _can_be_checked(signals, typical):
+        return np.zeros(changes.shape, dtype=bool)
+    beside = np.maximum(np.pad(changes, ((1, 0), (0, 0)))[:-1], np.pad(changes, ((0, 1), (0, 0)))[1:])
+    usual = np.quantile(changes, 0.98, axis=0)
+    is_turn = np.abs(changes / turn - 1) < _TURN_TOLERANCE
+    is_turn &= are_checked(typical.kinds) & (changes > _TURN_FACTOR * np.minimum(beside, usual + 1e-9))
+    return np.asarray(is_turn)
+
+
+def find_spikes(signals: EpisodeSignals, typical: TypicalSignal) -> NDArray[np.float64]:
+    """(T, S) by how much each spike of A004 is above what its neighbours say; 0 for all other values."""
+    import numpy as np
+
+    sizes = np.zeros(signals.state.shape)
+    if _can_be_checked(signals, typical):
+        residual = _arm_joint_residuals(signals, typical)
+        peaks, bars = _spike_sizes_and_thresholds(signals, typical, residual)
+        sizes[2:-2] = np.where(peaks >= bars, residual, 0.0)
+    return sizes
+
+
+def _spike_sizes_and_thresholds(
+    signals: EpisodeSignals, typical: TypicalSignal, residual: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(T - 4, S) sizes of values that lie above or below both neighbours, and (S,) from which on they are spikes.
+
+    They do so by at least half of what their neighbours do not explain.
+    """
+    import numpy as np
+
+    changes = np.diff(signals.state, axis=0)
+    before, after = changes[:-3], changes[3:]
+    # What moves evenly on both sides of a spike also moves under it.
+    is_even = np.abs(before - after) < 0.5 * np.abs(residual)
+    motion = np.where(is_even, (before + after) / 2, 0.0)
+    rise, fall = changes[1:-2] - motion, changes[2:-1] - motion
+    is_peak = (rise * fall < 0) & (np.minimum(np.abs(rise), np.abs(fall)) > 0.5 * np.abs(residual))
+    # A spike leaves its mark on five steps, which are many in a short episode.
+    usual = max(0.3, min(0.95, 1 - 8 / len(residual)))
+    bars = np.maximum(_SPIKE_FACTOR * np.quantile(np.abs(residual), usual, axis=0), 12 * typical.noise)
+    return np.where(is_peak, np.abs(residual), 0.0), np.maximum(bars, _SPIKE_SHARE * typical.scale)
+
+
+def _check_chatter(
+    signals: EpisodeSignals, typical: TypicalSignal, residual: NDArray[np.float64]
+) -> Iterator[QualityFinding]:
+    """The smallest of so many successive residuals that change their sign at every step."""
+    import numpy as np
+
+    length = max(_FEWEST_ALTERNATIONS, round(_CHATTER_SECONDS * signals.rate_hz))
+    if len(residual) < length + 1:
+        return
+    alternating = np.where(
+        residual[1:] * residual[:-1] < 0, np.minimum(np.abs(residual[1:]), np.abs(residual[:-1])), 0
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(alternating, length - 1, axis=0)
+    sizes = windows.min(axis=2)
+    bars = np.maximum(_CHATTER_SHARE * typical.scale, _CHATTER_NOISE * typical.noise)
+    # A change of +s and -s in turn leaves 8/3 s that the neighbours do not explain.
+    largest = sizes.max(axis=0)
+    seconds = signals.seconds[sizes.argmax(axis=0) + 2]
+    yield from findings_of(CHATTER, "state", signals.state_names, largest * 0.375, bars * 0.375, seconds)

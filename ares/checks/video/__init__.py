@@ -1,0 +1,1 @@
+"""Checks of videos: pictures, motion, and a camera against its dataset."""

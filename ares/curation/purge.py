@@ -1,0 +1,431 @@
+"""Deletes episodes for good, from log, tables and files, in phases that can be repeated after a crash."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, cast
+
+from ares.contract import DatasetKey, drop_contracts
+from ares.curation.selection import EpisodeSelection, selected_ids
+from ares.curation.sets import MEMBERS_COLLECTION, hash_ids
+from ares.episode import Json
+from ares.errors import RequestError
+from ares.jobs import FAILURES, utc_now
+from ares.media import MEDIA_FOLDER
+from ares.settings import user_name
+from ares.store import (
+    ACTION_MEMBERS,
+    ACTIONS,
+    TOMBSTONES,
+    Action,
+    StagedIds,
+    action_key,
+    add_tombstones,
+    batched,
+    conjunction,
+    hash_identity,
+    ids_filter,
+    in_list,
+    lance_errors,
+    quote_literal,
+    read_history,
+    record_action,
+    segment_id,
+)
+
+if TYPE_CHECKING:
+    from ares.annotation import Annotation
+    from ares.store import AnnotationStore, Stores
+
+
+_LOOKUP_BATCH, _ID = 1_000, re.compile(r"[0-9a-f]{16}")
+_PURGED_TEXT = "(purged)"
+_OWN_COLLECTIONS = {"purges", TOMBSTONES}
+
+
+def scrub_documents(stores: Stores, ids: Sequence[str], sources: set[str]) -> None:
+    """Take episodes out of all documents; repeating it after a crash changes nothing more.
+
+    Args:
+        stores: Stores of the workspace; the annotations of the episodes are still in its log.
+        ids: The episodes.
+        sources: Their locations in their sources, which reports of jobs may name.
+    """
+    log = stores.annotations
+    scrubber = _Scrubber({*ids, *_subjects_of_episodes(log, ids)}, sources)
+    log.drop_documents(
+        FAILURES,
+        [
+            key
+            for key, document in log.find_documents(FAILURES)
+            if scrubber.names(key) or scrubber.names(document)
+        ],
+    )
+    for collection in log.collections():
+        if collection not in _OWN_COLLECTIONS:
+            _scrub_collection(log, collection, scrubber)
+    _correct_sets(log)
+    _correct_actions(log)
+
+
+def drop_unused_contracts(stores: Stores) -> None:
+    """Delete the contracts of datasets that have no episode left; removed episodes count, as they can come back."""
+    import pyarrow as pa
+
+    columns = list(DatasetKey._fields)
+    tables = (stores.tables.episodes, stores.tables.removed)
+    drop_contracts(
+        stores.annotations,
+        {
+            DatasetKey(**row)
+            for table in tables
+            for batch in table.scan(columns)
+            for row in pa.table(batch.select(columns)).group_by(columns).aggregate([]).to_pylist()
+        },
+    )
+
+
+def _subjects_of_episodes(log: AnnotationStore, ids: Sequence[str]) -> set[str]:
+    """What work on the episodes may have failed for: their annotations and segments."""
+    subjects: set[str] = set()
+    for chunk in batched(ids, _LOOKUP_BATCH):
+        for annotation in log.find_annotations(chunk):
+            subjects |= _ids_of_annotation(annotation)
+    return subjects
+
+
+def _ids_of_annotation(annotation: Annotation) -> set[str]:
+    return {annotation.annotation_id, annotation.subject, segment_id(annotation)}
+
+
+def _scrub_collection(log: AnnotationStore, collection: str, scrubber: _Scrubber) -> None:
+    for key, document in log.find_documents(collection):
+        if scrubber.names(key):
+            log.drop_documents(collection, [key])
+        elif scrubber.names(document):
+            log.put_documents(collection, {key: scrubber.scrub(document)})
+
+
+class _Scrubber:
+    """Replaces what names purged episodes.
+
+    Args:
+        ids: Ids of the episodes, their annotations and segments.
+        sources: Locations of the episodes in their sources.
+    """
+
+    def __init__(self, ids: set[str], sources: set[str]) -> None:
+        self._ids, self._sources = ids, sorted(sources - {""})
+
+    def names(self, value: Json) -> bool:
+        """Whether a value contains the name of a purged episode."""
+        if isinstance(value, str):
+            return any(match in self._ids for match in _ID.findall(value)) or any(
+                source in value for source in self._sources
+            )
+        if isinstance(value, Mapping):
+            return any(self.names(key) or self.names(item) for key, item in value.items())
+        return isinstance(value, list | tuple) and any(self.names(item) for item in value)
+
+    def scrub(self, value: Json) -> Json:
+        """The value without them: items of lists and entries are left out, parts of texts are replaced."""
+        if isinstance(value, str):
+            return self._scrub_text(value)
+        if isinstance(value, Mapping):
+            return {key: self.scrub(item) for key, item in value.items() if not self.names(key)}
+        if isinstance(value, list | tuple):
+            return [self.scrub(item) for item in value if not self._is_entry(item)]
+        return value
+
+    def _is_entry(self, item: Json) -> bool:
+        """Whether an item of a list stands for a purged episode: an id, or a failure with its key."""
+        if isinstance(item, list | tuple):
+            return len(item) == 2 and self.names(item)
+        return isinstance(item, str) and self.names(item)
+
+    def _scrub_text(self, text: str) -> str:
+        for source in self._sources:
+            text = text.replace(source, _PURGED_TEXT)
+        return _ID.sub(lambda match: _PURGED_TEXT if match[0] in self._ids else match[0], text)
+
+
+def _correct_sets(log: AnnotationStore) -> None:
+    """Let every set have the count and the hash of the members that are left."""
+    for key, document in log.find_documents("sets"):
+        header = cast("dict[str, Json]", document)
+        blocks = (cast("list[str]", block) for _, block in log.find_documents(MEMBERS_COLLECTION, f"{key}/"))
+        ids_hash, count = hash_ids(episode_id for block in blocks for episode_id in block)
+        lost = int(str(header["episodes"])) - count
+        if lost:
+            purged = int(str(header.get("purged", 0))) + lost
+            changed = {**header, "episodes": count, "ids_hash": ids_hash, "purged": purged}
+            log.put_documents("sets", {key: changed})
+
+
+def _correct_actions(log: AnnotationStore) -> None:
+    """Let every action say how many of its members were purged."""
+    for action in read_history(log).actions:
+        if action.members:
+            blocks = log.find_documents(ACTION_MEMBERS, f"{action.members}/")
+            purged = action.count - sum(len(cast("list[Json]", block)) for _, block in blocks)
+            if purged != action.purged:
+                log.put_documents(
+                    ACTIONS, {action_key(action.number): {**action.to_json(), "purged": purged}}
+                )
+
+
+def delete_files(stores: Stores, ids: Sequence[str]) -> int:
+    """Delete the copied videos of episodes and the whole cache, which names no episode and is derived again.
+
+    Returns:
+        Number of folders of copied videos.
+    """
+    count, media = 0, stores.folder / MEDIA_FOLDER
+    for episode_id in ids:
+        for name in (episode_id, f"{episode_id}.tmp"):
+            folder = media / episode_id[:2] / name
+            if folder.is_dir():
+                shutil.rmtree(folder)
+                count += 1
+        shard = media / episode_id[:2]
+        if shard.is_dir() and not any(shard.iterdir()):
+            shard.rmdir()
+    shutil.rmtree(stores.folder / "cache", ignore_errors=True)
+    return count
+
+
+_BATCH = 10_000
+# Old versions of these may have rows of an episode that was removed, or captioned anew, before it was purged.
+_ALWAYS = ("episodes", "removed_episodes", "segments", "trajectories")
+
+
+def sources_of(stores: Stores, ids: Sequence[str]) -> set[str]:
+    """The locations in their sources of some episodes, removed ones included."""
+    sources: set[str] = set()
+    for chunk in batched(ids, _BATCH):
+        where = ids_filter(chunk)
+        for batch in (
+            *stores.tables.episodes.scan(["source"], where),
+            *stores.tables.removed.scan(["source"], where),
+        ):
+            sources.update(batch["source"].to_pylist())
+    return sources
+
+
+def tables_to_erase(stores: Stores, ids: Sequence[str]) -> list[str]:
+    """Names of the tables that have, or may have had, rows about some episodes."""
+    texts = [f"texts_{space}" for space in stores.tables.text_spaces()]
+    names = stores.tables.connection.table_names()
+    return [name for name in names if name in _ALWAYS or name in texts or _has_rows(stores, name, ids)]
+
+
+def _has_rows(stores: Stores, name: str, ids: Sequence[str]) -> bool:
+    dataset = stores.tables.connection.newest_version(name)
+    if "episode_id" not in dataset.schema.names:
+        return False
+    with lance_errors(name):
+        return any(dataset.count_rows(in_list("episode_id", chunk)) for chunk in batched(ids, _BATCH))
+
+
+def delete_rows_of(stores: Stores, ids: Sequence[str], names: Sequence[str]) -> int:
+    """Delete the rows of episodes from some tables, and texts that nothing has any more. Returns the number of rows."""
+    connection, deleted = stores.tables.connection, 0
+    for name in names:
+        if "episode_id" in connection.newest_version(name).schema.names:
+            before = connection.newest_version(name).count_rows()
+            stores.tables.delete_episodes(name, ids)
+            deleted += before - connection.newest_version(name).count_rows()
+    for space in stores.tables.text_spaces():
+        deleted += stores.tables.texts(space).delete_unused(_removed_texts(stores))
+    return int(deleted)
+
+
+def _removed_texts(stores: Stores) -> list[str]:
+    """Texts of removed episodes: their vectors are needed when the episodes are brought back."""
+    rows = stores.tables.removed.scan(["instruction"])
+    return [text for batch in rows for text in batch["instruction"].to_pylist()]
+
+
+def erase_tables(stores: Stores, names: Sequence[str]) -> None:
+    """Write tables anew without deleted rows, build their indexes again and delete all their older versions.
+
+    Queries of other processes that began before may fail: what they read is deleted.
+    """
+    stores.tables.erase_deleted(names)
+    stores.tables.optimize(names)
+    stores.tables.refresh_indexes(lambda line: print(line, file=sys.stderr))
+    stores.tables.drop_old_versions(names)
+
+
+# Documents: a header per purge under its token, and the ids below it until every trace of them is deleted.
+_PURGES = "purges"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeReport:
+    """What a purge has deleted; after a crash in between, what was left to delete.
+
+    Attributes:
+        action: Number of the action in the log, which names no episode.
+        episodes: Episodes.
+        annotations: Annotations.
+        rows: Rows of all tables: episodes, signals, segments and vectors.
+        files: Folders of copied videos.
+    """
+
+    action: int
+    episodes: int
+    annotations: int
+    rows: int
+    files: int
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON."""
+        return asdict(self)
+
+
+def purgeable_ids(stores: Stores, selection: EpisodeSelection) -> Iterator[str]:
+    """Ids of the selected episodes, those that were removed before included.
+
+    Raises:
+        RequestError: The selection cannot be made; see `selected_ids`.
+    """
+    removed = stores.tables.removed
+    if not removed.count() or selection.search:
+        yield from selected_ids(stores, selection)
+        return
+    if selection.set:
+        from ares.curation.sets import Sets
+
+        sets = Sets(stores.annotations)
+        members = sets.ids(sets[selection.set])
+    else:
+        members = iter(selection.ids)
+    stores.tables.episodes.check(selection.where)
+    dataset = f"dataset = {quote_literal(selection.dataset)}" if selection.dataset else ""
+    condition = conjunction([selection.where, dataset])
+    if not selection.ids and not selection.set:
+        for ids in stores.tables.episodes.id_batches(condition):
+            yield from ids
+        yield from removed.ids(condition).to_pylist()
+        return
+    for chunk in batched(members, _BATCH):
+        where = conjunction([condition, ids_filter(chunk)])
+        matching = stores.tables.episodes.ids(where).union(removed.ids(where).to_pylist())
+        if selection.ids and len(matching) < len(set(chunk)):
+            first = next(id for id in chunk if id not in matching)
+            raise RequestError("an id is no episode that matches", f"{first!r}; nothing was deleted")
+        yield from sorted(matching)
+
+
+def purge_episodes(stores: Stores, ids: StagedIds, *, person: str = "", note: str = "") -> PurgeReport:
+    """Delete episodes for good: annotations, signals, vectors, copies, caches, and their names in every document.
+
+    Sources are not touched. A hash of each identity is kept, by which the episode is refused when it comes again.
+
+    Args:
+        stores: Stores of the workspace.
+        ids: Ids of episodes, removed ones included.
+        person: Who purges them; the user by default.
+        note: Why, in the person's words; must name no episode.
+
+    Raises:
+        RequestError: No episode is selected.
+        StoreError: A store cannot be written; `ares doctor --repair` goes on.
+    """
+    if not ids.count:
+        raise RequestError("no episode is selected", "nothing was deleted")
+    with stores.write_lock("ares remove --purge"):
+        stores.sync()
+        token = uuid.uuid4().hex
+        for number, chunk in enumerate(ids.batches()):
+            stores.annotations.put_documents(_PURGES, {f"{token}/{number:06d}": list[Json](chunk)})
+        header: dict[str, Json] = {
+            "phase": "delete",
+            "person": person.strip() or user_name(),
+            "created": utc_now(),
+            "count": ids.count,
+            "note": note,
+            "tables": [],
+        }
+        stores.annotations.put_documents(_PURGES, {token: header})
+        return _finish_purge(stores, token, header)
+
+
+def count_pending_purges(stores: Stores) -> int:
+    """Number of purges that were begun and not completed."""
+    return sum(1 for key, _ in stores.annotations.find_documents(_PURGES) if "/" not in key)
+
+
+def finish_purges(stores: Stores) -> list[PurgeReport]:
+    """Complete the purges that a crash interrupted; the caller holds the write lock. Raises StoreError."""
+    documents = dict(stores.annotations.find_documents(_PURGES))
+    reports = [
+        _finish_purge(stores, token, cast("dict[str, Json]", header))
+        for token, header in documents.items()
+        if "/" not in token
+    ]
+    # Ids without a header: the purge was never begun.
+    stores.annotations.drop_documents(_PURGES, [key for key in documents if "/" in key])
+    return reports
+
+
+def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeReport:
+    annotations, rows, files = 0, 0, 0
+    if header["phase"] == "delete":
+        blocks = [key for key, _ in stores.annotations.find_documents(_PURGES, f"{token}/")]
+        ids = [
+            episode_id
+            for key in blocks
+            for episode_id in cast("list[str]", stores.annotations.get_document(_PURGES, key))
+        ]
+        add_tombstones(
+            stores.annotations,
+            [hash_identity(stores.workspace_id, episode_id) for episode_id in ids],
+            str(header["created"]),
+        )
+        # Written before anything is deleted: after a crash nothing in a table tells that it had rows.
+        names = sorted({*cast("list[str]", header["tables"]), *tables_to_erase(stores, ids)})
+        header = {**header, "tables": list[Json](names)}
+        stores.annotations.put_documents(_PURGES, {token: header})
+        scrub_documents(stores, ids, sources_of(stores, ids))
+        files = delete_files(stores, ids)
+        rows = delete_rows_of(stores, ids, names)
+        drop_unused_contracts(stores)
+        annotations = sum(stores.annotations.delete_episodes(chunk) for chunk in batched(ids, _BATCH))
+        action = _record_purge(stores, token, header)
+        header = {**header, "phase": "erase", "action": action.number}
+        stores.annotations.put_documents(_PURGES, {token: header})
+        stores.annotations.drop_documents(_PURGES, blocks)
+        stores.sync()
+        stores.tables.episodes.mark_duplicates()
+    erase_tables(stores, cast("list[str]", header["tables"]))
+    stores.annotations.erase_deleted()
+    stores.annotations.drop_documents(_PURGES, [token])
+    return PurgeReport(
+        action=int(str(header["action"])),
+        episodes=int(str(header["count"])),
+        annotations=annotations,
+        rows=rows,
+        files=files,
+    )
+
+
+def _record_purge(stores: Stores, token: str, header: dict[str, Json]) -> Action:
+    """The action of a purge: recorded now, unless a crash came just after it was."""
+    for action in read_history(stores.annotations).actions:
+        if action.details.get("purge") == token:
+            return action
+    details: dict[str, Json] = {"purge": token, **({"note": header["note"]} if header["note"] else {})}
+    return record_action(
+        stores.annotations,
+        "purge",
+        str(header["person"]),
+        count=int(str(header["count"])),
+        details=details,
+    )

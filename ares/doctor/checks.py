@@ -1,0 +1,488 @@
+"""Checks that tables, documents, files and actions of a workspace agree, and repairs them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.curation import (
+    MEMBERS_COLLECTION,
+    CurationSet,
+    Sets,
+    apply_failure_actions,
+    count_pending_purges,
+    finish_purges,
+    hash_ids,
+)
+from ares.episode import Json
+from ares.jobs import FAILURES, resolved_failures
+from ares.media import MEDIA_FOLDER
+from ares.search import TEXT_ENCODER_FOLDER, is_text_encoder_usable
+from ares.store import (
+    ACTION_MEMBERS,
+    NOTES,
+    TAGS,
+    absent_restored,
+    applied_action,
+    batched,
+    find_wrong_texts,
+    lance_errors,
+    present_removed,
+    quote_literal,
+    read_history,
+    read_members,
+    removed_id_array,
+    reset_applied_actions,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ares.store import ActionHistory, Stores, TempDatabase
+
+
+REPAIR = "ares doctor --repair"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One broken promise between the stores.
+
+    Attributes:
+        check: The promise.
+        count: Number of cases.
+        example: The first case.
+        repaired: Whether it was repaired.
+        remedy: What the user can do when it was not repaired.
+    """
+
+    check: str
+    count: int
+    example: str
+    repaired: bool
+    remedy: str
+
+    def to_json(self) -> dict[str, Json]:
+        """Return one element of `ares doctor --json`."""
+        return asdict(self)
+
+
+# Table of the temporary database: ids of all episodes, removed ones included.
+STORED = "stored episodes"
+_REMOVED = "removed_episodes"
+# Every row of a key but the first.
+DUPLICATE_ROWS = """
+SELECT _rowid, {key} AS id FROM (
+    SELECT _rowid, {key}, row_number() OVER (PARTITION BY {key} ORDER BY _rowid) AS nth FROM "{table}"
+) WHERE nth > 1 ORDER BY _rowid
+"""
+_ROWS_WITHOUT = """
+SELECT _rowid, a.episode_id AS id FROM "{table}" a ANTI JOIN "{other}" b ON a.episode_id = b.episode_id ORDER BY _rowid
+"""
+
+
+def load_table(stores: Stores, database: TempDatabase, table: str, columns: list[str]) -> None:
+    """Copy columns of a Lance table, and the row ids as `_rowid`, into the temporary database."""
+    dataset = stores.tables.connection.open_dataset(table)
+    if dataset is not None:
+        with lance_errors(table):
+            reader = dataset.scanner(columns=columns, with_row_id=True).to_reader()
+            database.insert(table, reader.schema, reader)
+
+
+def check_rows(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
+    """Find duplicate episodes and signals, signals without an episode, and episodes without signals."""
+    # Counting creates missing tables.
+    _ = stores.tables.episodes.count(), stores.tables.trajectories.count()
+    for table in ("episodes", "trajectories"):
+        load_table(stores, database, table, ["episode_id"])
+        duplicates = DUPLICATE_ROWS.format(table=table, key="episode_id")
+        check = f"each episode has one row in {table}"
+        yield from remove_rows(stores, database, table, duplicates, check, repair)
+    load_stored(stores, database)
+    orphans = _ROWS_WITHOUT.format(table="trajectories", other=STORED)
+    check = "no signals without an episode"
+    yield from remove_rows(stores, database, "trajectories", orphans, check, repair)
+    yield from report_unrepairable(
+        database,
+        _ROWS_WITHOUT.format(table="episodes", other="trajectories"),
+        "each episode has its signals",
+        "ingest the source again into a new workspace",
+    )
+
+
+def load_stored(stores: Stores, database: TempDatabase) -> None:
+    """Write the table STORED of the temporary database: ids of all episodes, removed ones included."""
+    load_table(stores, database, _REMOVED, ["episode_id"])
+    removed = f"UNION SELECT episode_id FROM {_REMOVED}" if database.has_table(_REMOVED) else ""
+    database.create_table_as(STORED, f"SELECT episode_id FROM episodes {removed}")
+
+
+def check_vectors(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
+    """Compare vectors with the episodes, and with the annotations in the table "embedded" of the database."""
+    for space in stores.tables.spaces():
+        table = f"vectors_{space}"
+        load_table(stores, database, table, ["episode_id"])
+        orphans = _ROWS_WITHOUT.format(table=table, other=STORED)
+        check = f"no vectors without an episode in {space}"
+        yield from remove_rows(stores, database, table, orphans, check, repair)
+        # Vectors cannot be checked when their annotator's annotations do not name the space.
+        annotated = f"(SELECT * FROM embedded WHERE space = {quote_literal(space)})"
+        if database.has_table("embedded") and database.query(f"FROM {annotated} LIMIT 1").num_rows:
+            yield from _check_annotated(stores, database, space, annotated, repair)
+
+
+def _check_annotated(
+    stores: Stores, database: TempDatabase, space: str, annotated: str, repair: bool
+) -> Iterator[Finding]:
+    """Compare the vectors of a space with the episodes that are annotated as embedded, given as a subquery."""
+    table = f"vectors_{space}"
+    of_episodes = (
+        f'SELECT _rowid, v.episode_id AS id FROM "{table}" v SEMI JOIN "{STORED}" USING (episode_id)'
+    )
+    unannotated = f"{of_episodes} ANTI JOIN {annotated} USING (episode_id)"
+    check = f"each vector has its annotation, in {space}"
+    yield from remove_rows(stores, database, table, unannotated, check, repair)
+    yield from report_unrepairable(
+        database,
+        f'SELECT episode_id AS id FROM {annotated} m ANTI JOIN "{table}" USING (episode_id) WHERE frames > 0',
+        f"each annotation of an embedding has its vectors, in {space}",
+        "restore lance/ from a backup, or embed with another --model",
+    )
+
+
+def report_unrepairable(database: TempDatabase, query: str, check: str, remedy: str) -> Iterator[Finding]:
+    """Report episodes that a query selects as `id` and that cannot be repaired here."""
+    count = database.create_table_as("wrong", query)
+    if count:
+        first = database.query("SELECT min(id) AS id FROM wrong")["id"][0].as_py()
+        yield Finding(check=check, count=count, example=f"episode {first}", repaired=False, remedy=remedy)
+
+
+def remove_rows(
+    stores: Stores, database: TempDatabase, table: str, query: str, check: str, repair: bool
+) -> Iterator[Finding]:
+    """Report rows that a query selects as `_rowid` and `id`, and delete them when `repair` is set.
+
+    The caller selects only rows whose loss loses no data.
+    """
+    count = database.create_table_as("wrong", query)
+    if not count:
+        return
+    if repair:
+        writer = stores.tables.connection.open_table(table)
+        assert writer is not None  # its rows were just read
+        with lance_errors(table):
+            for batch in database.stream("SELECT _rowid FROM wrong ORDER BY _rowid"):
+                writer.delete(f"_rowid IN ({', '.join(map(str, batch['_rowid'].to_pylist()))})")
+    first = database.query("SELECT id FROM wrong ORDER BY _rowid LIMIT 1")["id"][0].as_py()
+    yield Finding(check=check, count=count, example=str(first), repaired=repair, remedy=REPAIR)
+
+
+_CHUNK = 10_000
+
+
+def check_sets(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
+    """Compare the members of every set with its count and hash, and with the episodes of the workspace."""
+    sets = Sets(stores.annotations)
+    versions = [episode_set for name in sets for episode_set in sets.versions(name)]
+    for episode_set in versions:
+        yield from _check_set(sets, episode_set, database)
+    # Deleted sets keep their members: they can be brought back.
+    prefixes = sets.stored_keys()
+    count, example = 0, ""
+    keys = (key for key, _ in stores.annotations.find_documents(MEMBERS_COLLECTION))
+    # The document of a set is written last: members without it were left by a killed command.
+    orphans = (key for key in keys if key.rpartition("/")[0] not in prefixes)
+    for chunk in batched(orphans, _CHUNK):
+        if repair:
+            stores.annotations.drop_documents(MEMBERS_COLLECTION, chunk)
+        count, example = count + len(chunk), example or chunk[0]
+    if count:
+        yield Finding(
+            check="no members without a set", count=count, example=example, repaired=repair, remedy=REPAIR
+        )
+
+
+def check_failure_log(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find failures of subjects that were done later."""
+    count, example = 0, ""
+    for keys in batched((key for key, _ in stores.annotations.find_documents(FAILURES)), _CHUNK):
+        resolved = list(resolved_failures(stores, keys))
+        if repair and resolved:
+            stores.annotations.drop_documents(FAILURES, resolved)
+        count, example = count + len(resolved), example or "".join(resolved[:1])
+    if count:
+        yield Finding(
+            check="no failure of work that was done later",
+            count=count,
+            example=example,
+            repaired=repair,
+            remedy=REPAIR,
+        )
+
+
+def _check_set(sets: Sets, episode_set: CurationSet, database: TempDatabase) -> Iterator[Finding]:
+    import pyarrow as pa
+
+    ids_hash, count = hash_ids(sets.ids(episode_set))
+    expected = (episode_set.episodes, episode_set.ids_hash)
+    if (count, ids_hash) != expected:
+        yield Finding(
+            check=f"set {episode_set.label} has the members that it was frozen with",
+            count=abs(episode_set.episodes - count) or 1,
+            example=f"{count} members with hash {ids_hash}, frozen were {expected[0]} with {expected[1]}",
+            repaired=False,
+            remedy="restore the annotations from a backup, or the set from its lock file",
+        )
+    table, schema = f"set {episode_set.label}", pa.schema([("episode_id", pa.string())])
+    database.insert(table, schema, _id_batches(sets.ids(episode_set), schema))
+    yield from report_unrepairable(
+        database,
+        f'SELECT m.episode_id AS id FROM "{table}" m ANTI JOIN "{STORED}" USING (episode_id)',
+        f"each member of set {episode_set.label} is an episode of the workspace",
+        "ingest its source again: it gets the same id",
+    )
+    database.drop_tables(table)
+
+
+def _id_batches(ids: Iterator[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for chunk in batched(ids, _CHUNK):
+        yield pa.record_batch([pa.array(chunk, pa.string())], schema=schema)
+
+
+def check_purges(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find purges that a crash interrupted, and complete them; the caller holds the write lock."""
+    pending = count_pending_purges(stores)
+    if pending:
+        if repair:
+            finish_purges(stores)
+        yield Finding(
+            check="each purge is complete",
+            count=pending,
+            example="a purge was interrupted before everything was deleted",
+            repaired=repair,
+            remedy=REPAIR,
+        )
+
+
+def check_actions(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
+    """Compare the tables with what the actions of the log say of removed episodes, tags and notes."""
+    history = read_history(stores.annotations)
+    removed = removed_id_array(stores.annotations, history)
+    hidden, absent = present_removed(stores.tables, removed), absent_restored(stores.tables, removed)
+    texts = {column: _find_wrong(stores, history, database, column) for column in (TAGS, NOTES)}
+    wrong = {
+        "no removed episode is in the tables": (len(hidden), hidden.slice(0, 1).to_pylist()),
+        "each episode that was brought back is in the tables": (len(absent), absent.slice(0, 1).to_pylist()),
+        **{f"the {column} match the log": wrong_texts for column, wrong_texts in texts.items()},
+        "the tables show every action": (
+            abs(history.last - applied_action(stores.tables)),
+            [f"action {history.last}"],
+        ),
+    }
+    if repair and any(count for count, _ in wrong.values()):
+        reset_applied_actions(stores.tables)
+        stores.sync()
+    if repair:
+        apply_failure_actions(stores)
+    for check, (count, example) in wrong.items():
+        if count:
+            yield Finding(check=check, count=count, example=str(example[0]), repaired=repair, remedy=REPAIR)
+    yield from _check_members(stores, repair)
+
+
+def _find_wrong(
+    stores: Stores, history: ActionHistory, database: TempDatabase, column: str
+) -> tuple[int, list[str]]:
+    """Number of episodes whose tags or notes differ from the log, and an example."""
+    count = find_wrong_texts(stores.tables, stores.annotations, history, database, column)
+    if not count:
+        return 0, []
+    rows = database.query("SELECT * FROM wrong_texts ORDER BY episode_id LIMIT 1").to_pylist()
+    database.drop_tables("wrong_texts")
+    return count, [f"episode {row['episode_id']}: the log says {row['texts'] or []}" for row in rows]
+
+
+def _check_members(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find actions that lack members, and members without an action, which a killed command left."""
+    actions = [action for action in read_history(stores.annotations).actions if action.members]
+    for action in actions:
+        count = sum(len(block) for block in read_members(stores.annotations, action))
+        if count != action.count - action.purged:
+            yield Finding(
+                check=f"action {action.number} has its members",
+                count=abs(action.count - action.purged - count),
+                example=f"{count} members of {action.count - action.purged}",
+                repaired=False,
+                remedy="restore the annotations from a backup",
+            )
+    keys, count, example = {action.members for action in actions}, 0, ""
+    members = (key for key, _ in stores.annotations.find_documents(ACTION_MEMBERS))
+    for chunk in batched((key for key in members if key.partition("/")[0] not in keys), _CHUNK):
+        if repair:
+            stores.annotations.drop_documents(ACTION_MEMBERS, chunk)
+        count, example = count + len(chunk), example or chunk[0]
+    if count:
+        yield Finding(
+            check="no members without an action", count=count, example=example, repaired=repair, remedy=REPAIR
+        )
+
+
+def check_copies(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find copies that are missing or damaged, and folders of copies that no episode refers to."""
+    count, example = 0, ""
+    for uri in damaged_copies(stores):
+        count, example = count + 1, example or uri
+    if count:
+        yield Finding(
+            check="each copied video is there and whole",
+            count=count,
+            example=example,
+            repaired=False,
+            remedy="put it back from a backup, or ingest the source again into a new workspace",
+        )
+    count, example = 0, ""
+    for folder in unreferenced_folders(stores):
+        count, example = count + 1, example or str(folder)
+        if repair:
+            _remove_path(folder)
+    if count:
+        yield Finding(
+            check="each folder of copied videos belongs to an episode",
+            count=count,
+            example=example,
+            repaired=repair,
+            remedy="a killed ingestion left them; ares doctor --repair removes them",
+        )
+
+
+def damaged_copies(stores: Stores) -> Iterator[str]:
+    """Yield copies that are missing or have another size than recorded, relative to the workspace."""
+    for batch in stores.tables.episodes.scan(["cameras"]):
+        for uri, size in _referenced_copies(batch):
+            try:
+                intact = (stores.folder / uri).stat().st_size == size
+            except OSError:
+                intact = False
+            if not intact:
+                yield uri
+
+
+def unreferenced_folders(stores: Stores) -> Iterator[Path]:
+    """Yield episode folders below media/ without an episode: a run was killed before it wrote its rows."""
+    media = stores.folder / MEDIA_FOLDER
+    for shard in sorted(media.iterdir()) if media.is_dir() else ():
+        prefix = shard.name.replace("'", "''")
+        where = f"starts_with(episode_id, '{prefix}')"
+        rows = chain(
+            stores.tables.episodes.scan(["cameras"], where), stores.tables.removed.scan(["cameras"], where)
+        )
+        referenced = {uri.rpartition("/")[0] for batch in rows for uri, _ in _referenced_copies(batch)}
+        with os.scandir(shard) as entries:
+            names = sorted(entry.name for entry in entries)
+        yield from (shard / name for name in names if f"{MEDIA_FOLDER}/{shard.name}/{name}" not in referenced)
+
+
+def _remove_path(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _referenced_copies(batch: pa.RecordBatch) -> list[tuple[str, int]]:
+    """Relative URI and size in bytes of each copy that the rows refer to."""
+    import pyarrow.compute as pc
+
+    media = batch["cameras"].flatten()
+    media = media.filter(pc.starts_with(pc.struct_field(media, "uri"), f"{MEDIA_FOLDER}/"))
+    uris, sizes = (pc.struct_field(media, name).to_pylist() for name in ("uri", "byte_size"))
+    return list(zip(uris, sizes, strict=True))
+
+
+# A page may be writing a playable video; none takes this long.
+_MIN_AGE_SECONDS = 3600.0
+
+
+def check_files(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find files with ".tmp" in their name that are at least an hour old."""
+    files = sorted(_leftover_files(stores.folder))
+    yield from _useless_files(files, repair, check="no incomplete files of killed jobs", remedy=REPAIR)
+
+
+def check_vector_files(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find files of vectors that a killed worker was writing; the caller holds the write lock."""
+    if not stores.is_writable:
+        return  # without the lock these may be files that somebody is writing
+    unused = stores.tables.unused_vector_files()
+    if unused:
+        if repair:
+            stores.tables.delete_unused_files(list(unused))
+        yield Finding(
+            check="each file of vectors belongs to its table",
+            count=sum(unused.values()),
+            example=f"{stores.tables.uri}/{next(iter(unused))}.lance",
+            repaired=repair,
+            remedy=REPAIR,
+        )
+
+
+def check_indexes(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find missing indexes of the annotation log."""
+    missing = stores.annotations.missing_indexes()
+    if missing:
+        if repair:
+            stores.annotations.create_indexes()
+        yield Finding(
+            check="the annotations have every index",
+            count=len(missing),
+            example=missing[0],
+            repaired=repair,
+            remedy=REPAIR,
+        )
+
+
+def check_text_encoders(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find stored text encoders that cannot be used, or whose embedding space has no vectors."""
+    useless = [path for path in _text_encoder_files(stores) if not is_text_encoder_usable(stores, path)]
+    yield from _useless_files(
+        useless,
+        repair,
+        check="each stored text encoder can be read and belongs to an embedding space",
+        remedy="ares doctor --repair removes it; the next search by text stores it again",
+    )
+
+
+def _useless_files(files: list[Path], repair: bool, *, check: str, remedy: str) -> Iterator[Finding]:
+    """One finding for files that should not be there, if any are; a repair removes them."""
+    if not files:
+        return
+    if repair:
+        for path in files:
+            path.unlink(missing_ok=True)
+    yield Finding(check=check, count=len(files), example=str(files[0]), repaired=repair, remedy=remedy)
+
+
+def _text_encoder_files(stores: Stores) -> list[Path]:
+    return sorted((stores.folder / TEXT_ENCODER_FOLDER).glob("*.safetensors"))
+
+
+def _leftover_files(folder: Path) -> Iterator[Path]:
+    newest = time.time() - _MIN_AGE_SECONDS
+    # Only these patterns: exports, and other files that a user keeps here, are not touched.
+    for path in [
+        *folder.glob("*.tmp"),
+        *folder.glob("cache/*/*.tmp*"),
+        *folder.glob(f"{TEXT_ENCODER_FOLDER}/*.tmp"),
+    ]:
+        if path.is_file() and path.stat().st_mtime < newest:
+            yield path

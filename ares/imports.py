@@ -1,0 +1,161 @@
+"""How ARES imports: names on first use, with advice on a missing extra or a module that hides ARES."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ares.errors import RequestError
+
+
+def lazy_exports(package: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose `__init__.py` imports its exports under `if TYPE_CHECKING:`.
+
+    A name is imported from the module that the type checker sees, when it is first used (PEP 562).
+
+    Args:
+        package: `__name__` of the package.
+
+    Returns:
+        A function from a name to the object; `__all__` is the sorted names. It raises AttributeError for a name that
+        is not exported.
+    """
+    modules: dict[str, str] = {}
+
+    def __getattr__(name: str) -> Any:
+        if not modules:
+            modules.update(exported_modules(package))
+        if name == "__all__":
+            return sorted(modules)
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(modules[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return __getattr__
+
+
+def exported_modules(package: str) -> dict[str, str]:
+    """Module of every name that a package imports under `if TYPE_CHECKING:`; nothing is imported for this."""
+    spec = find_spec(package)
+    source = Path(str(spec and spec.origin)).read_text(encoding="utf-8")
+    return {
+        alias.name: str(statement.module)
+        for statement in _type_checking_imports(ast.parse(source))
+        for alias in statement.names
+    }
+
+
+def _type_checking_imports(tree: ast.Module) -> Iterator[ast.ImportFrom]:
+    for node in tree.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from (statement for statement in node.body if isinstance(statement, ast.ImportFrom))
+
+
+# The modules that ARES imports from the libraries of each extra of pyproject.toml.
+EXTRA_MODULES = {
+    "models": ("torch", "open_clip", "transformers", "huggingface_hub", "accelerate", "llguidance"),
+    "smolvlm": ("num2words",),
+    "openai": ("httpx2",),
+    "app": ("streamlit", "starlette", "uvicorn", "altair", "anyio"),
+    "mongo": ("pymongo",),
+    "ray": ("ray",),
+    "map": ("umap",),
+    "rosbag": ("rosbags", "lz4"),
+    "tfds": ("array_record", "tensorflow_datasets"),
+    "zarr": ("zarr", "numcodecs"),
+    "jpegxl": ("imagecodecs",),
+    "s3": ("s3fs",),
+    "gs": ("gcsfs",),
+    "hf": ("huggingface_hub",),
+    "http": ("aiohttp",),
+}
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Wrap the import of a library that an extra installs.
+
+    A library that is installed but cannot be imported keeps its own error.
+
+    Example:
+        with needs_extra("models"):
+            import torch
+
+    Args:
+        extra: Name of the extra in pyproject.toml.
+
+    Raises:
+        RequestError: The library is not installed; the detail is the command that installs it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRA_MODULES[extra]:
+            raise
+        raise missing_extra(error.name, extra) from None
+
+
+def missing_extra(library: str, extra: str) -> RequestError:
+    """The error for a library that is not installed, with the command that installs its extra."""
+    return RequestError(f"{library} is not installed", f"pip install 'ares-curation[{extra}]'")
+
+
+def import_optional(name: str, instead: str = "") -> ModuleType:
+    """Import a library of the user's choice that no extra installs, such as pandas.
+
+    Args:
+        name: The module.
+        instead: What can be done without it, or "".
+
+    Raises:
+        RequestError: It is not installed; the detail is the command that installs it.
+    """
+    if find_spec(name) is None:
+        raise RequestError(f"{name} is not installed", f"pip install {name}{instead and f', or {instead}'}")
+    return import_module(name)
+
+
+# The packages of ARES above `ares`; plain names that a file of the user may have, too.
+PACKAGES = ("ingest", "annotators", "app")
+
+
+def refuse_shadowing(package: str) -> None:
+    """Check that a name leads to the package of ARES.
+
+    Args:
+        package: One of PACKAGES; any other name is not checked.
+
+    Raises:
+        RequestError: A module of that name comes earlier in sys.path; the error names both files.
+    """
+    ours = Path(__file__).parents[1] / package
+    if package not in PACKAGES or not (ours / "__init__.py").is_file():
+        return
+    origin = _import_origin(package)
+    if origin and Path(origin).resolve().parent != ours.resolve():
+        raise RequestError(
+            f"the module {package!r} is not the one of ARES",
+            f"{origin} hides {ours / '__init__.py'}; rename it, or start Python in another folder",
+        )
+
+
+def _import_origin(package: str) -> str:
+    """The file, or the folder, that an import of this name gives; "" when there is none."""
+    if package in sys.modules:
+        module = sys.modules[package]
+        return str(getattr(module, "__file__", None) or "")
+    spec = PathFinder.find_spec(package)
+    if spec is None:
+        return ""
+    locations = list(spec.submodule_search_locations or ())
+    return spec.origin or (f"{locations[0]}/__init__.py" if locations else "")

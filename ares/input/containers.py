@@ -1,0 +1,327 @@
+"""Opens archives, compressed bytes and HDF5 files of foreign datasets, bounded and within one file."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ares.errors import SourceError
+from ares.input.files import check_input_file
+from ares.input.limits import input_budgets
+from ares.io import describe_os_error, file_state, is_url, open_file
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@contextmanager
+def open_zip(path: str) -> Iterator[zipfile.ZipFile]:
+    """A zip archive, open for reading and closed afterwards; its entries fit the budgets.
+
+    Raises:
+        SourceError: It is damaged, holds too many entries, or one that is encrypted, too large or too compressed.
+        OSError: It cannot be opened.
+    """
+    check_input_file(path)
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, RecursionError) as error:
+        raise SourceError("zip archive is cut or damaged", f"{path}: {error}") from None
+    with archive:
+        _check_entries(archive, path)
+        yield archive
+
+
+def _check_entries(archive: zipfile.ZipFile, path: str) -> None:
+    budgets = input_budgets()
+    entries = archive.infolist()
+    if len(entries) > budgets.entries:
+        raise SourceError(
+            "zip archive holds too many entries", f"{path}: {len(entries)} of {budgets.entries}"
+        )
+    for entry in entries:
+        compressed = max(entry.compress_size, 1)
+        is_bomb = entry.file_size > max(budgets.ratio_free_bytes, budgets.ratio * compressed)
+        if entry.file_size > budgets.array_bytes or is_bomb:
+            raise SourceError(
+                "entry of the zip archive is too large",
+                f"{path} {entry.filename!r}: {entry.file_size} bytes of {entry.compress_size} compressed",
+            )
+
+
+def read_zip_entry(archive: zipfile.ZipFile, name: str, max_bytes: int = 0) -> bytes:
+    """The plain bytes of an entry.
+
+    Args:
+        archive: From `open_zip`.
+        name: Name of the entry.
+        max_bytes: Most bytes to return; 0 for those of an array.
+
+    Raises:
+        SourceError: The entry is missing, damaged, encrypted or too large.
+    """
+    limit, where = max_bytes or input_budgets().array_bytes, f"{archive.filename} {name!r}"
+    try:
+        with archive.open(name) as file:
+            data = file.read(limit + 1)
+    except KeyError:
+        raise SourceError("zip archive has no such entry", where) from None
+    except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
+        raise SourceError("zip archive is cut or damaged", f"{where}: {error}") from None
+    if len(data) > limit:
+        raise SourceError("entry of the zip archive is too large", f"{where}: more than {limit} bytes")
+    return data
+
+
+def read_npz(path: str) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz file by name, or that of an .npy file as "". Arrays of objects (pickles) are refused.
+
+    Raises:
+        SourceError: The file is damaged, holds an object array, or an array that is larger than its bytes.
+        OSError: It cannot be opened.
+    """
+    with open_zip(path) as archive:
+        names = [name for name in archive.namelist() if name.endswith(".npy")]
+        return {
+            name.removesuffix(".npy"): parse_npy(read_zip_entry(archive, name), f"{path} {name!r}")
+            for name in names
+        }
+
+
+def parse_npy(data: bytes, where: str) -> NDArray[Any]:
+    """The array of the bytes of an .npy file, read-only: a view of them. Raises SourceError."""
+    import io
+
+    import numpy as np
+    from numpy.lib import format as npy
+
+    file = io.BytesIO(data)
+    try:
+        version = npy.read_magic(file)
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, is_fortran, dtype = read_header(file)
+    except Exception as error:  # numpy parses the header as Python source, and raises what its tokenizer does
+        raise SourceError("array is no .npy data", f"{where}: {' '.join(str(error).split())[:200]}") from None
+    if dtype.hasobject:
+        raise SourceError("array is stored by pickle, which can run code", where)
+    num_bytes = math.prod(shape) * dtype.itemsize
+    if num_bytes != len(data) - file.tell():
+        raise SourceError(
+            "array does not have the size that it declares",
+            f"{where}: {shape} {dtype} is {num_bytes} bytes, {len(data) - file.tell()} are there",
+        )
+    values: NDArray[Any] = np.frombuffer(data, dtype, offset=file.tell()) if num_bytes else np.empty(0, dtype)
+    return values.reshape(shape, order="F" if is_fortran else "C")
+
+
+def decompress_zlib(data: bytes, max_bytes: int, where: str) -> bytes:
+    """The plain bytes of zlib data.
+
+    Args:
+        data: Compressed bytes.
+        max_bytes: Most plain bytes.
+        where: For messages.
+
+    Raises:
+        SourceError: The data is damaged, or there are more plain bytes.
+    """
+    decoder = zlib.decompressobj()
+    try:
+        plain = decoder.decompress(data, max_bytes + 1)
+    except zlib.error as error:
+        raise SourceError("compressed data is damaged", f"{where}: {error}") from None
+    return _check_plain(plain, where, max_bytes, decoder.eof)
+
+
+def decompress_zstd(data: bytes, where: str, max_bytes: int = 0) -> bytes:
+    """The plain bytes of a zstd frame, at most `max_bytes` (0 for those of an array). Raises SourceError."""
+    import zstandard
+
+    limit = max_bytes or input_budgets().array_bytes
+    try:
+        size = zstandard.frame_content_size(data)
+        if size > limit:
+            raise SourceError("compressed data is larger than allowed", f"{where}: {size} of {limit} bytes")
+        if size >= 0:
+            return zstandard.ZstdDecompressor().decompress(data, max_output_size=limit)
+        decoder = zstandard.ZstdDecompressor().decompressobj(read_across_frames=False)
+        parts, total = [], 0
+        for start in range(0, len(data), 2**16):
+            parts.append(decoder.decompress(data[start : start + 2**16]))
+            total += len(parts[-1])
+            if total > limit:
+                raise SourceError(
+                    "compressed data is larger than allowed", f"{where}: more than {limit} bytes"
+                )
+        if not decoder.eof:
+            raise SourceError("compressed data is damaged", f"{where}: it ends early")
+        return b"".join(parts)
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise SourceError("compressed data is damaged", f"{where}: {error}") from None
+
+
+def decompress_lz4(data: bytes, where: str, max_bytes: int) -> bytes:
+    """The plain bytes of an lz4 frame, at most `max_bytes`. Raises SourceError."""
+    import lz4.frame  # type: ignore[import-untyped]
+
+    decoder = lz4.frame.LZ4FrameDecompressor()
+    try:
+        plain: bytes = decoder.decompress(data, max_bytes + 1)
+    except (RuntimeError, MemoryError, EOFError, ValueError) as error:
+        raise SourceError("compressed data is damaged", f"{where}: {error}") from None
+    return _check_plain(plain, where, max_bytes, decoder.eof)
+
+
+def _check_plain(plain: bytes, where: str, max_bytes: int, is_complete: bool) -> bytes:
+    if len(plain) > max_bytes:
+        raise SourceError("compressed data is larger than allowed", f"{where}: more than {max_bytes} bytes")
+    if not is_complete:
+        raise SourceError("compressed data is damaged", f"{where}: it ends early")
+    return plain
+
+
+# Large enough that a chunk of several images is decompressed once rather than once per image.
+_CHUNK_CACHE_BYTES = 64 * 2**20
+# Soft links that are followed from one path; the Linux kernel allows as many symbolic ones.
+_MOST_LINKS = 40
+# Names on the way to one object, those in the links included.
+_MOST_NAMES = 1_000
+
+
+@contextmanager
+def translate_hdf5_errors(where: str) -> Iterator[None]:
+    """Turn what h5py raises for a truncated or damaged file into a SourceError; wrap calls of h5py only."""
+    try:
+        yield
+    except MemoryError:
+        raise SourceError("reading takes more memory than allowed", where) from None
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError) as error:
+        message = str(error).strip("'\"") or type(error).__name__
+        raise SourceError(_error_reason(message), f"{where}: {message}") from None
+
+
+def _error_reason(message: str) -> str:
+    """What a message of the HDF5 library means for the file."""
+    if "unable to lock file" in message:
+        return "HDF5 file is being written"
+    # The library looks for a filter that it does not have in a folder of plug-ins.
+    if "required filter" in message or "plugin" in message:
+        return "HDF5 file is compressed with a filter that is not installed"
+    return "HDF5 file is cut or damaged"
+
+
+@contextmanager
+def open_hdf5(path: str) -> Iterator[Any]:
+    """An HDF5 file, open for reading and closed afterwards.
+
+    Raises SourceError for a file that is missing, empty, truncated, being written, or not HDF5.
+    """
+    import h5py  # type: ignore[import-untyped]
+
+    try:
+        check_input_file(path)
+        size = file_state(path).size
+    except FileNotFoundError:
+        raise SourceError("file is missing", path) from None
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
+    if not size:
+        raise SourceError("HDF5 file is empty", f"{path}: 0 bytes")
+    with translate_hdf5_errors(path):
+        options = {"rdcc_nbytes": _CHUNK_CACHE_BYTES}
+        if is_url(path):
+            handle = h5py.File(open_file(path), "r", **options)
+        else:
+            # "best-effort": network and read-only file systems without locks are read as well.
+            handle = h5py.File(path, "r", locking="best-effort", **options)
+    try:
+        yield handle
+    finally:
+        handle.close()
+
+
+def open_hdf5_object(group: Any, path: str) -> Any:
+    """The group or dataset at a path below a group, reached without opening any other file; None where nothing is.
+
+    Raises SourceError where a link leads to another file or the file is damaged.
+    """
+    with translate_hdf5_errors(f"{group.file.filename} {path}"):
+        return _follow_links(group, path)
+
+
+def _follow_links(group: Any, path: str) -> Any:
+    """Follow hard and soft links part by part; external ones raise SourceError before their file is opened."""
+    import h5py
+
+    child, links_left = group, _MOST_LINKS
+    waiting = _reversed_parts(path)
+    for _ in range(_MOST_NAMES):
+        if not waiting:
+            return child
+        name = waiting.pop()
+        if name == "/":
+            child = group.file["/"]
+            continue
+        kind, target = _link_kind_and_target(child, name) if isinstance(child, h5py.Group) else ("", "")
+        if kind == "external":
+            raise SourceError("HDF5 link leads to another file", f"{group.file.filename} {path}: to {target}")
+        if not kind or (kind == "soft" and not links_left):
+            return None
+        if kind == "soft":
+            links_left -= 1
+            waiting += _reversed_parts(target)
+        else:
+            child = child[name]
+    return None
+
+
+def is_hard_link(group: Any, name: str) -> bool:
+    """Whether a name in a group is an object of its file, by the entry alone: a link to elsewhere is not followed."""
+    with translate_hdf5_errors(f"{group.file.filename} {group.name}"):
+        return _link_kind_and_target(group, name)[0] == "hard"
+
+
+def _link_kind_and_target(group: Any, name: str) -> tuple[str, str]:
+    """Kind of an entry of a group, "hard", "soft", "external" or "" for none, and where a link leads.
+
+    `Group.get(name, getlink=True)` of h5py first looks whether the target exists: it would open another file, which may
+    be a pipe, and follow soft links without bound.
+    """
+    import h5py
+
+    links, entry = group.id.links, name.encode("utf-8", "surrogateescape")
+    if not links.exists(entry):
+        return "", ""
+    kind = links.get_info(entry).type
+    if kind == h5py.h5l.TYPE_HARD:
+        return "hard", ""
+    if kind == h5py.h5l.TYPE_SOFT:
+        return "soft", links.get_val(entry).decode("utf-8", "surrogateescape")
+    return "external", repr(links.get_val(entry)) if kind == h5py.h5l.TYPE_EXTERNAL else "an unknown kind"
+
+
+def _reversed_parts(path: str) -> list[str]:
+    """The names of a path, the first one last; "/" before them for a path from the root of the file."""
+    parts = [name for name in path.split("/") if name]
+    return [*reversed(parts), *(["/"] if path.startswith("/") else [])]
+
+
+def has_own_storage(dataset: Any) -> bool:
+    """Whether the values of a dataset lie in its file: neither in external files nor in those of a virtual dataset."""
+    return not dataset.external and not dataset.is_virtual
+
+
+def require_own_storage(dataset: Any) -> Any:
+    """The dataset. Raises SourceError for one whose values are in another file, or in chunks above the budget."""
+    if not has_own_storage(dataset):
+        raise SourceError("values are in another file", f"{dataset.file.filename} {dataset.name}")
+    chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize if dataset.chunks else 0
+    limit = input_budgets().array_bytes
+    if chunk_bytes > limit:
+        where = f"{dataset.file.filename} {dataset.name}"
+        raise SourceError("a chunk of the dataset is too large", f"{where}: {chunk_bytes} of {limit} bytes")
+    return dataset

@@ -1,0 +1,153 @@
+"""The ray engine: workers are actors of a ray cluster; those that die, and lost machines, are replaced."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from ares.errors import AresError, RequestError
+from ares.jobs.engine import (
+    DEFAULT_NEEDS,
+    BatchFunction,
+    Build,
+    R,
+    T,
+    V,
+    WorkerLimits,
+    WorkerNeeds,
+    WorkerPool,
+)
+from ares.jobs.growing_pool import GrowingPool
+from ares.jobs.ray_actors import (
+    RayValueHolder,
+    check_reachable,
+    load_ray,
+    measure_pool_resources,
+    start_actor,
+    unreachable_error,
+)
+from ares.jobs.worker_pool import identity
+from ares.messages import print_message
+from ares.settings import ray_address
+
+# Each worker is served by a thread of the driver.
+_MAX_WORKERS = 256
+# Longer than an autoscaling cluster takes for a new machine, and no endless wait on a full cluster.
+_START_SECONDS = 600.0
+_FOLLOW_SECONDS = 5.0
+
+
+class RayEngine:
+    """An engine on the cluster that RAY_ADDRESS names, or one of its own on this machine.
+
+    Args:
+        max_workers: Most actors of one pool; None for one per GPU, where the function takes any, else one per CPU.
+
+    Raises:
+        RequestError: ray is not installed, or the cluster cannot be reached.
+    """
+
+    keeper = RayValueHolder()
+
+    def __init__(self, max_workers: int | None = None) -> None:
+        ray = load_ray()
+        self._max_workers = max_workers or _MAX_WORKERS
+        self._pools: list[GrowingPool[Any, Any]] = []
+        self._stop_following = threading.Event()
+        self._follower: threading.Thread | None = None
+        self._owns_connection = not ray.is_initialized()
+        if self._owns_connection:
+            address = ray_address()
+            check_reachable(address)
+            try:
+                ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise unreachable_error(address, error) from None
+
+    def pool(
+        self,
+        fn: BatchFunction[T, R],
+        *,
+        max_workers: int,
+        on_worker_death: type[AresError],
+        build: Callable[[], BatchFunction[T, R]] | None = None,
+        shared_worker: bool = False,
+        needs: WorkerNeeds = DEFAULT_NEEDS,
+        share: float = 1.0,
+        gpu_share: float = 1.0,
+        most_workers: int | None = None,
+        replicas: Callable[[], Sequence[Build[T, R]]] | None = None,
+        start_after_seconds: float | None = None,
+        limits: WorkerLimits | None = None,
+    ) -> WorkerPool[T, R]:
+        """Actors, started when there is work for them; see `ares.jobs.engine.Engine.pool`."""
+        threads = max_workers if shared_worker else 1
+        pool: GrowingPool[T, R] = GrowingPool(
+            partial(start_actor, build or partial(identity, fn), threads, limits),
+            partial(measure_pool_resources, needs, share, gpu_share),
+            1 if shared_worker else min(most_workers or _MAX_WORKERS, self._max_workers),
+            threads,
+            on_worker_death,
+            _no_worker_error,
+            _START_SECONDS,
+            print_message,
+        )
+        self._pools.append(pool)
+        self._start_following()
+        return pool
+
+    def _start_following(self) -> None:
+        """Have all pools follow the size of the cluster: each keeps to its share, so that the others have theirs."""
+        if self._follower is None:
+            self._stop_following = threading.Event()
+            self._follower = threading.Thread(target=self._follow, args=[self._stop_following], daemon=True)
+            self._follower.start()
+
+    def _follow(self, stop: threading.Event) -> None:
+        while not stop.wait(_FOLLOW_SECONDS):
+            # A cluster that does not answer fails the calls of the pools; here the next round may do better.
+            with suppress(load_ray().exceptions.RayError, ConnectionError, RuntimeError):
+                for pool in list(self._pools):
+                    pool.follow()
+
+    @staticmethod  # so that it can be pickled
+    def put(value: V) -> Callable[[], V | None]:
+        """Store a value in the cluster's object store; see `ares.jobs.engine.Engine.put`."""
+        return partial(_get_object, load_ray().put(value))
+
+    def close(self) -> None:
+        """End all actors."""
+        self._stop_following.set()
+        if self._follower is not None:
+            self._follower.join()
+            self._follower = None
+        pools, self._pools = self._pools, []
+        for pool in pools:
+            pool.close()
+
+    def disconnect(self) -> None:
+        """End all actors, and the connection (with the cluster on this machine) if it was made here."""
+        self.close()
+        if self._owns_connection:
+            load_ray().shutdown()
+
+
+def _get_object(reference: Any) -> Any:
+    from ray.exceptions import RayError
+
+    ray = load_ray()
+    try:
+        return ray.get(reference)
+    except RayError:
+        return None
+
+
+def _no_worker_error() -> RequestError:
+    return RequestError(
+        f"ray gave no worker within {_START_SECONDS:.0f} s",
+        f"the cluster has {load_ray().available_resources()} free; end other jobs, or add machines",
+    )

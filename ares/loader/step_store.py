@@ -1,0 +1,171 @@
+"""The steps of a set in memory-mapped files: signals and frame times by row, and where the frames of episodes are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from ares.episode import MediaRef
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.export import ExportItem
+
+
+_INFO_FILE, _EPISODES_FILE, _FIRST_ROWS = "steps.json", "episodes.bin", "first_rows"
+# Starts of the lines of the episodes file.
+_OFFSETS = "offsets"
+_STATE, _ACTION, _REWARD = "state", "action", "reward"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSteps:
+    """An episode of a step store.
+
+    Attributes:
+        episode_id: Id of the episode.
+        task: Its task.
+        media: Where the frames of each camera are.
+    """
+
+    episode_id: str
+    task: str
+    media: tuple[MediaRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepLayout:
+    """What every row of a step store has.
+
+    Attributes:
+        rate_hz: Steps per second.
+        widths: Numbers per step of each signal: "state", "action" and "reward", as far as there are any.
+        cameras: Names of the cameras.
+    """
+
+    rate_hz: float
+    widths: dict[str, int]
+    cameras: tuple[str, ...]
+
+
+class StepStoreWriter:
+    """Writes a step store, episode by episode.
+
+    Args:
+        folder: The folder, which is created.
+        layout: What every row has.
+    """
+
+    def __init__(self, folder: Path, layout: StepLayout) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._layout = folder, layout
+        names = [*layout.widths, _FIRST_ROWS, _OFFSETS, *map(_camera_file, range(len(layout.cameras)))]
+        self._files: dict[str, BinaryIO] = {name: (folder / f"{name}.bin").open("wb") for name in names}
+        self._episodes = (folder / _EPISODES_FILE).open("wb")
+        self._rows = 0
+
+    def add(self, item: ExportItem) -> None:
+        """Append the steps of an episode."""
+        import numpy as np
+
+        retimed, episode = item.retimed, item.retimed.episode
+        for name in self._layout.widths:
+            self._files[name].write(np.ascontiguousarray(_signal_values(item, name), np.float32).tobytes())
+        cameras = [episode.camera(name) for name in self._layout.cameras]
+        for number, camera in enumerate(cameras):
+            seconds = np.array(retimed.camera_seconds(camera), np.float64)
+            self._files[_camera_file(number)].write(seconds.tobytes())
+        self._files[_FIRST_ROWS].write(np.int64(self._rows).tobytes())
+        self._files[_OFFSETS].write(np.int64(self._episodes.tell()).tobytes())
+        row = {
+            "episode_id": episode.episode_id,
+            "task": item.task.text,
+            "media": [asdict(c.media) for c in cameras],
+        }
+        self._episodes.write(json.dumps(row).encode() + b"\n")
+        self._rows += episode.num_steps
+
+    def finish(self) -> None:
+        """Write what needs all episodes."""
+        import numpy as np
+
+        self._files[_FIRST_ROWS].write(np.int64(self._rows).tobytes())
+        self._files[_OFFSETS].write(np.int64(self._episodes.tell()).tobytes())
+        self.close()
+        (self._folder / _INFO_FILE).write_text(json.dumps(asdict(self._layout)), encoding="utf-8")
+
+    def close(self) -> None:
+        """Close all files; may be called twice."""
+        for file in (*self._files.values(), self._episodes):
+            file.close()
+
+
+def _camera_file(number: int) -> str:
+    return f"camera-{number}"
+
+
+def _signal_values(item: ExportItem, name: str) -> NDArray[np.float32]:
+    trajectory = item.retimed.trajectory
+    if name == _REWARD:
+        assert trajectory.reward is not None
+        return trajectory.reward
+    signal = trajectory.state if name == _STATE else trajectory.action
+    assert signal is not None
+    return signal.values
+
+
+class StepStore:
+    """A step store, read by memory maps: its pages are shared by all processes that read it.
+
+    Args:
+        folder: The folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        document: dict[str, Any] = json.loads((folder / _INFO_FILE).read_text(encoding="utf-8"))
+        self.layout = StepLayout(
+            float(document["rate_hz"]), dict(document["widths"]), tuple(document["cameras"])
+        )
+        self._folder = folder
+        self.first_rows = self._map(_FIRST_ROWS, "int64")
+        self._offsets = self._map(_OFFSETS, "int64")
+        self._episodes = self._map_bytes()
+        self._signals = {
+            name: self._map(name, "float32").reshape(-1, width) for name, width in self.layout.widths.items()
+        }
+        self._seconds = [self._map(_camera_file(n), "float64") for n in range(len(self.layout.cameras))]
+
+    def __len__(self) -> int:
+        """Number of steps."""
+        return int(self.first_rows[-1])
+
+    def episode(self, number: int) -> StoredSteps:
+        """An episode by its number."""
+        line = self._episodes[int(self._offsets[number]) : int(self._offsets[number + 1])].tobytes()
+        row = json.loads(line)
+        return StoredSteps(row["episode_id"], row["task"], tuple(MediaRef(**media) for media in row["media"]))
+
+    def signal(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(N, D) float32 of a signal at some rows."""
+        values: NDArray[np.float32] = self._signals[name][rows]
+        return values
+
+    def camera_seconds(self, number: int, rows: NDArray[np.int64]) -> list[float]:
+        """The seconds at which `frames_at` has the frames of a camera for some rows."""
+        seconds: list[float] = self._seconds[number][rows].tolist()
+        return seconds
+
+    def _map(self, name: str, dtype: str) -> NDArray[Any]:
+        import numpy as np
+
+        path = self._folder / f"{name}.bin"
+        return np.memmap(path, dtype=dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
+
+    def _map_bytes(self) -> NDArray[np.uint8]:
+        import numpy as np
+
+        return np.memmap(self._folder / _EPISODES_FILE, dtype=np.uint8, mode="r")

@@ -1,0 +1,530 @@
+"""Reads frames that are rows of arrays in HDF5, NumPy or Zarr files; nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from ares.errors import AresError, MediaError, SourceError
+from ares.imports import missing_extra, needs_extra
+from ares.input import (
+    check_input_file,
+    decode_image,
+    input_budgets,
+    open_hdf5,
+    open_hdf5_object,
+    open_input,
+    open_zip,
+    parse_json,
+    read_input,
+    read_zip_entry,
+    require_own_storage,
+    translate_hdf5_errors,
+)
+from ares.io import is_url
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import MediaRef
+
+
+# A row is an image; HDF5 can claim rows of any size without storing them. 8K in three bytes is 100 MB.
+_LARGEST_ROW_BYTES = 2**28
+
+
+def has_raw_images(dataset: Any) -> bool:
+    """Whether a dataset is (T, H, W, C) uint8 with 1, 3 or 4 channels."""
+    return bool(dataset.ndim == 4 and dataset.dtype == "uint8" and dataset.shape[-1] in (1, 3, 4))
+
+
+def has_encoded_images(dataset: Any) -> bool:
+    """Whether the rows of a dataset hold bytes: (T, padded bytes) uint8, or (T,) of bytes of any length."""
+    import h5py  # type: ignore[import-untyped]
+
+    if dataset.ndim == 2:
+        return bool(dataset.dtype == "uint8")
+    if dataset.ndim != 1:
+        return False
+    return bool(dataset.dtype.kind == "S" or h5py.check_vlen_dtype(dataset.dtype) == "uint8")
+
+
+def read_encoded_image(dataset: Any, row_number: int) -> bytes:
+    """The JPEG or PNG in a row, without the zeros that pad it. Raises SourceError."""
+    import numpy as np
+
+    row = _read_row(dataset, row_number)
+    # Neither format can end in a zero byte.
+    return (row if isinstance(row, bytes) else np.asarray(row, np.uint8).tobytes()).rstrip(b"\0")
+
+
+def read_raw_image(dataset: Any, row_number: int) -> NDArray[np.uint8]:
+    """(H, W, 3) uint8 RGB of a row of raw pixels: grey is repeated, alpha is dropped. Raises SourceError."""
+    import numpy as np
+
+    row: NDArray[np.uint8] = _read_row(dataset, row_number)
+    if row.shape[-1] == 1:
+        return np.repeat(row, 3, axis=-1)
+    return np.ascontiguousarray(row[..., :3])
+
+
+def read_raw_bytes(dataset: Any, row_number: int) -> bytes:
+    """The bytes of a row of raw pixels as stored. Raises SourceError."""
+    row: NDArray[np.uint8] = _read_row(dataset, row_number)
+    return row.tobytes()
+
+
+def _read_row(dataset: Any, row_number: int) -> Any:
+    where = f"{dataset.file.filename} {dataset.name} row {row_number}"
+    row_bytes = dataset.nbytes // max(len(dataset), 1)
+    if row_bytes > _LARGEST_ROW_BYTES:
+        raise SourceError("image is too large", f"{where}: {row_bytes} bytes, at most {_LARGEST_ROW_BYTES}")
+    with translate_hdf5_errors(where):
+        return require_own_storage(dataset)[row_number]
+
+
+def read_hdf5_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
+
+    Raises MediaError.
+    """
+    decoded_number, frame = -1, None
+    with _open_images(ref) as dataset:
+        for number in frame_numbers:
+            if frame is None or number != decoded_number:
+                decoded_number, frame = number, _read_frame(ref, dataset, number)
+            yield frame
+
+
+def read_hdf5_images(ref: MediaRef) -> list[bytes]:
+    """The encoded images (JPEG or PNG) of a camera as the file stores them. Raises MediaError, also for raw pixels."""
+    with _open_images(ref) as dataset:
+        if not has_encoded_images(dataset):
+            raise MediaError("images are not encoded", f"{ref.uri} {ref.key}: {dataset.shape}")
+        _check_length(ref, dataset, ref.num_frames - 1)
+        return [read_encoded_image(dataset, number) for number in range(ref.num_frames)]
+
+
+@contextmanager
+def _open_images(ref: MediaRef) -> Iterator[Any]:
+    import h5py
+
+    try:
+        with open_hdf5(ref.uri) as file:
+            dataset = open_hdf5_object(file, ref.key)
+            is_dataset = isinstance(dataset, h5py.Dataset)
+            if not is_dataset or not (has_raw_images(dataset) or has_encoded_images(dataset)):
+                raise MediaError("file has no such images", f"{ref.key!r} in {ref.uri}")
+            yield dataset
+    except SourceError as error:
+        raise MediaError(error.reason, error.detail) from None
+
+
+def _read_frame(ref: MediaRef, dataset: Any, number: int) -> NDArray[np.uint8]:
+    _check_length(ref, dataset, number)
+    if has_raw_images(dataset):
+        return read_raw_image(dataset, number)
+    return decode_image(read_encoded_image(dataset, number), f"{ref.key!r} frame {number} of {ref.uri}")
+
+
+def _check_length(ref: MediaRef, dataset: Any, number: int) -> None:
+    if number >= len(dataset):
+        raise MediaError("file has fewer images", f"{ref.key!r} of {ref.uri}: {number} of {len(dataset)}")
+
+
+_ARRAY_FILES = (".zarray", "zarr.json")
+_JPEGXL = "imagecodecs_jpegxl"
+# A damaged or hostile shape could otherwise claim all memory.
+_MAX_CHUNK_BYTES = 2**30
+
+
+class ZarrStore(NamedTuple):
+    """An open store: its path, its root group, and its zip file where it is one."""
+
+    path: str
+    root: Any
+    archive: zipfile.ZipFile | None
+
+    def names(self, group: str = "") -> list[str]:
+        """Sorted names of the groups and arrays in a group, without opening them."""
+        if self.archive is None:
+            folder = Path(self.path, group)
+            return (
+                sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
+            )
+        prefix = f"{group}/" if group else ""
+        inside = (name[len(prefix) :] for name in self.archive.namelist() if name.startswith(prefix))
+        return sorted({name.partition("/")[0] for name in inside if "/" in name})
+
+    def has_array(self, key: str) -> bool:
+        """Whether an array has this key, by its metadata alone."""
+        with translate_zarr_errors(f"{key!r} of {self.path}"):
+            document = parse_json(self._array_metadata(key), key)
+            return "shape" in document
+
+    def claimed_rows(self, key: str) -> int:
+        """Rows that the metadata of an array claims; 0 for what is no array, or has no metadata that can be read."""
+        with suppress(AresError, OSError, ValueError, RecursionError, AttributeError):
+            shape = parse_json(self._array_metadata(key), key).get("shape")
+            if isinstance(shape, list) and shape and isinstance(shape[0], int):
+                return max(shape[0], 0)
+        return 0
+
+    def array(self, key: str) -> Any:
+        """An array of the store.
+
+        Raises:
+            SourceError: There is no such array, it is stored by pickle, or one chunk would take more than 1 GiB.
+            RequestError: It needs the library imagecodecs, which is not installed.
+        """
+        import zarr
+
+        where = f"{key!r} of {self.path}"
+        with translate_zarr_errors(where):
+            self._check_codecs(key, where)
+            array = self.root.get(key)
+            if not isinstance(array, zarr.Array):
+                raise SourceError("Zarr store has no such array", where)
+            chunk_bytes = array.dtype.itemsize
+            for size in array.chunks:
+                chunk_bytes *= size
+        if chunk_bytes > _MAX_CHUNK_BYTES:
+            raise SourceError("a chunk of the array is too large", f"{where}: {chunk_bytes} bytes")
+        return array
+
+    def _check_codecs(self, key: str, where: str) -> None:
+        """Refuse codecs that run code of the file, and name the extra of those that are not installed."""
+        codecs = set(_codec_names(parse_json(self._array_metadata(key), key)))
+        if any("pickle" in codec for codec in codecs):
+            raise SourceError("array is stored by pickle, which can run code", where)
+        if any(_JPEGXL in codec for codec in codecs) and find_spec("imagecodecs") is None:
+            raise missing_extra("imagecodecs", "jpegxl")
+
+    def _array_metadata(self, key: str) -> bytes:
+        for name in _ARRAY_FILES:
+            if self.archive is None:
+                if (path := Path(self.path, key, name)).is_file():
+                    return read_input(str(path))
+            elif f"{key}/{name}" in self.archive.NameToInfo:
+                return read_zip_entry(self.archive, f"{key}/{name}", input_budgets().text_bytes)
+        return b"{}"
+
+
+@contextmanager
+def translate_zarr_errors(where: str) -> Iterator[None]:
+    """Turn what zarr and its codecs raise for damaged data into a SourceError; wrap calls of zarr only."""
+    try:
+        yield
+    except AresError:
+        raise
+    except Exception as error:  # codecs of many libraries, each with exceptions of its own
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise SourceError("Zarr store is cut or damaged", f"{where}: {text}") from None
+
+
+@contextmanager
+def open_zarr(path: str) -> Iterator[ZarrStore]:
+    """A Zarr store (version 2 or 3) in a folder or a zip file, open for reading.
+
+    Raises:
+        SourceError: The store is missing, remote or cut, or holds no group at its root.
+        RequestError: The library zarr is not installed.
+    """
+    with needs_extra("zarr"):
+        import zarr
+        import zarr.storage
+    if is_url(path):
+        raise SourceError("Zarr stores are read from local disks only", f"{path}: copy it first")
+    if not Path(path).exists():
+        raise SourceError("file is missing", path)
+    _register_jpegxl()
+    with ExitStack() as stack:
+        with translate_zarr_errors(path):
+            archive = stack.enter_context(open_zip(path)) if Path(path).is_file() else None
+            files: Any = zarr.storage.ZipStore(path, mode="r") if archive else _open_folder(path)
+            stack.callback(_close_store_files, files)
+            root = zarr.open_group(files, mode="r")
+        yield ZarrStore(path, root, archive)
+
+
+def _close_store_files(files: Any) -> None:
+    # The zip store of a file that has vanished since it was checked was never opened, and cannot be closed.
+    with suppress(AttributeError):
+        files.close()
+
+
+def _open_folder(path: str) -> Any:
+    """A store of zarr that checks each file of a folder before it is opened."""
+    from zarr.storage import LocalStore
+
+    class CheckedFolder(LocalStore):
+        async def get(self, key: str, *arguments: Any, **options: Any) -> Any:
+            self._check(key)
+            return await super().get(key, *arguments, **options)
+
+        def get_sync(self, key: str, *arguments: Any, **options: Any) -> Any:
+            self._check(key)
+            return super().get_sync(key, *arguments, **options)
+
+        async def get_partial_values(self, prototype: Any, key_ranges: Any) -> list[Any]:
+            return [await self.get(key, prototype, span) for key, span in key_ranges]
+
+        def _check(self, key: str) -> None:
+            # A missing chunk is one of fill values.
+            with suppress(FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                check_input_file(f"{self.root}/{key}")
+
+    return CheckedFolder(path, read_only=True)
+
+
+def _codec_names(value: Any) -> Iterator[str]:
+    """Every text under the keys "id" and "name" of a JSON document, and every codec of objects."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key in ("id", "name") and isinstance(item, str):
+                yield item.lower()
+            else:
+                yield from _codec_names(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _codec_names(item)
+
+
+def _register_jpegxl() -> None:
+    """Enter the codec of UMI's images in numcodecs, for decoding; nothing where imagecodecs is not installed."""
+    import numcodecs.registry
+    from numcodecs.abc import Codec
+
+    try:
+        import imagecodecs
+    except ModuleNotFoundError:
+        return
+
+    class JpegXl(Codec):  # type: ignore[misc]
+        codec_id = _JPEGXL
+
+        def __init__(self, **settings: Any) -> None:
+            """Settings of the encoder are not needed for decoding."""
+
+        def encode(self, buf: Any) -> Any:
+            raise TypeError("Zarr stores are only read")
+
+        def decode(self, buf: Any, out: Any = None) -> Any:
+            return imagecodecs.jpegxl_decode(bytes(buf), out=out)
+
+    numcodecs.registry.register_codec(JpegXl)
+
+
+_CHANNELS = (1, 3, 4)
+
+
+def has_images(array: Any) -> bool:
+    """Whether an array holds images: (N, H, W, C) or (N, C, H, W) of uint8 or floats, with 1, 3 or 4 channels."""
+    if (
+        array.ndim != 4
+        or array.dtype.kind not in "uf"
+        or (array.dtype.kind == "u" and array.dtype.itemsize > 1)
+    ):
+        return False
+    return bool(min(array.shape[1:]) > 0 and (_is_last(array) or array.shape[1] in _CHANNELS))
+
+
+def _is_last(array: Any) -> bool:
+    return bool(array.shape[3] in _CHANNELS and min(array.shape[1:3]) > 4)
+
+
+def image_size(array: Any) -> tuple[int, int]:
+    """Height and width of the images of an array."""
+    height, width = array.shape[1:3] if _is_last(array) else array.shape[2:4]
+    return int(height), int(width)
+
+
+def image_scale(array: Any) -> float:
+    """What a pixel is multiplied with to lie in 0 to 255: floats may lie in 0 to 1, as the array's samples tell."""
+    if array.dtype.kind == "u" or not array.shape[0]:
+        return 1.0
+    brightest = max(float(array[row].max()) for row in {0, array.shape[0] // 2, array.shape[0] - 1})
+    return 255.0 if brightest <= 1.0 else 1.0
+
+
+def read_image(array: Any, row: int, scale: float) -> NDArray[np.uint8]:
+    """(H, W, 3) uint8 RGB of a row: grey is repeated, alpha is dropped."""
+    import numpy as np
+
+    image: NDArray[Any] = np.asarray(array[row])
+    if not _is_last(array):
+        image = np.moveaxis(image, 0, -1)
+    if image.dtype != np.uint8:
+        image = np.clip(np.nan_to_num(image * scale), 0, 255).round().astype(np.uint8)
+    return np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else np.ascontiguousarray(image[..., :3])
+
+
+def read_zarr_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
+
+    Raises MediaError.
+    """
+    first_row, decoded_number, frame = round(ref.start_seconds * ref.rate_hz), -1, None
+    try:
+        with open_zarr(ref.uri) as store:
+            array = store.array(ref.key)
+            if not has_images(array) or first_row + ref.num_frames > array.shape[0]:
+                raise MediaError("store has no such images", f"{ref.key!r} in {ref.uri}: {array.shape}")
+            with translate_zarr_errors(f"{ref.uri} {ref.key}"):
+                scale = image_scale(array)
+            for number in frame_numbers:
+                if frame is None or number != decoded_number:
+                    with translate_zarr_errors(f"{ref.uri} {ref.key} row {first_row + number}"):
+                        decoded_number, frame = number, read_image(array, first_row + number, scale)
+                yield frame
+    except SourceError as error:
+        raise MediaError(error.reason, error.detail) from None
+
+
+class NpyArray:
+    """An array whose rows are read when they are asked for; read them in rising order where it is compressed.
+
+    Args:
+        file: The .npy data, which can seek.
+        num_bytes: Their size.
+        where: File and member, for messages.
+
+    Attributes:
+        shape: Its shape.
+        dtype: Its type.
+        size: Its number of elements.
+
+    Raises:
+        SourceError: It is no .npy data, holds objects, or has not the size that it declares.
+    """
+
+    def __init__(self, file: IO[bytes], num_bytes: int, where: str) -> None:
+        self._file, self._where = file, where
+        self.shape, is_fortran, self.dtype = _read_header(file, where)
+        self._offset = file.tell()
+        self.size, self.ndim = math.prod(self.shape), len(self.shape)
+        self._is_fortran = is_fortran and self.ndim > 1
+        if self.dtype.hasobject:
+            raise SourceError("array is stored by pickle, which can run code", where)
+        if self.size * self.dtype.itemsize != num_bytes - self._offset:
+            raise SourceError(
+                "array does not have the size that it declares",
+                f"{where}: {self.shape} {self.dtype}, {num_bytes - self._offset} bytes are there",
+            )
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]:
+        """A row by its number, rows by a slice without step, or all by an empty tuple."""
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(self.shape[0])
+            return self._read(start, max(stop, start))
+        if rows == ():
+            return self._read(0, self.shape[0]) if self.ndim else self._read_bytes(0, 1).reshape(())
+        row: NDArray[Any] = self._read(rows, rows + 1)[0]
+        return row
+
+    def _read(self, start: int, stop: int) -> NDArray[Any]:
+        if self._is_fortran:
+            whole = self._read_bytes(0, self.size).reshape(self.shape, order="F")
+            return whole[start:stop]
+        row_size = math.prod(self.shape[1:])
+        values = self._read_bytes(start * row_size, (stop - start) * row_size)
+        return values.reshape(stop - start, *self.shape[1:])
+
+    def _read_bytes(self, start: int, count: int) -> NDArray[Any]:
+        """`count` elements from element `start` on."""
+        import numpy as np
+
+        num_bytes = count * self.dtype.itemsize
+        with translate_npy_errors(self._where):
+            self._file.seek(self._offset + start * self.dtype.itemsize)
+            data = self._file.read(num_bytes)
+            if start + count == self.size:
+                self._file.read(1)  # a zip entry compares its checksum at its end
+        if len(data) != num_bytes:
+            raise SourceError("array is cut", f"{self._where}: {num_bytes - len(data)} bytes are missing")
+        return np.frombuffer(data, self.dtype) if num_bytes else np.empty(count, self.dtype)
+
+
+def _read_header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, Any]:
+    from numpy.lib import format as npy
+
+    with translate_npy_errors(where):
+        version = npy.read_magic(file)
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, is_fortran, dtype = read_header(file)
+    if any(size < 0 for size in shape):
+        raise SourceError("array is no .npy data", f"{where}: its shape is {shape}")
+    return shape, is_fortran, dtype
+
+
+@contextmanager
+def translate_npy_errors(where: str) -> Iterator[None]:
+    """Turn what numpy and zipfile raise for damaged data into a SourceError; wrap their calls only."""
+    try:
+        yield
+    except AresError:
+        raise
+    except Exception as error:  # the parsers of numpy and zipfile raise a dozen kinds
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise SourceError("array is no .npy data, or is cut", f"{where}: {text}") from None
+
+
+@contextmanager
+def open_npy(path: str) -> Iterator[dict[str, NpyArray | SourceError]]:
+    """The arrays of an .npz file by name, or that of an .npy file as ""; an error for each that cannot be read.
+
+    Raises:
+        SourceError: The file is damaged, or goes beyond the budgets.
+        OSError: It cannot be opened.
+    """
+    with ExitStack() as files:
+        arrays: dict[str, NpyArray | SourceError] = {}
+        if path.lower().endswith(".npy"):
+            file: IO[bytes] = files.enter_context(open_input(path))
+            size = file.seek(0, 2)
+            file.seek(0)
+            arrays[""] = _open_array(file, size, path)
+        else:
+            archive = files.enter_context(open_zip(path))
+            for entry in archive.infolist():
+                if entry.filename.endswith(".npy"):
+                    where = f"{path} {entry.filename!r}"
+                    with translate_npy_errors(where):
+                        file = files.enter_context(archive.open(entry))
+                    arrays[entry.filename.removesuffix(".npy")] = _open_array(file, entry.file_size, where)
+        yield arrays
+
+
+def _open_array(file: IO[bytes], num_bytes: int, where: str) -> NpyArray | SourceError:
+    try:
+        return NpyArray(file, num_bytes, where)
+    except SourceError as error:
+        return SourceError(error.reason, error.detail)
+
+
+def read_npy_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
+
+    Raises MediaError.
+    """
+    first_row, decoded_number, frame = round(ref.start_seconds * ref.rate_hz), -1, None
+    try:
+        with open_npy(ref.uri) as arrays:
+            array = arrays.get(ref.key)
+            if array is None or isinstance(array, SourceError):
+                raise MediaError("file has no such images", f"{ref.key!r} in {ref.uri}")
+            if not has_images(array) or first_row + ref.num_frames > array.shape[0]:
+                raise MediaError("file has no such images", f"{ref.key!r} in {ref.uri}: {array.shape}")
+            scale = image_scale(array)
+            for number in frame_numbers:
+                if frame is None or number != decoded_number:
+                    decoded_number, frame = number, read_image(array, first_row + number, scale)
+                yield frame
+    except SourceError as error:
+        raise MediaError(error.reason, error.detail) from None

@@ -1,0 +1,1 @@
+"""Recordings as sources of pictures: MCAP files and ROS bags."""

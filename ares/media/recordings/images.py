@@ -1,0 +1,453 @@
+"""Finds every image on the topics of a recording and decodes it, by the timestamps of the images."""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from ares.clock import rounding_seconds
+from ares.errors import MediaError, SourceError
+from ares.formats import recording_files
+from ares.input import ImageInfo, decode_image, parse_image_header
+from ares.io import describe_os_error, file_state
+from ares.media.recordings.container import (
+    McapMessage,
+    MessageDecoders,
+    decode_message,
+    header_time,
+    message_times,
+    publish_time,
+    require_fields,
+)
+from ares.media.recordings.recording import open_recording, scan_messages
+
+if TYPE_CHECKING:
+    import numpy as np
+    from av.video.frame import VideoFrame
+    from mcap.records import Message
+    from numpy.typing import NDArray
+
+    from ares.episode import MediaRef
+
+
+ImageKind = Literal["encoded", "raw", "video"]
+_KINDS: dict[str, ImageKind] = {"CompressedImage": "encoded", "CompressedVideo": "video"}
+_PACKAGES = frozenset({"sensor_msgs", "foxglove", "foxglove_msgs"})
+_RAW = frozenset({"sensor_msgs/Image", "foxglove/RawImage", "foxglove_msgs/RawImage"})
+_CHANNELS = {"rgb8": 3, "bgr8": 3, "mono8": 1}
+_CODECS = {"h264": "h264", "h265": "hevc", "av1": "av1"}
+_DECODERS = {"h264": "h264", "hevc": "hevc", "av1": "libdav1d"}
+# Types of open bitstream units: the sequence header, and those that carry a frame.
+_AV1_SEQUENCE_HEADER = 1
+_AV1_FRAMES = (3, 6)
+_DEPTH_FORMATS = ("16uc1", "32fc1", "compresseddepth")
+
+
+def message_type(schema: str) -> str:
+    """Package and message of a schema name: "sensor_msgs/Image" for "sensor_msgs/msg/Image"."""
+    parts = schema.replace(".", "/").split("/")
+    return f"{parts[0]}/{parts[-1]}"
+
+
+def image_kind(schema: str) -> ImageKind | None:
+    """How messages of a schema hold an image, or None when they hold none."""
+    name = message_type(schema)
+    package, _, message = name.partition("/")
+    if name in _RAW:
+        return "raw"
+    return _KINDS.get(message) if package in _PACKAGES else None
+
+
+def required_fields(kind: ImageKind) -> Mapping[str, type]:
+    """The fields of an image message, for `require_fields`."""
+    if kind == "raw":
+        return {"encoding": str, "width": int, "height": int, "step": int, "data": bytes}
+    return {"format": str, "data": bytes}
+
+
+def image_message_info(kind: ImageKind, message: Any) -> ImageInfo:
+    """Size and codec of the image of a message; the first frame of a video is decoded to get its size.
+
+    Raises SourceError for anything but a colour image: depth, an unknown encoding or codec, data of another kind.
+    """
+    if kind == "raw":
+        return _raw_image_info(message)
+    if kind == "video":
+        codec = _CODECS.get(message.format.lower())
+        if codec is None:
+            raise SourceError("its video codec is not read", repr(message.format))
+        frame = next((frame for _, frame in decode_access_units(codec, [(0, message.data)])), None)
+        if frame is None:
+            raise SourceError("its first video frame cannot be decoded", f"{len(message.data)} bytes")
+        return ImageInfo(frame.width, frame.height, codec)
+    return _encoded_image_info(message)
+
+
+def _encoded_image_info(message: Any) -> ImageInfo:
+    data = bytes(message.data)
+    info = parse_image_header(data)
+    has_16_bits = info is not None and info.codec == "png" and data[24:25] == b"\x10"
+    if has_16_bits or any(name in message.format.lower() for name in _DEPTH_FORMATS):
+        raise SourceError("it holds depth, not colour", repr(message.format))
+    if info is None:
+        raise SourceError("its images are neither JPEG nor PNG", repr(message.format))
+    return info
+
+
+def _raw_image_info(message: Any) -> ImageInfo:
+    encoding = message.encoding.lower()
+    if encoding in ("16uc1", "mono16", "32fc1"):
+        raise SourceError("it holds depth, not colour", repr(message.encoding))
+    if encoding not in _CHANNELS:
+        raise SourceError("its pixel encoding is not read", repr(message.encoding))
+    row_bytes, image_bytes = message.width * _CHANNELS[encoding], message.step * message.height
+    if not row_bytes or not image_bytes or message.step < row_bytes or len(message.data) < image_bytes:
+        detail = f"{message.width} x {message.height}, step {message.step}, {len(message.data)} bytes"
+        raise SourceError("its images have fewer bytes than pixels, or none", detail)
+    return ImageInfo(message.width, message.height, "raw")
+
+
+def decode_image_message(kind: ImageKind, message: Any, where: str) -> NDArray[np.uint8]:
+    """(H, W, 3) uint8 RGB of an encoded or raw image. Raises MediaError naming `where`."""
+    import numpy as np
+
+    if kind == "encoded":
+        return decode_image(bytes(message.data), where)
+    try:
+        info = _raw_image_info(message)
+    except SourceError as error:
+        raise MediaError("image cannot be decoded", f"{where}: {error}") from None
+    encoding = message.encoding.lower()
+    rows = np.frombuffer(message.data, np.uint8)[: message.step * info.height].reshape(
+        info.height, message.step
+    )
+    pixels = rows[:, : info.width * _CHANNELS[encoding]].reshape(info.height, info.width, -1)
+    if encoding == "mono8":
+        return np.repeat(pixels, 3, axis=2)
+    return np.ascontiguousarray(pixels[:, :, ::-1] if encoding == "bgr8" else pixels)
+
+
+def video_codec(message: Any) -> str:
+    """Codec of a CompressedVideo message; "" for an unsupported one."""
+    return _CODECS.get(message.format.lower(), "")
+
+
+def is_keyframe(codec: str, data: bytes) -> bool:
+    """Whether decoding can start at an access unit (Annex B of H.264 and H.265, low-overhead AV1)."""
+    if codec == "av1":
+        return _has_sequence_header(data)
+    for unit_type in _nal_unit_types(codec, data):
+        if codec == "h264" and unit_type in (1, 5):
+            return unit_type == 5
+        if codec == "hevc" and unit_type < 32:
+            return 16 <= unit_type <= 23
+    return False
+
+
+def _nal_unit_types(codec: str, data: bytes) -> Iterator[int]:
+    """Types of the NAL units of an access unit."""
+    start = data.find(b"\x00\x00\x01")
+    while 0 <= start < len(data) - 3:
+        header = data[start + 3]
+        yield header & 0x1F if codec == "h264" else header >> 1 & 0x3F
+        start = data.find(b"\x00\x00\x01", start + 3)
+
+
+def _has_sequence_header(data: bytes) -> bool:
+    """Whether an AV1 temporal unit has a sequence header before its first frame, as every keyframe has."""
+    start = 0
+    while start < len(data):
+        unit_type, start = data[start] >> 3 & 0xF, start + (2 if data[start] & 4 else 1)
+        if unit_type in (_AV1_SEQUENCE_HEADER, *_AV1_FRAMES):
+            return unit_type == _AV1_SEQUENCE_HEADER
+        size, start = _read_leb128(data, start)
+        start += size
+    return False
+
+
+def _read_leb128(data: bytes, start: int) -> tuple[int, int]:
+    """A LEB128 number at an offset, and the offset behind it."""
+    number = shift = 0
+    while start < len(data):
+        number |= (data[start] & 0x7F) << shift
+        shift, start = shift + 7, start + 1
+        if data[start - 1] < 0x80:
+            break
+    return number, start
+
+
+def decode_access_units(codec: str, units: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, VideoFrame]]:
+    """Decode numbered access units in order, starting at a keyframe; yields each frame with the number of its unit.
+
+    Raises MediaError when one cannot be decoded.
+    """
+    import av
+
+    context: Any = av.CodecContext.create(_DECODERS[codec], "r")
+    context.thread_count = 1
+    try:
+        for number, data in units:
+            packet = av.Packet(bytes(data))
+            packet.pts = packet.dts = number
+            yield from ((frame.pts, frame) for frame in context.decode(packet))
+        yield from ((frame.pts, frame) for frame in context.decode(None))
+    except av.FFmpegError as error:
+        raise MediaError("video cannot be decoded", str(error.strerror or error)) from None
+
+
+_CACHED_RECORDINGS = 8
+
+
+@dataclass(slots=True)
+class TopicImages:
+    """The images of a topic, in file order, in which a video has to be decoded.
+
+    Attributes:
+        kind: How its messages hold an image.
+        codec: Codec of a video, else "".
+        decoders: Decoder of its messages, by number of the file.
+        locations: File number, byte of the chunk, and number of the message in the chunk.
+        keyframes: Numbers of the images at which decoding can start.
+        order: Numbers of the images in the order in which they are shown.
+        start: Nanoseconds at which the first is shown.
+        seconds: When each is shown, rising, counted from the first.
+        has_own_times: Whether these are the messages' own timestamps.
+        in_time_order: Whether the file order is the order in time.
+        sizes: Bytes of each.
+        identical: Whether all of them have the same bytes.
+    """
+
+    kind: ImageKind
+    codec: str
+    decoders: dict[int, Callable[[bytes], Any]] = field(default_factory=dict)
+    locations: list[tuple[int, int, int]] = field(default_factory=list)
+    keyframes: list[int] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)
+    start: int = 0
+    seconds: list[float] = field(default_factory=list)
+    has_own_times: bool = True
+    in_time_order: bool = True
+    sizes: list[int] = field(default_factory=list)
+    identical: bool = True
+
+
+@dataclass(slots=True)
+class _TopicBuilder:
+    """Images of a topic while messages are added."""
+
+    images: TopicImages
+    first_data: bytes
+    own_times: list[int | None] = field(default_factory=list)
+    publish_times: list[int] = field(default_factory=list)
+
+    def build(self) -> TopicImages:
+        """The images, with their times and order filled in."""
+        import numpy as np
+
+        images = self.images
+        times, images.has_own_times = message_times(self.own_times, self.publish_times)
+        order = np.argsort(times, kind="stable")
+        images.order = order.tolist()
+        images.in_time_order = bool((np.diff(times) >= 0).all())
+        images.start = int(times[order[0]])
+        images.seconds = ((times[order] - images.start) / 1e9).tolist()
+        return images
+
+
+class ImageCollector:
+    """Collects the image messages of a recording by topic."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, _TopicBuilder] = {}
+
+    def add(
+        self, kind: ImageKind, file: int, entry: McapMessage, decoder: Callable[[bytes], Any], message: Any
+    ) -> bool:
+        """Add an image; False for a frame before the first keyframe, which cannot be decoded."""
+        name = entry.channel.topic
+        topic = self._topics.get(name)
+        is_key = True
+        if kind == "video":
+            is_key = is_keyframe(topic.images.codec if topic else video_codec(message), message.data)
+        if topic is None:
+            if not is_key:
+                return False
+            codec = video_codec(message) if kind == "video" else ""
+            topic = self._topics[name] = _TopicBuilder(TopicImages(kind, codec), message.data)
+        images = topic.images
+        if is_key:
+            images.keyframes.append(len(images.locations))
+        images.sizes.append(len(message.data))
+        images.identical = images.identical and message.data == topic.first_data
+        images.decoders[file] = decoder
+        images.locations.append((file, entry.chunk_offset, entry.number_in_chunk))
+        topic.own_times.append(header_time(message))
+        topic.publish_times.append(publish_time(entry.message))
+        return True
+
+    def finish(self) -> dict[str, TopicImages]:
+        """The images of each topic, ordered by time."""
+        return {name: topic.build() for name, topic in self._topics.items()}
+
+
+@functools.lru_cache(maxsize=_CACHED_RECORDINGS)
+def index_images(files: tuple[tuple[str, int, str], ...]) -> dict[str, TopicImages]:
+    """The images of every topic of a recording, found in one pass and cached until a file changes.
+
+    Args:
+        files: Path, bytes and version of each file of the recording.
+
+    Raises SourceError when a file cannot be read.
+    """
+    collector = ImageCollector()
+    for number, (path, *_) in enumerate(files):
+        decoders = MessageDecoders()
+        for entry in scan_messages(path, []):
+            kind = image_kind(entry.schema.name) if entry.schema else None
+            if kind is None:
+                continue
+            try:
+                decoder = decoders.decoder_for(entry)
+                message = decode_message(decoder, entry.message.data)
+                require_fields(message, required_fields(kind))
+            except SourceError:  # reported when the recording was ingested, which skips it too
+                continue
+            collector.add(kind, number, entry, decoder, message)
+    return collector.finish()
+
+
+_MIN_STEP_SECONDS = 1e-6
+
+
+def read_topic_frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the image shown at each second of the episode, seconds in rising order; (H, W, 3) uint8 RGB.
+
+    That is the last image whose timestamp is not later. A repeated image yields the same array again.
+    Raises MediaError.
+    """
+    images, first = find_topic_images(ref)
+    tolerance = rounding_seconds(ref.rate_hz)
+    last = first + ref.num_frames - 1
+    ranks = (bisect_right(images.seconds, ref.start_seconds + second + tolerance) - 1 for second in seconds)
+    yield from _decode_ranks(ref, images, [min(max(rank, first), last) for rank in ranks])
+
+
+def read_all_topic_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
+    """Yield every image of the span in the order of the timestamps; (H, W, 3) uint8 RGB. Raises MediaError."""
+    images, first = find_topic_images(ref)
+    yield from _decode_ranks(ref, images, range(first, first + ref.num_frames))
+
+
+def image_seconds(ref: MediaRef) -> list[float]:
+    """When each image of the span is shown, in seconds of the episode, strictly rising from 0.
+
+    Raises MediaError.
+    """
+    images, first = find_topic_images(ref)
+    shown_seconds = [0.0]
+    for second in images.seconds[first + 1 : first + ref.num_frames]:
+        # Of images with equal timestamps the last is shown; the others get times too short to be requested.
+        shown_seconds.append(max(float(second) - ref.start_seconds, shown_seconds[-1] + _MIN_STEP_SECONDS))
+    return shown_seconds
+
+
+def first_image_at(seconds: Sequence[float], start: float) -> int:
+    """Number of the image that is shown at a second of the topic: the last that is no later, or the first."""
+    length = seconds[-1] - seconds[0] if len(seconds) > 1 else 0.0
+    rounding = rounding_seconds((len(seconds) - 1) / length) if length > 0 else 0.0
+    return max(bisect_right(seconds, start + rounding) - 1, 0)
+
+
+def find_topic_images(ref: MediaRef) -> tuple[TopicImages, int]:
+    """The images of a topic, and the rank in time of the episode's first image. Raises MediaError."""
+    try:
+        files = tuple((path, *file_state(path)) for path in recording_files(ref.uri))
+        images = index_images(files).get(ref.key)
+    except FileNotFoundError as error:
+        raise MediaError("file is missing", f"{ref.uri}: {describe_os_error(error)}") from None
+    except OSError as error:
+        raise MediaError("file cannot be read", f"{ref.uri}: {describe_os_error(error)}") from None
+    except SourceError as error:
+        raise MediaError(error.reason, error.detail) from None
+    if images is None:
+        raise MediaError("recording has no such images", f"{ref.key!r} in {ref.uri}")
+    first = first_image_at(images.seconds, ref.start_seconds)
+    if first + ref.num_frames > len(images.order):
+        counts = f"{len(images.order)}, not {first + ref.num_frames}"
+        raise MediaError("recording has fewer images", f"{ref.key!r} in {ref.uri}: {counts}")
+    return images, first
+
+
+def read_access_units(ref: MediaRef, images: TopicImages, numbers: Sequence[int]) -> list[bytes]:
+    """The access units of a video topic by number. Raises MediaError."""
+    with ExitStack() as stack:
+        reader = _TopicReader(ref, images, stack)
+        return [reader.access_unit(number) for number in numbers]
+
+
+def _decode_ranks(ref: MediaRef, images: TopicImages, ranks: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the images of rising ranks in time."""
+    with ExitStack() as stack:
+        reader = _TopicReader(ref, images, stack)
+        decode = reader.video_frame if images.kind == "video" else reader.image
+        decoded_rank, frame = -1, None
+        for rank in ranks:
+            if frame is None or rank != decoded_rank:
+                decoded_rank, frame = rank, decode(images.order[rank])
+            yield frame
+
+
+class _TopicReader:
+    """The open files of a recording, with the last chunk cached because it holds the neighbouring images too."""
+
+    def __init__(self, ref: MediaRef, images: TopicImages, stack: ExitStack) -> None:
+        self._ref, self._images = ref, images
+        try:
+            self._files = [stack.enter_context(open_recording(path)) for path in recording_files(ref.uri)]
+        except SourceError as error:
+            raise MediaError(error.reason, error.detail) from None
+        self._chunk: tuple[tuple[int, int], list[Message]] | None = None
+        self._frames: Iterator[tuple[int, Any]] = iter(())
+        self._last_decoded = -1
+
+    def image(self, number: int) -> NDArray[np.uint8]:
+        """The still image of a number."""
+        return decode_image_message(self._images.kind, self._message(number), self._describe(number))
+
+    def access_unit(self, number: int) -> bytes:
+        """The access unit of a number."""
+        return bytes(self._message(number).data)
+
+    def video_frame(self, number: int) -> NDArray[np.uint8]:
+        """The video frame of a number, decoded from the keyframe before it or on from the last decoded frame."""
+        keyframes = self._images.keyframes
+        keyframe = keyframes[bisect_right(keyframes, number) - 1]
+        if not keyframe <= self._last_decoded < number:
+            self._frames = decode_access_units(self._images.codec, self._access_units_from(keyframe))
+        self._last_decoded = number
+        for frame_number, frame in self._frames:
+            if frame_number == number:
+                pixels: NDArray[np.uint8] = frame.to_ndarray(format="rgb24", threads=1)
+                return pixels
+        raise MediaError("video cannot be decoded", self._describe(number))
+
+    def _access_units_from(self, keyframe: int) -> Iterator[tuple[int, bytes]]:
+        for number in range(keyframe, len(self._images.locations)):
+            yield number, self._message(number).data
+
+    def _message(self, number: int) -> Any:
+        file, offset, number_in_chunk = self._images.locations[number]
+        try:
+            if self._chunk is None or self._chunk[0] != (file, offset):
+                self._chunk = ((file, offset), self._files[file].messages(offset))
+            data = self._chunk[1][number_in_chunk].data
+            return decode_message(self._images.decoders[file], data)
+        except (SourceError, IndexError) as error:
+            raise MediaError("image cannot be read", f"{self._describe(number)}: {error}") from None
+
+    def _describe(self, number: int) -> str:
+        return f"image {number} of {self._ref.key!r} in {self._ref.uri}"

@@ -1,0 +1,265 @@
+"""Decodes frames of a video file, one by seeking or all in a pass, in software or in hardware."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ares.errors import MediaError, SourceError
+from ares.media.video.packets import span_clock, tick_seconds
+from ares.media.video.probe import describe_ffmpeg_error, frame_orientation, open_video_stream
+from ares.messages import print_message
+from ares.settings import settings_from_environment
+
+if TYPE_CHECKING:
+    import numpy as np
+    from av.codec.hwaccel import HWAccel
+    from av.container import InputContainer
+    from av.packet import Packet
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+    from numpy.typing import NDArray
+
+    from ares.episode import MediaRef
+
+
+# Devices give planes of colour in turns, which FFmpeg converts to RGB otherwise than separate ones (up to 72 of 255).
+_SEPARATE_PLANES = {"nv12": "yuv420p", "p010le": "yuv420p10le", "nv16": "yuv422p", "nv24": "yuv444p"}
+# Contexts of CUDA are large and slow to make: decoders share the one of torch.
+_OPTIONS: dict[str, dict[str, object]] = {"cuda": {"primary_ctx": "1"}}
+
+
+@lru_cache(maxsize=1)
+def hardware_decoder() -> HWAccel | None:
+    """The device of ARES_VIDEO_DEVICE; None, after one line that says why, where there is no such device.
+
+    Raises RequestError for a setting that cannot be read.
+    """
+    import av
+    from av.codec.hwaccel import HWAccel, hwdevices_available
+
+    name = settings_from_environment().video_device
+    if not name:
+        return None
+    kind, _, number = name.partition(":")
+    if kind not in hwdevices_available():
+        known = ", ".join(hwdevices_available())
+        _announce_missing(name, f"PyAV has no device of this kind; its kinds are {known}")
+        return None
+    try:
+        device = HWAccel(kind, number or None, options=_OPTIONS.get(kind))
+        device.create(av.Codec("h264", "r"))
+    except (av.FFmpegError, NotImplementedError, OSError, ValueError) as error:
+        _announce_missing(name, getattr(error, "strerror", None) or str(error))
+        return None
+    return device
+
+
+def _announce_missing(name: str, reason: str) -> None:
+    print_message(f"the processors decode videos, not ARES_VIDEO_DEVICE {name!r}: {reason}")
+
+
+@lru_cache(maxsize=16)
+def announce_failure(reason: str) -> None:
+    """Say once for each reason that the device of ARES_VIDEO_DEVICE could not decode a video."""
+    print_message(f"the processors decode again what ARES_VIDEO_DEVICE could not: {reason}")
+
+
+def separate_planes(frame: VideoFrame) -> VideoFrame:
+    """A frame of a device as a decoder of the processors gives it, without loss; pixels in RGB are then the same."""
+    planar = _SEPARATE_PLANES.get(frame.format.name)
+    return frame.reformat(format=planar) if planar else frame
+
+
+# Without an index of keyframes: decode up to this far ahead, seek beyond it.
+_MAX_DECODE_AHEAD_SECONDS = 2.0
+# How far to step back when a seek ends at a keyframe that is too late.
+_SEEK_BACK_SECONDS = 0.5
+
+
+def read_video_frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frame shown at each second of the episode, seconds in rising order; (H, W, 3) uint8 RGB.
+
+    A second that shows the same frame as the one before yields the same array. Raises MediaError.
+    """
+    return _decode_on_device(lambda skipped, device: _read_frames(ref, seconds[skipped:], device))
+
+
+def read_all_video_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
+    """Yield every frame of the span in order; (H, W, 3) uint8 RGB. Raises MediaError."""
+    return _decode_on_device(lambda skipped, device: islice(_read_all_frames(ref, device), skipped, None))
+
+
+def _decode_on_device(
+    read: Callable[[int, HWAccel | None], Iterator[NDArray[np.uint8]]],
+) -> Iterator[NDArray[np.uint8]]:
+    """Yield frames that the device of the settings decodes, and from its first failure on the processors.
+
+    Args:
+        read: Yields the frames after so many, decoded by a device; None for the processors.
+    """
+    count = 0
+    if device := hardware_decoder():
+        try:
+            for pixels in read(0, device):
+                yield pixels
+                count += 1
+            return
+        except MediaError as error:  # what the processors say of the file is its error, if it has any
+            announce_failure(error.reason)
+    yield from read(count, None)
+
+
+def _read_frames(
+    ref: MediaRef, seconds: Sequence[float], device: HWAccel | None
+) -> Iterator[NDArray[np.uint8]]:
+    with _open_source(ref, device) as (container, stream):
+        clock = span_clock(ref, tick_seconds(stream))
+        # Callers decode in parallel; several threads per decoder take a third longer (measured), even for one caller.
+        stream.codec_context.thread_count = 1
+        cursor = _VideoCursor(container, stream)
+        decoded_frame, pixels = None, None
+        for second in seconds:
+            file_second = clock.file_second(second)
+            frame = cursor.frame_at(file_second + clock.tolerance_seconds)
+            if frame is None or cursor.ends_before(frame, file_second, clock.scale / ref.rate_hz):
+                raise MediaError("video has no frame there", f"{ref.uri} at {file_second:.3f} s")
+            if pixels is None or frame is not decoded_frame:
+                decoded_frame, pixels = frame, _to_pixels(frame, device)
+            yield pixels
+
+
+def _read_all_frames(ref: MediaRef, device: HWAccel | None) -> Iterator[NDArray[np.uint8]]:
+    with _open_source(ref, device) as (container, stream):
+        clock = span_clock(ref, tick_seconds(stream))
+        half_step = 0.5 * clock.scale / ref.rate_hz
+        cursor = _VideoCursor(container, stream)
+        if cursor.frame_at(clock.start_second + clock.tolerance_seconds) is None:
+            raise MediaError("video has no frame there", f"{ref.uri} at {clock.start_second:.3f} s")
+        frame, remaining = cursor.current, max(ref.num_frames, 1)
+        while frame is not None and remaining and cursor.frame_second(frame) < clock.last_second + half_step:
+            yield _to_pixels(frame, device)
+            frame, remaining = cursor.step(), remaining - 1
+
+
+@contextmanager
+def _open_source(ref: MediaRef, device: HWAccel | None) -> Iterator[tuple[InputContainer, VideoStream]]:
+    import av
+
+    try:
+        with open_video_stream(ref.uri, device) as container_and_stream:
+            yield container_and_stream
+    except SourceError as error:
+        raise MediaError(error.reason, error.detail) from None
+    except (av.FFmpegError, OSError) as error:
+        raise MediaError("video cannot be decoded", f"{ref.uri}: {describe_ffmpeg_error(error)}") from None
+
+
+def _to_pixels(frame: VideoFrame, device: HWAccel | None) -> NDArray[np.uint8]:
+    planar = frame if device is None else separate_planes(frame)
+    pixels: NDArray[np.uint8] = planar.to_ndarray(format="rgb24", threads=1)  # type: ignore[assignment]
+    return frame_orientation(frame).apply(pixels)
+
+
+class _VideoCursor:
+    """Position in a video that moves forward by decoding, or by a seek where a keyframe is nearer to the target."""
+
+    def __init__(self, container: InputContainer, stream: VideoStream) -> None:
+        self._container, self._stream = container, stream
+        self._time_base = float(stream.time_base or 1)
+        self._first_second = (stream.start_time or 0) * self._time_base
+        # Decoding times, which are no later than presentation times.
+        self._keyframe_seconds = [
+            entry.timestamp * self._time_base - self._first_second
+            for entry in stream.index_entries
+            if entry.is_keyframe
+        ]
+        # AVI stores no presentation times, and those that FFmpeg derives are wrong with B-frames: one frame a tick.
+        self._numbers_frames = container.format.name == "avi"
+        self._frames: Iterator[VideoFrame] = iter(())
+        self.current: VideoFrame | None = None
+        self._next: VideoFrame | None = None
+
+    def frame_second(self, frame: VideoFrame) -> float:
+        """Second of the file at which a frame starts."""
+        return (frame.pts or 0) * self._time_base - self._first_second
+
+    def frame_at(self, second: float) -> VideoFrame | None:
+        """The last frame that starts no later than a second of the file, else the first; None without frames."""
+        if self._should_seek(second):
+            self._seek(second)
+        if self.current is None or self.frame_second(self.current) > second:
+            self._seek(float("-inf"))
+        while self._next is not None and self.frame_second(self._next) <= second:
+            self.step()
+        return self.current
+
+    def step(self) -> VideoFrame | None:
+        """Move to the next frame; None after the last."""
+        self.current, self._next = self._next, next(self._frames, None)
+        return self.current
+
+    def ends_before(self, frame: VideoFrame, second: float, step_seconds: float) -> bool:
+        """Whether the video ended with this frame, and the frame is no longer shown at a second of the file."""
+        shown_seconds = max(2 * step_seconds, (frame.duration or 0) * self._time_base)
+        return self._next is None and self.frame_second(frame) + shown_seconds < second
+
+    def _should_seek(self, second: float) -> bool:
+        """Whether seeking is faster than decoding on."""
+        if self.current is None:
+            return True
+        current_second = self.frame_second(self._next or self.current)
+        if not self._keyframe_seconds:
+            return second - current_second > _MAX_DECODE_AHEAD_SECONDS
+        number = bisect_right(self._keyframe_seconds, second) - 1
+        return number >= 0 and self._keyframe_seconds[number] > current_second
+
+    def _seek(self, second: float) -> None:
+        """Restart at a keyframe shown no later than a second of the file, or at the first packet."""
+        back_seconds = 0.0
+        while True:
+            packet, packets = self._packets_from(second - back_seconds)
+            at_start = second - back_seconds <= 0.0
+            if packet is None or at_start or self._is_keyframe_before(packet, second):
+                break
+            back_seconds = max(2 * back_seconds, _SEEK_BACK_SECONDS)
+        self._frames = _decode_packets(packet, packets)
+        if self._numbers_frames and packet is not None:
+            self._frames = _number_frames(self._frames, packet.dts or 0)
+        self.step()
+        self.step()
+
+    def _packets_from(
+        self, second: float
+    ) -> tuple[Packet[VideoStream] | None, Iterator[Packet[VideoStream]]]:
+        """The first packet after a seek to a second of the file, and the packets that follow."""
+        if second <= 0.0:
+            ticks = min(self._stream.start_time or 0, 0)
+        else:
+            ticks = round((second + self._first_second) / self._time_base)
+        self._container.seek(ticks, stream=self._stream)
+        packets = self._container.demux(self._stream)
+        return next(packets, None), packets
+
+    def _is_keyframe_before(self, packet: Packet[VideoStream], second: float) -> bool:
+        if not packet.is_keyframe or packet.pts is None:
+            return False
+        return packet.pts * self._time_base - self._first_second <= second
+
+
+def _decode_packets(
+    packet: Packet[VideoStream] | None, packets: Iterator[Packet[VideoStream]]
+) -> Iterator[VideoFrame]:
+    while packet is not None:
+        yield from packet.decode()
+        packet = next(packets, None)
+
+
+def _number_frames(frames: Iterator[VideoFrame], first_number: int) -> Iterator[VideoFrame]:
+    for number, frame in enumerate(frames, start=first_number):
+        frame.pts = number
+        yield frame

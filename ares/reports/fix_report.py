@@ -1,0 +1,223 @@
+"""What was corrected in a copy of a dataset, what was left and why, and what the checks say of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ares.checks import (
+    ACTION_LAG,
+    CHATTER,
+    CLOCK_RATE,
+    CODES,
+    DEAD_CHANNEL,
+    DRIFT,
+    DROPPED_STEPS,
+    GAIN,
+    IDLE_END,
+    IDLE_START,
+    NOT_FINITE,
+    QUANTISED,
+    RECORD_CODES,
+    REPEATED_STEPS,
+    SATURATED,
+    SIGN_FLIP,
+    SPIKE,
+    STUCK,
+    UNIT_CLASH,
+    WRAP_AROUND,
+    Severity,
+)
+from ares.reports.report import CheckReport
+from ares.signals import EpisodeRepair, SignalChange
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.export import ExportReport
+
+
+# What becomes of the findings of a code that can be corrected.
+CORRECTED: Mapping[str, str] = {
+    NOT_FINITE.code: "gaps of one or two steps are interpolated",
+    SPIKE.code: "single spikes become what their neighbours say",
+    WRAP_AROUND.code: "angles count on beyond a turn",
+}
+_LOST = "the values that were lost cannot be computed"
+_WHICH = "the data do not tell whether the state or the action is wrong"
+_STEPS = "steps are not removed: the frames of all cameras would have to be encoded anew"
+_NOT_CORRECTED: Mapping[str, str] = {
+    DEAD_CHANNEL.code: _LOST,
+    STUCK.code: _LOST,
+    QUANTISED.code: _LOST,
+    SATURATED.code: _LOST,
+    DRIFT.code: _WHICH,
+    CHATTER.code: "a filter would change what the robot did beside it",
+    IDLE_START.code: _STEPS,
+    IDLE_END.code: _STEPS,
+    ACTION_LAG.code: "shifted actions would be missing at one end of the episode",
+    SIGN_FLIP.code: _WHICH,
+    GAIN.code: _WHICH,
+    UNIT_CLASH.code: "convert the episode in its source, or leave it out",
+    DROPPED_STEPS.code: _LOST,
+    REPEATED_STEPS.code: _STEPS,
+    CLOCK_RATE.code: "only you know the true rate: give it with --rate",
+    **dict.fromkeys((code.code for code in RECORD_CODES), "it is no value of a signal"),
+}
+_VIDEO = "videos are copied as they are"
+
+
+def why_not_corrected(code: str) -> str:
+    """Why findings of a code are left; "" for one that can be corrected."""
+    return "" if code in CORRECTED else _NOT_CORRECTED.get(code, _VIDEO)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeFix:
+    """What became of the findings of one code.
+
+    Attributes:
+        code: The code.
+        name: Its name.
+        severity: "fault" or "information".
+        before: Episodes of the source with a finding.
+        corrected: Episodes in which some or all of these are corrected.
+        left: Episodes in which some or all are left as they are.
+        after: Episodes of the copy with a finding; None where there is no copy, or it cannot be checked.
+        done: What is done about findings of the code, or why they are left.
+        reasons: Number of places that are left by the reason, of a code that can be corrected.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    before: int
+    corrected: int
+    left: int
+    after: int | None
+    done: str
+    reasons: Mapping[str, int]
+
+    def to_json(self) -> dict[str, Json]:
+        """The counts as JSON."""
+        return {**asdict(self), "reasons": dict(self.reasons)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixReport:
+    """What `ares check --fix` did.
+
+    Attributes:
+        destination: The folder of the copy.
+        before: The check of the source.
+        repairs: What was changed, and what was left of the codes that can be corrected, by episode.
+        export: The report of the export; None where nothing was to be written.
+        after: The check of the copy; None where nothing was written, or it cannot be checked.
+        not_checked: Why the copy cannot be checked, or "".
+    """
+
+    destination: str
+    before: CheckReport
+    repairs: tuple[EpisodeRepair, ...]
+    export: ExportReport | None = None
+    after: CheckReport | None = None
+    not_checked: str = ""
+
+    @property
+    def changes(self) -> Iterator[tuple[EpisodeRepair, SignalChange]]:
+        """Every change with its episode."""
+        return ((repair, change) for repair in self.repairs for change in repair.changes)
+
+    @cached_property
+    def codes(self) -> tuple[CodeFix, ...]:
+        """What became of each code that was found in the source or in the copy."""
+        before, after = (
+            _count_episodes_by_code(self.before),
+            None if self.after is None else _count_episodes_by_code(self.after),
+        )
+        severities = _severity_by_code(self.before) | (
+            _severity_by_code(self.after) if self.after is not None else {}
+        )
+        return tuple(
+            self._code(code, severities[code], before[code], None if after is None else after[code])
+            for code in sorted(severities)
+        )
+
+    @property
+    def new_codes(self) -> tuple[str, ...]:
+        """Codes that more episodes of the copy have than of the source."""
+        return tuple(fix.code for fix in self.codes if fix.after is not None and fix.after > fix.before)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the copy has all episodes and no faults; without a copy, whether the source has none."""
+        if self.export is None:
+            return self.before.is_clean
+        checked = self.before if self.after is None else self.after
+        unread = any(dataset.num_failed for dataset in self.before.datasets)
+        return checked.is_clean and not (self.export.failed or unread)
+
+    def _code(self, code: str, severity: Severity, before: int, after: int | None) -> CodeFix:
+        own = [
+            [correction for correction in repair.corrections if correction.code == code]
+            for repair in self.repairs
+        ]
+        is_corrected = code in CORRECTED
+        left = sum(any(part.left for part in parts) for parts in own) if is_corrected else before
+        return CodeFix(
+            code=code,
+            name=CODES[code].name,
+            severity=severity,
+            before=before,
+            corrected=sum(any(part.changes for part in parts) for parts in own),
+            left=left,
+            after=after,
+            done=CORRECTED[code] if is_corrected else f"left: {why_not_corrected(code)}",
+            reasons=Counter(part.left for parts in own for part in parts if part.left),
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """The report as JSON: what `ares check --fix DEST --json` prints."""
+        return {
+            "destination": self.destination,
+            "written": self.export is not None,
+            "clean": self.is_clean,
+            "codes": [fix.to_json() for fix in self.codes],
+            "new_codes": list(self.new_codes),
+            "changes": [
+                {"episode_id": repair.episode_id, "episode": repair.key, **change.to_json()}
+                for repair, change in self.changes
+            ],
+            "left": [
+                {
+                    "episode_id": repair.episode_id,
+                    "episode": repair.key,
+                    "code": correction.code,
+                    "signal": correction.signal,
+                    "dimension": correction.dimension,
+                    "seconds": correction.seconds,
+                    "reason": correction.left,
+                }
+                for repair in self.repairs
+                for correction in repair.corrections
+                if correction.left
+            ],
+            "before": self.before.to_json(),
+            "export": None if self.export is None else self.export.to_json(),
+            "after": None if self.after is None else self.after.to_json(),
+            "not_checked": self.not_checked,
+        }
+
+
+def _count_episodes_by_code(report: CheckReport) -> Counter[str]:
+    """Episodes with a finding, by code, over all datasets."""
+    counts: Counter[str] = Counter()
+    for dataset in report.datasets:
+        counts.update({count.code: count.num_episodes for count in dataset.counts})
+    return counts
+
+
+def _severity_by_code(report: CheckReport) -> dict[str, Severity]:
+    return {count.code: count.severity for dataset in report.datasets for count in dataset.counts}

@@ -1,0 +1,325 @@
+"""The embedding spaces of a workspace, and how a text becomes a vector of one: by memory or by a model."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from ares.errors import ModelError, RequestError
+from ares.messages import announce_if_slow, print_message
+from ares.registry import did_you_mean, encoders, plugin_faults, text_encoders
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.store import Stores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSpace:
+    """An embedding space, stored as a document of the collection "spaces" under its name.
+
+    Attributes:
+        name: Part of table names: letters, digits, "_" and "-".
+        encoder: Plug-in name of the model loader ("clip").
+        model: Model spec for that loader ("ViT-B-32/laion2b_s34b_b79k", "local-dir:/path").
+        dim: Length D of its vectors.
+    """
+
+    name: str
+    encoder: str
+    model: str
+    dim: int
+
+
+class TextEncoder(Protocol):
+    """Computes the vectors of texts of one space.
+
+    Entry points of "ares.text_encoders" are functions `(path) -> TextEncoder`. They open the file that the encoder of
+    the same name stored by `save_text_encoder`, and raise ModelError when it cannot be used.
+    """
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors (N, D) of N texts."""
+
+
+class Encoder(TextEncoder, Protocol):
+    """Computes vectors of one space; entry points of "ares.encoders" are functions `(spec, device) -> Encoder`."""
+
+    dim: int
+
+    def encode_images(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Unit vectors (N, D) of N RGB images, each (H, W, 3) uint8, of any sizes."""
+
+
+@runtime_checkable
+class StorableTextEncoder(Protocol):
+    """What an encoder offers whose texts can be encoded without the whole model.
+
+    Attributes:
+        name: Name of the embedding space of its vectors.
+    """
+
+    name: str
+
+    def save_text_encoder(self, path: Path) -> bool:
+        """Write what `encode_texts` needs to one file. Returns False, having written nothing, where that cannot be."""
+
+
+SPACES_COLLECTION = "spaces"
+
+
+def list_spaces(stores: Stores) -> dict[str, EmbeddingSpace]:
+    """Embedding spaces by name, oldest first.
+
+    Left out are spaces that have no vectors yet, and spaces without an encoder, whose vectors come from signals.
+    """
+    names = set(stores.tables.spaces())
+    documents = dict[str, dict[str, object]](stores.annotations.find_documents(SPACES_COLLECTION))  # type: ignore[arg-type]
+    encodable = {
+        name: document for name, document in documents.items() if name in names and document["encoder"]
+    }
+    oldest_first = sorted(encodable, key=lambda name: str(encodable[name].get("created", "")))
+    return {name: _to_space(name, encodable[name]) for name in oldest_first}
+
+
+def choose_space(stores: Stores, name: str = "") -> EmbeddingSpace:
+    """The space with that name, or the newest. Raises RequestError when it does not exist."""
+    spaces = list_spaces(stores)
+    if name and name not in spaces:
+        raise RequestError(
+            f"no embedding space {name!r}",
+            f"{did_you_mean(name, spaces)}there are: {', '.join(spaces) or 'none'}",
+        )
+    if not spaces:
+        raise RequestError("there are no frame vectors to search", "run `ares annotate embed` first")
+    return spaces[name or list(spaces)[-1]]
+
+
+def load_encoder(space: EmbeddingSpace, device: str = "") -> Encoder:
+    """The model of a space, loaded once per process. Raises ModelError when it cannot be loaded."""
+    return load_model(space.encoder, space.model, device)
+
+
+@lru_cache(maxsize=2)
+def load_model(name: str, model: str, device: str) -> Encoder:
+    """The model of a spec, loaded once per process.
+
+    Args:
+        name: Name of the encoder plug-in that loads it.
+        model: Model spec.
+        device: torch device, or "" for the default.
+
+    Raises:
+        ModelError: It cannot be loaded.
+    """
+    load = encoders.get(name)
+    with plugin_faults(encoders.label(name)), announce_if_slow(f"loading the model {model}"):
+        encoder: Encoder = load(model, device)
+    return encoder
+
+
+def _to_space(name: str, document: dict[str, object]) -> EmbeddingSpace:
+    return EmbeddingSpace(
+        name=name,
+        encoder=str(document["encoder"]),
+        model=str(document["model"]),
+        dim=int(str(document["dim"])),
+    )
+
+
+MAX_TEXTS = 1_000
+_KEY_BYTES = 16
+# Texts in the memory of this process, also where the file cannot be written.
+_RECENT_TEXTS = 64
+
+
+class QueryVectors:
+    """A bounded file of vectors by text; several threads and processes may share it.
+
+    It keeps the texts that were asked last, as hashes. A file that cannot be read is empty, and one that cannot be
+    written stays as it is: a search never fails for it.
+
+    Args:
+        path: The file, created by the first vector.
+        dim: Length D of the vectors.
+        max_texts: Most texts in the file.
+    """
+
+    def __init__(self, path: Path, dim: int, max_texts: int = MAX_TEXTS) -> None:
+        self._path, self._dim, self._max_texts = path, dim, max_texts
+        self._recent: dict[str, NDArray[np.float32]] = {}
+
+    def get(self, text: str) -> NDArray[np.float32] | None:
+        """The vector (D,) of a text, or None. A text of the older half is written as the newest."""
+        import numpy as np
+
+        if text in self._recent:
+            return self._recent[text]
+        rows = self._read()
+        at = np.flatnonzero(rows["key"] == _text_key(text))
+        if not len(at):
+            return None
+        vector: NDArray[np.float32] = rows["vector"][at[0]].copy()
+        if at[0] < self._max_texts // 2 and len(rows) == self._max_texts:
+            self.add(text, vector)
+        return vector
+
+    def add(self, text: str, vector: NDArray[np.float32]) -> None:
+        """Write the vector (D,) of a text as the newest; the oldest ones beyond the bound are dropped."""
+        self._remember(text, vector)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(text, vector)
+        except OSError:
+            pass  # a read-only workspace: this text is encoded again next time
+
+    def _remember(self, text: str, vector: NDArray[np.float32]) -> None:
+        if len(self._recent) >= _RECENT_TEXTS:
+            self._recent.clear()
+        self._recent[text] = vector
+
+    def _write(self, text: str, vector: NDArray[np.float32]) -> None:
+        import numpy as np
+
+        rows, key = self._read(), _text_key(text)
+        newest = np.array([(key, vector)], rows.dtype)
+        rows = np.concatenate([rows[rows["key"] != key], newest])[-self._max_texts :]
+        # Without a lock, which takes long to import: of two writers at once the later one wins, and a text is encoded
+        # again. A reader sees whole files only.
+        partial = self._path.with_name(f"{self._path.stem}.{os.getpid()}-{threading.get_ident()}.tmp")
+        try:
+            with partial.open("wb") as file:
+                np.save(file, rows)
+            partial.replace(self._path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _read(self) -> NDArray[np.void]:
+        """Rows (N,) of key and vector, oldest first; empty when there is no file of this layout."""
+        import numpy as np
+
+        layout = np.dtype([("key", f"S{_KEY_BYTES * 2}"), ("vector", "<f4", (self._dim,))])
+        try:
+            rows: NDArray[np.void] = np.load(self._path, allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            return np.empty(0, layout)
+        return rows if rows.dtype == layout and rows.ndim == 1 else np.empty(0, layout)
+
+
+def _text_key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).hexdigest().encode()
+
+
+# In the workspace; where that is on an object store, in its folder of caches.
+TEXT_ENCODER_FOLDER = "text-encoders"
+# Texts per call of the model, and per write to the table.
+_ENCODER_BATCH, _WRITE_BATCH = 256, 8_192
+# So many texts take the stored encoder less time than loading the whole model, which is faster for each text.
+_FEW_TEXTS = 64
+
+
+def encode_text(stores: Stores, space: EmbeddingSpace, text: str) -> NDArray[np.float32]:
+    """Unit vector (D,) of a text, which is remembered in the workspace.
+
+    Raises:
+        ModelError: Nothing is stored for the space yet, and its model cannot be loaded.
+    """
+    vectors = _query_vectors(_encoder_path(stores, space, "npy"), space.dim)
+    vector = vectors.get(text)
+    if vector is None:
+        encoder = _text_encoder(stores, space)
+        with plugin_faults(encoders.label(space.encoder)):
+            vector = encoder.encode_texts([text])[0]
+        vectors.add(text, vector)
+    return vector
+
+
+def prepare_text_search(stores: Stores, space: EmbeddingSpace) -> None:
+    """Load what the first text search of a process needs. Raises ModelError as `encode_text`."""
+    _text_encoder(stores, space).encode_texts([""])
+
+
+def embed_texts(stores: Stores, space: EmbeddingSpace) -> int:
+    """Store vectors of the captions and instructions that have none in a space yet. Returns how many were added.
+
+    Raises ModelError when the model of the space cannot be loaded.
+    """
+    import numpy as np
+
+    table, added = stores.tables.texts(space.name), 0
+    for texts in table.texts_without_vectors(_WRITE_BATCH):
+        few = not added and len(texts) <= _FEW_TEXTS
+        encoder = _text_encoder(stores, space) if few else _whole_model(stores, space)
+        batches = [texts[start : start + _ENCODER_BATCH] for start in range(0, len(texts), _ENCODER_BATCH)]
+        table.add(texts, np.concatenate([encoder.encode_texts(batch) for batch in batches]))
+        added += len(texts)
+    return added
+
+
+def is_text_encoder_usable(stores: Stores, path: Path) -> bool:
+    """Whether a file of the folder of text encoders can be opened, and its space has vectors."""
+    space = list_spaces(stores).get(path.stem)
+    return space is not None and _stored_encoder(stores, space) is not None
+
+
+def _text_encoder(stores: Stores, space: EmbeddingSpace) -> TextEncoder:
+    """The stored encoder; stored now from the whole model where the space has none, else the whole model."""
+    stored = _stored_encoder(stores, space)
+    if stored:
+        return stored
+    model = _whole_model(stores, space)
+    return _stored_encoder(stores, space) or model
+
+
+def _whole_model(stores: Stores, space: EmbeddingSpace) -> Encoder:
+    """The model of a space, from which its text encoder is stored in passing."""
+    model = load_encoder(space)
+    # A model that was exchanged since has another name: the vectors of the space are not from it.
+    if isinstance(model, StorableTextEncoder) and model.name == space.name:
+        _store_text_encoder(stores, space, model)
+    return model
+
+
+def _store_text_encoder(stores: Stores, space: EmbeddingSpace, model: StorableTextEncoder) -> None:
+    path = _encoder_path(stores, space, "safetensors")
+    if _stored_encoder(stores, space):
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if model.save_text_encoder(path):
+            print_message(f"stored the text encoder of {space.name}: later searches need not load the model")
+    except OSError:
+        pass  # a read-only workspace, or a full disk: the whole model answers
+
+
+def _stored_encoder(stores: Stores, space: EmbeddingSpace) -> TextEncoder | None:
+    """The stored encoder of a space; None where there is none that can be used."""
+    path = _encoder_path(stores, space, "safetensors")
+    try:
+        return _open_encoder(space.encoder, path, path.stat().st_mtime_ns)
+    except (OSError, ModelError):
+        return None
+
+
+@lru_cache(maxsize=2)
+def _open_encoder(name: str, path: Path, modified_ns: int) -> TextEncoder:
+    encoder: TextEncoder = text_encoders.get(name)(path)
+    return encoder
+
+
+@lru_cache(maxsize=8)
+def _query_vectors(path: Path, dim: int) -> QueryVectors:
+    return QueryVectors(path, dim)
+
+
+def _encoder_path(stores: Stores, space: EmbeddingSpace, suffix: str) -> Path:
+    return stores.folder / TEXT_ENCODER_FOLDER / f"{space.name}.{suffix}"

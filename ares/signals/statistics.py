@@ -1,0 +1,350 @@
+"""Robust statistics of a dataset from compact summaries of its episodes, in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ares.signals.arrays import (
+    MEANINGS,
+    ActionAlignment,
+    ActionMeaning,
+    EpisodeSignals,
+    align_action,
+    paired_dimensions,
+    with_continuous_rotations,
+)
+from ares.signals.kinds import (
+    CHECKED_KINDS,
+    DimensionKind,
+    ValueEvidence,
+    are_checked,
+    kinds_by_name,
+    learn_kinds,
+    value_evidence,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# A dimension that spends so much of its time near two values is a switch.
+_SWITCH_SHARE = 0.9
+_SWITCH_WIDTH = 0.05
+
+
+def switch_like(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which of the dimensions (T, D) move, but are nearly always near their lowest or their highest value."""
+    import numpy as np
+
+    low, span = values.min(axis=0), np.ptp(values, axis=0)
+    share = (values - low) / np.where(span > 0, span, 1)
+    near = (np.minimum(share, 1 - share) < _SWITCH_WIDTH).mean(axis=0)
+    at_both = (share > 1 - _SWITCH_WIDTH).mean(axis=0)
+    return np.asarray((span > 0) & (near > _SWITCH_SHARE) & (at_both > 0.02) & (at_both < 0.98))
+
+
+# Summaries that are kept: a uniform sample of the episodes, so that a median of it is exact to a few per cent.
+KEPT_EPISODES = 256
+# Fewer steps say nothing of jumps, grids and limits.
+FEWEST_STEPS = 16
+# Evidence for kinds compares every two dimensions: not of more than so many.
+_MOST_LEARNT = 256
+# A dimension moves in an episode where its range is at least this share of the typical range of an arm joint.
+_MOVING_SHARE = 0.03
+# Angles beyond this, two turns, are degrees.
+_LARGEST_RADIANS = 13.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SignalSummary:
+    """What is kept of one signal of an episode, for each of its D dimensions.
+
+    Attributes:
+        low: (D,) smallest value.
+        high: (D,) largest value.
+        rest: (D,) median.
+        speed: (D,) 95th percentile of the absolute change per second.
+        noise: (D,) standard deviation of what neighbouring values do not explain, from its median.
+        switch: (D,) whether it has only two levels.
+        evidence: What the values say of kinds, where a name says nothing; else None.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    rest: NDArray[np.float64]
+    speed: NDArray[np.float64]
+    noise: NDArray[np.float64]
+    switch: NDArray[np.bool_]
+    evidence: ValueEvidence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EpisodeSummary:
+    """What is kept of an episode.
+
+    Attributes:
+        rank: Hash of its id: the episodes of the lowest ranks are the sample.
+        state: Of the state.
+        action: Of the action.
+        alignments: Lag, correlations and gains for each meaning that the action may have.
+    """
+
+    rank: str
+    state: SignalSummary
+    action: SignalSummary
+    alignments: tuple[ActionAlignment | None, ...]
+
+
+def summarise_signals(signals: EpisodeSignals) -> EpisodeSummary | None:
+    """The summary of an episode; None for less than four steps or values that are not finite."""
+    import numpy as np
+
+    if len(signals.state) < 4 or not (np.isfinite(signals.state).all() and np.isfinite(signals.action).all()):
+        return None
+    signals = with_continuous_rotations(signals)
+    pairs = paired_dimensions(signals.state_names, signals.action_names)
+    ranges = np.ptp(signals.state, axis=0)
+    bars = np.full(len(pairs), _MOVING_SHARE * _largest_or_zero(ranges[_arm_dimensions(signals.state_names)]))
+    return EpisodeSummary(
+        rank=hashlib.blake2b(signals.episode_id.encode(), digest_size=8).hexdigest(),
+        state=_summarise_signal(signals.state, signals.state_names, signals.rate_hz),
+        action=_summarise_signal(signals.action, signals.action_names, signals.rate_hz),
+        alignments=tuple(align_action(signals, meaning, bars) for meaning in MEANINGS),
+    )
+
+
+def _largest_or_zero(values: NDArray[np.float64]) -> float:
+    return float(values.max()) if len(values) else 0.0
+
+
+def _arm_dimensions(names: tuple[str, ...]) -> list[int]:
+    """Numbers of the arm joints, or of all dimensions where none is one."""
+    kinds = kinds_by_name(names)
+    return [number for number, kind in enumerate(kinds) if kind in CHECKED_KINDS] or list(range(len(names)))
+
+
+def _summarise_signal(values: NDArray[np.float64], names: tuple[str, ...], rate_hz: float) -> SignalSummary:
+    import numpy as np
+
+    says_little = "unknown" in kinds_by_name(names) and len(names) <= _MOST_LEARNT and len(values) > 4
+    changes = np.abs(np.diff(values, axis=0))
+    return SignalSummary(
+        low=values.min(axis=0),
+        high=values.max(axis=0),
+        rest=np.median(values, axis=0),
+        speed=np.quantile(changes, 0.95, axis=0) * rate_hz,
+        noise=1.48 * np.median(np.abs(unexplained(values)), axis=0),
+        switch=switch_like(values),
+        evidence=value_evidence(values, rate_hz) if says_little else None,
+    )
+
+
+def unexplained(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(T - 4, D): each value less what the cubic through its four neighbours says; the first is of step 2."""
+    around = 4 * (values[1:-3] + values[3:-1]) - values[:-4] - values[4:]
+    return values[2:-2] - around / 6 if len(values) > 4 else values[:1] * 0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class DatasetStatistics:
+    """Statistics of the episodes of one dataset with the same dimensions.
+
+    Attributes:
+        state_names: Names of the state's dimensions.
+        action_names: Names of the action's dimensions.
+        num_episodes: Episodes that were added.
+        rate_hz: Steps per second of the first of them.
+        sample: Summaries of at most `KEPT_EPISODES` of them, those of the lowest ranks.
+    """
+
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    num_episodes: int = 0
+    rate_hz: float = 0.0
+    sample: list[EpisodeSummary] = field(default_factory=list)
+
+    def add(self, signals: EpisodeSignals) -> None:
+        """Count an episode, and keep its summary if it belongs to the sample."""
+        self.add_summary(summarise_signals(signals), signals.rate_hz)
+
+    def add_summary(self, summary: EpisodeSummary | None, rate_hz: float) -> None:
+        """Count an episode that another process has summarised; None for one that could not be."""
+        self.num_episodes += 1
+        self.rate_hz = self.rate_hz or rate_hz
+        self._keep([summary] if summary is not None else [])
+
+    def merge(self, other: DatasetStatistics) -> None:
+        """Add the episodes of another part of the dataset. Raises ValueError for other dimensions."""
+        if (self.state_names, self.action_names) != (other.state_names, other.action_names):
+            raise ValueError(f"dimensions differ: {self.state_names} and {other.state_names}")
+        self.num_episodes += other.num_episodes
+        self.rate_hz = self.rate_hz or other.rate_hz
+        self._keep(other.sample)
+
+    def _keep(self, summaries: list[EpisodeSummary]) -> None:
+        self.sample = sorted([*self.sample, *summaries], key=lambda summary: summary.rank)[:KEPT_EPISODES]
+
+    def typical(self) -> TypicalEpisode | None:
+        """The medians over the sample; None where no episode could be summarised."""
+        return typical_episode(self) if self.sample else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TypicalSignal:
+    """Medians over the episodes, for each of the D dimensions of a signal.
+
+    Attributes:
+        range: (D,) median range in an episode.
+        least_range: (D,) range that one episode in five stays below.
+        low: (D,) smallest value of all.
+        high: (D,) largest value of all.
+        speed: (D,) median of the fast speeds.
+        noise: (D,) median noise.
+        kinds: Kind of each dimension, from names and values together.
+        scale: Typical range of an arm joint that moves; 0 where none moves.
+    """
+
+    range: NDArray[np.float64]
+    least_range: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    speed: NDArray[np.float64]
+    noise: NDArray[np.float64]
+    kinds: tuple[DimensionKind, ...]
+    scale: float
+
+    @property
+    def units_per_radian(self) -> float:
+        """57.3 where an arm joint has values that are no radians, else 1."""
+        import numpy as np
+
+        largest = np.maximum(np.abs(self.low), np.abs(self.high))[are_checked(self.kinds)]
+        return 180 / np.pi if float(largest.max(initial=0.0)) > _LARGEST_RADIANS else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TypicalEpisode:
+    """What an episode of a dataset is compared with.
+
+    Attributes:
+        num_episodes: Episodes that it was learnt from.
+        state: Of the state.
+        action: Of the action.
+        meaning: What the action means; None where the state follows it in neither way.
+        lag_steps: Median lag of the episodes that have one; None where none has.
+        num_lags: Episodes that have one.
+        correlations: (P,) median over the episodes, NaN where a pair never moves.
+        gains: (P,) likewise.
+    """
+
+    num_episodes: int
+    state: TypicalSignal
+    action: TypicalSignal
+    meaning: ActionMeaning | None
+    lag_steps: float | None
+    num_lags: int
+    correlations: NDArray[np.float64]
+    gains: NDArray[np.float64]
+
+    def motion_bars(self, state_names: tuple[str, ...], action_names: tuple[str, ...]) -> NDArray[np.float64]:
+        """(P,) range from which a paired dimension of the state counts as moving."""
+        import numpy as np
+
+        return np.full(len(paired_dimensions(state_names, action_names)), _MOVING_SHARE * self.state.scale)
+
+
+def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
+    """The medians over the sample of the statistics, which must not be empty."""
+    import numpy as np
+
+    sample = statistics.sample
+    meaning, alignments = _best_action_meaning(sample)
+    lags = [alignment.lag_steps for alignment in alignments if alignment.lag_steps is not None]
+    pairs = len(paired_dimensions(statistics.state_names, statistics.action_names))
+    return TypicalEpisode(
+        num_episodes=len(sample),
+        state=_typical_signal(statistics.state_names, [summary.state for summary in sample]),
+        action=_typical_signal(statistics.action_names, [summary.action for summary in sample]),
+        meaning=meaning,
+        lag_steps=float(np.median(lags)) if lags else None,
+        num_lags=len(lags),
+        correlations=_nan_median([alignment.correlations for alignment in alignments], pairs),
+        gains=_nan_median([alignment.gains for alignment in alignments], pairs),
+    )
+
+
+def _best_action_meaning(sample: list[EpisodeSummary]) -> tuple[ActionMeaning | None, list[ActionAlignment]]:
+    """The meaning under which the state follows the action best, and the alignments under it."""
+    import numpy as np
+
+    by_meaning = [
+        [summary.alignments[number] for summary in sample if summary.alignments[number] is not None]
+        for number in range(len(MEANINGS))
+    ]
+    aligned = [[alignment for alignment in part if alignment is not None] for part in by_meaning]
+    scores = [
+        float(np.median([alignment.correlation for alignment in part])) if part else 0.0 for part in aligned
+    ]
+    best = int(np.argmax(scores))
+    return (MEANINGS[best], aligned[best]) if scores[best] > 0 else (None, [])
+
+
+def _nan_median(rows: list[NDArray[np.float64]], width: int) -> NDArray[np.float64]:
+    """(width,) medians of the finite values; NaN where there is none."""
+    import numpy as np
+
+    if not rows or not width:
+        return np.full(width, np.nan)
+    ordered = np.sort(np.array(rows), axis=0)  # NaN comes last
+    counts = np.isfinite(ordered).sum(axis=0)
+    below, above = np.maximum(counts - 1, 0) // 2, np.minimum(counts // 2, len(rows) - 1)
+    columns = np.arange(width)
+    return np.asarray((ordered[below, columns] + ordered[above, columns]) / 2)
+
+
+def _typical_signal(names: tuple[str, ...], summaries: list[SignalSummary]) -> TypicalSignal:
+    import numpy as np
+
+    def stacked(value: Callable[[SignalSummary], NDArray[np.float64]]) -> NDArray[np.float64]:
+        return np.array([value(summary) for summary in summaries])
+
+    ranges = stacked(lambda summary: summary.high - summary.low)
+    switches = np.array([summary.switch for summary in summaries]).mean(axis=0) > 0.5
+    typical = np.median(ranges, axis=0)
+    low, high = (
+        stacked(lambda summary: summary.low).min(axis=0),
+        stacked(lambda summary: summary.high).max(axis=0),
+    )
+    evidence = [summary.evidence for summary in summaries if summary.evidence is not None]
+    learnt = learn_kinds(names, evidence, typical, np.maximum(np.abs(low), np.abs(high)), switches)
+    kinds = tuple(map(_checked_kind, kinds_by_name(names), learnt, switches.tolist()))
+    return TypicalSignal(
+        range=typical,
+        least_range=np.quantile(ranges, 0.2, axis=0),
+        low=low,
+        high=high,
+        speed=np.median(stacked(lambda summary: summary.speed), axis=0),
+        noise=np.median(stacked(lambda summary: summary.noise), axis=0),
+        kinds=kinds,
+        scale=_arm_scale(typical, kinds),
+    )
+
+
+def _checked_kind(named: DimensionKind, learnt: DimensionKind, is_switch: bool) -> DimensionKind:
+    """The kind that the checks go by: a quaternion without a name may be that of an object, which jumps."""
+    if learnt == "arm" and is_switch:
+        return "gripper"
+    return "unknown" if learnt == "rotation" and named == "unknown" else learnt
+
+
+def _arm_scale(ranges: NDArray[np.float64], kinds: tuple[DimensionKind, ...]) -> float:
+    """Median range of the arm joints that move: at least a tenth of the one that moves most."""
+    import numpy as np
+
+    arms = ranges[are_checked(kinds)]
+    moving = arms[arms > 0.1 * arms.max()] if len(arms) else arms
+    return float(np.median(moving)) if len(moving) else 0.0

@@ -1,0 +1,335 @@
+"""What people removed, tagged, noted and purged, from the numbered actions in the log."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, cast
+
+from ares.episode import Json
+from ares.store.sql import batched
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ares.store.log.protocol import AnnotationStore
+    from ares.store.temp_db import TempDatabase
+
+
+ActionKind = Literal[
+    "remove",
+    "tag",
+    "untag",
+    "note",
+    "view_save",
+    "view_delete",
+    "set_delete",
+    "set_rename",
+    "set_note",
+    "clear_failures",
+    "undo",
+    "purge",
+]
+TAG_KINDS: frozenset[ActionKind] = frozenset(("tag", "untag"))
+NOTE_KINDS: frozenset[ActionKind] = frozenset(("note",))
+VIEW_KINDS: frozenset[ActionKind] = frozenset(("view_save", "view_delete"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One change that a person asked for; it is never changed, save that a purge takes episodes out of it.
+
+    Attributes:
+        number: 1, 2, ... in the order of the log; `ares undo NUMBER` names it.
+        kind: What was done.
+        person: Name of the person.
+        created: ISO 8601 time in UTC.
+        count: Episodes, sets or failures that it is about.
+        members: Key of the list of episodes or failures in the log, or "".
+        purged: Of its episodes, how many were deleted for good since.
+        details: What else the kind needs: `tag`, `labels`, `name`, `note`, `query`, `undoes`, and the `recipe` of a
+            selection.
+    """
+
+    number: int
+    kind: ActionKind
+    person: str
+    created: str
+    count: int
+    members: str = ""
+    purged: int = 0
+    details: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def undoes(self) -> int:
+        """Number of the action that an undo takes back; 0 for all other kinds."""
+        return int(str(self.details.get("undoes", 0)))
+
+    @property
+    def tag(self) -> str:
+        """The tag that is added or removed, or ""."""
+        return str(self.details.get("tag", ""))
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON, for the log and for output."""
+        return {
+            "number": self.number,
+            "kind": self.kind,
+            "person": self.person,
+            "created": self.created,
+            "count": self.count,
+            "members": self.members,
+            "purged": self.purged,
+            "details": dict(self.details),
+        }
+
+
+def action_from_json(document: Json) -> Action:
+    """The action that `Action.to_json` wrote."""
+    fields = cast("dict[str, Json]", document)
+    return Action(
+        number=int(str(fields["number"])),
+        kind=cast("ActionKind", fields["kind"]),
+        person=str(fields["person"]),
+        created=str(fields["created"]),
+        count=int(str(fields["count"])),
+        members=str(fields["members"]),
+        purged=int(str(fields["purged"])),
+        details=cast("Mapping[str, Json]", fields["details"]),
+    )
+
+
+ACTIONS, ACTION_MEMBERS = "actions", "action_members"
+# Ids per document: 160 kB, as the members of a set.
+_DOCUMENT_IDS = 10_000
+
+
+class ActionHistory:
+    """The actions of a workspace, in the order of their numbers.
+
+    Args:
+        actions: All of them.
+    """
+
+    def __init__(self, actions: Sequence[Action]) -> None:
+        self.actions = actions
+        self._by_number = {action.number: action for action in actions}
+
+    @property
+    def last(self) -> int:
+        """Number of the newest action; 0 without any."""
+        return self.actions[-1].number if self.actions else 0
+
+    def get(self, number: int) -> Action | None:
+        """The action of a number, or None."""
+        return self._by_number.get(number)
+
+    @cached_property
+    def _undone(self) -> set[int]:
+        """Numbers that an undo takes back which is not taken back itself."""
+        undone: set[int] = set()
+        # An undo is newer than what it takes back: from the newest on, each is decided when it is met.
+        for action in reversed(self.actions):
+            if action.kind == "undo" and action.number not in undone:
+                undone.add(action.undoes)
+        return undone
+
+    def is_effective(self, action: Action) -> bool:
+        """Whether an action counts: no undo that counts takes it back."""
+        return action.number not in self._undone
+
+    def effective(self, kinds: Collection[str]) -> list[Action]:
+        """The actions of some kinds that count, oldest first."""
+        return [action for action in self.actions if action.kind in kinds and self.is_effective(action)]
+
+    def root(self, action: Action) -> Action:
+        """What an undo is about in the end: the action at the end of the chain of undos, or the action itself."""
+        while action.kind == "undo" and action.undoes in self._by_number:
+            action = self._by_number[action.undoes]
+        return action
+
+    def kinds_after(self, number: int) -> set[ActionKind]:
+        """The kinds of change that the actions after a number make; an undo makes that of what it takes back."""
+        return {self.root(action).kind for action in self.actions if action.number > number}
+
+
+def read_history(annotations: AnnotationStore) -> ActionHistory:
+    """The actions of a log. Raises StoreError."""
+    return ActionHistory([action_from_json(document) for _, document in annotations.find_documents(ACTIONS)])
+
+
+def new_members_key() -> str:
+    """A key for a list of members that no other list has."""
+    return uuid.uuid4().hex
+
+
+def write_members(annotations: AnnotationStore, key: str, members: Iterable[Json]) -> int:
+    """Write the members of an action before the action itself. Returns their number. Raises StoreError."""
+    count = 0
+    for number, block in enumerate(batched(members, _DOCUMENT_IDS)):
+        annotations.put_documents(ACTION_MEMBERS, {f"{key}/{number:06d}": list[Json](block)})
+        count += len(block)
+    return count
+
+
+def read_members(annotations: AnnotationStore, action: Action) -> Iterator[list[str]]:
+    """The members of an action in blocks of some thousands; nothing for one without. Raises StoreError."""
+    if action.members:
+        for _, block in annotations.find_documents(ACTION_MEMBERS, f"{action.members}/"):
+            yield cast("list[str]", block)
+
+
+def read_member_documents(annotations: AnnotationStore, action: Action) -> Iterator[list[Json]]:
+    """As `read_members`, of an action whose members are not ids. Raises StoreError."""
+    for _, block in (
+        annotations.find_documents(ACTION_MEMBERS, f"{action.members}/") if action.members else ()
+    ):
+        yield cast("list[Json]", block)
+
+
+def record_action(
+    annotations: AnnotationStore,
+    kind: ActionKind,
+    person: str,
+    *,
+    count: int,
+    members: str = "",
+    details: Mapping[str, Json] | None = None,
+) -> Action:
+    """Add an action to the log under the next free number; its members are written before. Raises StoreError."""
+    number = read_history(annotations).last
+    while True:
+        number += 1
+        action = Action(
+            number=number,
+            kind=kind,
+            person=person,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            count=count,
+            members=members,
+            details=details or {},
+        )
+        if annotations.claim_document(ACTIONS, action_key(number), action.to_json()):
+            return action
+
+
+def action_key(number: int) -> str:
+    """Key of the document of an action: in the order of keys the actions are in that of their numbers."""
+    return f"{number:09d}"
+
+
+TOMBSTONES = "tombstones"
+
+
+def hash_identity(workspace_id: str, episode_id: str) -> str:
+    """32 hex digits of an episode in a workspace; the same episode has another hash in another workspace."""
+    digest = hashlib.blake2b(episode_id.encode(), digest_size=16, key=workspace_id.encode()[:64])
+    return digest.hexdigest()
+
+
+def read_tombstones(annotations: AnnotationStore) -> frozenset[str]:
+    """The hashes of all purged episodes. Raises StoreError."""
+    return frozenset(key for key, _ in annotations.find_documents(TOMBSTONES))
+
+
+def add_tombstones(annotations: AnnotationStore, identity_hashes: Iterable[str], created: str) -> None:
+    """Remember that the episodes of some hashes were purged. Raises StoreError."""
+    documents: dict[str, Json] = dict.fromkeys(identity_hashes, created)
+    annotations.put_documents(TOMBSTONES, documents)
+
+
+REMOVED_REASON = "removed earlier and not read again: `ares undo` brings it back"
+PURGED_REASON = "deleted for good earlier and refused"
+# The last action about an episode and a tag decides.
+_TAGS = """
+SELECT episode_id, list_sort(list(tag)) AS texts FROM (
+    SELECT episode_id, tag FROM operations GROUP BY episode_id, tag HAVING arg_max(is_added, number)
+) GROUP BY episode_id
+"""
+_NOTES = "SELECT episode_id, list(note ORDER BY number) AS texts FROM operations GROUP BY episode_id"
+
+
+def removed_id_array(annotations: AnnotationStore, history: ActionHistory) -> pa.ChunkedArray:
+    """Ids of the episodes that are removed, (N,) strings in Arrow: a quarter of the memory of Python strings."""
+    import pyarrow as pa
+
+    chunks = [
+        pa.array(block, pa.string())
+        for action in history.effective(("remove",))
+        for block in read_members(annotations, action)
+    ]
+    return pa.chunked_array(chunks, pa.string())
+
+
+def fold_tags(annotations: AnnotationStore, history: ActionHistory, database: TempDatabase) -> None:
+    """Write the table "desired_texts" (episode_id, texts) of the temporary database: the tags, sorted."""
+    import pyarrow as pa
+
+    schema = pa.schema(
+        [("episode_id", pa.string()), ("tag", pa.string()), ("number", pa.int64()), ("is_added", pa.bool_())]
+    )
+    database.insert("operations", schema, _tag_operations(annotations, history, schema))
+    database.create_table_as("desired_texts", _TAGS)
+    database.drop_tables("operations")
+
+
+def fold_notes(annotations: AnnotationStore, history: ActionHistory, database: TempDatabase) -> None:
+    """Write the table "desired_texts" (episode_id, texts) of the temporary database: the notes, oldest first."""
+    import pyarrow as pa
+
+    schema = pa.schema([("episode_id", pa.string()), ("note", pa.string()), ("number", pa.int64())])
+    batches = (
+        pa.record_batch(
+            [
+                pa.array(block, pa.string()),
+                pa.array([str(action.details["note"])] * len(block), pa.string()),
+                pa.array([action.number] * len(block), pa.int64()),
+            ],
+            schema=schema,
+        )
+        for action in history.effective(NOTE_KINDS)
+        for block in read_members(annotations, action)
+    )
+    database.insert("operations", schema, batches)
+    database.create_table_as("desired_texts", _NOTES)
+    database.drop_tables("operations")
+
+
+def _tag_operations(
+    annotations: AnnotationStore, history: ActionHistory, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for action in history.effective(("tag", "untag")):
+        for block in read_members(annotations, action):
+            size = len(block)
+            columns = [block, [action.tag] * size, [action.number] * size, [action.kind == "tag"] * size]
+            arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
+            yield pa.record_batch(arrays, schema=schema)
+
+
+class RemovedIds:
+    """Tells of an episode of a source whether it was removed or purged, so that it is not read again.
+
+    Args:
+        annotations: The log.
+        workspace_id: The workspace, which the hashes of purged episodes belong to.
+    """
+
+    def __init__(self, annotations: AnnotationStore, workspace_id: str) -> None:
+        removed = removed_id_array(annotations, read_history(annotations))
+        self._ids = set(removed.to_pylist())
+        self._purged_hashes = read_tombstones(annotations)
+        self._workspace_id = workspace_id
+
+    def reason(self, episode_id: str) -> str:
+        """Why an episode is not read, or ""."""
+        if episode_id in self._ids:
+            return REMOVED_REASON
+        if self._purged_hashes and hash_identity(self._workspace_id, episode_id) in self._purged_hashes:
+            return PURGED_REASON
+        return ""

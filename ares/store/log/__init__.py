@@ -1,0 +1,1 @@
+"""The log of annotations: its protocol, and where it is kept."""

@@ -1,0 +1,365 @@
+"""The annotation log in one SQLite file (WAL mode), for many threads and several processes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ares.annotation import Annotation, Maker
+from ares.deadline import exclusive, interruptible
+from ares.episode import Json
+from ares.errors import ReadOnlyWorkspace, StoreError
+from ares.store.log.protocol import (
+    INDEXES,
+    AnnotationRow,
+    LogEntry,
+    UnstorableError,
+    annotation_from_text,
+    annotations_to_rows,
+    decode_json,
+    documents_to_texts,
+    encode_json,
+    maker_from_text,
+    maker_to_text,
+    next_page_size,
+)
+
+_FORMAT = 1
+_BUSY_SECONDS = 60.0
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    annotation_id TEXT NOT NULL UNIQUE,
+    episode_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    maker_id TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS makers (maker_id TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS documents (
+    collection TEXT NOT NULL,
+    key TEXT NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (collection, key)
+) WITHOUT ROWID;
+"""
+# The document that holds the last sequence number at the time of the last deletion.
+_DELETED_UP_TO = ("log", "deleted_up_to")
+_COLUMNS = "facts.sequence, facts.episode_id, facts.name, facts.maker_id, facts.subject, facts.body"
+
+
+class SqliteAnnotationStore:
+    """An AnnotationStore in a file: one connection behind a lock; writers of other processes are waited for.
+
+    Args:
+        path: The file; created when it does not exist, its folder must exist.
+
+    Raises:
+        StoreError: The file cannot be opened, is not a database, or was written by a newer version.
+
+    A file that cannot be written is read as it is; then every method that writes raises ReadOnlyWorkspace.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # Unused: a file does not go away, and other writers are waited for in any case.
+        self.retry_seconds = 0.0
+        self._lock = threading.RLock()
+        self._is_read_only = _is_read_only(path)
+        with self._store_errors():
+            self._connection = sqlite3.connect(
+                _read_only_uri(path) if self._is_read_only else path,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=self._is_read_only,
+            )
+        try:
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"SqliteAnnotationStore({str(self.path)!r})"
+
+    def append(self, annotations: Sequence[Annotation | AnnotationRow]) -> int:
+        """Append annotations in one transaction, ignoring existing ones. Returns the last sequence number.
+
+        Raises:
+            UnstorableError: Some cannot be stored; all others are stored.
+            StoreError: The file cannot be written; then nothing of this call is stored.
+        """
+        rows, errors = annotations_to_rows(annotations)
+        with self._transaction() as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO facts (annotation_id, episode_id, name, maker_id, subject, body)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+            last_sequence = self.last_sequence()
+        if errors:
+            raise UnstorableError(errors)
+        return last_sequence
+
+    def read(self, after: int = 0, limit: int = 10_000) -> list[LogEntry]:
+        """Return annotations with a sequence number above `after`, in order."""
+        rows = self._rows(
+            f"SELECT {_COLUMNS} FROM facts WHERE sequence > ? ORDER BY sequence LIMIT ?", (after, limit)
+        )
+        return [_log_entry(row) for row in rows]
+
+    def last_sequence(self) -> int:
+        """Return the sequence number of the newest annotation, deleted ones included; 0 for an empty log."""
+        newest = self._rows("SELECT COALESCE(MAX(sequence), 0) FROM facts")[0][0]
+        deleted = self._rows("SELECT body FROM documents WHERE collection = ? AND key = ?", _DELETED_UP_TO)
+        return max(int(newest), int(deleted[0][0]) if deleted else 0)
+
+    def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
+        """Return those of the subjects that this maker has annotated."""
+        query = "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
+        return {row[0] for row in self._rows(query, (maker_id, encode_json(list(subjects))))}
+
+    def find_repeated_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
+        """Return those of the subjects of which this maker has several annotations."""
+        query = (
+            "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
+            " GROUP BY subject HAVING COUNT(*) > 1"
+        )
+        return {row[0] for row in self._rows(query, (maker_id, encode_json(list(subjects))))}
+
+    def find_annotation_ids(self, episode_ids: Sequence[str], name: str) -> list[str]:
+        """Return the annotation_id of each annotation of that name of these episodes."""
+        query = (
+            "SELECT annotation_id FROM facts WHERE name = ?"
+            " AND episode_id IN (SELECT value FROM json_each(?))"
+        )
+        return [row[0] for row in self._rows(query, (name, encode_json(list(episode_ids))))]
+
+    def find_annotations(
+        self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
+    ) -> list[Annotation]:
+        """Return the annotations of these episodes, in order of the log; with names or makers only those."""
+        # As JSON the ids are one parameter, whatever their number.
+        query = (
+            f"SELECT {_COLUMNS} FROM facts WHERE episode_id IN (SELECT value FROM json_each(?))"
+            " AND (? OR name IN (SELECT value FROM json_each(?)))"
+            " AND (? OR maker_id IN (SELECT value FROM json_each(?))) ORDER BY sequence"
+        )
+        ids, name_list, maker_list = (encode_json(list(values)) for values in (episode_ids, names, maker_ids))
+        rows = self._rows(query, (ids, not names, name_list, not maker_ids, maker_list))
+        return [_log_entry(row).annotation for row in rows]
+
+    def find_episodes(self, name: str) -> list[str]:
+        """Return the episodes that have an annotation of that name, sorted."""
+        query = "SELECT DISTINCT episode_id FROM facts WHERE name = ? ORDER BY episode_id"
+        return [row[0] for row in self._rows(query, (name,))]
+
+    def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
+        """Return the number of different episodes per annotation name; with ids, of these."""
+        where = "" if episode_ids is None else "WHERE episode_id IN (SELECT value FROM json_each(?))"
+        parameters = () if episode_ids is None else (encode_json(list(episode_ids)),)
+        query = f"SELECT name, COUNT(DISTINCT episode_id) FROM facts {where} GROUP BY name ORDER BY name"
+        return dict(self._rows(query, parameters))
+
+    def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
+        """Return the number of annotations by maker_id; a maker without annotations is left out."""
+        query = (
+            "SELECT maker_id, COUNT(*) FROM facts WHERE maker_id IN (SELECT value FROM json_each(?))"
+            " GROUP BY maker_id"
+        )
+        return dict(self._rows(query, (encode_json(list(maker_ids)),)))
+
+    def add_maker(self, maker: Maker) -> None:
+        """Store a maker under its maker_id."""
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO makers VALUES (?, ?)",
+                (maker.maker_id, maker_to_text(maker)),
+            )
+
+    def makers(self) -> dict[str, Maker]:
+        """Return every maker by its id."""
+        rows = self._rows("SELECT maker_id, body FROM makers ORDER BY maker_id")
+        return {maker_id: maker_from_text(body) for maker_id, body in rows}
+
+    def put_documents(self, collection: str, documents: Mapping[str, Json]) -> None:
+        """Write keyed documents in one transaction; the last write of a key wins."""
+        texts, errors = documents_to_texts(documents)
+        rows = [(collection, key, text) for key, text in texts.items()]
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", rows)
+        if errors:
+            raise UnstorableError(errors)
+
+    def claim_document(self, collection: str, key: str, document: Json) -> bool:
+        """Write a document if its key is free; of several concurrent callers exactly one gets True."""
+        row = (collection, key, encode_json(document))
+        with self._transaction() as connection:
+            cursor = connection.execute("INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", row)
+            return cursor.rowcount == 1
+
+    def get_document(self, collection: str, key: str) -> Json:
+        """Return one document, or None."""
+        rows = self._rows("SELECT body FROM documents WHERE collection = ? AND key = ?", (collection, key))
+        return decode_json(rows[0][0]) if rows else None
+
+    def find_documents(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
+        """Stream the documents whose key starts with `prefix`, in order of key, page by page."""
+        query = "SELECT key, body FROM documents WHERE collection = ? AND key {} ? ORDER BY key LIMIT ?"
+        page_size = 1
+        rows = self._rows(query.format(">="), (collection, prefix, page_size))
+        while rows:
+            page_size = next_page_size(page_size, sum(len(body) for _, body in rows))
+            for key, body in rows:
+                if not key.startswith(prefix):
+                    return
+                yield key, decode_json(body)
+            rows = self._rows(query.format(">"), (collection, rows[-1][0], page_size))
+
+    def drop_documents(self, collection: str, keys: Iterable[str]) -> None:
+        """Delete documents; a key that does not exist is ignored."""
+        with self._transaction() as connection:
+            connection.executemany(
+                "DELETE FROM documents WHERE collection = ? AND key = ?", [(collection, key) for key in keys]
+            )
+
+    def collections(self) -> list[str]:
+        """Return the names of all collections that have documents, sorted."""
+        return [row[0] for row in self._rows("SELECT DISTINCT collection FROM documents ORDER BY collection")]
+
+    def delete_episodes(self, episode_ids: Sequence[str]) -> int:
+        """Delete every annotation of some episodes in one transaction. Returns their number."""
+        ids = encode_json(list(episode_ids))
+        # Freed pages are overwritten with zeros.
+        self._rows("PRAGMA secure_delete = ON")
+        with self._transaction() as connection:
+            end = str(self.last_sequence())
+            connection.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", (*_DELETED_UP_TO, end))
+            cursor = connection.execute(
+                "DELETE FROM facts WHERE episode_id IN (SELECT value FROM json_each(?))", (ids,)
+            )
+            return cursor.rowcount
+
+    def erase_deleted(self) -> None:
+        """Write the file anew without free pages, and empty its write-ahead log."""
+        self._rows("PRAGMA secure_delete = ON")
+        self._rows("VACUUM")
+        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def missing_indexes(self) -> list[str]:
+        """Return the names of declared indexes that the file lacks."""
+        rows = self._rows("SELECT name FROM sqlite_schema WHERE type = 'index'")
+        existing_names = {row[0] for row in rows}
+        return [name for name in INDEXES if name not in existing_names]
+
+    def create_indexes(self) -> None:
+        """Create the declared indexes that the file lacks."""
+        with self._transaction() as connection:
+            _create_indexes(connection)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    def _prepare(self) -> None:
+        """Create the tables of a new file. Raises StoreError when a newer version wrote it."""
+        stored_format = self._rows("PRAGMA user_version")[0][0]
+        if stored_format > _FORMAT:
+            raise StoreError(
+                f"the annotations have format {stored_format}", f"this version of ARES reads format {_FORMAT}"
+            )
+        if self._is_read_only:
+            return
+        self._use_wal()
+        if stored_format < _FORMAT:
+            with self._transaction() as connection:
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                _create_indexes(connection)
+                connection.execute(f"PRAGMA user_version = {_FORMAT}")
+
+    def _use_wal(self) -> None:
+        # SQLite ignores its busy timeout here when two processes create the file at once.
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                self._rows("PRAGMA journal_mode = WAL")
+                return
+            except StoreError as error:
+                if "locked" not in error.detail or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+    def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        interrupting = interruptible(self._connection.interrupt, sqlite3.OperationalError)
+        with exclusive(self._lock), self._store_errors(), interrupting:
+            return self._connection.execute(query, parameters).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        if self._is_read_only:
+            raise ReadOnlyWorkspace(
+                "the annotations are read-only", f"{self.path} cannot be written by this user"
+            )
+        with self._lock, self._store_errors():
+            # IMMEDIATE takes the write lock at once: a later upgrade could fail instead of waiting.
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _store_errors(self) -> Iterator[None]:
+        """Turn errors of the database into a StoreError; errors of our own code pass unchanged."""
+        try:
+            yield
+        except sqlite3.ProgrammingError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise StoreError(
+                "the annotations file cannot be used",
+                f"{self.path}: {error}; what was stored before is not lost",
+            ) from error
+
+
+def _is_read_only(path: Path) -> bool:
+    """Whether an existing file, or its folder, where SQLite keeps its journal, cannot be written."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _read_only_uri(path: Path) -> str:
+    """The URI by which SQLite reads a file in a folder that it cannot write to.
+
+    Beside a journal of a writer SQLite reads both; without one it must be promised that nobody writes, as it could not
+    create the journal.
+    """
+    journal = path.with_name(f"{path.name}-wal")
+    has_journal = journal.exists() and journal.stat().st_size > 0
+    return f"{path.resolve().as_uri()}?mode=ro{'' if has_journal else '&immutable=1'}"
+
+
+def _create_indexes(connection: sqlite3.Connection) -> None:
+    for name, columns in INDEXES.items():
+        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON facts ({', '.join(columns)})")
+
+
+def _log_entry(row: tuple[Any, ...]) -> LogEntry:
+    sequence, episode_id, name, maker_id, subject, body = row
+    annotation = annotation_from_text(
+        body, episode_id=episode_id, name=name, maker_id=maker_id, subject=subject
+    )
+    return LogEntry(sequence, annotation)

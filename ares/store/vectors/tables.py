@@ -1,0 +1,506 @@
+"""The vector tables of an embedding space: one of frames, one of captions and instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ares.store.lance.episodes import delete_rows
+from ares.store.lance.lance_api import lance_errors
+from ares.store.lance.snapshot import VersionCache
+from ares.store.sql import batched, in_list, quote_literal
+from ares.store.vectors.index import FLAT_ROWS, TARGET, refresh_index
+from ares.store.vectors.knn import (
+    FRAME_KEY,
+    IndexTuning,
+    VectorSnapshot,
+    VectorSnapshots,
+    VectorTableState,
+    dimension_error,
+    table_state,
+    to_matrix,
+)
+from ares.store.vectors.texts import TextIds, TextSnapshot
+
+if TYPE_CHECKING:
+    import lance
+    import numpy as np
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
+
+    from ares.store.lance.table import LazyLanceTable, TableWriter
+
+
+_BATCH_FRAMES = 8_192
+
+
+class CameraVectors(Protocol):
+    """Vectors of frames of one camera of one episode."""
+
+    @property
+    def episode_id(self) -> str:
+        """Id of the episode."""
+
+    @property
+    def camera(self) -> str:
+        """Camera name."""
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """Times (N,) of the frames, in seconds from the start of the episode."""
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """Unit vectors (N, D)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A frame that matches a query.
+
+    Attributes:
+        episode_id: Id of the episode.
+        camera: Camera name.
+        seconds: Seconds from the start of the episode.
+        score: Cosine similarity, -1 to 1.
+    """
+
+    episode_id: str
+    camera: str
+    seconds: float
+    score: float
+
+
+class EpisodeVectors(NamedTuple):
+    """The frame vectors of one episode, sorted by camera and second.
+
+    Attributes:
+        cameras: N camera names.
+        seconds: (N,) float64 seconds from the start of the episode.
+        vectors: (N, D) float32.
+    """
+
+    cameras: list[str]
+    seconds: NDArray[np.float64]
+    vectors: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorFragments:
+    """Vectors in files that belong to no version of their table yet.
+
+    Attributes:
+        fragments: Their descriptions, see `ares.store.TableWriter.write_fragments`.
+        replaced: Filters of the rows that they replace, which were there already.
+    """
+
+    fragments: Sequence[str]
+    replaced: Sequence[str]
+
+
+class VectorTable:
+    """Frame vectors of one embedding space; one row per frame.
+
+    Args:
+        table: The table; created when the first vectors determine their dimension.
+    """
+
+    def __init__(self, table: LazyLanceTable) -> None:
+        self._table = table
+        self._snapshots = VectorSnapshots(table.dataset, VectorSnapshot)
+
+    def add(self, rows: Sequence[CameraVectors]) -> None:
+        """Write vectors of frames, replacing those of the same episodes and cameras.
+
+        Raises:
+            StoreError: The vectors have another dimension than the stored ones, or the table cannot be written.
+        """
+        nonempty = [row for row in rows if len(row.vectors)]
+        if not nonempty:
+            return
+        table, vector_type = self._open_for(nonempty)
+        with lance_errors(self._table.name):
+            _delete_existing(table, nonempty)
+            table.add(_to_arrow(nonempty, vector_type))
+
+    def write_fragments(self, rows: Sequence[CameraVectors]) -> VectorFragments:
+        """Write vectors of frames into files that only `append` makes part of the table.
+
+        Other processes may do the same at the same time, with frames of other episodes and cameras.
+
+        Raises:
+            StoreError: As `add`.
+        """
+        nonempty = [row for row in rows if len(row.vectors)]
+        if not nonempty:
+            return VectorFragments(fragments=(), replaced=())
+        table, vector_type = self._open_for(nonempty)
+        with lance_errors(self._table.name):
+            replaced = list(_existing_filters(table, nonempty))
+            fragments = table.write_fragments(_to_arrow(nonempty, vector_type))
+        return VectorFragments(fragments=fragments, replaced=replaced)
+
+    def append(self, written: Sequence[VectorFragments]) -> None:
+        """Add what `write_fragments` has written, all at once. Raises StoreError when the table cannot be written."""
+        table = self._table.writer()
+        fragments = [fragment for part in written for fragment in part.fragments]
+        if table is None or not fragments:
+            return
+        with lance_errors(self._table.name):
+            for where in (where for part in written for where in part.replaced):
+                table.delete(where)
+            table.append_fragments(fragments)
+
+    def _open_for(self, rows: Sequence[CameraVectors]) -> tuple[TableWriter, pa.FixedSizeListType]:
+        """The table, created where it does not exist, and the type of its vectors. Raises StoreError as `add`."""
+        table = self._table.create(_frame_schema(rows[0].vectors.shape[1]))
+        vector_type = table.schema.field("vector").type
+        for row in rows:
+            if row.vectors.shape[1] != vector_type.list_size:
+                raise dimension_error(self._table.name, vector_type.list_size, row.vectors.shape[1])
+        return table, vector_type
+
+    def count(self) -> int:
+        """Number of frames with a vector."""
+        dataset = self._table.dataset()
+        with lance_errors(self._table.name):
+            return 0 if dataset is None else int(dataset.count_rows())
+
+    def search(
+        self, query: NDArray[np.float32], limit: int, episode_ids: Collection[str] | None = None
+    ) -> list[Moment]:
+        """The frames nearest to a vector, best first; equal scores by episode, camera and second.
+
+        Exact, unless the table has an index: then with its tuned settings, and rows newer than the index exactly.
+
+        Args:
+            query: (D,) vector of any length but zero.
+            limit: Maximum number of frames.
+            episode_ids: Only frames of these episodes, or None for all.
+
+        Raises:
+            StoreError: The query has another dimension than the vectors.
+        """
+        return self._search(query, limit, episode_ids, per_episode=False)
+
+    def search_episodes(
+        self, query: NDArray[np.float32], limit: int, episode_ids: Collection[str] | None = None
+    ) -> list[Moment]:
+        """The best frame of each of the best `limit` episodes; otherwise as `search`."""
+        return self._search(query, limit, episode_ids, per_episode=True)
+
+    def score_episodes(
+        self, query: NDArray[np.float32], limit: int
+    ) -> tuple[pa.ChunkedArray, NDArray[np.float64]]:
+        """Ids (N,) of the episodes and the score (N,) of the best frame of each, in no order.
+
+        Args:
+            query: (D,) vector of any length but zero.
+            limit: With an index only the best `limit` episodes are scored; without one all of them.
+
+        Raises:
+            StoreError: The query has another dimension than the vectors.
+        """
+        import numpy as np
+        import pyarrow as pa
+
+        with lance_errors(self._table.name):
+            snapshot = self._snapshot_for(query)
+            if snapshot is None:
+                return pa.chunked_array([], pa.string()), np.zeros(0)
+            params = snapshot.params_for(None, per_episode=True)
+            if params is not None:
+                rows = snapshot.search_episodes(query, limit, None, params)
+                return rows["episode_id"], rows["score"].to_numpy()
+            return snapshot.score_all_episodes(query)
+
+    def _search(
+        self,
+        query: NDArray[np.float32],
+        limit: int,
+        episode_ids: Collection[str] | None,
+        per_episode: bool,
+    ) -> list[Moment]:
+        if limit <= 0 or (episode_ids is not None and not episode_ids):
+            return []
+        with lance_errors(self._table.name):
+            snapshot = self._snapshot_for(query)
+            if snapshot is None:
+                return []
+            rows = None if episode_ids is None else snapshot.row_index.select(episode_ids)
+            if rows is not None and not len(rows.row_ids):
+                return []
+            search = snapshot.search_episodes if per_episode else snapshot.search
+            neighbours = search(query, limit, rows, snapshot.params_for(rows, per_episode))
+        return [Moment(**row) for row in neighbours.to_pylist()]
+
+    def score_frames(self, query: NDArray[np.float32], episode_ids: Collection[str]) -> Iterator[Moment]:
+        """Every frame of a few episodes with its exact score, sorted within batches of some thousand; see `search`."""
+        with lance_errors(self._table.name):
+            snapshot = self._snapshot_for(query)
+            if snapshot is None:
+                return
+            for batch in snapshot.row_index.select(episode_ids).batches(_BATCH_FRAMES):
+                yield from (Moment(**row) for row in snapshot.score_rows(query, batch).to_pylist())
+
+    def _snapshot_for(self, query: NDArray[np.float32]) -> VectorSnapshot | None:
+        """The newest version, or None without vectors. Raises StoreError when the query has another dimension."""
+        snapshot = self._snapshots.current()
+        if snapshot is None or not snapshot.row_count:
+            return None
+        if len(query) != snapshot.dimension:
+            raise dimension_error(self._table.name, snapshot.dimension, len(query))
+        return snapshot
+
+    def refresh(self, flat_rows: int = FLAT_ROWS, target: float = TARGET) -> IndexTuning | None:
+        """Build or extend the index and measure its recall, at the end of a job; see `refresh_index`.
+
+        Raises:
+            StoreError: The table cannot be written.
+        """
+        table = self._table.writer()
+        if table is None:
+            return None
+        with lance_errors(self._table.name):
+            return refresh_index(table, self._snapshots.require, flat_rows, target)
+
+    def state(self) -> VectorTableState:
+        """Number of rows and of those that the index covers, and the measured index parameters."""
+        with lance_errors(self._table.name):
+            return table_state(self._snapshots.current())
+
+    def read(self, episode_id: str) -> EpisodeVectors:
+        """The vectors of one episode, sorted by camera and second; empty when it has none."""
+        import numpy as np
+
+        rows = self._read_rows([episode_id])
+        if rows is None or not rows.num_rows:
+            return EpisodeVectors([], np.zeros(0), np.zeros((0, 0), np.float32))
+        rows = rows.sort_by([("camera", "ascending"), ("seconds", "ascending")])
+        return EpisodeVectors(
+            rows["camera"].to_pylist(), rows["seconds"].to_numpy(), to_matrix(rows["vector"])
+        )
+
+    def mean_vectors(self, episode_ids: Collection[str]) -> dict[str, NDArray[np.float32]]:
+        """The mean (D,) over all frame vectors of each episode; episodes without vectors are left out."""
+        import numpy as np
+
+        rows = self._read_rows(episode_ids)
+        if rows is None or not rows.num_rows:
+            return {}
+        encoded = rows["episode_id"].combine_chunks().dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        order = np.argsort(codes, kind="stable")
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        sums = np.add.reduceat(to_matrix(rows["vector"])[order], starts, axis=0, dtype=np.float32)
+        means = sums / np.diff(starts, append=len(codes))[:, None]
+        return dict(zip(encoded.dictionary.to_pylist(), means.astype(np.float32), strict=True))
+
+    def delete_unknown(self, existing_ids: Callable[[Sequence[str]], Collection[str]]) -> int:
+        """Delete vectors that a killed job wrote without recording them in the log. Returns the number of rows.
+
+        Args:
+            existing_ids: Returns those of some episode ids that the log records as embedded.
+        """
+        table = self._table.writer()
+        if table is None:
+            return 0
+        with lance_errors(self._table.name):
+            batches = table.newest().scanner(columns=["episode_id"]).to_batches()
+            unknown: set[str] = set()
+            for batch in batches:
+                ids = batch["episode_id"].unique().to_pylist()
+                unknown |= set(ids).difference(existing_ids(ids))
+            row_count = table.newest().count_rows()
+            for chunk in batched(unknown, 10_000):
+                table.delete(in_list("episode_id", chunk))
+            return int(row_count - table.newest().count_rows())
+
+    def _read_rows(self, episode_ids: Collection[str]) -> pa.Table | None:
+        dataset = self._table.dataset()
+        if dataset is None:
+            return None
+        where = in_list("episode_id", episode_ids)
+        with lance_errors(self._table.name):
+            return dataset.to_table(columns=[*FRAME_KEY, "vector"], filter=where)
+
+
+def _frame_schema(dimension: int) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("episode_id", pa.string()),
+            ("camera", pa.string()),
+            ("seconds", pa.float64()),
+            # Half precision costs no recall: docs/why/009-vector-index.md.
+            ("vector", pa.list_(pa.float16(), dimension)),
+        ]
+    )
+
+
+def _to_arrow(rows: Sequence[CameraVectors], vector_type: pa.FixedSizeListType) -> pa.Table:
+    """Rows in the types of the table; tables of an older version store float32."""
+    import numpy as np
+    import pyarrow as pa
+
+    dtype = vector_type.value_type.to_pandas_dtype()
+    flat = np.concatenate([np.ravel(row.vectors) for row in rows], dtype=dtype, casting="same_kind")
+    columns = [
+        pa.array(_repeat_values((row.episode_id, len(row.vectors)) for row in rows), pa.string()),
+        pa.array(_repeat_values((row.camera, len(row.vectors)) for row in rows), pa.string()),
+        pa.array(np.concatenate([row.seconds for row in rows]), pa.float64()),
+        pa.FixedSizeListArray.from_arrays(pa.array(flat), vector_type.list_size),
+    ]
+    return pa.Table.from_arrays(columns, names=[*FRAME_KEY, "vector"])
+
+
+def _repeat_values(values: Iterable[tuple[str, int]]) -> list[str]:
+    return [value for value, count in values for _ in range(count)]
+
+
+def _delete_existing(table: TableWriter, rows: Sequence[CameraVectors]) -> None:
+    for where in _existing_filters(table, rows):
+        table.delete(where)
+
+
+def _existing_filters(table: TableWriter, rows: Sequence[CameraVectors]) -> Iterator[str]:
+    """Filters of the vectors that the table has of the same episodes and cameras."""
+    cameras: dict[str, list[str]] = {}
+    for row in rows:
+        cameras.setdefault(row.camera, []).append(row.episode_id)
+    for camera, ids in cameras.items():
+        where = f"camera = {quote_literal(camera)} AND {in_list('episode_id', ids)}"
+        if table.newest().count_rows(where):
+            yield where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextColumn:
+    """A text column of another table whose texts get vectors.
+
+    Attributes:
+        table: Name of that table.
+        column: Name of the column.
+        dataset: Opens the newest version of the table; returns None while it does not exist.
+    """
+
+    table: str
+    column: str
+    dataset: Callable[[], lance.LanceDataset | None]
+
+
+class TextTable:
+    """Vectors of distinct texts, one row per text: thousands of episodes share an instruction, so they are few.
+
+    Args:
+        table: The table; created when the first vectors determine their dimension.
+        sources: The columns whose texts get vectors.
+    """
+
+    def __init__(self, table: LazyLanceTable, sources: Sequence[TextColumn]) -> None:
+        self._table = table
+        self._sources = sources
+        self._snapshots = VectorSnapshots(
+            table.dataset, lambda dataset: VectorSnapshot(dataset, ("_rowid",), "text")
+        )
+        self._text_ids = VersionCache(TextIds)
+
+    def texts_without_vectors(self, batch_size: int) -> Iterator[list[str]]:
+        """Distinct texts of the source columns that have no vector yet, sorted, in batches."""
+        import duckdb
+
+        with lance_errors(self._table.name), duckdb.connect() as connection:
+            selects = [
+                f"SELECT {source.column} AS text FROM {source.table}"
+                for source in self._sources
+                if _register_column(connection, source.table, source.dataset(), source.column)
+            ]
+            if not selects:
+                return
+            has_vectors = _register_column(connection, "embedded", self._table.dataset(), "text")
+            missing = (
+                f"({' UNION ALL '.join(selects)}) {'ANTI JOIN embedded USING (text)' if has_vectors else ''}"
+            )
+            texts = connection.sql(f"SELECT DISTINCT text FROM {missing} ORDER BY text")
+            for batch in texts.to_arrow_reader(batch_size):
+                if nonblank := [text for text in batch["text"].to_pylist() if text and text.strip()]:
+                    yield nonblank
+
+    def add(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Write vectors (N, D) of texts that have none yet. Raises StoreError."""
+        import pyarrow as pa
+
+        # Not float16: texts lie close together, and against float16 vectors Lance rounds the query to float16 too.
+        schema = pa.schema([("text", pa.string()), ("vector", pa.list_(pa.float32(), vectors.shape[1]))])
+        table = self._table.create(schema)
+        vector_type = table.schema.field("vector").type
+        if vector_type.list_size != vectors.shape[1]:
+            raise dimension_error(self._table.name, vector_type.list_size, vectors.shape[1])
+        flat = pa.array(vectors.ravel(), vector_type.value_type)
+        columns = [
+            pa.array(texts, pa.string()),
+            pa.FixedSizeListArray.from_arrays(flat, vector_type.list_size),
+        ]
+        with lance_errors(self._table.name):
+            table.add(pa.Table.from_arrays(columns, schema=table.schema))
+
+    def delete_unused(self, kept_texts: Sequence[str]) -> int:
+        """Delete the vectors of texts that stand in no source column any more. Returns their number.
+
+        Args:
+            kept_texts: Texts that are kept in any case.
+        """
+        import duckdb
+        import pyarrow as pa
+
+        table = self._table.writer()
+        if table is None:
+            return 0
+        with lance_errors(self._table.name), duckdb.connect() as connection:
+            connection.register("kept", pa.table({"text": pa.array(kept_texts, pa.string())}))
+            selects = [
+                f"SELECT {source.column} AS text FROM {source.table}"
+                for source in self._sources
+                if _register_column(connection, source.table, source.dataset(), source.column)
+            ]
+            _register_column(connection, "embedded", self._table.dataset(), "text")
+            used = " UNION ALL ".join(["SELECT text FROM kept", *selects])
+            unused = connection.sql(f"SELECT text FROM embedded ANTI JOIN ({used}) USING (text)").fetchall()
+        texts = [str(row[0]) for row in unused]
+        delete_rows(table, "text", texts)
+        return len(texts)
+
+    def snapshot(self, dimension: int) -> TextSnapshot | None:
+        """The newest version, or None without texts. Raises StoreError for queries of another dimension."""
+        with lance_errors(self._table.name):
+            vectors = self._snapshots.current()
+            if vectors is None or not vectors.row_count:
+                return None
+            if dimension != vectors.dimension:
+                raise dimension_error(self._table.name, vectors.dimension, dimension)
+            return TextSnapshot(vectors, self._text_ids.get(vectors.dataset))
+
+    def refresh(self, flat_rows: int = FLAT_ROWS, target: float = TARGET) -> IndexTuning | None:
+        """Build or extend the index and measure its recall, as `VectorTable.refresh`. Raises StoreError."""
+        table = self._table.writer()
+        if table is None:
+            return None
+        with lance_errors(self._table.name):
+            return refresh_index(table, self._snapshots.require, flat_rows, target)
+
+    def state(self) -> VectorTableState:
+        """Number of texts and of those that the index covers, and the measured index parameters."""
+        with lance_errors(self._table.name):
+            return table_state(self._snapshots.current())
+
+
+def _register_column(
+    connection: DuckDBPyConnection, name: str, dataset: lance.LanceDataset | None, column: str
+) -> bool:
+    """Let DuckDB read a column of a dataset under a name; False when there is no dataset."""
+    if dataset is not None:
+        connection.register(name, dataset.scanner(columns=[column]).to_reader())
+    return dataset is not None

@@ -1,0 +1,116 @@
+"""Turns what people pass in Python (a path, episode ids, a query image) into checked values."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from ares.episode import Episode
+from ares.errors import RequestError
+from ares.search import Hit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL import Image
+
+
+def expanded_path(path: str | os.PathLike[str]) -> str:
+    """The path with a leading "~" as the user's folder, as a shell expands it. Raises RequestError for bytes."""
+    if isinstance(path, bytes):
+        raise RequestError("a path is a str or a Path", f"got bytes {path!r}; give os.fsdecode(...)")
+    return os.path.expanduser(os.fspath(path))  # noqa: PTH111  # a Path would change URLs
+
+
+def check_ids(items: Iterable[object]) -> list[str]:
+    """The ids of some episodes.
+
+    Raises:
+        RequestError: It is a table, a single text, or a list of something else.
+    """
+    kind = type(items).__name__
+    if isinstance(items, str) or getattr(items, "ndim", 1) != 1 or not isinstance(items, Iterable):
+        raise RequestError(
+            "ids are a list of episode ids", f"got a {kind}; give for example df['episode_id']"
+        )
+    return [_episode_id(item, kind) for item in items]
+
+
+def _episode_id(item: object, kind: str) -> str:
+    if isinstance(item, Episode | Hit):
+        return item.episode_id
+    if isinstance(item, str):
+        return item
+    raise RequestError(
+        "ids are a list of episode ids", f"got a {kind} with {type(item).__name__} {item!r} in it"
+    )
+
+
+class IdFile(Collection[str]):
+    """The ids in a text file, separated by white space; read again for each iteration.
+
+    Args:
+        path: The file.
+
+    Raises:
+        RequestError: The file cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._count = sum(1 for _ in self)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, episode_id: object) -> bool:
+        return any(listed_id == episode_id for listed_id in self)
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            with self._path.open() as lines:
+                yield from (episode_id for line in lines for episode_id in line.split())
+        except (OSError, UnicodeDecodeError) as error:
+            raise RequestError("the list of ids cannot be read", f"{str(self._path)!r}: {error}") from None
+
+
+if TYPE_CHECKING:
+    ImageLike: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[np.uint8]
+
+
+@contextmanager
+def image_path(image: ImageLike) -> Iterator[str]:
+    """The path of an image; a picture in memory is written to a temporary file until then.
+
+    Args:
+        image: A path or a frame as text, a path object, a PIL image, or (H, W, 3) uint8 RGB.
+
+    Raises:
+        RequestError: It is none of these.
+    """
+    if isinstance(image, str | os.PathLike):
+        yield expanded_path(image)
+        return
+    with tempfile.TemporaryDirectory(prefix="ares-query-") as folder:
+        path = Path(folder) / "image.png"
+        _to_pil(image).save(path)
+        yield str(path)
+
+
+def _to_pil(image: Image.Image | NDArray[np.uint8]) -> Image.Image:
+    import numpy as np
+    from PIL import Image
+
+    if isinstance(image, Image.Image):
+        return image.convert("RGB")
+    array = np.asarray(image)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
+        raise RequestError(
+            "an image is a path, a PIL image, or an array (H, W, 3) uint8",
+            f"got {type(image).__name__} {array.dtype} {array.shape}",
+        )
+    return Image.fromarray(array)

@@ -1,0 +1,222 @@
+"""The frozen sets of a workspace: made from filters, searches or lists of episodes, and read as episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.curation import CurationSet, SetDiff, Sets, select_episodes
+from ares.episode import Episode
+from ares.errors import RequestError
+from ares.registry import refuse_unknown_keywords
+from ares.search import Hit, MinScore
+from ares.workspace.arguments import IdFile, check_ids
+from ares.workspace.episodes import Episodes
+from ares.workspace.tables import format_table, html_table
+
+if TYPE_CHECKING:
+    from ares.contract import Clash
+    from ares.episode import Json
+    from ares.store import Action, Stores
+
+
+_HEADER = ("set", "version", "episodes", "created")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StoredSet(CurationSet):
+    """A frozen set with access to its episodes; two are equal when all fields of the set are.
+
+    >>> accepted = ws.sets["accepted"]
+    >>> accepted.episodes, accepted.label
+    (120, 'accepted@2')
+    >>> accepted.members.to_pandas(["episode_id", "caption"])
+    """
+
+    _stores: Stores = field(compare=False)
+
+    @property
+    def members(self) -> Episodes:
+        """Its episodes, as far as the workspace still has them."""
+        return Episodes(self._stores).with_ids(self.ids())
+
+    def ids(self) -> Iterator[str]:
+        """Ids of all its episodes, sorted, streamed."""
+        return Sets(self._stores.annotations).ids(self)
+
+    def write_lock(self, path: str | Path) -> None:
+        """Write the set with its ids to a JSON file that proves its content, for a training repository."""
+        Sets(self._stores.annotations).write_lock(self, Path(path))
+
+    def __repr__(self) -> str:
+        return f"StoredSet({self.label!r}: {self.episodes:,} episodes, created {self.created})"
+
+
+class SetCollection(Mapping[str, StoredSet]):
+    """The sets of a workspace by name.
+
+        >>> ws.sets.create("sinks", where="acceptable AND success")
+        >>> ws.sets["sinks"], ws.sets["sinks@1"]
+        >>> for name in ws.sets:
+        ...     print(ws.sets[name].label, ws.sets[name].episodes)
+
+    Args:
+        stores: Stores of the workspace.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    @property
+    def _sets(self) -> Sets:
+        return Sets(self._stores.annotations)
+
+    @refuse_unknown_keywords
+    def create(
+        self,
+        name: str,
+        ids: Iterable[str | Episode | Hit] | Path = (),
+        recipe: Mapping[str, Json] | None = None,
+        *,
+        where: str = "",
+        search: str = "",
+        like: str = "",
+        image: str = "",
+        by: str = "",
+        limit: int | None = None,
+        min_score: MinScore | None = None,
+    ) -> StoredSet:
+        """Freeze a selection as the next version of a name; the same selection again gives the same version.
+
+            >>> ws.sets.create("sinks", where="acceptable AND num_steps > 20")
+            >>> ws.sets.create("drawers", ws.search("open the drawer", limit=50))
+            >>> ws.sets.create("mugs", search="mug", min_score="auto")
+            >>> ws.sets.create("long", ws.episodes.sort("num_steps", descending=True).take(100))
+
+        Args:
+            name: Letters, digits, "-", "_" and ".".
+            ids: Ids, episodes, or hits of a search; or the path of a text file of ids.
+            recipe: How the episodes were selected, stored with the set; by default these arguments.
+            where: SQL filter; also applies to a search and to a list.
+            search: Text; selects the best `limit` episodes for it, 100 without a limit.
+            like: Id of a similar episode.
+            image: Image to search by, as for `Workspace.search`.
+            by: Ways to compare, as for `Workspace.search`.
+            limit: Maximum number of episodes.
+            min_score: Least score of an episode of a search, as for `Workspace.search`: all that reach it are selected.
+
+        Raises:
+            RequestError: The name is not plain, the filter is wrong, an id is unknown, or no episode was selected.
+        """
+        listed: Collection[str] = IdFile(ids) if isinstance(ids, Path) else check_ids(ids)
+        if recipe is not None:
+            return self._stored(self._sets.create(name, listed, recipe))
+        if not len(listed) and not isinstance(ids, tuple):
+            raise RequestError("the set would be empty", "the list of episodes is empty")
+        selected, own_recipe = select_episodes(
+            self._stores,
+            where=where,
+            search=search,
+            like=like,
+            image=image,
+            by=by,
+            ids=listed,
+            limit=limit,
+            min_score=min_score,
+        )
+        return self._stored(self._sets.create(name, selected, own_recipe))
+
+    def __getitem__(self, name: str) -> StoredSet:
+        """The newest version of "name", or exactly "name@2". Raises RequestError naming those that exist."""
+        return self._stored(self._sets[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sets)
+
+    def __len__(self) -> int:
+        return len(self._sets)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sets
+
+    def versions(self, name: str) -> list[StoredSet]:
+        """All versions of a name, oldest first; empty for an unknown name."""
+        return [self._stored(version) for version in self._sets.versions(name)]
+
+    def clashes(self, selection: str | CurationSet) -> list[Clash]:
+        """Signals of the members that mean different things; an export wants a conversion named for each.
+
+            >>> ws.sets.clashes("sinks")
+
+        Raises:
+            RequestError: There is no such set.
+        """
+        from ares.contract import find_clashes, set_contracts
+
+        return find_clashes(set_contracts(self._stores, self.ids(selection)))
+
+    def select(self, name: str) -> list[StoredSet]:
+        """All versions of "name", or exactly "name@2". Raises RequestError for an unknown name."""
+        return [self._stored(version) for version in self._sets.select(name)]
+
+    def delete(self, name: str) -> Action:
+        """Delete all versions of "name", or exactly "name@2"; its episodes stay, and `ws.undo()` brings it back.
+
+            >>> ws.sets.delete("sinks@1")
+
+        Raises:
+            RequestError: There is no such set.
+        """
+        return self._sets.delete(name)
+
+    def rename(self, name: str, new_name: str) -> Action:
+        """Give all versions of a set another name, under which no set exists.
+
+            >>> ws.sets.rename("sinks", "kitchen-sinks")
+
+        Raises:
+            RequestError: There is no such set, or the new name is not plain or is in use.
+        """
+        return self._sets.rename(name, new_name)
+
+    def note(self, name: str, text: str) -> Action:
+        """Write a note to a set, in place of an earlier note; "" takes it away.
+
+            >>> ws.sets.note("sinks", "for the first paper")
+
+        Raises:
+            RequestError: There is no such set.
+        """
+        return self._sets.note(name, text)
+
+    def diff(self, a: str | CurationSet, b: str | CurationSet) -> SetDiff:
+        """What changes from set `a` to set `b`.
+
+            >>> ws.sets.diff("sinks@1", "sinks@2").added
+
+        Raises:
+            RequestError: There is no such set.
+        """
+        return self._sets.diff(self._resolve(a), self._resolve(b))
+
+    def ids(self, selection: str | CurationSet) -> Iterator[str]:
+        """Ids of the members of a set, sorted, streamed. Raises RequestError when there is no such set."""
+        return self._sets.ids(self._resolve(selection))
+
+    def __repr__(self) -> str:
+        return format_table(self._rows(), _HEADER) or "no sets"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), _HEADER)
+
+    def _rows(self) -> list[tuple[object, ...]]:
+        return [(item.name, item.version, item.episodes, item.created) for item in self.values()]
+
+    def _resolve(self, selection: str | CurationSet) -> CurationSet:
+        return self._sets[selection] if isinstance(selection, str) else selection
+
+    def _stored(self, selection: CurationSet) -> StoredSet:
+        names = [item.name for item in fields(CurationSet)]
+        return StoredSet(**{name: getattr(selection, name) for name in names}, _stores=self._stores)

@@ -1,0 +1,454 @@
+"""Reads the signals of an AgiBot World episode from proprio_stats.h5, and lists its arrays for specs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ares.clock import infer_unit
+from ares.episode import ArrayUse, RateSource, Signal, SourceArray, Trajectory
+from ares.errors import SourceError
+from ares.input import (
+    has_own_storage,
+    input_budgets,
+    is_hard_link,
+    open_hdf5,
+    require_own_storage,
+    translate_hdf5_errors,
+)
+from ares.io import file_state
+from ingest.signals import (
+    MAX_SIGNAL_WIDTH,
+    NO_TIME,
+    SpecTime,
+    StepTimes,
+    missing_time_error,
+    numbered_names,
+    seconds_from_first,
+    spec_times,
+    time_steps,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayUses:
+    """What the arrays of an episode are used as, by their keys.
+
+    Attributes:
+        steps: Steps of the episode.
+        state: Arrays that make up the state, in order.
+        action: Arrays that make up the action, in order.
+        extra: Name of the extra signal of an array, in the order of the signals.
+        masks: Name of the extra signal that the index of commands became.
+        time: Array of the times, or "".
+    """
+
+    steps: int
+    state: tuple[str, ...]
+    action: tuple[str, ...]
+    extra: Mapping[str, str]
+    masks: Mapping[str, str]
+    time: str
+
+
+def list_arrays(
+    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: ArrayUses, warnings: Iterable[str]
+) -> tuple[SourceArray, ...]:
+    """Every array of a file, those of signals first and in their order.
+
+    Args:
+        shapes: Shape and type of each array, by key.
+        uses: What they are used as.
+        warnings: Warnings of the episode; those of an array that is not stored say why.
+    """
+    return (*_signal_arrays(shapes, uses), *_other_arrays(shapes, uses, tuple(warnings)))
+
+
+def _signal_arrays(
+    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: ArrayUses
+) -> Iterator[SourceArray]:
+    groups: tuple[tuple[ArrayUse, Mapping[str, str]], ...] = (
+        ("state", dict.fromkeys(uses.state, "")),
+        ("action", dict.fromkeys(uses.action, "")),
+        ("extra", uses.extra),
+        ("extra", uses.masks),
+    )
+    for use, names in groups:
+        for key, name in names.items():
+            shape, dtype = shapes[key]
+            # The index of commands becomes a number for each step, and commands are repeated for each step.
+            per_step = () if key in uses.masks else shape[1:]
+            yield SourceArray(key=key, use=use, name=name, shape=(uses.steps, *per_step), dtype=dtype)
+
+
+def _other_arrays(
+    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: ArrayUses, warnings: tuple[str, ...]
+) -> Iterator[SourceArray]:
+    used = {*uses.state, *uses.action, *uses.extra, *uses.masks}
+    for key, (shape, dtype) in shapes.items():
+        if key not in used:
+            use: ArrayUse = "time" if key == uses.time else "unused"
+            yield SourceArray(
+                key=key, use=use, shape=shape, dtype=dtype, note=_why_unused(key, shape, warnings)
+            )
+
+
+def _why_unused(key: str, shape: tuple[int, ...], warnings: tuple[str, ...]) -> str:
+    start = f"{key} is not stored ("
+    reason = next((text.removeprefix(start)[:-1] for text in warnings if text.startswith(start)), "")
+    return reason or ("empty" if 0 in shape else "")
+
+
+# The rate that the authors' loader uses; only where timestamps are missing or do not rise.
+NOMINAL_RATE_HZ = 30.0
+_TIME_KEY = "timestamp"
+_STATE = ("joint/position", "effector/position", "head/position", "waist/position")
+_ACTION = (*_STATE, "robot/velocity")
+_ARMS = tuple(f"{side}_arm_{number}" for side in ("left", "right") for number in range(7))
+_NAMES: dict[tuple[str, int], tuple[str, ...]] = {
+    ("joint/position", 14): _ARMS,
+    ("joint/position", 16): (*_ARMS, "left_gripper", "right_gripper"),
+    ("effector/position", 2): ("left_gripper", "right_gripper"),
+    ("effector/position", 12): tuple(
+        f"{side}_finger_{number}" for side in ("left", "right") for number in range(6)
+    ),
+    ("head/position", 2): ("head_yaw", "head_pitch"),
+    ("waist/position", 2): ("waist_pitch", "waist_lift"),
+    ("robot/velocity", 2): ("robot_x_velocity", "robot_yaw_velocity"),
+}
+# No filter of HDF5 compresses better than this; a damaged shape could otherwise claim all memory.
+_LARGEST_COMPRESSION_RATIO = 1100
+_SMALL_BYTES = 2**24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proprioception:
+    """The signals of one episode.
+
+    Attributes:
+        trajectory: Its state, action and other signals.
+        rate_hz: Steps per second.
+        rate_source: Where the rate comes from.
+        has_stamps: Whether the times of its steps are stamps.
+        content_hash: 32 hex digits over everything that was read.
+        warnings: Reasons to warn.
+        arrays: Every array of the file, and its use.
+    """
+
+    trajectory: Trajectory
+    rate_hz: float
+    rate_source: RateSource
+    content_hash: str
+    has_stamps: bool = False
+    warnings: tuple[str, ...] = ()
+    arrays: tuple[SourceArray, ...] = ()
+
+
+@dataclass(slots=True)
+class _ProprioReader:
+    """The file of one episode, and what was read of it so far."""
+
+    path: str
+    time: SpecTime = NO_TIME
+    steps: int = 0
+    warnings: dict[str, None] = field(default_factory=dict)
+    hash: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
+
+    @property
+    def time_key(self) -> str:
+        """The array of the times, by the spec or the format."""
+        return self.time.key or _TIME_KEY
+
+    def read(self, key: str, array: Any) -> NDArray[Any]:
+        """All rows of an array, as stored. Raises SourceError when it is damaged or claims too much."""
+        import numpy as np
+
+        where = f"{self.path}, {key}"
+        with translate_hdf5_errors(where):
+            require_own_storage(array)
+            too_large = array.nbytes > input_budgets().array_bytes or array.nbytes > max(
+                _LARGEST_COMPRESSION_RATIO * file_state(self.path).size, _SMALL_BYTES
+            )
+            if too_large:
+                raise SourceError(
+                    "HDF5 file is cut or damaged", f"{where}: {array.shape} is more than it holds"
+                )
+            rows: NDArray[Any] = np.asarray(array[()])
+        self.hash.update(f"\x1f{key} {rows.dtype} {rows.shape}\x1f".encode() + rows.tobytes())
+        return rows
+
+    def rows(self, key: str, array: Any) -> NDArray[np.float32] | None:
+        """(T, D) of an array with a row for each step; None, and a warning, for one that cannot be used."""
+        import numpy as np
+
+        if array.dtype.kind not in "biuf" or not array.ndim:
+            self.warnings[f"{key} is not stored (no numbers for each step)"] = None
+            return None
+        if not has_own_storage(array):
+            self.warnings[f"{key} is not stored (its values are in another file)"] = None
+            return None
+        values = self.read(key, array)
+        values = values.reshape(len(values), -1) if len(values) else values.reshape(0, 0)
+        if values.shape[1] > MAX_SIGNAL_WIDTH:
+            self.warnings[f"{key} is not stored (too wide for a signal)"] = None
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            return values.astype(np.float32)
+
+
+def read_proprioception(path: str, rate_hz: float | None, time: SpecTime = NO_TIME) -> Proprioception:
+    """Read proprio_stats.h5.
+
+    Args:
+        path: The file.
+        rate_hz: Rate set by the user, or None.
+        time: The array of the times, by the spec of the user.
+
+    Raises SourceError when the file is missing or damaged, holds no step, or lacks the times of the spec.
+    """
+    # Damaged types and shapes raise only where they are looked at.
+    with open_hdf5(path) as file, translate_hdf5_errors(path):
+        reader = _ProprioReader(path, time)
+        arrays = dict(_walk_arrays(file, path))
+        shapes = {key: (tuple(array.shape), str(array.dtype)) for key, array in arrays.items()}
+        times = _find_step_times(reader, arrays, rate_hz)
+        state = _read_state(reader, arrays)
+        action = _align_actions(reader, arrays)
+        masks = _command_masks(reader, arrays)
+        others = _read_others(reader, arrays)
+        # A part of an action would be another action.
+        is_whole = all(key in action for key in _ACTION if _holds_numbers(arrays, f"action/{key}"))
+    action_keys = _ACTION if is_whole else ()
+    extra = {
+        **_other_signals("state/", state, _STATE),
+        **_other_signals("action/", action, action_keys),
+        **_other_signals("", others, ()),
+    }
+    uses = ArrayUses(
+        steps=reader.steps,
+        state=tuple(f"state/{key}" for key in _STATE if key in state),
+        action=tuple(f"action/{key}" for key in action_keys if key in action),
+        extra={key: key.replace("/", ".") for key in extra},
+        masks={f"action/{part}/index": _mask_name(part) for part in masks},
+        time=reader.time_key,
+    )
+    signals = {key.replace("/", "."): signal for key, signal in extra.items()}
+    signals |= {_mask_name(part): signal for part, signal in masks.items()}
+    trajectory = Trajectory(
+        timestamps=times.seconds,
+        state=_join_into_signal(state, _STATE),
+        action=_join_into_signal(action, action_keys),
+        extra=signals,
+    )
+    return _make_proprioception(trajectory, times, reader, list_arrays(shapes, uses, reader.warnings))
+
+
+def _make_proprioception(
+    trajectory: Trajectory, times: StepTimes, reader: _ProprioReader, arrays: tuple[SourceArray, ...]
+) -> Proprioception:
+    return Proprioception(
+        trajectory=trajectory,
+        rate_hz=times.rate_hz,
+        rate_source=times.rate_source,
+        has_stamps=times.has_stamps,
+        content_hash=reader.hash.hexdigest(),
+        warnings=tuple(reader.warnings),
+        arrays=arrays,
+    )
+
+
+def _walk_arrays(group: Any, path: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every array at or below a group by its key; links to other objects or files are not followed."""
+    import h5py  # type: ignore[import-untyped]
+
+    with translate_hdf5_errors(f"{path} {prefix}"):
+        names = [name for name in group if is_hard_link(group, name)]
+        children = [(str(name), group[name]) for name in names]
+    for name, child in children:
+        key = f"{prefix}{name}"
+        if isinstance(child, h5py.Group):
+            yield from _walk_arrays(child, path, f"{key}/") if key.count("/") < 4 else ()
+        elif isinstance(child, h5py.Dataset) and child.shape is not None:
+            yield key, child
+
+
+def _find_step_times(reader: _ProprioReader, arrays: dict[str, Any], user_rate_hz: float | None) -> StepTimes:
+    """The times of the steps: by the stamps where they rise, else evenly spaced. Raises as `_times_of_spec`."""
+    reader.steps = _count_steps(reader, arrays)
+    if reader.time_key != _TIME_KEY and (times := _times_of_spec(reader, arrays, user_rate_hz)):
+        return times
+    stamps, seconds = arrays.get(_TIME_KEY), None
+    if stamps is not None and stamps.shape == (reader.steps,) and stamps.dtype.kind in "iuf":
+        values = reader.read(_TIME_KEY, stamps)
+        unit, evidence = infer_unit(values, _TIME_KEY, NOMINAL_RATE_HZ)
+        # Those of the format are whole nanoseconds since 1970; somebody may have converted them.
+        if evidence and unit != "ns" and reader.time.unit is None:
+            reader.warnings[evidence] = None
+        seconds = seconds_from_first(values, reader.time.unit or unit, _TIME_KEY, reader.warnings)
+    return time_steps(
+        seconds,
+        reader.steps,
+        reader.warnings,
+        name=_TIME_KEY,
+        user_rate_hz=user_rate_hz,
+        usual_rate_hz=NOMINAL_RATE_HZ,
+    )
+
+
+def _times_of_spec(
+    reader: _ProprioReader, arrays: dict[str, Any], user_rate_hz: float | None
+) -> StepTimes | None:
+    """The times by the array that the spec names; None at a rate of the user, or for a single step.
+
+    Raises SourceError where there is no such array, or its values are no times of the steps.
+    """
+    key, unit = reader.time_key, reader.time.unit
+    if key not in arrays:
+        raise missing_time_error(key, arrays, reader.path)
+    array = arrays[key]
+    if array.dtype.kind not in "iuf" or array.shape[:1] != (reader.steps,):
+        raise SourceError(
+            "timestamps of the spec are not one number per step",
+            f"{reader.path}: {key} has {array.shape} {array.dtype}, and there are {reader.steps} steps",
+        )
+    return spec_times(reader.read(key, array), key, unit, user_rate_hz, reader.path, reader.warnings)
+
+
+def _count_steps(reader: _ProprioReader, arrays: dict[str, Any]) -> int:
+    """Rows of the timestamps, else of the joints' state. Raises SourceError for no step."""
+    for key in (reader.time_key, _TIME_KEY, *(f"state/{name}" for name in _STATE)):
+        if key in arrays and arrays[key].ndim and len(arrays[key]):
+            return len(arrays[key])
+    arrays_text = ", ".join(arrays) or "no arrays"
+    raise SourceError(
+        "episode holds no step",
+        f"{reader.path}: no timestamp and no state/joint/position; it holds {arrays_text}",
+    )
+
+
+def _read_state(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+    """The arrays of the state that have a row for each step, by their key without "state/"."""
+    result: dict[str, NDArray[np.float32]] = {}
+    names = (key for key in arrays if key.startswith("state/") and key != reader.time_key)
+    for key in (key for key in names if arrays[key].size):
+        values = reader.rows(key, arrays[key])
+        if values is not None and len(values) != reader.steps:
+            reader.warnings[f"{key} is not stored (it has no row for each step)"] = None
+        elif values is not None:
+            result[key.removeprefix("state/")] = values
+    return result
+
+
+def _read_others(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+    """Arrays beside the format's own groups that have a row for each step, by their key."""
+    result: dict[str, NDArray[np.float32]] = {}
+    for key, array in arrays.items():
+        is_other = not key.startswith(("state/", "action/")) and key != reader.time_key
+        if not is_other or array.shape[:1] != (reader.steps,) or not array.size:
+            continue
+        values = reader.rows(key, array)
+        if values is not None:
+            result[key] = values
+    return result
+
+
+def _align_actions(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+    """The arrays of the action by their key without "action/"; a step without a command has the last one."""
+    result: dict[str, NDArray[np.float32]] = {}
+    names = [key for key in arrays if key.startswith("action/") and not key.endswith("/index")]
+    names = [key for key in names if key != reader.time_key]
+    for key in (key for key in names if arrays[key].size):
+        values = reader.rows(key, arrays[key])
+        if values is None:
+            continue
+        if len(values) < reader.steps:
+            values = _repeat_commands(reader, arrays, key, values)
+        elif len(values) > reader.steps:
+            reader.warnings[f"{key} is not stored (it is longer than the state)"] = None
+            continue
+        if values is not None:
+            result[key.removeprefix("action/")] = values
+    return result
+
+
+def _repeat_commands(
+    reader: _ProprioReader, arrays: dict[str, Any], key: str, values: NDArray[np.float32]
+) -> NDArray[np.float32] | None:
+    """Commands at the steps that the array's index names, repeated until the next one; the first also before it."""
+    import numpy as np
+
+    steps = _command_steps(reader, arrays, key.split("/")[1])
+    if steps is None or len(steps) != len(values):
+        reader.warnings[
+            f"{key} is not stored (it has no row for each step, and no index that names them)"
+        ] = None
+        return None
+    reader.warnings[f"{key} has a command for some steps only; between them the last one is repeated"] = None
+    latest = np.searchsorted(steps, np.arange(reader.steps), side="right") - 1
+    return values[np.maximum(latest, 0)]
+
+
+def _command_steps(reader: _ProprioReader, arrays: dict[str, Any], part: str) -> NDArray[np.int64] | None:
+    """The rising steps at which a part was commanded; None where the index is absent, empty or not valid."""
+    import numpy as np
+
+    # The index of the end effectors' poses may be lost; it is that of the joints.
+    for name in (part, "joint") if part == "end" else (part,):
+        index = arrays.get(f"action/{name}/index")
+        if index is not None and index.size and index.ndim == 1 and index.dtype.kind in "iu":
+            steps = reader.read(f"action/{name}/index", index).astype(np.int64)
+            is_valid = (np.diff(steps) > 0).all() and steps[0] >= 0 and steps[-1] < reader.steps
+            return steps if is_valid else None
+    return None
+
+
+def _mask_name(part: str) -> str:
+    return f"action.{part}.is_sent"
+
+
+def _command_masks(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, Signal]:
+    """By part, one number for each step: 1 at the steps at which the control source sent a command, else 0."""
+    import numpy as np
+
+    masks = {}
+    for part in (key.split("/")[1] for key in arrays if key.startswith("action/") and key.endswith("/index")):
+        steps = _command_steps(reader, arrays, part)
+        if steps is not None:
+            values = np.zeros((reader.steps, 1), np.float32)
+            values[steps] = 1.0
+            masks[part] = Signal(values, (f"{part}_is_sent",))
+    return masks
+
+
+def _holds_numbers(arrays: dict[str, Any], key: str) -> bool:
+    return key in arrays and arrays[key].size > 0
+
+
+def _join_into_signal(parts: dict[str, NDArray[np.float32]], keys: tuple[str, ...]) -> Signal | None:
+    import numpy as np
+
+    present_keys = [key for key in keys if key in parts]
+    if not present_keys:
+        return None
+    names = [name for key in present_keys for name in _dimension_names(key, parts[key].shape[1])]
+    return Signal(np.concatenate([parts[key] for key in present_keys], axis=1), tuple(names))
+
+
+def _other_signals(
+    group: str, parts: dict[str, NDArray[np.float32]], used: tuple[str, ...]
+) -> dict[str, Signal]:
+    return {
+        f"{group}{key}": Signal(values, _dimension_names(key, values.shape[1]))
+        for key, values in parts.items()
+        if key not in used
+    }
+
+
+def _dimension_names(key: str, width: int) -> tuple[str, ...]:
+    return _NAMES.get((key, width)) or numbered_names(key.replace("/", "_"), width)

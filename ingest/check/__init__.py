@@ -1,0 +1,1 @@
+"""Checks of datasets where they lie, and the corrected copy of one."""

@@ -1,0 +1,135 @@
+"""The correction as an operation: checks a dataset, and writes a copy in which is corrected what the data decide."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.errors import AresError, RequestError
+from ares.jobs import IngestRequest
+from ares.registry import exporters
+from ares.reports import CheckReport, CodeCounter, FixReport
+from ares.signals import EpisodeRepair
+from ingest.check.run import check, check_source
+from ingest.check.video import CheckProgress
+from ingest.operation import find_requested, ingest
+
+if TYPE_CHECKING:
+    from ares.export import ExportReport
+    from ares.store import Stores
+    from ingest.base import Source
+    from ingest.pipeline import IngestSources
+
+
+def fix(
+    request: IngestRequest,
+    destination: str,
+    *,
+    export_format: str,
+    dry_run: bool,
+    num_listed: int,
+    quiet: bool,
+) -> FixReport:
+    """Correct a dataset in a copy; see `ares.fix` for the arguments and errors."""
+    destination = str(Path(destination).expanduser())
+    _require_new(destination)
+    exporters.get(export_format)
+    planned = find_requested(lambda: None, request)
+    source = _only_source(planned)
+    _require_outside(destination, source.folder)
+    repairs: list[EpisodeRepair] = []
+    progress = CheckProgress(
+        dataset=source.dataset, counter=CodeCounter(num_listed=num_listed), repairs=repairs
+    )
+    checked = check_source(source, None, progress)
+    before = CheckReport(datasets=(checked,), failed={p: str(e) for p, e in planned.failed.items()})
+    if dry_run:
+        return FixReport(destination=destination, before=before, repairs=tuple(repairs))
+    exported = _write_copy(request, Path(destination), export_format, repairs, quiet)
+    report = FixReport(destination=destination, before=before, repairs=tuple(repairs), export=exported)
+    try:
+        return replace(report, after=_check_copy(destination, num_listed))
+    except AresError as error:  # of a format that ARES writes and does not read
+        return replace(report, not_checked=str(error))
+
+
+def _require_new(destination: str) -> None:
+    if os.path.lexists(destination):
+        raise RequestError(
+            "the folder of a corrected copy exists already", f"{destination}; name a new folder"
+        )
+
+
+def _require_outside(destination: str, folder: str) -> None:
+    """A copy inside the source would change it, and be a part of it when it is read again."""
+    if folder and Path(destination).resolve().is_relative_to(Path(folder).resolve()):
+        raise RequestError("a corrected copy lies outside its source", f"{destination} is in {folder}")
+
+
+def _only_source(planned: IngestSources) -> Source:
+    """The one dataset that is corrected. Raises RequestError where there are several."""
+    if len(planned.sources) != 1:
+        folders = ", ".join(source.folder or source.dataset for source in planned.sources) or "none"
+        raise RequestError(
+            "one dataset at a time is corrected", f"the path holds {folders}; name one of them"
+        )
+    return planned.sources[0]
+
+
+def _write_copy(
+    request: IngestRequest,
+    destination: Path,
+    export_format: str,
+    repairs: Sequence[EpisodeRepair],
+    quiet: bool,
+) -> ExportReport:
+    """Export the dataset from a workspace that exists for so long; only signals are stored in it."""
+    from ares.contract import SetConversion
+    from ares.curation import Sets
+    from ares.export import export_set
+    from ares.settings import Settings
+    from ares.store import open_stores
+
+    with tempfile.TemporaryDirectory(prefix="ares-fix-") as folder:
+        stores = open_stores(str(Path(folder) / "workspace"), Settings())
+        try:
+            _ingest_request(stores, request)
+            ids = (id for batch in stores.tables.episodes.id_batches() for id in batch)
+            selection = Sets(stores.annotations).create(
+                "corrected", ids, {"corrected": list(request.sources)}
+            )
+            changes = {repair.episode_id: repair.changes for repair in repairs if repair.changes}
+            return export_set(
+                stores,
+                selection,
+                destination,
+                format=export_format,
+                convert=SetConversion((), changes=changes),
+                stream=None if quiet else sys.stderr,
+            )
+        finally:
+            stores.close()
+
+
+def _ingest_request(stores: Stores, request: IngestRequest) -> None:
+    run = partial(ingest, lambda: stores, lambda: None, request)
+    run(media="reference", limit=None, strict=False, engine="local", quiet=True)
+
+
+def _check_copy(destination: str, num_listed: int) -> CheckReport:
+    return check(
+        IngestRequest(sources=(destination,)),
+        limit=None,
+        baseline="",
+        write_baseline="",
+        evidence="",
+        num_listed=num_listed,
+        audit_seed=None,
+        video=False,
+    )

@@ -1,0 +1,323 @@
+"""Checks datasets against what is typical of each, and audits these checks on the same data."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from itertools import chain, islice, zip_longest
+from typing import TYPE_CHECKING
+
+from ares.clock import settle_clock
+from ares.contract import (
+    CONTRACT_EPISODES,
+    EpisodeEvidence,
+    MeaningContract,
+    correct_contract,
+    infer_contract,
+)
+from ares.episode import Episode, Record
+from ares.errors import AresError, SourceError
+from ares.io import describe_os_error
+from ares.jobs import LocalEngine, available_cores
+from ares.registry import plugin_fault
+from ares.reports import BaselineWriter, CheckReport, CodeCounter, DataAudit, DatasetCheck, audit_episodes
+from ares.signals import KEPT_EPISODES, DatasetStatistics, EpisodeSignals, TypicalEpisode, episode_signals
+from ares.store import batched
+from ingest.base import GuardedItems, Source, guarded_item
+from ingest.check.tasks import Layout, SignalResult, SignalTask, run_signal_tasks
+from ingest.check.video import CheckProgress
+from ingest.operation import find_requested
+
+if TYPE_CHECKING:
+    from ares.jobs import IngestRequest, WorkerPool
+    from ares.reports import BaselineKey
+
+
+# Episodes that are audited of each dataset, of so many that are read, and the fewest of one layout.
+_MOST_EPISODES, _MOST_READ, _FEWEST_EPISODES = 12, 48, 2
+# Faults are planted some 1500 times: of a long or wide episode the first steps are taken.
+_MOST_VALUES, _FEWEST_STEPS = 100_000, 200
+_START_AFTER_SECONDS = 2.0
+
+AuditedEpisode = tuple[Episode, EpisodeSignals]
+
+
+def audit_sources(sources: Sequence[Source], seed: int) -> dict[int, DataAudit]:
+    """The audit of each dataset, by its number; a dataset without two episodes of equal dimensions has none."""
+    audits = {}
+    for number, source in enumerate(sources):
+        layouts = defaultdict(list)
+        for episode, signals in islice(_audited_episodes(source), _MOST_EPISODES):
+            layouts[signals.state_names, signals.action_names].append((episode, signals))
+        largest = max(layouts.values(), key=len, default=[])
+        if len(largest) >= _FEWEST_EPISODES:
+            audits[number] = audit_episodes(largest, seed)
+    return audits
+
+
+def _audited_episodes(source: Source) -> Iterator[AuditedEpisode]:
+    """Episodes with signals, in the order of the source; those that cannot be read are left out.
+
+    They are read as `ares check` reads them: by processes that are ended where they take too long or too much memory.
+    """
+    loads = (
+        guarded_item(item, source.format, source.folder, source.follow_links).load
+        for item in GuardedItems(source)
+    )
+    start_after = 0.0 if source.fragile else _START_AFTER_SECONDS
+    with closing(LocalEngine()) as engine:
+        pool = engine.pool(
+            run_audit_reads,
+            max_workers=available_cores(),
+            on_worker_death=SourceError,
+            start_after_seconds=start_after,
+        )
+        for load in islice(loads, _MOST_READ):
+            for result in pool.map([load]):
+                if result is not None and not isinstance(result, AresError):
+                    yield result
+
+
+def run_audit_reads(loads: Sequence[Callable[[], Record]]) -> list[AuditedEpisode | AresError | None]:
+    """Read records; one without enough signals gives None, and one that fails its error."""
+    return [_read_audited_episode(load) for load in loads]
+
+
+def _read_audited_episode(load: Callable[[], Record]) -> AuditedEpisode | AresError | None:
+    try:
+        record = settle_clock(load())
+        signals = _first_steps(episode_signals(record.episode, record.trajectory))
+    except AresError as error:
+        return error
+    except OSError as error:
+        return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
+    except Exception as error:
+        return plugin_fault("the audit of a record", error)
+    return (record.episode, signals) if signals.state.shape[1] and len(signals.state) >= 10 else None
+
+
+def _first_steps(signals: EpisodeSignals) -> EpisodeSignals:
+    width = signals.state.shape[1] + signals.action.shape[1]
+    steps = max(_FEWEST_STEPS, _MOST_VALUES // max(width, 1))
+    return replace(
+        signals, seconds=signals.seconds[:steps], state=signals.state[:steps], action=signals.action[:steps]
+    )
+
+
+def with_audits(checked: Sequence[DatasetCheck], sources: Sequence[Source], seed: int) -> list[DatasetCheck]:
+    """The datasets with their audits; the findings of a check that misses its bar there become information."""
+    audits = audit_sources(sources, seed)
+    return [
+        _with_audit(dataset, audits[number]) if number in audits else dataset
+        for number, dataset in enumerate(checked)
+    ]
+
+
+def _with_audit(dataset: DatasetCheck, audit: DataAudit) -> DatasetCheck:
+    counts = tuple(
+        replace(count, severity="information") if count.code in audit.missed_codes else count
+        for count in dataset.counts
+    )
+    return replace(dataset, counts=counts, audit=audit)
+
+
+# The sample is drawn from so many first episodes, whose tasks are kept in memory (about 1 kB each).
+SAMPLED_EPISODES = 65_536
+
+
+def sample_numbers(tasks: Sequence[SignalTask]) -> list[int]:
+    """Rising numbers of at most 256 of the tasks: those whose ids have the lowest hashes, wherever they lie."""
+    if len(tasks) <= KEPT_EPISODES:
+        return list(range(len(tasks)))
+    return sorted(
+        heapq.nsmallest(KEPT_EPISODES, range(len(tasks)), key=lambda number: _sample_rank(tasks[number]))
+    )
+
+
+def _sample_rank(task: SignalTask) -> bytes:
+    return hashlib.blake2b(task.episode_id.encode(), digest_size=8).digest()
+
+
+_BATCH = 16
+# Worker processes pay off only for a check that takes longer than they take to start.
+
+Results = Iterator[SignalResult | AresError]
+Readers = Callable[[Iterator[SignalTask]], Results]
+
+
+def check(
+    request: IngestRequest,
+    *,
+    limit: int | None,
+    baseline: str,
+    write_baseline: str,
+    evidence: str,
+    num_listed: int,
+    audit_seed: int | None,
+    video: bool,
+) -> CheckReport:
+    """Check the datasets at and below some paths; see `ares.check` for the arguments and errors."""
+    accepted = _accepted_findings(baseline)
+    writer = BaselineWriter(path=write_baseline) if write_baseline else None
+    if evidence:
+        from ingest.check.tasks import require_empty_folder
+
+        require_empty_folder(evidence)
+    find = partial(find_requested, lambda: None, request)
+    planned = find()
+    # Items are listed once, so the pass over the videos has a list of its own.
+    for_video = find().sources if video else ()
+    remaining, checked = limit, []
+    for source, with_video in zip_longest(planned.sources, for_video):
+        counter = CodeCounter(num_listed=num_listed)
+        progress = CheckProgress(dataset=source.dataset, accepted=accepted, writer=writer, counter=counter)
+        checked.append(check_source(source, remaining, progress, with_video))
+        remaining = (
+            None if remaining is None else remaining - checked[-1].num_episodes - checked[-1].num_failed
+        )
+    if audit_seed is not None:
+        checked = with_audits(checked, find().sources, audit_seed)
+    report = CheckReport(datasets=tuple(checked), failed={p: str(e) for p, e in planned.failed.items()})
+    if writer is not None:
+        writer.write()
+    if evidence:
+        from ingest.check.tasks import write_evidence
+
+        report = replace(report, evidence_problems=write_evidence(report, find().sources, evidence))
+    return report
+
+
+def _accepted_findings(baseline: str) -> frozenset[BaselineKey]:
+    """The known findings of a file; none without one. Only a file needs pydantic, which takes a while to import."""
+    if not baseline:
+        return frozenset()
+    from ares.reports import read_baseline
+
+    return read_baseline(baseline)
+
+
+def check_source(
+    source: Source, limit: int | None, progress: CheckProgress, with_video: Source | None = None
+) -> DatasetCheck:
+    """Check the episodes of one dataset.
+
+    Args:
+        source: The dataset.
+        limit: Number of episodes to check at most.
+        progress: Where they are counted, and what is corrected in them.
+        with_video: The dataset opened again, to check its videos too.
+    """
+    with closing(LocalEngine()) as engine, ThreadPoolExecutor(available_cores()) as threads:
+        pool = engine.pool(
+            run_signal_tasks,
+            max_workers=available_cores(),
+            on_worker_death=SourceError,
+            start_after_seconds=0.0 if source.fragile else _START_AFTER_SECONDS,
+        )
+        checked = _check_items(source, limit, progress, lambda tasks: _read_all(pool, threads, tasks))
+        if with_video is None:
+            return checked
+        from ingest.check.video import check_source_videos
+
+        totals = check_source_videos(with_video, limit, engine, threads, progress)
+        counts, num_accepted = progress.counter.counts(), progress.num_accepted
+        return replace(checked, counts=counts, num_accepted=num_accepted, video=totals)
+
+
+def _read_all(
+    pool: WorkerPool[SignalTask, SignalResult], threads: ThreadPoolExecutor, tasks: Iterator[SignalTask]
+) -> Results:
+    """The results in order; a few batches are read ahead."""
+    for group in batched(batched(tasks, _BATCH), 2 * pool.max_workers):
+        for results in threads.map(pool.map, group):
+            yield from results
+
+
+def _check_items(source: Source, limit: int | None, progress: CheckProgress, read: Readers) -> DatasetCheck:
+    """What is typical is learnt from a sample that is spread over the dataset, before anything is judged."""
+    items = GuardedItems(source)
+    tasks = islice(
+        (
+            SignalTask(
+                load=guarded_item(item, source.format, source.folder, source.follow_links).load,
+                location=item.location,
+                episode_id=item.episode_id,
+                repairs=progress.repairs is not None,
+            )
+            for item in items
+        ),
+        limit,
+    )
+    first = list(islice(tasks, SAMPLED_EPISODES))
+    numbers = sample_numbers(first)
+    results = list(read(first[number] for number in numbers))
+    statistics, evidence = _learn_from_results(iter(results))
+    for number, result in zip(numbers, results, strict=True):
+        first[number] = replace(first[number], earlier=result if isinstance(result, SignalResult) else None)
+    typical = {layout: part for layout, of in statistics.items() if (part := of.typical()) is not None}
+    for result in read(replace(task, typical=typical) for task in chain(first, tasks)):
+        progress.add(result)
+    if items.error is not None:
+        progress.add(items.error)
+    return _dataset_check(source, progress, statistics, typical, _infer_contracts(source, evidence))
+
+
+def _learn_from_results(
+    results: Results,
+) -> tuple[dict[Layout, DatasetStatistics], dict[Layout, list[EpisodeEvidence]]]:
+    """Statistics and evidence by layout; a record that fails is counted when it is checked."""
+    statistics: dict[Layout, DatasetStatistics] = {}
+    evidence: dict[Layout, list[EpisodeEvidence]] = {}
+    for result in results:
+        if isinstance(result, SignalResult):
+            state_names, action_names = result.layout
+            part = statistics.setdefault(
+                result.layout, DatasetStatistics(state_names=state_names, action_names=action_names)
+            )
+            part.add_summary(result.summary, result.rate_hz)
+            sample = evidence.setdefault(result.layout, [])
+            if result.evidence is not None and len(sample) < CONTRACT_EPISODES:
+                sample.append(result.evidence)
+    return statistics, evidence
+
+
+def _infer_contracts(
+    source: Source, evidence: Mapping[Layout, Sequence[EpisodeEvidence]]
+) -> tuple[MeaningContract, ...]:
+    """What the signals of each layout mean, corrected by the spec."""
+    inferred = (infer_contract(source.dataset, *layout, sample) for layout, sample in evidence.items())
+    return tuple(correct_contract(contract, source.contract) for contract in inferred if contract is not None)
+
+
+def _dataset_check(
+    source: Source,
+    progress: CheckProgress,
+    statistics: Mapping[Layout, DatasetStatistics],
+    typical: Mapping[Layout, TypicalEpisode],
+    contracts: tuple[MeaningContract, ...],
+) -> DatasetCheck:
+    """The lag is that of the layout with most lags."""
+    best = max(typical, key=lambda layout: typical[layout].num_lags, default=None)
+    lag_steps = typical[best].lag_steps if best is not None else None
+    rate_hz = statistics[best].rate_hz if best is not None else None
+    return DatasetCheck(
+        dataset=source.dataset,
+        format=source.format,
+        path=source.folder,
+        num_episodes=progress.num_episodes,
+        num_without_signals=progress.num_without_signals,
+        num_failed=progress.num_failed,
+        first_failure=progress.first_failure,
+        lag_seconds=round(lag_steps / rate_hz, 3) if lag_steps is not None and rate_hz else None,
+        num_lags=progress.num_lags,
+        num_unknown_lags=progress.num_unknown_lags,
+        counts=progress.counter.counts(),
+        num_accepted=progress.num_accepted,
+        contracts=contracts,
+    )

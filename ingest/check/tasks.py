@@ -1,0 +1,255 @@
+"""What a reader process does for a check: it judges signals, and draws evidence of findings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ares.checks import EpisodeCheck, QualityFinding, check_metadata, check_signals
+from ares.clock import settle_clock
+from ares.contract import EpisodeEvidence, episode_evidence
+from ares.episode import Episode, Record
+from ares.errors import AresError, MediaError, RequestError, SourceError
+from ares.io import describe_os_error
+from ares.jobs import LocalEngine, available_cores
+from ares.registry import plugin_fault
+from ares.repair import repair_signals
+from ares.reports import (
+    CORRECTED,
+    CheckReport,
+    EvidenceFile,
+    evidence_files,
+    frame_strip,
+    plot_finding,
+    write_index,
+)
+from ares.signals import (
+    Correction,
+    EpisodeSignals,
+    EpisodeSummary,
+    TypicalEpisode,
+    episode_signals,
+    summarise_signals,
+)
+from ingest.base import GuardedItems, Source, guarded_item
+
+# Names of the dimensions of state and action: episodes are compared with those that have the same.
+Layout = tuple[tuple[str, ...], tuple[str, ...]]
+# The signals of the sample are kept until they are checked, unless one episode has more bytes.
+_LARGEST_KEPT_BYTES = 2**19
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalTask:
+    """One record to read.
+
+    Attributes:
+        load: Reads it.
+        location: File, and which record of it.
+        episode_id: Id of the episode.
+        typical: What to check it against, by layout; None to summarise it.
+        earlier: The result of its summary with its signals, so that it is not read again; or None.
+        repairs: Whether to correct what the checks find.
+    """
+
+    load: Callable[[], Record]
+    location: str
+    episode_id: str
+    typical: Mapping[Layout, TypicalEpisode] | None = None
+    earlier: SignalResult | None = None
+    repairs: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalResult:
+    """What a reader says of one record.
+
+    Attributes:
+        episode_id: Id of the episode.
+        location: File, and which record of it.
+        key: Split and key of the episode in its source, joined by "/".
+        source: File or URL of the episode.
+        layout: Names of its dimensions.
+        rate_hz: Steps per second.
+        metadata: What its metadata alone say.
+        summary: Its summary, where it was asked for and could be made.
+        evidence: Evidence for the meaning of its signals, beside the summary.
+        check: What the checks found, where they were asked for.
+        signals: The signals of a record that was summarised, unless they are large.
+        corrections: What is corrected, and what of the same codes is left; where that was asked for.
+    """
+
+    episode_id: str
+    location: str
+    key: str
+    source: str
+    layout: Layout
+    rate_hz: float
+    metadata: tuple[QualityFinding, ...] = ()
+    summary: EpisodeSummary | None = None
+    evidence: EpisodeEvidence | None = None
+    check: EpisodeCheck | None = None
+    signals: EpisodeSignals | None = None
+    corrections: tuple[Correction, ...] = ()
+
+
+def run_signal_tasks(tasks: Sequence[SignalTask]) -> list[SignalResult | AresError]:
+    """Read records, and summarise or check each; one that fails gives its error."""
+    return [_run_signal_task(task) for task in tasks]
+
+
+def _run_signal_task(task: SignalTask) -> SignalResult | AresError:
+    try:
+        if task.earlier is not None and task.earlier.signals is not None:
+            return _add_signal_check(task, task.earlier, task.earlier.signals)
+        record = settle_clock(task.load())
+        return _make_signal_result(task, record.episode, episode_signals(record.episode, record.trajectory))
+    except AresError as error:
+        return error
+    except OSError as error:  # a disk or a server that fails costs only the records that were read from it
+        return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
+    except Exception as error:
+        return plugin_fault("the check of a record", error)
+
+
+def _make_signal_result(task: SignalTask, episode: Episode, signals: EpisodeSignals) -> SignalResult:
+    result = SignalResult(
+        episode_id=signals.episode_id,
+        location=task.location,
+        key="/".join(filter(None, (episode.split, episode.key))),
+        source=episode.source,
+        layout=(signals.state_names, signals.action_names),
+        rate_hz=signals.rate_hz,
+        metadata=tuple(check_metadata(episode)),
+    )
+    return (
+        _add_signal_summary(result, signals)
+        if task.typical is None
+        else _add_signal_check(task, result, signals)
+    )
+
+
+def _add_signal_summary(result: SignalResult, signals: EpisodeSignals) -> SignalResult:
+    num_bytes = signals.state.nbytes + signals.action.nbytes + signals.seconds.nbytes
+    kept = signals if num_bytes <= _LARGEST_KEPT_BYTES else None
+    return replace(
+        result, summary=summarise_signals(signals), evidence=episode_evidence(signals), signals=kept
+    )
+
+
+def _add_signal_check(task: SignalTask, result: SignalResult, signals: EpisodeSignals) -> SignalResult:
+    typical = task.typical.get(result.layout) if task.typical is not None else None
+    check = check_signals(signals, typical)
+    can_correct = task.repairs and any(finding.code in CORRECTED for finding in check.findings)
+    corrections = repair_signals(signals, typical) if can_correct else ()
+    check = replace(check, findings=(*check.findings, *result.metadata))
+    return replace(result, summary=None, evidence=None, signals=None, check=check, corrections=corrections)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceTask:
+    """The evidence of one episode.
+
+    Attributes:
+        load: Reads the record.
+        folder: Folder to write to.
+        files: What to draw.
+    """
+
+    load: Callable[[], Record]
+    folder: str
+    files: tuple[EvidenceFile, ...]
+
+
+def require_empty_folder(folder: str) -> None:
+    """Make the folder. Raises RequestError when it holds files already, or cannot be made."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        if any(Path(folder).iterdir()):
+            raise RequestError(
+                "the folder for evidence is not empty", f"{folder}: give a new or empty folder"
+            )
+    except OSError as error:
+        raise RequestError(
+            "the folder for evidence cannot be written", f"{folder}: {describe_os_error(error)}"
+        ) from None
+
+
+def write_evidence(report: CheckReport, sources: Sequence[Source], folder: str) -> tuple[str, ...]:
+    """Write a plot, and frames where there are cameras, for every finding that a report lists; and a page of them.
+
+    Args:
+        report: The report.
+        sources: The datasets of the report, opened again.
+        folder: Empty folder to write to.
+
+    Returns:
+        Why parts of it could not be drawn, one line each.
+    """
+    files = tuple(evidence_files(report))
+    by_episode: dict[str, list[EvidenceFile]] = defaultdict(list)
+    for file in files:
+        by_episode[file.listed.episode_id].append(file)
+    problems: list[str] = []
+    with closing(LocalEngine()) as engine:
+        pool = engine.pool(
+            draw_evidence,
+            max_workers=available_cores(),
+            on_worker_death=SourceError,
+            start_after_seconds=0.0 if any(source.fragile for source in sources) else 2.0,
+        )
+        for task in _evidence_tasks(sources, folder, by_episode):
+            for result in pool.map([task]):
+                problems += [str(result)] if isinstance(result, AresError) else result
+    write_index(folder, files)
+    return tuple(problems)
+
+
+def _evidence_tasks(
+    sources: Sequence[Source], folder: str, by_episode: dict[str, list[EvidenceFile]]
+) -> Iterator[EvidenceTask]:
+    """Episodes with findings; the search ends with the last of them."""
+    for source in sources:
+        for item in GuardedItems(source):
+            files = by_episode.pop(item.episode_id, None)
+            if files:
+                load = guarded_item(item, source.format, source.folder, source.follow_links).load
+                yield EvidenceTask(load=load, folder=folder, files=tuple(files))
+            if not by_episode:
+                return
+
+
+def draw_evidence(tasks: Sequence[EvidenceTask]) -> list[tuple[str, ...] | AresError]:
+    """Draw the evidence of some episodes; what cannot be drawn gives a line, or the error of the episode."""
+    return [_draw_evidence(task) for task in tasks]
+
+
+def _draw_evidence(task: EvidenceTask) -> tuple[str, ...] | AresError:
+    try:
+        record = settle_clock(task.load())
+        signals = episode_signals(record.episode, record.trajectory)
+        problems: list[str] = []
+        for file in task.files:
+            stem = Path(task.folder) / file.stem
+            stem.parent.mkdir(parents=True, exist_ok=True)
+            svg = plot_finding(signals, file.listed.finding, file.listed.key)
+            stem.with_name(stem.name + ".svg").write_text(svg, encoding="utf-8")
+            problems += _write_frames(record.episode, file, stem)
+        return tuple(problems)
+    except AresError as error:
+        return error
+    except Exception as error:
+        return plugin_fault("the evidence of an episode", error)
+
+
+def _write_frames(episode: Episode, file: EvidenceFile, stem: Path) -> Iterator[str]:
+    try:
+        strip = frame_strip(episode, file.listed.finding)
+    except MediaError as error:
+        yield f"{file.stem}.jpg: {error}"
+        return
+    if strip:
+        stem.with_name(stem.name + ".jpg").write_bytes(strip)

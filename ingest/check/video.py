@@ -1,0 +1,344 @@
+"""Checks the videos of a dataset: each is decoded once by a reader process, judged and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain, islice, takewhile
+from typing import TYPE_CHECKING
+
+from ares.checks import (
+    CameraFeatures,
+    QualityFinding,
+    TypicalVideo,
+    VideoCheck,
+    VideoSummary,
+    camera_features,
+    check_videos,
+    learn_videos,
+    summarise_video,
+)
+from ares.clock import settle_clock
+from ares.episode import Record
+from ares.errors import AresError, SourceError
+from ares.io import describe_os_error
+from ares.jobs import available_cores
+from ares.registry import plugin_fault
+from ares.reports import Baseline, BaselineWriter, CodeCounter, VideoTotals, baseline_key
+from ares.signals import KEPT_EPISODES, EpisodeRepair
+from ares.store import batched
+from ingest.base import GuardedItems, guarded_item
+from ingest.check.tasks import SignalResult
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from ares.jobs import Engine
+    from ingest.base import Source
+
+
+# Frames whose features are kept at once, 1.7 KB each.
+_MOST_FRAMES = 60_000
+# Names of the dimensions of the state, and of the cameras: episodes are compared with those that have the same.
+VideoLayout = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoTask:
+    """The videos of one record to decode.
+
+    Attributes:
+        load: Reads the record.
+        location: File, and which record of it.
+        typical: What to check it against, by layout; None to summarise it.
+    """
+
+    load: Callable[[], Record]
+    location: str
+    typical: Mapping[VideoLayout, TypicalVideo] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoResult:
+    """What a reader says of the videos of one record.
+
+    Attributes:
+        episode_id: Id of the episode.
+        location: File, and which record of it.
+        key: Key of the record in its dataset.
+        source: File that the record was read from.
+        layout: Names of its dimensions and cameras.
+        summary: What was kept, where nothing to check it against was given.
+        check: What the checks found.
+    """
+
+    episode_id: str
+    location: str
+    key: str
+    source: str
+    layout: VideoLayout
+    summary: VideoSummary | None = None
+    check: VideoCheck | None = None
+
+
+def run_video_tasks(tasks: Sequence[VideoTask]) -> list[VideoResult | AresError]:
+    """Decode the videos of records; those that lie in one file are decoded in one pass."""
+    results: list[VideoResult | AresError] = []
+    records = [(task, _load_record(task)) for task in tasks]
+    while records:
+        count = _num_together([record for _, record in records])
+        results += _check_records(records[:count])
+        del records[:count]
+    return results
+
+
+def _num_together(records: Sequence[Record | AresError]) -> int:
+    """The first records whose cameras have few enough frames together; at least one."""
+    frames = accumulate(
+        0 if isinstance(record, AresError) else sum(c.media.num_frames for c in record.episode.cameras)
+        for record in records
+    )
+    return max(1, sum(1 for _ in takewhile(lambda total: total <= _MOST_FRAMES, frames)))
+
+
+def _check_records(
+    records: Sequence[tuple[VideoTask, Record | AresError]],
+) -> Iterator[VideoResult | AresError]:
+    cameras = [
+        camera for _, record in records if isinstance(record, Record) for camera in record.episode.cameras
+    ]
+    features = iter(camera_features(cameras))
+    for task, record in records:
+        if isinstance(record, AresError):
+            yield record
+        else:
+            yield _result_or_fault(task, record, list(islice(features, len(record.episode.cameras))))
+
+
+def _load_record(task: VideoTask) -> Record | AresError:
+    try:
+        return settle_clock(task.load())
+    except AresError as error:
+        return error
+    except OSError as error:
+        return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
+    except Exception as error:
+        return plugin_fault("the check of a video", error)
+
+
+def _result_or_fault(
+    task: VideoTask, record: Record, features: Sequence[CameraFeatures]
+) -> VideoResult | AresError:
+    try:
+        return _make_video_result(task, record, features)
+    except Exception as error:
+        return plugin_fault("the check of a video", error)
+
+
+def _make_video_result(task: VideoTask, record: Record, features: Sequence[CameraFeatures]) -> VideoResult:
+    episode, state = record.episode, record.trajectory.state
+    layout = (state.names if state is not None else (), tuple(camera.name for camera in episode.cameras))
+    summary = summarise_video(episode, record.trajectory, features)
+    result = VideoResult(
+        episode_id=episode.episode_id,
+        location=task.location,
+        key="/".join(filter(None, (episode.split, episode.key))),
+        source=episode.source,
+        layout=layout,
+    )
+    if task.typical is None:
+        return replace(result, summary=summary)
+    return replace(result, check=check_videos(summary, task.typical.get(layout)))
+
+
+@dataclass(slots=True, kw_only=True)
+class CheckProgress:
+    """What was counted of a dataset so far.
+
+    Attributes:
+        dataset: Its name.
+        accepted: Findings that are known and not counted.
+        writer: Collects the findings for a new baseline; None for none.
+        counter: Counts the other findings.
+        num_episodes: Episodes that were read.
+        num_without_signals: Those without state and action.
+        num_lags: Episodes with a lag.
+        num_unknown_lags: Episodes whose lag the data do not say.
+        num_failed: Records that could not be read.
+        first_failure: Why the first of them could not, or "".
+        num_accepted: Findings that `accepted` holds.
+        repairs: What was corrected or left in each episode with such findings; None where nothing is corrected.
+    """
+
+    dataset: str = ""
+    accepted: Baseline = frozenset()
+    writer: BaselineWriter | None = None
+    counter: CodeCounter = field(default_factory=CodeCounter)
+    num_episodes: int = 0
+    num_without_signals: int = 0
+    num_lags: int = 0
+    num_unknown_lags: int = 0
+    num_failed: int = 0
+    first_failure: str = ""
+    num_accepted: int = 0
+    repairs: list[EpisodeRepair] | None = None
+
+    def add(self, result: SignalResult | AresError) -> None:
+        """Count one record."""
+        if isinstance(result, AresError):
+            self.num_failed += 1
+            self.first_failure = self.first_failure or str(result)
+            return
+        self.num_episodes += 1
+        self.num_without_signals += not any(result.layout)
+        if result.check is not None:
+            self.num_lags += result.check.lag.steps is not None
+            self.num_unknown_lags += result.check.lag.could_say and result.check.lag.steps is None
+            self.add_findings(result, result.check.findings)
+        if self.repairs is not None and result.corrections:
+            self.repairs.append(
+                EpisodeRepair(
+                    episode_id=result.episode_id,
+                    key=result.key,
+                    location=result.location,
+                    corrections=result.corrections,
+                )
+            )
+
+    def add_findings(self, result: SignalResult | VideoResult, findings: tuple[QualityFinding, ...]) -> None:
+        """Count the findings of one record."""
+        if not findings:
+            return
+        if self.writer is not None:
+            self.writer.add(baseline_key(self.dataset, result.key, finding) for finding in findings)
+        new = tuple(self._unknown(result.key, findings)) if self.accepted else findings
+        self.num_accepted += len(findings) - len(new)
+        self.counter.add(result.episode_id, result.location, new, key=result.key, source=result.source)
+
+    def _unknown(self, key: str, findings: tuple[QualityFinding, ...]) -> Iterator[QualityFinding]:
+        for finding in findings:
+            if baseline_key(self.dataset, key, finding) not in self.accepted:
+                yield finding
+
+
+# Records whose cameras are decoded together: those in one file in one pass.
+_BATCH = 8
+_START_AFTER_SECONDS = 2.0
+# An episode in which the robot moves so long should tell its lag.
+_MOVING_SECONDS = 5.0
+
+VideoResults = Iterator[VideoResult | AresError]
+VideoReaders = Callable[[Iterator[VideoTask]], VideoResults]
+
+
+@dataclass(slots=True, kw_only=True)
+class VideoProgress:
+    """What was counted of the videos of a dataset so far.
+
+    Attributes:
+        progress: Counts the findings.
+        num_episodes: Episodes with cameras.
+        num_frames: Frames that were decoded.
+        num_moving: Episodes in which the robot moves for five seconds.
+        num_moving_known: Those of them in which the lag of a camera is known.
+        num_failed: Records whose videos could not be checked.
+        first_failure: Why the first of them could not be.
+    """
+
+    progress: CheckProgress
+    num_episodes: int = 0
+    num_frames: int = 0
+    num_moving: int = 0
+    num_moving_known: int = 0
+    num_failed: int = 0
+    first_failure: str = ""
+    _lags: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, result: VideoResult, check: VideoCheck) -> None:
+        """Count the check of one episode."""
+        self.num_episodes += bool(result.layout[1])
+        self.num_frames += check.num_frames
+        known = {camera: lag.steps for camera, lag in check.lags.items() if lag.steps is not None}
+        if check.moving_seconds >= _MOVING_SECONDS and check.lags:
+            self.num_moving += 1
+            self.num_moving_known += bool(known)
+        for camera, steps in known.items():
+            self._lags.setdefault(camera, []).append(steps / check.rate_hz)
+        self.progress.add_findings(result, check.findings)
+
+    def add_failure(self, error: AresError) -> None:
+        """Count a record whose videos could not be checked."""
+        self.num_failed += 1
+        self.first_failure = self.first_failure or str(error)
+
+    def totals(self) -> VideoTotals:
+        """The counts."""
+        import numpy as np
+
+        return VideoTotals(
+            num_episodes=self.num_episodes,
+            num_frames=self.num_frames,
+            num_moving=self.num_moving,
+            num_moving_known=self.num_moving_known,
+            num_failed=self.num_failed,
+            first_failure=self.first_failure,
+            lag_seconds={camera: round(float(np.median(lags)), 3) for camera, lags in self._lags.items()},
+        )
+
+
+def check_source_videos(
+    source: Source, limit: int | None, engine: Engine, threads: ThreadPoolExecutor, progress: CheckProgress
+) -> VideoTotals:
+    """Decode and check the videos of a dataset, each file once; the findings are added to the progress."""
+    pool = engine.pool(
+        run_video_tasks,
+        max_workers=available_cores(),
+        on_worker_death=SourceError,
+        start_after_seconds=_START_AFTER_SECONDS,
+    )
+    of_videos = VideoProgress(progress=progress)
+    check_tasks(
+        islice(_video_tasks(source), limit),
+        lambda tasks: chain.from_iterable(
+            results
+            for group in batched(batched(tasks, _BATCH), pool.max_workers)
+            for results in threads.map(pool.map, group)
+        ),
+        of_videos,
+    )
+    return of_videos.totals()
+
+
+def _video_tasks(source: Source) -> Iterator[VideoTask]:
+    for item in GuardedItems(source):
+        guarded = guarded_item(item, source.format, source.folder, source.follow_links)
+        yield VideoTask(load=guarded.load, location=item.location)
+
+
+def check_tasks(tasks: Iterator[VideoTask], read: VideoReaders, progress: VideoProgress) -> None:
+    """The first episodes are learnt from, and judged by what was kept of them; the others against these."""
+    kept = []
+    for result in read(islice(tasks, KEPT_EPISODES)):
+        if isinstance(result, VideoResult):
+            kept.append(result)
+        else:
+            progress.add_failure(result)
+    typical = _learn_typical_videos(kept)
+    for result in kept:
+        if result.summary is not None:
+            progress.add(result, check_videos(result.summary, typical.get(result.layout)))
+    kept.clear()
+    for later in read(replace(task, typical=typical) for task in tasks):
+        if isinstance(later, AresError):
+            progress.add_failure(later)
+        elif later.check is not None:
+            progress.add(later, later.check)
+
+
+def _learn_typical_videos(kept: Sequence[VideoResult]) -> dict[VideoLayout, TypicalVideo]:
+    by_layout: dict[VideoLayout, list[VideoSummary]] = {}
+    for result in kept:
+        if result.summary is not None:
+            by_layout.setdefault(result.layout, []).append(result.summary)
+    learnt = {layout: learn_videos(summaries) for layout, summaries in by_layout.items()}
+    return {layout: typical for layout, typical in learnt.items() if typical is not None}

@@ -1,0 +1,141 @@
+"""Reads JSON files of datasets, and hashes, probes and describes the media files of episodes."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ares.episode import Camera, MediaRef, Role
+from ares.errors import SourceError
+from ares.input import parse_json, read_input
+from ares.io import FileState, describe_os_error, file_state
+from ares.media import VideoInfo, fingerprint_blocks, probe_video
+from ingest.names import camera_role
+
+if TYPE_CHECKING:
+    from ares.input import ImageInfo
+
+
+def read_json_object(path: Path, parse: Callable[[bytes], Any] | None = None) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Args:
+        path: Path or URL.
+        parse: Parses its bytes; None for `ares.input.parse_json`.
+
+    Raises SourceError when the file cannot be read, is nested too deeply, or holds no JSON object.
+    """
+    try:
+        document = (parse or partial(parse_json, where=str(path)))(read_input(str(path)))
+    except OSError as error:
+        raise SourceError(f"{path.name} cannot be read", f"{path}: {describe_os_error(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path.name} is not JSON", f"{path}: {error}") from None
+    if not isinstance(document, dict):
+        raise SourceError(f"{path.name} is not a JSON object", f"{path}: {type(document).__name__}")
+    return document
+
+
+def parse_json_lines(
+    lines: Iterable[bytes], path: Path, parse: Callable[[bytes], Any] | None = None
+) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
+    """For each line that is not blank, its number from 1 and its object, or a SourceError about the line."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        location = f"{path}, line {number}"
+        try:
+            document = (parse or partial(parse_json, where=location))(line)
+        except SourceError as error:
+            yield number, SourceError(error.reason, location)
+            continue
+        except (ValueError, RecursionError) as error:
+            yield number, SourceError("metadata line is not JSON", f"{location}: {error}")
+            continue
+        if isinstance(document, dict):
+            yield number, document
+        else:
+            yield (
+                number,
+                SourceError("metadata line is not a JSON object", f"{location}: {type(document).__name__}"),
+            )
+
+
+def hash_media_files(paths: Iterable[str]) -> str:
+    """Hash of the content of videos or recordings, 32 hex digits. Raises OSError.
+
+    Files up to 8 MiB are hashed in full. A larger file counts with its size, its first and last blocks and 14 blocks
+    between them (256 KiB each), since hashing terabytes would take longer than all else. Compressed video differs
+    everywhere when it differs at all. The first or last block holds the index with the size of every frame.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        state = file_state(path)
+        digest.update(state.size.to_bytes(8, "little"))
+        for block in fingerprint_blocks(path, state):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@functools.lru_cache(maxsize=256)
+def hash_media_file(path: str, state: FileState) -> str:
+    """Hash of one file, computed once per state of the file: many episodes may lie in it. Raises OSError."""
+    return hash_media_files([path])
+
+
+def probe_once(path: str) -> VideoInfo:
+    """Probe a video, once for all the episodes in it. Raises SourceError when it is missing or cannot be read."""
+    try:
+        state = file_state(path)
+    except OSError:
+        raise SourceError("video file is missing", path) from None
+    return _probe_cached(path, state)
+
+
+@functools.lru_cache(maxsize=512)
+def _probe_cached(path: str, state: FileState) -> VideoInfo:
+    return probe_video(path)
+
+
+def whole_video(path: str, info: VideoInfo) -> MediaRef:
+    """All frames of a video file, at the rate that the file has."""
+    return MediaRef(
+        kind="mp4",
+        uri=path,
+        start_seconds=0.0,
+        stop_seconds=info.num_frames / info.rate_hz,
+        num_frames=info.num_frames,
+        rate_hz=info.rate_hz,
+    )
+
+
+def describe_camera(
+    name: str,
+    info: VideoInfo | ImageInfo,
+    media: MediaRef,
+    *,
+    flags: tuple[str, ...] = (),
+    role: Role | None = None,
+) -> Camera:
+    """Build a Camera from the size and codec of its images.
+
+    Args:
+        name: The camera's name.
+        info: Width, height and codec.
+        media: Where its frames are.
+        flags: What is wrong with its pixels.
+        role: Where it looks from; guessed from the name where None.
+    """
+    return Camera(
+        name=name,
+        role=role or camera_role(name),
+        width=info.width,
+        height=info.height,
+        codec=info.codec,
+        media=media,
+        flags=flags,
+    )

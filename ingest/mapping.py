@@ -1,0 +1,464 @@
+"""Applies a spec to the records of any ingester: which arrays and fields it reads as what."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.episode import ArrayUse, Camera, Episode, Json, Record, Signal, SourceArray, Trajectory
+from ares.errors import AresError, PluginError, SourceError
+from ares.registry import did_you_mean
+from ingest.base import (
+    MISSING,
+    Ingester,
+    IngestOptions,
+    Item,
+    Source,
+    episode_path,
+    guarded_call,
+    outcome_in_path,
+)
+from ingest.names import camera_role, distinct_texts, parse_outcome
+from ingest.signals import numbered_names
+from ingest.spec import stated_contract, stated_kinematics
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ingest.spec import CameraSpec, DatasetSpec, SliceSpec, TextSpec
+
+
+def signal_arrays(record: Record) -> tuple[SourceArray, ...]:
+    """The arrays of the signals; a signal whose arrays the reader does not tell counts as one array."""
+    return tuple(
+        array
+        for use, name, signal in _signals_of_record(record)
+        for array in _arrays_of_signal(record, use, name, signal)
+    )
+
+
+def _signals_of_record(record: Record) -> Iterator[tuple[ArrayUse, str, Signal]]:
+    """Use, name (of extra signals) and values of each signal."""
+    trajectory = record.trajectory
+    if trajectory.state is not None:
+        yield "state", "", trajectory.state
+    if trajectory.action is not None:
+        yield "action", "", trajectory.action
+    if trajectory.reward is not None:
+        yield "reward", "", Signal(trajectory.reward[:, None], ("reward",))
+    for name, signal in trajectory.extra.items():
+        yield "extra", name, signal
+
+
+def _arrays_of_signal(record: Record, use: ArrayUse, name: str, signal: Signal) -> list[SourceArray]:
+    parts = [array for array in record.arrays if array.use == use and array.name == name]
+    if sum(array.width for array in parts) == signal.values.shape[1]:
+        return parts
+    return [SourceArray(key=name or use, use=use, name=name, shape=signal.values.shape, dtype="float32")]
+
+
+def signals_by_key(record: Record) -> dict[str, Signal]:
+    """(T, D) of each array of the signals, with the names of its numbers."""
+    signals: dict[str, Signal] = {}
+    for use, name, signal in _signals_of_record(record):
+        start = 0
+        for array in _arrays_of_signal(record, use, name, signal):
+            stop = start + array.width
+            signals[array.key] = Signal(signal.values[:, start:stop], signal.names[start:stop])
+            start = stop
+    return signals
+
+
+def full_slices(record: Record, use: ArrayUse, name: str = "") -> tuple[SliceSpec, ...]:
+    """The slices of which a signal of the record is made: all numbers of each of its arrays."""
+    from ingest.spec import SliceSpec
+
+    signals = signals_by_key(record)
+    return tuple(
+        SliceSpec(key=array.key, names=_shortest_names(signals[array.key].names))
+        for array in signal_arrays(record)
+        if (array.use, array.name) == (use, name)
+    )
+
+
+def _shortest_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """One name for numbered ones: it also fits the arrays of other records, which may be wider."""
+    base = names[0].removesuffix("_0")
+    return (base,) if names == numbered_names(base, len(names)) else names
+
+
+def map_signals(record: Record, spec: DatasetSpec) -> Trajectory:
+    """The signals as the spec assigns them; arrays that it does not name stay what they are, or become extra signals.
+
+    Raises SourceError where the spec names an array that does not exist, or more numbers than it has.
+    """
+    from ingest.spec import SliceSpec
+
+    signals = signals_by_key(record)
+    arrays = {array.key: array for array in signal_arrays(record)}
+    others = {array.key: array for array in record.arrays if array.use not in ("time", "ends")} | arrays
+    state = spec.state or _kept_slices(full_slices(record, "state"), spec)
+    action = spec.action or _kept_slices(full_slices(record, "action"), spec)
+    own_reward = [key for key, array in arrays.items() if array.use == "reward" and key not in spec.left_out]
+    reward = spec.reward or next(iter(own_reward), "")
+    where = record.episode.source
+    trajectory = replace(
+        record.trajectory,
+        state=_join_slices(state, signals, "state", where, others),
+        action=_join_slices(action, signals, "action", where, others),
+        reward=_single_numbers(reward, signals, where, others) if reward else None,
+    )
+    used = [*state, *action, *([SliceSpec(key=reward, names=(reward,))] if reward else [])]
+    unused = {
+        key: array
+        for key, array in arrays.items()
+        if key not in spec.left_out and not _is_covered(signals[key], key, used)
+    }
+    return replace(trajectory, extra=_extra_signals(unused, signals))
+
+
+def _kept_slices(slices: Sequence[SliceSpec], spec: DatasetSpec) -> tuple[SliceSpec, ...]:
+    return tuple(part for part in slices if part.key not in spec.left_out)
+
+
+def _is_covered(signal: Signal, key: str, slices: Sequence[SliceSpec]) -> bool:
+    """Whether the slices take every number of an array."""
+    width = signal.values.shape[1]
+    covered = {
+        number for part in slices if part.key == key for number in range(part.start, part.stop or width)
+    }
+    return len(covered) == int(width)
+
+
+def _extra_signals(arrays: Mapping[str, SourceArray], signals: Mapping[str, Signal]) -> dict[str, Signal]:
+    """Extra signals of arrays without another use, under their own names or their keys."""
+    keys_by_name: dict[str, list[str]] = {}
+    for key, array in arrays.items():
+        keys_by_name.setdefault(array.name if array.use == "extra" else key, []).append(key)
+    return {name: _concatenate_signals([signals[key] for key in keys]) for name, keys in keys_by_name.items()}
+
+
+def _single_numbers(
+    key: str, signals: Mapping[str, Signal], where: str, arrays: Mapping[str, SourceArray]
+) -> NDArray[np.float32]:
+    signal = _find_signal(key, signals, "reward", where, arrays)
+    if signal.values.shape[1] != 1:
+        raise SourceError(
+            "reward of the spec is not one number per step", f"{where}: {key} has {signal.values.shape[1]}"
+        )
+    return signal.values[:, 0]
+
+
+def _join_slices(
+    slices: Sequence[SliceSpec],
+    signals: Mapping[str, Signal],
+    role: str,
+    where: str,
+    arrays: Mapping[str, SourceArray],
+) -> Signal | None:
+    """The slices side by side; None for no slice."""
+    if not slices:
+        return None
+    parts = [
+        _cut_slice(part, _find_signal(part.key, signals, role, where, arrays), role, where) for part in slices
+    ]
+    signal = _concatenate_signals(parts)
+    if len(set(signal.names)) < len(signal.names):
+        duplicate = next(name for name in signal.names if signal.names.count(name) > 1)
+        raise SourceError(
+            "two numbers of the spec have one name", f"{where}: {role} names {duplicate!r} twice"
+        )
+    return signal
+
+
+def _find_signal(
+    key: str, signals: Mapping[str, Signal], role: str, where: str, arrays: Mapping[str, SourceArray]
+) -> Signal:
+    if key in signals:
+        return signals[key]
+    contents = ", ".join(
+        f"{name} (T x {signals[name].values.shape[1]})"
+        if name in signals
+        else f"{name} ({array.dtype}, no signal)"
+        for name, array in arrays.items()
+    )
+    reason = "it holds no numbers for each step; " if key in arrays else did_you_mean(key, arrays)
+    raise SourceError(MISSING, f"{where}: {role} names {key!r}; {reason}it holds {contents or 'no signal'}")
+
+
+def _cut_slice(part: SliceSpec, signal: Signal, role: str, where: str) -> Signal:
+    """The numbers of a slice with their names. Raises SourceError when they lie outside the array."""
+    width = signal.values.shape[1]
+    stop = width if part.stop is None else part.stop
+    if not part.start < stop <= width:
+        raise SourceError(
+            "slice of the spec is outside its array",
+            f"{where}: {role} takes {part.start} to {stop} of {part.key}, which has {width} numbers",
+        )
+    if len(part.names) not in (1, stop - part.start):
+        raise SourceError(
+            "names of the spec are not as many as the numbers",
+            f"{where}: {role} has {len(part.names)} names for {stop - part.start} numbers of {part.key}",
+        )
+    names = (
+        part.names
+        if len(part.names) == stop - part.start
+        else numbered_names(part.names[0], stop - part.start)
+    )
+    return Signal(signal.values[:, part.start : stop], names)
+
+
+def _concatenate_signals(parts: Sequence[Signal]) -> Signal:
+    import numpy as np
+
+    if len(parts) == 1:
+        return Signal(np.ascontiguousarray(parts[0].values), parts[0].names)
+    names = tuple(name for part in parts for name in part.names)
+    return Signal(np.concatenate([part.values for part in parts], axis=1), names)
+
+
+def map_instructions(episode: Episode, spec: DatasetSpec) -> tuple[str, ...]:
+    """The instructions of the spec, then those that the reader found."""
+    return distinct_texts(
+        [text for part in spec.language for text in _texts_of_part(part, episode)] + [*episode.instructions]
+    )
+
+
+def _texts_of_part(part: str | TextSpec, episode: Episode) -> Iterator[str]:
+    from ingest.spec import TextSpec
+
+    if isinstance(part, TextSpec):
+        yield text_of_spec(part, episode.source)
+        return
+    value = find_field(episode.metadata, part)
+    yield from (text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
+
+
+def text_of_spec(part: TextSpec, path: str) -> str:
+    """The text that a spec states, or that its pattern finds in the path of an episode; "" for no match."""
+    return part.text or _text_in_path(part.path, path)
+
+
+def _text_in_path(pattern: str, path: str) -> str:
+    """The text at `{text}` of a pattern of the end of a path, with spaces for underscores; "" without a match."""
+    parts = re.split(r"(\*|\{text\})", pattern)
+    expression = "".join(
+        {"*": "[^/]*", "{text}": "(?P<text>[^/]+?)"}.get(part, re.escape(part)) for part in parts
+    )
+    match = re.search(rf"(?:^|/){expression}$", path)
+    return match["text"].replace("_", " ").strip() if match else ""
+
+
+def find_field(document: Mapping[str, Json], key: str) -> Json:
+    """A field of a JSON object: by its own name, else by the names between dots; None where there is none."""
+    if key in document:
+        return document[key]
+    first, _, rest = key.partition(".")
+    value = document.get(first)
+    return find_field(value, rest) if rest and isinstance(value, Mapping) else None
+
+
+def map_outcome(
+    episode: Episode, signals: Mapping[str, Signal], spec: DatasetSpec
+) -> tuple[bool | None, str, list[str]]:
+    """Whether the episode succeeded by the spec, else by the reader; the field that says so; and warnings."""
+    warnings: list[str] = []
+    if spec.success and (spec.success in signals or find_field(episode.metadata, spec.success) is not None):
+        success = (
+            _outcome_of_steps(signals[spec.success])
+            if spec.success in signals
+            else parse_outcome(find_field(episode.metadata, spec.success))
+        )
+        if success is None:
+            warnings.append(f"outcome {spec.success} is neither success nor failure")
+        return success, spec.success if success is not None else "", warnings
+    if spec.success and spec.success != episode.success_source:
+        warnings.append(f"outcome {spec.success}, named by the spec, is missing")
+    if episode.success is None and spec.outcome_in_path:
+        suggested = outcome_in_path(episode_path(episode))
+        return suggested[0] if suggested else None, "path" if suggested else "", warnings
+    return episode.success, episode.success_source, warnings
+
+
+def _outcome_of_steps(signal: Signal) -> bool | None:
+    """The outcome of zeros and ones for each step: one that ends with success succeeded; None for anything else."""
+    values = signal.values
+    if values.shape[1] != 1 or not ((values == 0) | (values == 1)).all():
+        return None
+    return bool(values[-1, 0]) if len(set((values[1:, 0] - values[:-1, 0]).tolist()) - {0.0}) < 2 else None
+
+
+def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) -> Record:
+    """The record as a spec describes it.
+
+    Args:
+        record: As the reader of its format made it.
+        spec: What the user knows of the dataset.
+        sets_rate: Whether the rate that the reader was given is that of the spec.
+
+    Raises:
+        SourceError: The spec names an array that the record lacks, or more numbers than it has.
+    """
+    trajectory = map_signals(record, spec)
+    cameras, camera_warnings = _map_cameras(record, spec)
+    success, success_source, outcome_warnings = map_outcome(record.episode, signals_by_key(record), spec)
+    instructions = map_instructions(record.episode, spec)
+    episode = replace(
+        record.episode,
+        cameras=cameras,
+        instruction=instructions[0] if instructions else "",
+        instructions=instructions,
+        success=success,
+        success_source=success_source,
+        robot=record.episode.robot or spec.robot,
+        rate_source="spec" if sets_rate else record.episode.rate_source,
+        state_names=trajectory.state.names if trajectory.state else (),
+        action_names=trajectory.action.names if trajectory.action else (),
+    )
+    warnings = (*record.warnings, *camera_warnings, *outcome_warnings)
+    return replace(record, episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def check_spec(record: Record, spec: DatasetSpec) -> None:
+    """Raise SourceError for a key of the spec that this record does not have, and for what `apply_spec` refuses."""
+    from ingest.spec import CameraSpec
+
+    episode, signals = record.episode, signals_by_key(record)
+    arrays = {*signals, *(array.key for array in record.arrays)}
+    cameras = {key for camera in episode.cameras for key in _camera_keys(camera)}
+    for key in spec.left_out:
+        _require_key(key, arrays | cameras, "left_out", episode)
+    for name, camera in spec.cameras.items():
+        _require_key(
+            (camera.key if isinstance(camera, CameraSpec) else "") or name, cameras, "cameras", episode
+        )
+    for part in spec.language:
+        if isinstance(part, str):
+            _require_key(part.partition(".")[0], {*episode.metadata, *arrays}, "language", episode, part)
+    if spec.success:
+        known = {*episode.metadata, *arrays, *filter(None, [episode.success_source])}
+        _require_key(spec.success.partition(".")[0], known, "success", episode, spec.success)
+    for role, key in (("timestamps", spec.timestamps), ("episode_ends", spec.episode_ends)):
+        known = {array.key for array in record.arrays if array.use in ("time", "ends")}
+        if key and not known:
+            detail = f"{episode.source}: {role} names {key!r}; {episode.format} data leave no choice of it"
+            raise SourceError("field of the spec is for other formats", detail)
+        if key:
+            _require_key(key, known, role, episode)
+    apply_spec(record, spec)
+
+
+def _require_key(key: str, known: set[str], role: str, episode: Episode, full_key: str = "") -> None:
+    if key not in known and full_key not in known:
+        names = sorted(known)
+        hint = f"{did_you_mean(key, names)}there are: {', '.join(names) or 'none'}"
+        raise SourceError(MISSING, f"{episode.source}: {role} names {key!r}; {hint}")
+
+
+def _map_cameras(record: Record, spec: DatasetSpec) -> tuple[tuple[Camera, ...], list[str]]:
+    """The cameras with the names, roles and colours of the spec, and warnings of those that the record lacks."""
+    cameras: list[Camera] = []
+    specs = {name: spec.camera(name) for name in {**spec.cameras, **dict.fromkeys(spec.bgr)}}
+    matched: set[str] = set()
+    warnings: list[str] = []
+    for camera in record.episode.cameras:
+        keys = _camera_keys(camera)
+        if keys & set(spec.left_out):
+            continue
+        name = next((name for name, part in specs.items() if (part.key or name) in keys), "")
+        matched.add(name)
+        cameras.append(_map_camera(camera, name, specs[name], spec, warnings) if name else camera)
+    names = [camera.name for camera in cameras]
+    if len(set(names)) < len(names):
+        raise SourceError(
+            "two cameras have one name by the spec", f"{record.episode.source}: {', '.join(names)}"
+        )
+    missing = [name for name in spec.cameras if name not in matched]
+    return tuple(cameras), warnings + [f"camera {name}, named by the spec, is missing" for name in missing]
+
+
+def _camera_keys(camera: Camera) -> set[str]:
+    """What a spec may call a camera: its name, or its array, also without the groups that hold the episode."""
+    parts = camera.media.key.split("/")
+    return {camera.name, *("/".join(parts[start:]) for start in range(len(parts)))} - {""}
+
+
+def _map_camera(
+    camera: Camera, name: str, part: CameraSpec, spec: DatasetSpec, warnings: list[str]
+) -> Camera:
+    role = part.role or (camera.role if name == camera.name else camera_role(name))
+    is_swapped = name in spec.bgr and spec.bgr[name] in (None, (camera.height, camera.width))
+    channels = part.channels or ("bgr" if is_swapped else camera.media.channels)
+    if channels == "bgr" != camera.media.channels:
+        warnings.append(f"camera {name} has red and blue swapped at the source, its frames are given as RGB")
+    return replace(camera, name=name, role=role, media=replace(camera.media, channels=channels))
+
+
+# Records that are tried, until one can be read and tells what the dataset holds.
+TRIED_RECORDS = 5
+
+
+def open_with_spec(ingester: Ingester, path: str, options: IngestOptions) -> list[Source]:
+    """What an ingester opens at a path, read as the spec of the user says.
+
+    An ingester with a `show_spec` of its own applies the spec itself.
+
+    Raises SourceError where the spec does not fit the first record that can be read.
+    """
+    if not options.spec or ingester.show_spec is not None:
+        return ingester.open(path, options)
+    from ingest.spec import read_spec
+
+    spec = read_spec(Path(options.spec))
+    sets_rate = options.rate_hz is None and spec.rate_hz is not None
+    sources = ingester.open(path, replace(options, rate_hz=spec.rate_hz if sets_rate else options.rate_hz))
+    if len(sources) > 1:
+        raise SourceError("one spec for several datasets", f"{options.spec} for {len(sources)} under {path}")
+    return [_map_source(source, spec, sets_rate, options.follow_links) for source in sources]
+
+
+def _map_source(source: Source, spec: DatasetSpec, sets_rate: bool, follow_links: bool) -> Source:
+    items = iter(source.items)
+    first_items = list(itertools.islice(items, TRIED_RECORDS))
+    record, errors = first_record(source.format, first_items, source.folder, follow_links)
+    if record is not None:
+        check_spec(record, spec)
+    for error in errors if record is None else ():
+        if isinstance(error, SourceError) and error.reason == MISSING:
+            raise error
+    return replace(
+        source,
+        contract=stated_contract(spec),
+        kinematics=stated_kinematics(spec),
+        items=_map_items(itertools.chain(first_items, items), spec, sets_rate),
+        warnings=(*source.warnings, *(fault for fault in spec.faults if fault not in source.warnings)),
+    )
+
+
+def _map_items(items: Iterator[Item], spec: DatasetSpec, sets_rate: bool) -> Iterator[Item]:
+    for item in items:
+        yield replace(item, load=functools.partial(load_with_spec, item.load, spec, sets_rate))
+
+
+def load_with_spec(load: Callable[[], Record], spec: DatasetSpec, sets_rate: bool) -> Record:
+    """Read a record and apply the spec. Raises SourceError as both do."""
+    return apply_spec(load(), spec, sets_rate=sets_rate)
+
+
+def first_record(
+    ingester: str, items: list[Item], folder: str, follow_links: bool = False
+) -> tuple[Record | None, list[AresError]]:
+    """The first record that can be read, None where none of the first few can; and the errors of those before it."""
+    errors: list[AresError] = []
+    for item in items[:TRIED_RECORDS]:
+        try:
+            return guarded_call(ingester, item.load, folder, follow_links), errors
+        except (SourceError, PluginError) as error:
+            errors.append(error)  # the ingestion reports it
+    return None, errors

@@ -1,0 +1,450 @@
+"""Ingester for .npz files and folders of .npy files: finds their episodes and reads each."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ares.episode import Camera, Episode, Json, MediaRef, Record, SourceArray, Trajectory, make_episode_id
+from ares.errors import AresError, SourceError
+from ares.formats import INFO_PATH
+from ares.input import ImageInfo, read_json
+from ares.io import (
+    FolderEntries,
+    absolute_path,
+    describe_os_error,
+    folder_name,
+    is_url,
+    list_folder,
+    walk_folders,
+)
+from ares.media import NpyArray, image_size, open_npy, translate_npy_errors
+from ingest.arrays import (
+    ArrayReader,
+    SignalKeys,
+    find_ends,
+    guess_roles,
+    list_arrays,
+    make_trajectory,
+    signal_widths,
+    step_times,
+    unknown_family_error,
+)
+from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.files import describe_camera
+from ingest.names import VideoRow, WrongRowError, distinct_texts, parse_row
+from ingest.signals import StepTimes, missing_time_error
+
+if TYPE_CHECKING:
+    from ingest.spec import DatasetSpec
+
+
+SUFFIX, ARRAY_SUFFIX = ".npz", ".npy"
+
+
+class NpyMember(NamedTuple):
+    """An array of an episode, or why it cannot be read, and where its rows are.
+
+    Attributes:
+        array: The array.
+        path: Its file.
+        name: Its name in that file; "" for an .npy file.
+    """
+
+    array: NpyArray | SourceError
+    path: str
+    name: str
+
+
+@contextmanager
+def open_arrays(path: str) -> Iterator[dict[str, NpyMember]]:
+    """The arrays of an .npz file by name, or those of the .npy files of a folder by their names.
+
+    Raises SourceError for a file that cannot be read.
+    """
+    is_file = path.lower().endswith(SUFFIX)
+    paths = [path] if is_file else [str(Path(path) / name) for name in array_names(path)]
+    with ExitStack() as files:
+        members: dict[str, NpyMember] = {}
+        for file_path in paths:
+            try:
+                arrays: Mapping[str, NpyArray | SourceError] = files.enter_context(open_npy(file_path))
+            except OSError as error:
+                raise SourceError("file cannot be read", f"{file_path}: {describe_os_error(error)}") from None
+            except SourceError as error:
+                if is_file:
+                    raise
+                arrays = {"": error}
+            for name, array in arrays.items():
+                members[name or Path(file_path).stem] = NpyMember(array, file_path, name)
+        yield members
+
+
+def array_names(folder: str) -> list[str]:
+    """The .npy files of a folder, in order."""
+    names = list_folder(Path(folder)).files
+    return sorted(name for name in names if name.lower().endswith(ARRAY_SUFFIX) and not name.startswith("."))
+
+
+def json_file(path: str) -> str:
+    """The JSON file of an episode: of the same name, or the only one in its folder of .npy files; "" for none."""
+    if path.lower().endswith(SUFFIX):
+        beside = Path(path).with_suffix(".json")
+        # Not Path.is_file: it raises where the name is too long for a file.
+        return str(beside) if os.path.isfile(beside) else ""  # noqa: PTH113
+    names = [name for name in list_folder(Path(path)).files if name.endswith(".json")]
+    return str(Path(path) / names[0]) if len(names) == 1 else ""
+
+
+def read_document(path: str) -> dict[str, Json]:
+    """The JSON object of an episode; empty for no file. Raises SourceError for anything else than an object."""
+    if not path:
+        return {}
+    try:
+        document: Any = read_json(path)
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
+    except ValueError as error:
+        raise SourceError("JSON file of an episode is not JSON", f"{path}: {error}") from None
+    if not isinstance(document, dict):
+        raise SourceError("JSON file of an episode holds no object", f"{path}: {type(document).__name__}")
+    return document
+
+
+def read_ends(members: Mapping[str, NpyMember], key: str, path: str) -> tuple[int, ...]:
+    """The steps at which the episodes of a file end; empty where there is no such array. Raises SourceError."""
+    member = members.get(key)
+    if member is None:
+        return ()
+    array = member.array
+    if isinstance(array, SourceError):
+        raise array
+    if array.ndim != 1 or array.dtype.kind not in "iu" or not array.size:
+        raise SourceError("episode_ends is no list of whole numbers", f"{path}: {array.dtype} {array.shape}")
+    ends = array[:].tolist()
+    if ends != sorted(set(ends)) or ends[0] <= 0:
+        raise SourceError("episode_ends does not rise", f"{path}: {key} is {ends[:10]!s}")
+    return tuple(ends)
+
+
+FORMAT = "npz"
+_ALL_ROWS = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NpzEntry:
+    """One episode, before it is read.
+
+    Attributes:
+        dataset: Name of the dataset.
+        key: Path of its file or folder in the dataset, and its number where a file holds several.
+        path: The .npz file, or the folder of .npy files.
+        start: First row of the episode.
+        stop: End of its rows, half open; -1 for all rows.
+        ends_key: Array that cuts the rows into episodes, or "".
+        rate_hz: Rate set by the user, or None.
+        spec: What the user knows of the dataset, or None.
+        reads_unknown: Whether arrays without a known role are read.
+    """
+
+    dataset: str
+    key: str
+    path: str
+    start: int = 0
+    stop: int = _ALL_ROWS
+    ends_key: str = ""
+    rate_hz: float | None = None
+    spec: DatasetSpec | None = None
+    reads_unknown: bool = False
+
+    @property
+    def episode_id(self) -> str:
+        """Identity of the episode."""
+        return make_episode_id(format=FORMAT, dataset=self.dataset, version="", split="", key=self.key)
+
+
+def load_episode(entry: NpzEntry) -> Record:
+    """Read an episode: signals as numbers, images by reference.
+
+    Raises SourceError when its files cannot be read, or when no array is of a known name and there is no spec.
+    """
+    with open_arrays(entry.path) as members:
+        reader = _read_arrays(entry, members)
+        roles = _signal_roles(entry, reader)
+        row = _read_row(entry, reader)
+        times = _step_times(entry, reader, roles, row)
+        cameras = tuple(_array_camera(reader, key, members[key], times.rate_hz) for key in reader.images)
+        reader.hash_images()
+    arrays = tuple(list_arrays(reader, roles))
+    if not (roles.state or roles.action or cameras or entry.spec or entry.reads_unknown):
+        raise unknown_family_error(entry.path, arrays)
+    if not reader.numbers and not cameras:
+        raise SourceError("episode holds no array that can be read", entry.path)
+    trajectory = make_trajectory(reader, roles, times.seconds)
+    instructions = distinct_texts([row.instruction])
+    episode = Episode(
+        episode_id=entry.episode_id,
+        format=FORMAT,
+        dataset=entry.dataset,
+        version="",
+        split="",
+        key=entry.key,
+        source=next(iter(members.values())).path,
+        content_hash=reader.hash.hexdigest(),
+        instruction=instructions[0] if instructions else "",
+        instructions=instructions,
+        robot=row.robot,
+        num_steps=reader.stop - reader.start,
+        rate_hz=times.rate_hz,
+        rate_source=times.rate_source,
+        cameras=cameras,
+        success=row.success,
+        success_source=row.success_source,
+        state_names=trajectory.state.names if trajectory.state else (),
+        action_names=trajectory.action.names if trajectory.action else (),
+        metadata=row.metadata,
+        frame_pairing="index",
+    )
+    warnings = tuple(dict.fromkeys((*reader.warnings, *row.warnings)))
+    return _make_record(episode, trajectory, warnings, arrays, times)
+
+
+def _make_record(
+    episode: Episode,
+    trajectory: Trajectory,
+    warnings: tuple[str, ...],
+    arrays: tuple[SourceArray, ...],
+    times: StepTimes,
+) -> Record:
+    return Record(
+        episode=episode, trajectory=trajectory, warnings=warnings, arrays=arrays, has_stamps=times.has_stamps
+    )
+
+
+def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayReader:
+    """Read the arrays; texts and single numbers become fields."""
+    whole = entry.stop == _ALL_ROWS
+    stop = _count_steps(entry, members) if whole else entry.stop
+    reader = ArrayReader(entry.path, entry.start, stop, translate_errors=translate_npy_errors)
+    if not whole and entry.ends_key:
+        read_ends(members, entry.ends_key, entry.path)
+    for key, member in members.items():
+        array = member.array
+        if isinstance(array, SourceError):
+            reader.leave_out(key, f"is not stored ({array.reason})")
+        elif array.dtype.kind in "SU" or not array.ndim:
+            reader.add_field(key, array)
+        elif key == entry.ends_key:
+            reader.shapes[key] = (array.shape, str(array.dtype))
+        else:
+            reader.add(key, array)
+            if whole and array.shape[0] > stop:
+                reader.warnings[f"{key} has more rows than there are steps; the first are used"] = None
+    return reader
+
+
+def _count_steps(entry: NpzEntry, members: Mapping[str, NpyMember]) -> int:
+    """Steps of an episode: the rows of its action, else of its state, else the most frequent number of rows.
+
+    The observations may have one row more than there are actions. Raises SourceError for no array with rows.
+    """
+    rows = {
+        key: member.array.shape[0]
+        for key, member in members.items()
+        if not isinstance(member.array, SourceError)
+        and member.array.ndim
+        and member.array.dtype.kind in "biuf"
+    }
+    roles = guess_roles(dict.fromkeys(rows, 2))
+    slices = (*entry.spec.action, *entry.spec.state) if entry.spec else ()
+    keys = [key for key in (*(part.key for part in slices), *roles.action, *roles.state) if rows.get(key)]
+    if keys:
+        return rows[keys[0]]
+    counts = Counter(count for count in rows.values() if count > 0)
+    if not counts:
+        arrays = ", ".join(
+            f"{key} ({member.array})"[:200]
+            for key, member in members.items()
+            if isinstance(member.array, SourceError)
+        )
+        raise SourceError("episode holds no array with rows", f"{entry.path}: {arrays or 'there is none'}")
+    return max(counts.items(), key=lambda pair: (pair[1], pair[0]))[0]
+
+
+def _signal_roles(entry: NpzEntry, reader: ArrayReader) -> SignalKeys:
+    roles = guess_roles(signal_widths(reader), entry.ends_key)
+    key = entry.spec.timestamps if entry.spec else ""
+    if key and key not in reader.numbers:
+        raise missing_time_error(key, reader.shapes, entry.path)
+    return replace(roles, time=key) if key else roles
+
+
+def _step_times(entry: NpzEntry, reader: ArrayReader, roles: SignalKeys, row: VideoRow) -> StepTimes:
+    unit = entry.spec.time_unit if entry.spec else None
+    return step_times(reader, roles.time, entry.rate_hz, unit=unit, known_hz=row.fps)
+
+
+def _read_row(entry: NpzEntry, reader: ArrayReader) -> VideoRow:
+    """Instruction, outcome, robot and rate, from the JSON file and from the texts of the file itself."""
+    document: dict[str, Json] = {key.rpartition("/")[2]: value for key, value in reader.fields.items()}
+    document |= read_document(json_file(entry.path))
+    nested = {key: value for key, value in document.items() if isinstance(value, Mapping | list)}
+    flat = {key: value for key, value in document.items() if key not in nested and key != "video"}
+    try:
+        row = parse_row({"video": entry.path, **flat})  # the row of a video names its file
+        return replace(row, metadata={**row.metadata, **nested})
+    except WrongRowError as error:
+        raise SourceError("JSON file of an episode has a wrong form", f"{entry.path}: {error}") from None
+
+
+def _array_camera(reader: ArrayReader, key: str, member: NpyMember, rate_hz: float) -> Camera:
+    """A camera whose images are rows of an array."""
+    height, width = image_size(reader.images[key])
+    media = MediaRef(
+        kind="npy",
+        uri=member.path,
+        start_seconds=reader.start / rate_hz,
+        stop_seconds=reader.stop / rate_hz,
+        num_frames=reader.stop - reader.start,
+        rate_hz=rate_hz,
+        key=member.name,
+    )
+    return describe_camera(key.replace("/", "."), ImageInfo(width, height, "raw"), media)
+
+
+# A single .npy file is more often an embedding or a calibration than an episode.
+_FEWEST_ARRAYS = 2
+
+
+def recognises(path: str) -> bool:
+    """Whether a path is an .npz file, or a folder with such files or with folders of .npy files at any depth."""
+    root = absolute_path(path)
+    if is_url(str(root)):
+        return False
+    if root.is_file():
+        return root.suffix.lower() == SUFFIX
+    return not (root / INFO_PATH).exists() and next(_episode_paths(root), None) is not None
+
+
+def claims(folder: FolderEntries) -> FolderClaim | None:
+    """Whether .npz files, or several .npy files, lie in a folder."""
+    if is_url(str(folder.path)):
+        return None
+    return "data" if SUFFIX in folder.suffixes or _is_array_folder(folder.files) else None
+
+
+def _is_array_folder(names: Iterable[str]) -> bool:
+    arrays = [name for name in names if name.lower().endswith(ARRAY_SUFFIX) and not name.startswith(".")]
+    return len(arrays) >= _FEWEST_ARRAYS
+
+
+def open_npz(path: str, options: IngestOptions) -> list[Source]:
+    """Open a folder, or a single .npz file, as one dataset. Raises SourceError when it holds no arrays."""
+    from ingest.spec import read_spec
+
+    root = absolute_path(path)
+    folder = root.parent if root.is_file() else root
+    paths = [root] if root.is_file() else list(_episode_paths(root))
+    if not paths:
+        raise SourceError("folder holds no arrays", f"{path}: no {SUFFIX}, and no folder of {ARRAY_SUFFIX}")
+    spec = read_spec(Path(options.spec)) if options.spec else None
+    ends_key = _ends_key(paths[0], spec)
+    entry = NpzEntry(
+        dataset=options.dataset or folder_name(folder),
+        key="",
+        path="",
+        ends_key=ends_key,
+        rate_hz=options.rate_hz,
+        spec=spec,
+        reads_unknown=options.reads_unknown,
+    )
+    items = (item for file in paths for item in _file_items(file, folder, entry))
+    return [
+        Source(
+            format=FORMAT,
+            dataset=entry.dataset,
+            version="",
+            total=sum(max(len(_read_file_ends(file, ends_key)), 1) for file in paths)
+            if ends_key
+            else len(paths),
+            items=items,
+            fragile=paths[0].suffix.lower() == SUFFIX,
+            folder=str(root),
+            files=functools.partial(_list_files, tuple(paths)),
+        )
+    ]
+
+
+def _episode_paths(folder: Path) -> Iterator[Path]:
+    """The .npz files and folders of .npy files at or below a folder, in order."""
+    for parent, subfolders, names in walk_folders(folder):
+        subfolders.sort()
+        files = sorted(name for name in names if name.lower().endswith(SUFFIX) and not name.startswith("."))
+        yield from (parent / name for name in files)
+        if not files and _is_array_folder(names):
+            yield parent
+
+
+def _list_files(paths: tuple[Path, ...]) -> Iterator[SourceFile]:
+    """The files of arrays, and the JSON files that describe their episodes."""
+    for path in paths:
+        names = (
+            [str(path)]
+            if path.suffix.lower() == SUFFIX
+            else [str(path / name) for name in array_names(str(path))]
+        )
+        yield from (SourceFile(path=name, use="data") for name in names)
+        if document := json_file(str(path)):
+            yield SourceFile(path=document, use="metadata")
+
+
+def _ends_key(path: Path, spec: DatasetSpec | None) -> str:
+    """The array that cuts the rows of each file into episodes, by the spec or by the names in the first file."""
+    if spec and spec.episode_ends:
+        return spec.episode_ends
+    try:
+        with open_arrays(str(path)) as members:
+            return find_ends(members)
+    except AresError:
+        return ""  # loading the episode reports it
+
+
+def _read_file_ends(path: Path, ends_key: str) -> tuple[int, ...]:
+    """Where the episodes of a file end; empty for a file that cannot be read, or is one episode."""
+    try:
+        with open_arrays(str(path)) as members:
+            return read_ends(members, ends_key, str(path))
+    except AresError:
+        return ()
+
+
+def _file_items(path: Path, folder: Path, entry: NpzEntry) -> Iterator[Item]:
+    """One item for each episode of a file."""
+    key = path.relative_to(folder).as_posix() if path != folder else folder.name
+    entry = replace(entry, key=key, path=str(path))
+    ends: tuple[int, ...] = ()
+    try:
+        if entry.ends_key:
+            with open_arrays(str(path)) as members:
+                ends = read_ends(members, entry.ends_key, str(path))
+    except SourceError as error:
+        yield failing_item(entry.episode_id, str(path), SourceError(error.reason, error.detail))
+        return
+    if not ends:
+        yield _episode_item(entry)
+    for number, (start, stop) in enumerate(zip((0, *ends), ends, strict=False)):
+        yield _episode_item(replace(entry, key=f"{key}/{number}", start=start, stop=stop))
+
+
+def _episode_item(entry: NpzEntry) -> Item:
+    load = functools.partial(load_episode, entry)
+    return Item(episode_id=entry.episode_id, location=f"{entry.path}, episode {entry.key}", load=load)
+
+
+npz = Ingester(name=FORMAT, recognises=recognises, open=open_npz, claims=claims)

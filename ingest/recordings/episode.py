@@ -1,0 +1,546 @@
+"""Builds the record of a recording: the cameras and signals of its topics on one step clock."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ares.clock import measure_clock
+from ares.episode import (
+    ArrayUse,
+    Camera,
+    Episode,
+    Json,
+    Kind,
+    MediaRef,
+    RateSource,
+    Record,
+    Signal,
+    SourceArray,
+    Trajectory,
+)
+from ares.errors import SourceError
+from ares.formats import recording_files
+from ares.io import FileState, describe_os_error, file_state
+from ares.media import FrameSpans, TopicImages, find_inactive_spans, first_image_at, frozen_camera_flags
+from ares.registry import did_you_mean
+from ingest.base import MISSING
+from ingest.files import describe_camera, hash_media_files
+from ingest.names import distinct_texts
+from ingest.recordings.topics import (
+    NO_TOPICS,
+    SIGNAL_FIELDS,
+    EpisodeSpan,
+    RecordingContents,
+    SignalTrack,
+    SpecTopics,
+    build_track,
+    read_contents,
+)
+from ingest.signals import resolve_rate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+RATE_TOLERANCE = 0.005
+_JITTER_SHARE = 0.2
+# More than a day at 100 Hz; only a damaged stamp asks for more.
+_MAX_EVEN_STEPS = 10_000_000
+_DROPPED_FACTOR = 1.8
+
+
+class StepClock(NamedTuple):
+    """Times and rate of the steps of an episode.
+
+    Attributes:
+        times: (T,) int64 nanoseconds, rising, without duplicates.
+        rate_hz: Steps per second.
+        rate_source: Where the rate comes from.
+        has_stamps: Whether the times are those of messages, and not computed from the rate.
+    """
+
+    times: NDArray[np.int64]
+    rate_hz: float
+    rate_source: RateSource
+    has_stamps: bool
+
+
+def make_step_clock(
+    contents: RecordingContents,
+    tracks: Mapping[str, Mapping[str, SignalTrack]],
+    span: EpisodeSpan | None,
+    user_rate_hz: float | None,
+    where: str,
+    steps_topic: str = "",
+) -> StepClock:
+    """The steps of a recording, or of the span of it that is an episode; the messages of `steps_topic` if there is one.
+
+    Raises SourceError when there are none.
+    """
+    times = (
+        _spec_topic_times(contents, tracks, steps_topic, where)
+        if steps_topic
+        else _step_times(contents, tracks)
+    )
+    times = _select_span(times, span, where)
+    rate_hz, rate_source = resolve_rate(user_rate_hz, _stamped_rate_hz(times), "measured")
+    if len(times) > 1 and user_rate_hz is not None:
+        return StepClock(_even_times(times, user_rate_hz, where), rate_hz, rate_source, False)
+    return StepClock(times, rate_hz, rate_source, len(times) > 1)
+
+
+def _step_times(
+    contents: RecordingContents, tracks: Mapping[str, Mapping[str, SignalTrack]]
+) -> NDArray[np.int64]:
+    """(T,) nanoseconds of the steps: the times of the first topic with more than one, cameras before signals."""
+    import numpy as np
+
+    candidates = [image_times(contents.images[topic]) for topic in sorted(contents.images)]
+    topics = sorted(tracks, key=lambda topic: (contents.uses[topic] != "joints", topic))
+    candidates += [next(iter(tracks[topic].values())).times for topic in topics]
+    return np.unique(next((times for times in candidates if len(times) > 1), candidates[0]))
+
+
+def _spec_topic_times(
+    contents: RecordingContents,
+    tracks: Mapping[str, Mapping[str, SignalTrack]],
+    topic: str,
+    where: str,
+) -> NDArray[np.int64]:
+    """(T,) nanoseconds of the messages of the topic that a spec names. Raises SourceError where it is not used."""
+    import numpy as np
+
+    if topic in contents.images:
+        return np.unique(image_times(contents.images[topic]))
+    if topic in tracks:
+        return np.unique(next(iter(tracks[topic].values())).times)
+    raise SourceError(
+        MISSING,
+        f"{where}: timestamps names {topic!r}; {did_you_mean(topic, contents.summaries)}it is to be a camera or a "
+        f"topic of state or action: {', '.join([*contents.images, *tracks])}",
+    )
+
+
+def _select_span(times: NDArray[np.int64], span: EpisodeSpan | None, where: str) -> NDArray[np.int64]:
+    """The times in a span. Raises SourceError when there are none."""
+    inside = times_in_span(times, span)
+    if span is not None and not len(inside):
+        raise SourceError("no message lies in the span of the episode", f"{where}: episode {span.key}")
+    return inside
+
+
+def _stamped_rate_hz(times: NDArray[np.int64]) -> float | None:
+    """The integer rate that the times follow, else their measured rate; None for a single step."""
+    clock = measure_clock((times - times[0]) / 1e9) if len(times) > 1 else None
+    if clock is None:
+        return None
+    nominal = float(max(round(clock.rate_hz), 1))
+    is_close = abs(clock.rate_hz - nominal) <= RATE_TOLERANCE * nominal
+    # Over all steps the nominal clock and the measured one may differ by half a step at most.
+    is_nominal = is_close and len(times) * abs(nominal / clock.rate_hz - 1) <= 0.5
+    return nominal if is_nominal else clock.rate_hz
+
+
+def _even_times(times: NDArray[np.int64], rate_hz: float, where: str) -> NDArray[np.int64]:
+    """Evenly spaced steps at a rate, from the first to the last of some times. Raises SourceError for too many."""
+    import numpy as np
+
+    count = int(float(times[-1] - times[0]) / 1e9 * rate_hz + 1e-6) + 1
+    if count > _MAX_EVEN_STEPS:
+        raise SourceError(
+            "stamps are too far apart for the rate", f"{where}: {count} steps at {rate_hz:g} Hz"
+        )
+    even_times: NDArray[np.int64] = times[0] + np.round(np.arange(count) * (1e9 / rate_hz)).astype(np.int64)
+    return even_times
+
+
+def image_times(images: TopicImages) -> NDArray[np.int64]:
+    """(N,) nanoseconds at which the images of a topic are shown, rising."""
+    import numpy as np
+
+    return images.start + np.round(np.array(images.seconds) * 1e9).astype(np.int64)
+
+
+def times_in_span(times: NDArray[np.int64], span: EpisodeSpan | None) -> NDArray[np.int64]:
+    """The times that lie in a span; all of them where there is no span."""
+    return times if span is None else times[(times >= span.start) & (times < span.stop)]
+
+
+def time_warnings(
+    times: NDArray[np.int64], step_times: NDArray[np.int64], *, has_own_times: bool, in_time_order: bool
+) -> Iterator[str]:
+    """Warnings about the times of a topic.
+
+    Args:
+        times: (N,) int64 nanoseconds of its messages, rising.
+        step_times: (T,) int64 nanoseconds of the steps.
+        has_own_times: Whether the times are the header times of the messages.
+        in_time_order: Whether the messages lie in the file in the order of their times.
+    """
+    import numpy as np
+
+    if not has_own_times:
+        yield "has messages without header stamps; their publish times are used"
+    if not in_time_order:
+        yield "has stamps that run backwards; its messages were sorted"
+    gaps = np.diff(times)
+    if not (gaps > 0).all():
+        yield "has stamps that repeat"
+    gaps = gaps[gaps > 0]
+    if len(gaps) < 2:
+        return
+    median_gap = float(np.median(gaps))
+    is_dropped = gaps > _DROPPED_FACTOR * median_gap
+    if is_dropped.any():
+        yield "dropped messages"
+    if (np.abs(gaps[~is_dropped] - median_gap) > _JITTER_SHARE * median_gap).any():
+        yield "is not evenly spaced (jitter above 20 %)"
+    step_gap = float(np.median(np.diff(step_times))) if len(step_times) > 1 else 0.0
+    margin = 2 * max(median_gap, step_gap)
+    if times[0] > step_times[0] + margin or times[-1] < step_times[-1] - margin:
+        yield "does not cover the whole episode"
+
+
+def source_arrays(
+    contents: RecordingContents, tracks: Mapping[str, Mapping[str, SignalTrack]], steps_topic: str = ""
+) -> Iterator[SourceArray]:
+    """The topics of each signal in the order of its dimensions, then that of the steps, then those that are not used.
+
+    The key of a topic's main field is the topic; that of another field ends with its name: "/joint_states.velocity".
+    """
+    states = [topic for topic in tracks if contents.uses[topic] == "joints"]
+    for field_name in ("position", "velocity", "effort"):
+        for topic in states:
+            if field_name in tracks[topic]:
+                is_main = field_name == "position"
+                use: ArrayUse = "state" if is_main else "extra"
+                name = "" if is_main else field_name
+                key = topic if is_main else f"{topic}.{field_name}"
+                yield _topic_array(contents, topic, key, use, name, tracks[topic][field_name])
+    for topic in tracks:
+        if contents.uses[topic] == "spec":
+            yield _topic_array(contents, topic, topic, "extra", topic, next(iter(tracks[topic].values())))
+        elif topic not in states:
+            yield _topic_array(contents, topic, topic, "action", "", next(iter(tracks[topic].values())))
+    if steps_topic:
+        yield SourceArray(key=steps_topic, use="time", dtype=str(contents.summaries[steps_topic]))
+    for topic in sorted(contents.unused):
+        yield SourceArray(key=topic, use="unused", dtype=str(contents.summaries[topic]))
+
+
+def _topic_array(
+    contents: RecordingContents, topic: str, key: str, use: ArrayUse, name: str, track: SignalTrack
+) -> SourceArray:
+    note = str(contents.summaries[topic])
+    return SourceArray(
+        key=key, use=use, name=name, shape=track.signal.values.shape, dtype="float64", note=note
+    )
+
+
+MCAP_FORMAT = "mcap"
+
+_TOPIC_KEYS = (("state_topics", ("joints",)), ("action_topics", ("action", "array")))
+ROUNDED_WARNING = "float64 numbers are stored as float32"
+# Parts of topic names that say nothing about the camera.
+_COMMON_PARTS = frozenset(
+    {"camera", "cameras", "image", "images", "compressed", "image_raw", "image_rect", "image_color", "video"}
+)
+
+
+def load_recording(
+    uri: str,
+    key: str,
+    dataset: str,
+    episode_id: str,
+    user_rate_hz: float | None,
+    span: EpisodeSpan | None = None,
+    format: str = MCAP_FORMAT,
+    spec_topics: SpecTopics = NO_TOPICS,
+) -> Record:
+    """Read a recording, or the span of it that is an episode: signals as numbers, images by reference.
+
+    The steps are the images of the first camera, by name, that has more than one. Without such a camera they are the
+    messages of the first signal. At a rate set by the user they are evenly spaced over the same time. Every other
+    topic gives each step its latest message at or before the step. A spec may choose further topics, and the one
+    whose messages are the steps.
+
+    Raises SourceError when a file is missing or is not an MCAP file, or holds neither camera nor signal.
+    """
+    files = recording_files(uri)
+    contents = (_read_contents_once if span else read_contents)(files, spec_topics)
+    tracks = _build_tracks(contents, uri)
+    clock = make_step_clock(contents, tracks, span, user_rate_hz, uri, spec_topics.steps)
+    trajectory = _make_trajectory(contents, tracks, clock.times)
+    instructions = distinct_texts(_instruction_texts(contents, span))
+    episode = Episode(
+        episode_id=episode_id,
+        format=format,
+        dataset=dataset,
+        version="",
+        split="",
+        key=key,
+        source=uri,
+        content_hash=_content_hash(files, span),
+        instruction=instructions[0] if instructions else "",
+        instructions=instructions,
+        num_steps=len(clock.times),
+        rate_hz=clock.rate_hz,
+        rate_source=clock.rate_source,
+        cameras=tuple(_make_cameras(contents, uri, clock, format)),
+        state_names=trajectory.state.names if trajectory.state else (),
+        action_names=trajectory.action.names if trajectory.action else (),
+        metadata=_make_metadata(contents, tracks, clock, span),
+        **_declared_fields(span),
+    )
+    _add_time_warnings(contents, tracks, clock.times, span)
+    arrays = tuple(source_arrays(contents, tracks, spec_topics.steps))
+    record = Record(episode=episode, trajectory=trajectory, arrays=arrays, has_stamps=clock.has_stamps)
+    return replace(record, warnings=tuple(contents.warnings))
+
+
+def _declared_fields(span: EpisodeSpan | None) -> dict[str, Any]:
+    """Fields of an episode that the record of its span declares."""
+    if span is None:
+        return {"robot": ""}
+    source = "" if span.success is None else "success"
+    return {"robot": span.robot, "success": span.success, "success_source": source}
+
+
+def _content_hash(files: list[str], span: EpisodeSpan | None) -> str:
+    try:
+        file_hash = hash_media_files(files)
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{error.filename}: {describe_os_error(error)}") from None
+    if span is None:
+        return file_hash
+    return hashlib.blake2b(f"{file_hash} {span.start} {span.stop}".encode(), digest_size=16).hexdigest()
+
+
+def _read_contents_once(files: list[str], spec_topics: SpecTopics) -> RecordingContents:
+    """Read a recording that holds several episodes, once for all of them."""
+    states = tuple((path, *_file_state(path)) for path in files)
+    contents = _cached_contents(states, spec_topics)
+    return replace(contents, warnings=dict(contents.warnings))
+
+
+def _file_state(path: str) -> FileState:
+    try:
+        return file_state(path)
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
+
+
+@functools.lru_cache(maxsize=2)
+def _cached_contents(files: tuple[tuple[str, int, str], ...], spec_topics: SpecTopics) -> RecordingContents:
+    return read_contents([path for path, _, _ in files], spec_topics)
+
+
+def _spec_texts(contents: RecordingContents, span: EpisodeSpan | None) -> dict[str, Json]:
+    """The texts of each topic that a spec names as language, within the episode, as fields of the metadata."""
+    return {
+        topic: list(distinct_texts(_texts_in_span(texts, span)))
+        for topic, texts in contents.spec_texts.items()
+    }
+
+
+def _instruction_texts(contents: RecordingContents, span: EpisodeSpan | None) -> list[str]:
+    """Instructions: that of the span and those published in it, else the last one before it."""
+    texts = _texts_in_span(contents.texts, span)
+    if span is None:
+        return texts
+    return [span.instruction, *([] if span.instruction and not _is_inside(contents.texts, span) else texts)]
+
+
+def _is_inside(texts: list[tuple[int, str]], span: EpisodeSpan) -> bool:
+    return any(span.start <= time < span.stop for time, _ in texts)
+
+
+def _texts_in_span(texts: list[tuple[int, str]], span: EpisodeSpan | None) -> list[str]:
+    """The texts of a span in the order of their times, else the last one before it; all of them without a span."""
+    ordered = sorted(texts, key=lambda entry: entry[0])
+    if span is None:
+        return [text for _, text in ordered]
+    inside = [text for time, text in ordered if span.start <= time < span.stop]
+    return inside or [text for time, text in ordered if time < span.start][-1:]
+
+
+def _no_content_error(contents: RecordingContents, uri: str) -> SourceError:
+    """The error for a recording without camera and signal, with its topics and why they are not used."""
+    parts = [f"{topic} ({schema})" for topic, schema in contents.unused.items()]
+    parts += [f"{topic} ({error})" for topic, error in contents.skipped.items()]
+    parts += [text for text in contents.warnings if not text.startswith("topic ")]
+    is_unreadable = contents.skipped and not contents.unused
+    reason = "no topic can be read" if is_unreadable else "holds no camera and no signal"
+    topics = "; ".join(parts[:12]) or "no topic"
+    return SourceError(reason, f"{uri}: {contents.num_messages} messages; {topics}")
+
+
+def _build_tracks(contents: RecordingContents, uri: str) -> dict[str, dict[str, SignalTrack]]:
+    """Tracks by topic and field, for the fields that have values; the first field is the main one.
+
+    Raises SourceError when there is neither a track nor an image.
+    """
+    tracks = {
+        topic: {name: build_track(contents.signals[topic], name) for name in contents.signals[topic].fields()}
+        for topic in sorted(contents.signals)
+    }
+    tracks = {topic: fields for topic, fields in tracks.items() if fields}
+    if not contents.images and not tracks:
+        raise _no_content_error(contents, uri)
+    return tracks
+
+
+def _main_track(fields: Mapping[str, SignalTrack]) -> SignalTrack:
+    return next(iter(fields.values()))
+
+
+def _make_trajectory(
+    contents: RecordingContents,
+    tracks: Mapping[str, Mapping[str, SignalTrack]],
+    step_times: NDArray[np.int64],
+) -> Trajectory:
+    states = {topic: fields for topic, fields in tracks.items() if contents.uses[topic] == "joints"}
+    extra = {topic: fields for topic, fields in tracks.items() if contents.uses[topic] == "spec"}
+    actions = {topic: fields for topic, fields in tracks.items() if topic not in {**states, **extra}}
+    for topic, fields in actions.items():
+        if "position" not in fields:
+            contents.warn(f"action topic {topic} holds {next(iter(fields))}, not position")
+    signals = {
+        name: _join_tracks(
+            {topic: fields[name] for topic, fields in states.items() if name in fields}, step_times
+        )
+        for name in SIGNAL_FIELDS
+    }
+    state = signals.pop("position")
+    signals |= {
+        topic: _join_tracks({topic: _main_track(fields)}, step_times) for topic, fields in extra.items()
+    }
+    return Trajectory(
+        timestamps=(step_times - step_times[0]) / 1e9,
+        state=state,
+        action=_join_tracks({topic: _main_track(fields) for topic, fields in actions.items()}, step_times),
+        extra={name: signal for name, signal in signals.items() if signal is not None},
+    )
+
+
+def _join_tracks(tracks: Mapping[str, SignalTrack], step_times: NDArray[np.int64]) -> Signal | None:
+    """Join topics side by side on the step clock; where names repeat, all get their topic as prefix."""
+    import numpy as np
+
+    if not tracks:
+        return None
+    columns = [(topic, name) for topic, track in tracks.items() for name in track.signal.names]
+    names = tuple(name for _, name in columns)
+    if len(set(names)) < len(names):
+        names = tuple(f"{topic}/{name}" for topic, name in columns)
+    values = [
+        track.signal.values[np.maximum(np.searchsorted(track.times, step_times, side="right") - 1, 0)]
+        for track in tracks.values()
+    ]
+    return Signal(np.concatenate(values, axis=1), names)
+
+
+def _camera_names(topics: list[str]) -> dict[str, str]:
+    """Name of each camera by topic: the topic without common parts such as "image_raw", where that is unique."""
+    short = {
+        topic: "_".join(part for part in topic.split("/") if part and part not in _COMMON_PARTS)
+        for topic in topics
+    }
+    names = list(short.values())
+    return {topic: name or "camera" if names.count(name) == 1 else topic for topic, name in short.items()}
+
+
+def _make_cameras(contents: RecordingContents, uri: str, clock: StepClock, format: str) -> Iterator[Camera]:
+    kind: Kind = "mcap" if format == MCAP_FORMAT else "bag"
+    for topic, name in _camera_names(sorted(contents.images)).items():
+        yield _make_camera(contents, uri, topic, name, clock, kind)
+
+
+def _make_camera(
+    contents: RecordingContents, uri: str, topic: str, name: str, clock: StepClock, kind: Kind
+) -> Camera:
+    images, info = contents.images[topic], contents.image_infos[topic]
+    start, stop = (float(clock.times[step] - images.start) / 1e9 for step in (0, -1))
+    first = first_image_at(images.seconds, start)
+    last = max(first_image_at(images.seconds, stop), first)
+    num_frames, duration = last - first + 1, float(clock.times[-1] - clock.times[0]) / 1e9 + 1 / clock.rate_hz
+    image_seconds = images.seconds[last] - images.seconds[first]
+    rate_hz = (num_frames - 1) / image_seconds if image_seconds > 0 else num_frames / duration
+    is_step_rate = abs(rate_hz - clock.rate_hz) <= RATE_TOLERANCE * clock.rate_hz
+    if num_frames == len(clock.times) and is_step_rate:
+        rate_hz = clock.rate_hz  # the images are the steps
+    media = MediaRef(
+        kind=kind,
+        uri=uri,
+        start_seconds=start,
+        stop_seconds=start + duration,
+        num_frames=num_frames,
+        rate_hz=rate_hz,
+        key=topic,
+    )
+    flags = frozen_camera_flags(media, _inactive_spans(images, info.width * info.height), first)
+    return describe_camera(name, info, media, flags=flags)
+
+
+def _inactive_spans(images: TopicImages, pixels: int) -> FrameSpans:
+    """Spans in which the images of a topic seem not to change."""
+    if images.kind == "video":
+        keyframes = set(images.keyframes)
+        is_key = [number in keyframes for number in range(len(images.sizes))]
+        return find_inactive_spans(images.sizes, is_key, pixels)
+    return ((0, len(images.sizes)),) if images.identical and len(images.sizes) > 2 else ()
+
+
+def _make_metadata(
+    contents: RecordingContents,
+    tracks: Mapping[str, Mapping[str, SignalTrack]],
+    clock: StepClock,
+    span: EpisodeSpan | None,
+) -> dict[str, Json]:
+    """Start time, which topics are used and which are not, texts that a spec names, and what the span declares."""
+    metadata: dict[str, Json] = {"start_stamp_seconds": float(clock.times[0]) / 1e9}
+    for key, uses in _TOPIC_KEYS:
+        topics: list[Json] = [topic for topic in tracks if contents.uses[topic] in uses]
+        if topics:
+            metadata[key] = topics
+    if contents.unused:
+        metadata["unused_topics"] = dict(sorted(contents.unused.items()))
+    return {**metadata, **_spec_texts(contents, span), **(span.metadata if span else {})}
+
+
+def _add_time_warnings(
+    contents: RecordingContents,
+    tracks: Mapping[str, Mapping[str, SignalTrack]],
+    step_times: NDArray[np.int64],
+    span: EpisodeSpan | None,
+) -> None:
+    """Add warnings about the times and the values of every topic that is used."""
+    for topic in sorted(contents.images):
+        images = contents.images[topic]
+        for text in time_warnings(
+            times_in_span(image_times(images), span),
+            step_times,
+            has_own_times=images.has_own_times,
+            in_time_order=images.in_time_order,
+        ):
+            contents.warn(f"topic {topic} {text}")
+    for topic, fields in tracks.items():
+        track = _main_track(fields)
+        for text in time_warnings(
+            times_in_span(track.times, span),
+            step_times,
+            has_own_times=track.has_own_times,
+            in_time_order=track.in_time_order,
+        ):
+            contents.warn(f"topic {topic} {text}")
+        if any(track.is_rounded for track in fields.values()):
+            contents.warn(ROUNDED_WARNING)
+        if any(track.overflows for track in fields.values()):
+            contents.warn(f"topic {topic} has values beyond float32; they are infinite")
+        if not track.is_complete:
+            contents.warn(f"topic {topic} lacks some joints in some messages; they keep their last value")

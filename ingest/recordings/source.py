@@ -1,0 +1,286 @@
+"""Finds recordings (MCAP, ROS bags) in a folder, and opens them as a dataset of episodes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ares.episode import Json, Record, make_episode_id
+from ares.errors import SourceError
+from ares.formats import INFO_PATH, ROSBAG2_METADATA, recording_files
+from ares.imports import missing_extra
+from ares.input import read_yaml
+from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, parse_path, walk_folders
+from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.recordings.episode import MCAP_FORMAT, load_recording
+from ingest.recordings.topics import EpisodeSpan, SpecTopics, read_spans, topics_of_spec
+
+
+def folders_with_files(folder: Path, is_recording: Callable[[str], bool]) -> Iterator[tuple[Path, list[str]]]:
+    """Folders at or below one that hold recordings by their file names, and the names of these files."""
+    for parent, subfolders, file_names in walk_folders(folder):
+        subfolders.sort()
+        names = sorted(name for name in file_names if is_recording(name))
+        if names:
+            yield parent, names
+
+
+def recording_uris(
+    root: Path, is_recording: Callable[[str], bool], warnings: dict[str, None]
+) -> Iterator[str]:
+    """The recordings at a path: the file itself, or all recordings at or below the folder."""
+    if root.is_file():
+        yield str(root)
+        return
+    for parent, names in folders_with_files(root, is_recording):
+        yield from _folder_uris(parent, names, warnings)
+
+
+def _folder_uris(folder: Path, names: list[str], warnings: dict[str, None]) -> list[str]:
+    """The recordings in a folder: rosbag2's metadata.yaml where it lists several files, and every other file."""
+    metadata = folder / ROSBAG2_METADATA
+    listed: set[str] = set()
+    if metadata.is_file():
+        try:
+            listed = {Path(path).name for path in recording_files(str(metadata))}
+        except SourceError as error:
+            warnings[f"{error.reason}, so each file is read as one episode"] = None
+    bag = [str(metadata)] if len(listed) > 1 and listed & set(names) else []
+    return bag + [str(folder / name) for name in names if not (bag and name in listed)]
+
+
+def list_recording_files(uris: Iterable[str]) -> Iterator[SourceFile]:
+    """The files of recordings, and the metadata.yaml beside them."""
+    folders: set[Path] = set()
+    for uri in uris:
+        folders.add(parse_path(uri).parent)
+        yield from (SourceFile(path=path, use="data") for path in recording_files(uri))
+    for folder in sorted(folders):
+        if ROSBAG2_METADATA in list_folder(folder).files:
+            yield SourceFile(path=str(folder / ROSBAG2_METADATA), use="metadata")
+
+
+def recording_key(uri: str, folder: Path) -> str:
+    """The key of a recording: its path in the dataset, or the name of the dataset's folder where it is all of it."""
+    recording = recording_path(uri)
+    return recording.relative_to(folder).as_posix() if recording != folder else folder_name(folder)
+
+
+def recording_path(uri: str) -> Path:
+    """The file of a recording, or the folder of one of several files."""
+    path = parse_path(uri)
+    return path.parent if path.name == ROSBAG2_METADATA else path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingDataset:
+    """The recordings at and below a path.
+
+    Attributes:
+        folder: Folder of the dataset; that of the file where the path is one.
+        name: Name of the dataset.
+        uris: The recordings, see `ingest.recordings.source.recording_uris`.
+        warnings: What was found strange.
+        rate_hz: Rate set by the user, or None.
+        spec_topics: What the user's spec says of the topics.
+    """
+
+    folder: Path
+    name: str
+    uris: tuple[str, ...]
+    warnings: tuple[str, ...]
+    rate_hz: float | None
+    spec_topics: SpecTopics
+
+    def source(self, format: str, items: Iterator[Item], total: int, *, fragile: bool = False) -> Source:
+        """The dataset with its episodes."""
+        return Source(
+            format=format,
+            dataset=self.name,
+            version="",
+            total=total,
+            items=items,
+            warnings=self.warnings,
+            fragile=fragile,
+            folder=str(self.folder),
+            files=functools.partial(list_recording_files, self.uris),
+        )
+
+
+def holds_recordings(path: str, is_recording: Callable[[str], bool]) -> bool:
+    """Whether a path is a recording, or a folder with recordings at any depth that is not a LeRobot dataset."""
+    root = absolute_path(path)
+    if root.is_file():
+        return is_recording(root.name)
+    if (root / INFO_PATH).exists():
+        return False
+    return next(folders_with_files(root, is_recording), None) is not None
+
+
+def open_recordings(
+    path: str, options: IngestOptions, is_recording: Callable[[str], bool], none_error: SourceError
+) -> RecordingDataset:
+    """Find the recordings at a path. Raises `none_error` without any, SourceError for a spec that cannot be read."""
+    from ingest.spec import read_spec
+
+    root = absolute_path(path)
+    folder = root.parent if root.is_file() else root
+    warnings: dict[str, None] = {}
+    uris = tuple(recording_uris(root, is_recording, warnings))
+    if not uris:
+        raise none_error
+    return RecordingDataset(
+        folder=folder,
+        name=options.dataset or folder_name(folder),
+        uris=uris,
+        warnings=tuple(warnings),
+        rate_hz=options.rate_hz,
+        spec_topics=topics_of_spec(read_spec(Path(options.spec)) if options.spec else None),
+    )
+
+
+MCAP_SUFFIX = ".mcap"
+# URI of a recording and the part of it that is an episode: a span, an error, or None for all of it.
+_RecordingPart = tuple[str, EpisodeSpan | SourceError | None]
+
+
+def recognises_mcap(path: str) -> bool:
+    """Whether a path is an MCAP file, or a folder with MCAP files at any depth that is not a LeRobot dataset."""
+    return holds_recordings(path, _is_mcap)
+
+
+def claims_mcap(folder: FolderEntries) -> FolderClaim | None:
+    """Whether MCAP files lie in a folder."""
+    return "data" if MCAP_SUFFIX in folder.suffixes else None
+
+
+def open_mcap_dataset(path: str, options: IngestOptions) -> list[Source]:
+    """Open a folder, or a single file, as one dataset. Raises SourceError when there is no MCAP file."""
+    none_error = SourceError("folder holds no MCAP file", f"{path}: no {MCAP_SUFFIX}")
+    dataset = open_recordings(path, options, _is_mcap, none_error)
+    parts: list[_RecordingPart] = [(uri, span) for uri in dataset.uris for span in _episode_spans(uri)]
+    items = (_mcap_item(uri, span, dataset) for uri, span in parts)
+    return [dataset.source(MCAP_FORMAT, items, len(parts))]
+
+
+def _is_mcap(name: str) -> bool:
+    return Path(name).suffix.lower() == MCAP_SUFFIX
+
+
+def _episode_spans(uri: str) -> list[EpisodeSpan | SourceError | None]:
+    """The episodes of a recording; a single None where it is one episode, or cannot be read and fails when loaded."""
+    try:
+        return [*read_spans(recording_files(uri))] or [None]
+    except SourceError:
+        return [None]
+
+
+def _mcap_item(uri: str, span: EpisodeSpan | SourceError | None, dataset: RecordingDataset) -> Item:
+    key, location = recording_key(uri, dataset.folder), str(recording_path(uri))
+    if isinstance(span, SourceError):
+        key, location = f"{key}#{span.detail}", f"{location}, its metadata"
+    elif span:
+        key, location = f"{key}#{span.key}", f"{location}, episode {span.key}"
+    identity = make_episode_id(format=MCAP_FORMAT, dataset=dataset.name, version="", split="", key=key)
+    if isinstance(span, SourceError):
+        return failing_item(identity, location, span)
+    arguments = (uri, key, dataset.name, identity, dataset.rate_hz, span)
+    load = functools.partial(load_recording, *arguments, spec_topics=dataset.spec_topics)
+    return Item(episode_id=identity, location=location, load=load)
+
+
+mcap = Ingester(name=MCAP_FORMAT, recognises=recognises_mcap, open=open_mcap_dataset, claims=claims_mcap)
+
+
+ROSBAG_FORMAT = "rosbag"
+
+
+def load_bag(
+    uri: str, key: str, dataset: str, episode_id: str, user_rate_hz: float | None, spec_topics: SpecTopics
+) -> Record:
+    """Read a bag: signals as numbers, images by reference, all by the header stamps of the messages.
+
+    Raises:
+        SourceError: A file is missing or is no bag, or holds neither camera nor signal.
+    """
+    record = load_recording(
+        uri, key, dataset, episode_id, user_rate_hz, format=ROSBAG_FORMAT, spec_topics=spec_topics
+    )
+    details = _ros_distribution(uri)
+    if not details:
+        return record
+    metadata = {**details, **record.episode.metadata}
+    return replace(record, episode=replace(record.episode, metadata=metadata))
+
+
+def _ros_distribution(uri: str) -> dict[str, Json]:
+    """The distribution of ROS that recorded a bag, where the metadata.yaml beside it states one."""
+    distribution = _bag_information(uri).get("ros_distro")
+    known = isinstance(distribution, str) and distribution not in ("", "unknown")
+    return {"ros_distro": distribution} if known else {}
+
+
+def _bag_information(uri: str) -> dict[str, Any]:
+    """What rosbag2 states of a recording; empty where there is no metadata.yaml, or none that can be read."""
+    path = parse_path(uri)
+    metadata = path if path.name == ROSBAG2_METADATA else path.parent / ROSBAG2_METADATA
+    if is_url(uri) or not Path(metadata).is_file():
+        return {}
+    try:
+        document = read_yaml(str(metadata))
+    except (OSError, SourceError):
+        return {}
+    information = document.get("rosbag2_bagfile_information") if isinstance(document, dict) else None
+    return information if isinstance(information, dict) else {}
+
+
+BAG_SUFFIXES = (".db3", ".bag", ".bag.active")
+# rosbag2's compression mode "file"; SQLite cannot read such a file in place.
+_PACKED_BAG_SUFFIXES = (".db3.zstd", ".db3.zst")
+
+
+def _is_bag(name: str) -> bool:
+    return name.lower().endswith((*BAG_SUFFIXES, *_PACKED_BAG_SUFFIXES))
+
+
+def recognises_bags(path: str) -> bool:
+    """Whether a path is a bag, or a folder with bags at any depth that is not a LeRobot dataset."""
+    return holds_recordings(path, _is_bag)
+
+
+def claims_bags(folder: FolderEntries) -> FolderClaim | None:
+    """Whether bags lie in a folder."""
+    return None if folder.suffixes.isdisjoint((*BAG_SUFFIXES, *_PACKED_BAG_SUFFIXES)) else "data"
+
+
+def open_bags(path: str, options: IngestOptions) -> list[Source]:
+    """Open a folder, or a single file, as one dataset.
+
+    Raises:
+        SourceError: There is no bag.
+        RequestError: The library rosbags is not installed.
+    """
+    if find_spec("rosbags") is None:
+        raise missing_extra("rosbags", "rosbag")
+    none_error = SourceError("folder holds no ROS bag", f"{path}: no {', '.join(BAG_SUFFIXES)}")
+    dataset = open_recordings(path, options, _is_bag, none_error)
+    items = (_bag_item(uri, dataset) for uri in dataset.uris)
+    fragile = any(uri.lower().endswith(".db3") for uri in dataset.uris)
+    return [dataset.source(ROSBAG_FORMAT, items, len(dataset.uris), fragile=fragile)]
+
+
+def _bag_item(uri: str, dataset: RecordingDataset) -> Item:
+    key, location = recording_key(uri, dataset.folder), str(recording_path(uri))
+    identity = make_episode_id(format=ROSBAG_FORMAT, dataset=dataset.name, version="", split="", key=key)
+    if uri.lower().endswith(_PACKED_BAG_SUFFIXES):
+        error = SourceError("file is compressed as a whole", f"{uri}: unpack it with `zstd -d`")
+        return failing_item(identity, location, error)
+    arguments = (uri, key, dataset.name, identity, dataset.rate_hz, dataset.spec_topics)
+    return Item(episode_id=identity, location=location, load=functools.partial(load_bag, *arguments))
+
+
+rosbag = Ingester(name=ROSBAG_FORMAT, recognises=recognises_bags, open=open_bags, claims=claims_bags)

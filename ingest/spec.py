@@ -1,0 +1,337 @@
+"""The spec of a dataset: what its files do not state, down to the meaning of its signals."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ares.clock import TimeUnit
+from ares.contract import (
+    PROPERTIES,
+    VALUES,
+    Kinematics,
+    PropertyName,
+    StatedValues,
+    is_signal_group,
+    read_chains,
+    stated_value,
+)
+from ares.episode import Channels, Role
+from ares.errors import SourceError
+from ares.registry import did_you_mean
+from ares.signals import kinds_by_name
+
+_FOLDER = Path(__file__).parent / "specs"
+
+
+class SliceSpec(BaseModel):
+    """A slice of the numbers of one feature, and what they mean.
+
+    Attributes:
+        key: The feature, as the record names it: "steps/observation/state".
+        start: First number.
+        stop: End of the slice, exclusive; None for the end of the feature.
+        names: One for each number, or one that is numbered ("joint": joint_0, joint_1...).
+        unit: "m", "rad", "m/s"; "" where there is none or it is unknown.
+        convention: "euler xyz", "quaternion xyzw", "1 is open"; "" where it is unknown.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: str
+    start: int = Field(default=0, ge=0)
+    stop: int | None = None
+    names: tuple[str, ...] = Field(min_length=1)
+    unit: str = ""
+    convention: str = ""
+
+    @model_validator(mode="after")
+    def _fits(self) -> SliceSpec:
+        if self.stop is not None:
+            width = self.stop - self.start
+            if width < 1:
+                raise ValueError(f"stop {self.stop} is not after start {self.start}")
+            if len(self.names) not in (1, width):
+                raise ValueError(f"{len(self.names)} names for {width} numbers")
+        return self
+
+
+class CameraSpec(BaseModel):
+    """What a camera is.
+
+    Attributes:
+        key: Its array, feature, topic or name in the source; "" where it is the camera's name.
+        role: Viewpoint; None where the name implies it.
+        channels: Stored order of the colours; None for what the reader knows.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: str = ""
+    role: Role | None = None
+    channels: Channels | None = None
+
+
+class TextSpec(BaseModel):
+    """An instruction that no field of the source holds.
+
+    Attributes:
+        text: The instruction of every episode.
+        path: Pattern of the end of an episode's path with `{text}`, such as "{text}/episode_*.npz". `*` and `{text}`
+            match any text without "/"; underscores of the text become spaces.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    text: str = ""
+    path: str = ""
+
+    @model_validator(mode="after")
+    def _check_choice(self) -> TextSpec:
+        if bool(self.text) == bool(self.path):
+            raise ValueError("give either text or path")
+        if self.path and self.path.count("{text}") != 1:
+            raise ValueError(f"path {self.path!r} does not name {{text}} once")
+        return self
+
+
+class ContractSpec(BaseModel):
+    """What the dimensions of one kind in a signal mean, as docs/contract.md has it.
+
+    Attributes:
+        mode: "absolute", "delta" or "velocity".
+        unit: "rad", "deg", "percent", "normalised", "m", "mm", "fraction" or "signed".
+        rotation: "euler", "axis-angle", "quaternion xyzw", "quaternion wxyz" or "6d".
+        gripper: "high is open" or "high is closed".
+        role: "leader" or "follower".
+        frame: "as the state", "tool", "base" or "world".
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mode: str = ""
+    unit: str = ""
+    rotation: str = ""
+    gripper: str = ""
+    role: str = ""
+    frame: str = ""
+
+    @model_validator(mode="after")
+    def _check_values(self) -> ContractSpec:
+        for name, value in self.values().items():
+            if not stated_value(name, value):
+                raise ValueError(f"{name} {value!r} is none of {', '.join(VALUES[name])}")
+        return self
+
+    def values(self) -> dict[PropertyName, str]:
+        """The values that are stated."""
+        return {name: value for name in PROPERTIES if (value := getattr(self, name))}
+
+
+class KinematicsSpec(BaseModel):
+    """The URDF of the robot, from which `ares annotate motion` computes the paths of end effectors.
+
+    Attributes:
+        urdf: The file, relative to that of the spec.
+        end_effectors: Links whose paths are measured, one for each arm.
+        base_link: Link in whose frame they are; "" for the root. Joints before it need no dimension.
+        joints: Joint by name of its dimension in the state, where their names differ.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    urdf: str = Field(min_length=1)
+    end_effectors: tuple[str, ...] = Field(min_length=1)
+    base_link: str = ""
+    joints: dict[str, str] = Field(default_factory=dict)
+
+
+class DatasetSpec(BaseModel):
+    """What is known about one dataset, of any format. It decides over what a reader would guess.
+
+    A key is the name of a feature (RLDS), column (LeRobot), dataset (HDF5), array (Zarr, npz) or topic (MCAP, bags). A
+    field of the episode's metadata is a key too, in the fields for texts and the outcome; a dot leads into an object.
+
+    Attributes:
+        rate_hz: Steps per second; decides over the rate of the source.
+        robot: The robot, for episodes that do not name theirs.
+        cameras: Role of a camera by its name, where the name does not imply it; or its `CameraSpec`.
+        bgr: Cameras whose red and blue are swapped, with the height and width of the release that has the error
+            (copies of another size are correct), or null for any size.
+        state: Slices that make up the state, in order; without any, the state is chosen by feature names.
+        action: The same for the action.
+        reward: Key of the reward, one number per step; "" for the reader's own choice.
+        timestamps: Key of the time of each step (RLDS, HDF5, Zarr, npz, CSV, AgiBot), or topic whose messages
+            are the steps (MCAP, bags). The other formats have clocks of their own.
+        time_unit: Unit of these times; None where their name, size or rate tells it.
+        episode_ends: Key of the step at which each episode of a file ends, in such arrays.
+        left_out: Keys that are not stored.
+        language: Instructions, the main one first; others are found by name and come after them.
+        success: Key that holds the outcome, or "".
+        outcome_in_path: Whether a word such as "success" or "failure" in the episode's path is its outcome.
+        contract: What signals mean, by signal and kind of dimension, such as "action.gripper".
+        kinematics: The URDF of the robot.
+        faults: Known faults of the dataset; each ingestion warns of them.
+        reference: Where this information comes from.
+        verified: What of it was confirmed in actual records, and in how many; "" for nothing.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rate_hz: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    robot: str = ""
+    cameras: dict[str, Role | CameraSpec] = Field(default_factory=dict)
+    bgr: dict[str, tuple[int, int] | None] = Field(default_factory=dict)
+    state: tuple[SliceSpec, ...] = ()
+    action: tuple[SliceSpec, ...] = ()
+    reward: str = ""
+    timestamps: str = ""
+    time_unit: TimeUnit | None = None
+    episode_ends: str = ""
+    left_out: tuple[str, ...] = ()
+    language: tuple[str | TextSpec, ...] = ()
+    success: str = ""
+    outcome_in_path: bool = False
+    contract: dict[str, ContractSpec] = Field(default_factory=dict)
+    kinematics: KinematicsSpec | None = None
+    faults: tuple[str, ...] = ()
+    reference: str = Field(min_length=1)
+    verified: str = ""
+
+    @model_validator(mode="after")
+    def _check_contract(self) -> DatasetSpec:
+        for name in self.contract:
+            if not is_signal_group(name):
+                raise ValueError(
+                    f"contract names {name!r}; a signal is for example action.gripper or state.arm"
+                )
+        return self
+
+    def camera(self, name: str) -> CameraSpec:
+        """What is known of a camera."""
+        camera = self.cameras.get(name, CameraSpec())
+        return camera if isinstance(camera, CameraSpec) else CameraSpec(role=camera)
+
+
+@functools.cache
+def builtin_spec(dataset: str, folder: Path = _FOLDER) -> DatasetSpec | None:
+    """The spec that ARES has for a dataset of this name, or None. Raises SourceError for one that cannot be read."""
+    path = folder / f"{dataset}.yaml"
+    if not dataset or path.parent != folder or not path.is_file():
+        return None
+    return read_spec(path)
+
+
+def read_spec(path: Path) -> DatasetSpec:
+    """Read a spec file. Raises SourceError with the file and the wrong field."""
+    try:
+        return _with_paths(DatasetSpec.model_validate(_read_document(path)), path.parent)
+    except ValidationError as error:
+        # Of a field that is a text or an object, the complaint about the object says more.
+        errors = sorted(error.errors(), key=lambda part: part["type"] in ("string_type", "literal_error"))
+        first = errors[0]
+        field_path = ".".join(str(part) for part in first["loc"])
+        hint = ""
+        if first["type"] == "extra_forbidden":
+            fields = (
+                *DatasetSpec.model_fields,
+                *SliceSpec.model_fields,
+                *CameraSpec.model_fields,
+                *ContractSpec.model_fields,
+                *KinematicsSpec.model_fields,
+            )
+            hint = f"; {did_you_mean(str(first['loc'][-1]), fields)}".rstrip("; ")
+        raise SourceError(
+            "dataset spec has a wrong field", f"{path}: {field_path}: {first['msg']}{hint}"
+        ) from None
+
+
+def _with_paths(spec: DatasetSpec, folder: Path) -> DatasetSpec:
+    """The spec with the path of its URDF from the current folder on."""
+    if spec.kinematics is None:
+        return spec
+    urdf = str(folder / Path(spec.kinematics.urdf).expanduser())
+    return spec.model_copy(update={"kinematics": spec.kinematics.model_copy(update={"urdf": urdf})})
+
+
+def _read_document(path: Path) -> Any:
+    """The content of a spec file; `like: NAME` adds the fields of another built-in spec."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError("dataset spec cannot be read", f"{path}: {error}") from None
+    except yaml.YAMLError as error:
+        raise SourceError("dataset spec is not YAML", f"{path}: {error}") from None
+    if not isinstance(document, dict) or "like" not in document:
+        return document
+    base_spec = _FOLDER / f"{document.pop('like')}.yaml"
+    return _read_document(base_spec) | document
+
+
+# How slices of a spec say the convention of a rotation or a gripper.
+_CONVENTIONS: Mapping[str, tuple[PropertyName, str]] = {
+    "euler xyz": ("rotation", "euler"),
+    "axis-angle": ("rotation", "axis-angle"),
+    "quaternion xyzw": ("rotation", "quaternion xyzw"),
+    "quaternion wxyz": ("rotation", "quaternion wxyz"),
+    "1 is open": ("gripper", "high is open"),
+    "1 is closed": ("gripper", "high is closed"),
+    "0 is open, 1 is closed": ("gripper", "high is closed"),
+}
+
+
+def stated_contract(spec: DatasetSpec | None) -> StatedValues:
+    """The values by signal group; those under `contract:` decide over those of the slices."""
+    if spec is None:
+        return {}
+    stated: dict[str, dict[PropertyName, str]] = {}
+    for signal, slices in (("state", spec.state), ("action", spec.action)):
+        for kind, values in _slice_values(slices).items():
+            stated[f"{signal}.{kind}"] = values
+    for signal, part in spec.contract.items():
+        stated.setdefault(signal, {}).update(part.values())
+    return {signal: values for signal, values in stated.items() if values}
+
+
+def stated_kinematics(spec: DatasetSpec | None) -> Kinematics | None:
+    """The chains of the robot's end effectors, read from the URDF of a spec; None where it names none.
+
+    Raises:
+        RequestError: The URDF has no such link.
+        SourceError: The URDF cannot be read or is wrong.
+    """
+    if spec is None or spec.kinematics is None:
+        return None
+    stated = spec.kinematics
+    chains = read_chains(stated.urdf, stated.end_effectors, stated.base_link)
+    return Kinematics(chains=chains, joints=stated.joints)
+
+
+def _slice_values(slices: Sequence[SliceSpec]) -> dict[str, dict[PropertyName, str]]:
+    """By kind of dimension, what all slices of the kind say alike."""
+    by_kind: dict[str, list[dict[PropertyName, str]]] = {}
+    for part in slices:
+        for kind in dict.fromkeys(kinds_by_name(part.names)):
+            by_kind.setdefault(kind, []).append(_values_of(part, kind))
+    return {
+        kind: {name: value for name, value in parts[0].items() if all(p.get(name) == value for p in parts)}
+        for kind, parts in by_kind.items()
+    }
+
+
+def _values_of(part: SliceSpec, kind: str) -> dict[PropertyName, str]:
+    values: dict[PropertyName, str] = {}
+    if part.unit.endswith("/s") and stated_value("unit", part.unit.removesuffix("/s")):
+        values |= {"unit": part.unit.removesuffix("/s"), "mode": "velocity"}
+    elif stated_value("unit", part.unit):
+        values["unit"] = part.unit
+    name, value = _CONVENTIONS.get(part.convention, ("rotation", ""))
+    if value and (name == "gripper") == (kind == "gripper") and (name == "rotation") == (kind == "rotation"):
+        values[name] = value
+    return values

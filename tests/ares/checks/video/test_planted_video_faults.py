@@ -1,0 +1,101 @@
+"""Video checks: faults planted into generated films are found in their camera, and clean films pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ares.checks import FeatureBuilder, VideoSummary, check_code, check_videos, learn_videos
+from ares.checks.video.motion_checks import frame_changes
+from tests.generators.scenes import (
+    VIDEO_PLANTERS,
+    FilmedEpisode,
+    filmed_dataset,
+    plant_video_fault,
+    random_scene,
+)
+from tests.generators.video_scoring import faulty_summary, filmed_summary
+
+# Of the development part, with two cameras each; the audit in benchmarks/RESULTS.md has many scenes.
+_SEED, _SEED_OF_JUMPS = 18, 8
+_CODES = sorted(VIDEO_PLANTERS)
+
+
+@cache
+def _films(seed: int) -> list[FilmedEpisode]:
+    rng = np.random.default_rng(seed)
+    return filmed_dataset(random_scene(rng), rng, 4)
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[VideoSummary]]:
+    """The summaries of the clean films of a seed."""
+    return cache(
+        lambda seed: [filmed_summary(film, tmp_path_factory.mktemp("clean")) for film in _films(seed)]
+    )
+
+
+@pytest.fixture
+def films() -> list[FilmedEpisode]:
+    return _films(_SEED)
+
+
+@pytest.mark.parametrize("code", _CODES)
+def test_a_planted_fault_is_found_in_its_camera(
+    code: str, clean: Callable[[int], list[VideoSummary]], tmp_path: Path
+) -> None:
+    seed = _SEED_OF_JUMPS if code == "A036" else _SEED
+    of_seed, rng = clean(seed), np.random.default_rng(seed)
+    fault = plant_video_fault(code, _films(seed)[-1], "camera_0", check_code(code).strength, rng)
+    assert fault is not None
+    faulty = faulty_summary(_films(seed)[-1], of_seed[-1], fault, tmp_path)
+    findings = check_videos(faulty, learn_videos([*of_seed[:-1], faulty])).findings
+    matching = {finding.dimension: finding for finding in findings if finding.code == code}
+    assert set(matching) == ({"camera_0", "camera_1"} if code == "A038" else {fault.camera})
+    if code in ("A030", "A031", "A032", "A033", "A034", "A035", "A036", "A039", "A040"):
+        assert abs(matching[fault.camera].seconds - fault.seconds) <= 1.0
+
+
+@pytest.mark.parametrize("seed", [_SEED, _SEED_OF_JUMPS])
+def test_clean_films_have_no_findings(seed: int, clean: Callable[[int], list[VideoSummary]]) -> None:
+    typical = learn_videos(clean(seed))
+    assert [finding for summary in clean(seed) for finding in check_videos(summary, typical).findings] == []
+
+
+def test_a_line_of_the_scene_is_no_border_of_blocks() -> None:
+    frame = np.full((120, 160), 90, np.uint8)
+    frame[:, 40:64:8] = 250
+    measures = [features_of(frame), features_of(np.full((120, 160), 90, np.uint8))]
+    assert measures[0] == pytest.approx(measures[1], abs=0.2)
+
+
+def features_of(luma: np.ndarray) -> float:
+    """How much borders of blocks are seen in a frame."""
+    builder = FeatureBuilder(camera="front", rate_hz=10.0, expected_frames=1)
+    builder.add(0.0, luma, np.zeros((48, 64, 3), np.uint8))
+    return float(builder.build().blocks[0])
+
+
+def test_a_long_recording_is_compared_in_parts() -> None:
+    rng = np.random.default_rng(4)
+    builder = FeatureBuilder(camera="front", rate_hz=30.0, expected_frames=9000)
+    base = rng.integers(0, 255, (48, 64, 3)).astype(np.uint8)
+    for number in range(9000):
+        small = base if 4090 <= number < 4130 else np.roll(base, number, axis=1)
+        builder.add(number / 30, np.zeros((60, 80), np.uint8), small)
+    changes = frame_changes(builder.build())
+    assert len(changes.energy) == 8999
+    assert np.flatnonzero(changes.is_same).tolist() == list(range(4090, 4129))
+
+
+def test_every_video_code_has_a_fault_that_can_be_planted(films: list[FilmedEpisode]) -> None:
+    rng = np.random.default_rng(_SEED)
+    for code in VIDEO_PLANTERS:
+        fault = plant_video_fault(code, films[-1], "camera_0", check_code(code).strength, rng)
+        if fault is not None and not fault.damaged_bytes:
+            frames = fault.episode.cameras[fault.camera]
+            assert not np.array_equal(frames, films[-1].cameras[fault.camera]), code

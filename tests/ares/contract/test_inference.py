@@ -1,0 +1,127 @@
+"""The meaning of signals is inferred: right where it is claimed, unknown where the data cannot say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ares.contract import MeaningContract, episode_evidence, infer_contract, meaning_contract_from_json
+from ares.signals import EpisodeSignals
+from tests.generators.contracts import random_meaning
+from tests.generators.scoring import ContractScore, audit_contracts, infer_generated
+
+# Seeds that chose nothing, and that benchmark 23 does not use either.
+SEEDS = range(90_000, 90_030)
+JOINTS = tuple(f"joint_{number}" for number in range(6))
+
+
+def contract_of(
+    state: np.ndarray, action: np.ndarray, names: tuple[str, ...], action_names: tuple[str, ...] = ()
+) -> MeaningContract:
+    signals = EpisodeSignals(
+        episode_id="a",
+        seconds=np.arange(len(state)) / 20,
+        state=state,
+        action=action,
+        state_names=names,
+        action_names=action_names or names,
+        rate_hz=20.0,
+    )
+    evidence = episode_evidence(signals)
+    assert evidence is not None
+    contract = infer_contract("robot", names, action_names or names, [evidence])
+    assert contract is not None
+    return contract
+
+
+def moving_joints(seed: int = 7, steps: int = 400) -> np.ndarray:
+    """(T, 6) radians, smooth."""
+    rng = np.random.default_rng(seed)
+    seconds = np.arange(steps)[:, None] / 20
+    return rng.normal(0, 0.8, 6) + 0.7 * np.sin(seconds * rng.uniform(0.3, 1.2, 6) + rng.uniform(0, 6, 6))
+
+
+def value(contract: MeaningContract, signal: str, name: str) -> str:
+    group = contract.signal(signal)
+    assert group is not None
+    return group.estimate(name).value  # type: ignore[arg-type]
+
+
+def test_claims_about_generated_robots_are_true() -> None:
+    score = ContractScore()
+    audit_contracts(SEEDS, score)
+    claimed, correct = score.claimed.total(), score.correct.total()
+    print(f"seeds {SEEDS}: {correct} of {claimed} claims are true; wrong: {dict(score.errors)}")
+    assert correct >= 0.95 * claimed
+    assert claimed >= 0.7 * score.total.total()
+
+
+@pytest.mark.parametrize(("scale", "unit"), [(1.0, "rad"), (180 / np.pi, "deg")])
+def test_the_unit_of_joints_is_told_by_their_size(scale: float, unit: str) -> None:
+    state = moving_joints() * scale
+    state[0, 0] = 2.5 * scale  # 143 degrees: no percentage
+    contract = contract_of(state, np.roll(state, -2, axis=0), JOINTS)
+    assert value(contract, "state.arm", "unit") == value(contract, "action.arm", "unit") == unit
+    assert value(contract, "action.arm", "mode") == "absolute"
+
+
+def test_percent_of_the_range_is_told_from_degrees_by_clipping() -> None:
+    state = np.clip(moving_joints() * 70, -100, 100)
+    assert (np.abs(state) == 100).any()
+    assert value(contract_of(state, state, JOINTS), "state.arm", "unit") == "percent"
+    unclipped = contract_of(state * 0.95, state * 0.95, JOINTS).signal("state.arm")
+    assert unclipped is not None
+    assert str(unclipped.estimate("unit")) in ("deg or percent?", "percent or deg?")
+
+
+def test_a_speed_is_told_from_a_change_by_the_rate() -> None:
+    state = moving_joints()
+    change = np.diff(state, axis=0, append=state[-1:])
+    assert value(contract_of(state, change, JOINTS), "action.arm", "mode") == "delta"
+    assert value(contract_of(state, change * 20, JOINTS), "action.arm", "mode") == "velocity"
+    assert value(contract_of(state, change * 20, JOINTS), "action.arm", "unit") == "rad"
+
+
+def test_a_dimension_that_moves_against_its_command_is_named() -> None:
+    state = moving_joints()
+    action = state.copy()
+    action[:, 2] *= -1
+    group = contract_of(state, action, JOINTS).signal("action.arm")
+    assert group is not None
+    assert group.signs == (1, 1, -1, 1, 1, 1)
+
+
+@pytest.mark.parametrize("is_high_open", [True, False])
+def test_an_object_between_the_fingers_tells_the_closed_end(is_high_open: bool) -> None:
+    command = np.where(np.arange(200) % 100 < 50, 1.0, 0.0)[:, None]
+    opening = np.maximum(command, 0.3)  # an object is 0.3 wide
+    action, state = (command, opening) if is_high_open else (1 - command, 1 - opening)
+    contract = contract_of(state, action, ("gripper",))
+    expected = "high is open" if is_high_open else "high is closed"
+    assert value(contract, "state.gripper", "gripper") == expected
+    assert value(contract, "action.gripper", "gripper") == expected
+    assert value(contract, "action.gripper", "unit") == "fraction"
+
+
+def test_numbers_for_names_say_nothing() -> None:
+    contract = contract_of(moving_joints(), moving_joints(8), tuple(f"states_{n}" for n in range(6)))
+    assert {
+        str(e) for signal in contract.signals for e in signal.estimates.values() if e.value != "unknown"
+    } <= {"absolute"}
+    assert all(signal.space == "unknown" for signal in contract.signals)
+
+
+def test_values_that_are_not_finite_are_no_evidence() -> None:
+    dataset = random_meaning(1)
+    broken = replace(dataset.episodes[0], state=dataset.episodes[0].state * np.nan)
+    assert episode_evidence(broken) is None
+    assert infer_contract("robot", broken.state_names, broken.action_names, []) is None
+
+
+def test_a_contract_is_the_same_after_json() -> None:
+    contract = infer_generated(random_meaning(3))
+    assert contract is not None
+    again = meaning_contract_from_json(contract.to_json())
+    assert again.to_json() == contract.to_json()

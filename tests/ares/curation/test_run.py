@@ -1,0 +1,230 @@
+"""A purge leaves nothing of an episode in the workspace but a hash, also after a crash at any step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ares.contract import DatasetKey, StoredContracts, read_contracts, write_contracts
+from ares.curation import (
+    EpisodeSelection,
+    add_tag,
+    count_pending_purges,
+    finish_purges,
+    list_failures,
+    purge as run,
+    purge_episodes,
+    purgeable_ids,
+    remove_episodes,
+    undo,
+)
+from ares.doctor import run_checks
+from ares.errors import RequestError
+from ares.jobs import record_job
+from ares.store import StagedIds
+from ares.workspace import Workspace
+from ingest.pipeline import ingest_paths
+
+
+def purge(workspace: Workspace, episode_ids: list[str]) -> Any:
+    """Purge episodes."""
+    with StagedIds(episode_ids) as staged:
+        return purge_episodes(workspace.stores, staged, person="Ann")
+
+
+def remains(folder: Path, *texts: str) -> list[str]:
+    """Files of a folder that contain one of some texts, in any case, or have it in their name."""
+    wanted_bytes = [text.lower().encode() for text in texts]
+    return sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if any(text in str(path).lower() for text in texts)
+        or (path.is_file() and any(text in path.read_bytes().lower() for text in wanted_bytes))
+    )
+
+
+def spread(workspace: Workspace, episode_id: str) -> None:
+    """Let an episode be named wherever one can be: sets, tags, removals, failures, reports, caches, old versions."""
+    stores = workspace.stores
+    with StagedIds([episode_id]) as staged:
+        add_tag(stores, "a", staged, {"where": f"episode_id = '{episode_id}'"})
+        remove_episodes(stores, staged, {})
+    undo(stores)
+    workspace.sets.create("recipe", [episode_id], {"where": f"episode_id = '{episode_id}'"})
+    source = stores.tables.episodes.get_episode(episode_id).source
+    record_job(stores.annotations, "ingest", {"failures": [{"example": f"{source}: episode {episode_id}"}]})
+    stores.annotations.put_documents("maps", {"m": {"episodes": 12, "sample": [episode_id, "x"]}})
+    cache = stores.folder / "cache" / "ab"
+    cache.mkdir(parents=True)
+    (cache / "abc.jpg").write_bytes(b"picture")
+
+
+def test_nothing_of_a_purged_episode_is_left_but_a_hash(
+    open_curated: Callable[[], Workspace], curated: Workspace, ids: list[str], demo_samples: Path
+) -> None:
+    episode_id, other, folder = ids[1], ids[2], Path(curated.location)
+    spread(curated, episode_id)
+    assert remains(folder, episode_id) and remains(folder, "zebra01x")
+    report = purge(curated, [episode_id])
+    assert (report.episodes, report.files) == (1, 1) and report.annotations >= 2 and report.rows >= 5
+    curated.close()
+    assert remains(folder, episode_id, "zebra01x") == []
+    assert remains(folder, other) and remains(folder, "zebra02x")
+    assert not (folder / "cache").exists()
+    curated = open_curated()
+    assert run_checks(curated.stores) == []
+    assert curated.stores.tables.segments.search_text("zebra02x", 5)[0].episode_id == other
+    again = ingest_paths(curated.stores, [str(demo_samples / "video")], quiet=True).to_json()
+    assert again["kept"] == 0 and "refused" in str(again["warnings"])
+    assert curated.stores.tables.episodes.count() == 11
+
+
+def test_a_purge_frees_the_bytes_of_its_rows_in_every_table(curated: Workspace, ids: list[str]) -> None:
+    """One version of each table is left, whose files have the rows that are shown and no others."""
+    spread(curated, ids[1])
+    before = {name: (table.count_rows(), _size(table)) for name, table in _tables(curated).items()}
+    report = purge(curated, ids[1:2])  # a twelfth: fewer rows than tables are otherwise written anew for
+    after = _tables(curated)
+    changed = {name: before[name][0] - table.count_rows() for name, table in after.items()}
+    holding = ("episodes", "segments", "trajectories", "vectors_m", "texts_m")
+    assert {name: count for name, count in changed.items() if count} == dict.fromkeys(holding, 1)
+    assert report.rows == len(holding)
+    for name in holding:
+        table = after[name]
+        assert len(table.versions()) == 1, name
+        assert sum(part.physical_rows for part in table.get_fragments()) == table.count_rows(), name
+        assert _size(table) < before[name][1], name
+
+
+def _tables(workspace: Workspace) -> dict[str, Any]:
+    connection = workspace.stores.tables.connection
+    return {name: connection.newest_version(name) for name in connection.table_names()}
+
+
+def _size(table: Any) -> int:
+    """Bytes of all files of a table, of old versions too."""
+    return sum(path.stat().st_size for path in Path(table.uri).rglob("*") if path.is_file())
+
+
+def test_sets_and_actions_say_how_many_were_purged(curated: Workspace, ids: list[str]) -> None:
+    with StagedIds(ids[:3]) as staged:
+        removal = remove_episodes(curated.stores, staged, {})
+    purge(curated, ids[:2])
+    good = curated.sets["good"]
+    assert (good.episodes, good.purged) == (3, 2) and list(curated.sets.ids(good)) == ids[2:5]
+    report = undo(curated.stores, removal.number)
+    assert report.undone.purged == 2 and curated.stores.tables.episodes.ids() == set(ids[2:])
+    assert ids[0] not in [failure.subject for failure in list_failures(curated.stores)]
+    assert run_checks(curated.stores) == []
+
+
+def test_a_purge_cannot_be_taken_back(curated: Workspace, ids: list[str]) -> None:
+    with StagedIds(ids[:1]) as staged:
+        removal = remove_episodes(curated.stores, staged, {})
+    report = purge(curated, ids[:1])
+    with pytest.raises(RequestError, match="purge cannot be taken back"):
+        undo(curated.stores, report.action)
+    with pytest.raises(RequestError, match="cannot be taken back any more"):
+        undo(curated.stores, removal.number)
+
+
+def test_removed_episodes_are_purged_by_the_same_selections(curated: Workspace, ids: list[str]) -> None:
+    with StagedIds(ids[:2]) as staged:
+        remove_episodes(curated.stores, staged, {})
+
+    def select(**fields: Any) -> list[str]:
+        return sorted(purgeable_ids(curated.stores, EpisodeSelection(**fields)))
+
+    assert select(dataset="video") == ids and select(set="good") == ids[:5]
+    assert select(ids=[ids[0], ids[7]]) == [ids[0], ids[7]]
+    assert select(where="caption = 'lift zebra00x quickly'") == [ids[0]]
+    with pytest.raises(RequestError, match="no episode"):
+        select(ids=["0123456789abcdef"])
+
+
+def test_a_contract_goes_with_the_last_episode_of_its_dataset(curated: Workspace, ids: list[str]) -> None:
+    """Removed episodes can come back, so their dataset keeps its contract."""
+    log = curated.stores.annotations
+    episode = curated.stores.tables.episodes.get_episode(ids[0])
+    key = DatasetKey(episode.format, episode.dataset, episode.version)
+    gone = key._replace(dataset="no episode left")
+    stored = StoredContracts(stated={"action.gripper": {"gripper": "high is open"}})
+    for dataset in (key, gone):
+        write_contracts(log, dataset, stored)
+    with StagedIds(ids[:1]) as staged:
+        remove_episodes(curated.stores, staged, {})
+    purge(curated, ids[1:])
+    assert read_contracts(log, key) == stored
+    assert read_contracts(log, gone) == StoredContracts()
+    purge(curated, ids[:1])
+    assert read_contracts(log, key) == StoredContracts()
+
+
+STEPS = (
+    "add_tombstones",
+    "scrub_documents",
+    "delete_files",
+    "delete_rows_of",
+    "record_action",
+    "erase_tables",
+)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
+def test_a_purge_that_is_killed_is_completed_by_the_doctor(
+    open_curated: Callable[[], Workspace],
+    ids: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    is_done: bool,
+) -> None:
+    workspace, action = open_curated(), getattr(run, step)
+
+    def killed(*args: Any, **options: Any) -> None:
+        if is_done:
+            action(*args, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            purge(workspace, ids[1:2])
+    again = open_curated()
+    assert count_pending_purges(again.stores) == 1
+    assert "each purge is complete" in [finding.check for finding in run_checks(again.stores)]
+    run_checks(again.stores, repair=True)
+    assert count_pending_purges(again.stores) == 0 and run_checks(again.stores) == []
+    folder = Path(again.location)
+    workspace.close()
+    again.close()
+    assert remains(folder, ids[1], "zebra01x") == []
+
+
+def test_a_purge_on_mongodb_deletes_the_documents(tmp_path: Path, demo_samples: Path, mongo_uri: str) -> None:
+    from tests.ares.curation.conftest import annotate
+    from tests.ares.curation.test_removal import open_workspace_on_mongo
+
+    with open_workspace_on_mongo(tmp_path, mongo_uri) as workspace:
+        ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
+        episode_ids = sorted(workspace.stores.tables.episodes.ids())
+        annotate(workspace, episode_ids)
+        purge(workspace, episode_ids[:2])
+        assert workspace.stores.annotations.find_annotations(episode_ids[:2]) == []
+        documents = [
+            str(item)
+            for collection in workspace.stores.annotations.collections()
+            for item in workspace.stores.annotations.find_documents(collection)
+        ]
+        assert not [text for text in documents if episode_ids[0] in text]
+        assert run_checks(workspace.stores) == []
+        assert finish_purges(workspace.stores) == []
+        query = np.eye(12, dtype=np.float32)[0]
+        ids_of_vectors = {
+            moment.episode_id for moment in workspace.stores.tables.vectors("m").search(query, 50)
+        }
+        assert ids_of_vectors == set(episode_ids[2:])

@@ -1,0 +1,200 @@
+"""Facets of changes: whatever was written, deleted or compacted before, facets equal a count in plain Python."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from ares.search import Facet, compute_facets
+from ares.search.facet_codes import BinnedEncoding, ListEncoding, TooManyValues
+from ares.settings import Settings
+from ares.store import database as tables
+from ares.workspace import Workspace, open_workspace
+from benchmarks.synthetic_episodes import add_synthetic_episodes
+
+Row = Mapping[str, Any]
+# A condition in SQL, and the same in Python: None where a missing value leaves it open.
+Condition = tuple[str, Callable[[Row], bool | None]]
+Step = tuple[str, Sequence[Row]]
+
+_TEXTS = ["", "mug", "it's", '"', "\n", "é", "e\u0301", "\x00", "~missing", "😀", "a" * 300, "Mug", " mug"]
+_texts = st.none() | st.sampled_from(_TEXTS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
+_values = st.fixed_dictionaries(
+    {
+        "word": _texts,
+        "real": st.none() | st.floats() | st.sampled_from([0.0, 0.1, 0.30000000000000004, -0.0, 1e300]),
+        "whole": st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 30),
+        "flag": st.none() | st.booleans(),
+        "things": st.none() | st.lists(_texts, max_size=4),
+        "seen": st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
+    }
+)
+_TYPES = {
+    "word": pa.string(),
+    "real": pa.float64(),
+    "whole": pa.int64(),
+    "flag": pa.bool_(),
+    "things": pa.list_(pa.string()),
+    "seen": pa.timestamp("us", "UTC"),
+}
+_ATOMS: list[Condition] = [
+    ("flag", lambda row: row["flag"]),
+    ("flag IS NULL", lambda row: row["flag"] is None),
+    ("word = 'it''s'", lambda row: None if row["word"] is None else row["word"] == "it's"),
+    ("grade IN ('a','b')", lambda row: None if row["grade"] is None else row["grade"] in ("a", "b")),
+    ("whole > 5", lambda row: None if row["whole"] is None else row["whole"] > 5),
+    ("num_steps < 200", lambda row: row["num_steps"] < 200),
+    ("things IS NOT NULL", lambda row: row["things"] is not None),
+    ("seen IS NULL", lambda row: row["seen"] is None),
+    ("true", lambda row: True),
+]
+
+
+def _not(condition: Condition) -> Condition:
+    def expected(row: Row) -> bool | None:
+        value = condition[1](row)
+        return None if value is None else not value
+
+    return f"(NOT {condition[0]})", expected
+
+
+def _both(first: Condition, second: Condition) -> Condition:
+    def expected(row: Row) -> bool | None:
+        values = first[1](row), second[1](row)
+        return False if False in values else None if None in values else True
+
+    return f"({first[0]} AND {second[0]})", expected
+
+
+_conditions = st.recursive(
+    st.sampled_from(_ATOMS),
+    lambda inner: inner.map(_not) | st.tuples(inner, inner).map(lambda pair: _both(*pair)),
+    max_leaves=4,
+)
+_steps = st.tuples(
+    st.sampled_from(["add", "update", "delete", "compact"]), st.lists(_values, min_size=1, max_size=25)
+)
+
+
+@pytest.fixture(autouse=True)
+def _indexes_for_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_MIN_INDEXED_ROWS", 1)
+
+
+@pytest.fixture(params=["whole lists", "items"], autouse=True)
+def _lists_are_many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once as if there were too many different lists to keep them whole."""
+
+    def refuse(*_: object) -> None:
+        raise TooManyValues
+
+    if request.param == "items":
+        monkeypatch.setattr(ListEncoding, "encode", refuse)
+
+
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+@given(
+    steps=st.lists(_steps, min_size=1, max_size=4), conditions=st.lists(_conditions, min_size=1, max_size=3)
+)
+def test_facets_equal_a_count_by_hand_after_every_change(
+    steps: Sequence[Step], conditions: Sequence[Condition]
+) -> None:
+    # As a page joins its filters; each of them alone is asked too, and remembered.
+    where = " AND ".join(f"({sql})" for sql, _ in conditions)
+    with tempfile.TemporaryDirectory() as folder:
+        reader, writer = (open_workspace(folder, Settings()) for _ in range(2))
+        add_synthetic_episodes(writer, 20)
+        _update(writer, [dict.fromkeys(_TYPES)])
+        for number, step in enumerate(steps):
+            _do(writer, number, *step)
+            _check(reader, where, lambda row: all(expected(row) for _, expected in conditions))
+            _check(reader, *conditions[-1])
+            _check(reader, "", lambda row: True)
+
+
+def _do(ws: Workspace, number: int, action: str, rows: Sequence[Row]) -> None:
+    if action == "add":
+        add_synthetic_episodes(ws, 20 + 7 * (number + 1))
+    elif action == "update":
+        _update(ws, rows)
+    elif action == "delete":
+        table = ws.stores.tables.connection.open_table("episodes")
+        assert table is not None
+        table.delete(f"num_steps % 5 = {number}")
+    else:
+        ws.stores.tables.optimize(["episodes"])
+
+
+def _update(ws: Workspace, rows: Sequence[Row]) -> None:
+    """Give the first episodes these values."""
+    ids = sorted(ws.stores.tables.episodes.ids())[: len(rows)]
+    columns = {name: pa.array([row[name] for row in rows][: len(ids)], kind) for name, kind in _TYPES.items()}
+    grades = pa.array([("a", "b", "c", None)[number % 4] for number in range(len(ids))], pa.string())
+    ws.stores.tables.episodes.set_values(pa.table({"episode_id": pa.array(ids), **columns, "grade": grades}))
+
+
+def _check(ws: Workspace, where: str, is_expected: Callable[[Row], bool | None]) -> None:
+    rows = ws.stores.tables.episodes.read_columns([*_TYPES, "grade", "dataset", "num_steps"])
+    row_dicts = [dict(zip(rows.column_names, row, strict=True)) for row in _rows(rows)]
+    matching = [row for row in row_dicts if is_expected(row)]
+    assert ws.stores.tables.episodes.count(where) == len(matching)
+    for facet in compute_facets(ws.stores, where, [*_TYPES, "grade", "dataset", "num_steps"]):
+        values = [row[facet.column] for row in matching]
+        present = [value for value in values if value is not None]
+        assert facet.missing == len(values) - len(present), facet.column
+        if facet.type in ("int64", "float64", "timestamp"):
+            _same_histogram(facet, [_real(value) for value in present])
+        else:
+            _same_counts(facet, present)
+    # What was remembered of the filter says the same.
+    assert ws.stores.tables.episodes.count(where) == len(matching)
+
+
+def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    columns = [table[name].to_pylist() for name in table.column_names]
+    return list(zip(*columns, strict=True))
+
+
+def _real(value: float | datetime) -> float:
+    if isinstance(value, datetime):
+        return (value - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+    return float(value)
+
+
+def _same_counts(facet: Facet, values: Sequence[Any]) -> None:
+    items = [set(value) - {None} if isinstance(value, list) else {value} for value in values]
+    counts = Counter(item for row_items in items for item in row_items)
+    assert facet.counts == tuple(sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))[:50])
+    assert facet.distinct == len(counts)
+
+
+def _same_histogram(facet: Facet, values: Sequence[float]) -> None:
+    finite = [value for value in values if math.isfinite(value)]
+    edges = facet.edges
+    assert facet.unreal == len(values) - len(finite)
+    if not edges:
+        assert not finite and not facet.histogram
+        return
+    assert facet.below == sum(value < edges[0] for value in finite)
+    assert facet.above == sum(value > edges[-1] for value in finite)
+    counts = [0] * (len(edges) - 1)
+    for value in finite:
+        if edges[0] <= value <= edges[-1]:
+            counts[max(index for index in range(len(counts)) if edges[index] <= value)] += 1
+    assert list(facet.histogram) == counts
+
+
+def test_the_largest_float_is_in_the_last_bin() -> None:
+    largest = 1.7976931348623157e308
+    encoding = BinnedEncoding((0.0, largest))
+    assert encoding.encode(pa.array([-1.0, 0.0, largest, math.inf, None])).tolist() == [0, 1, 1, 3, 4]

@@ -1,0 +1,300 @@
+"""Episodes in npz and npy files, and in Zarr stores of other layouts: the values read are those written."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from numpy.typing import NDArray
+
+from ares.episode import Record
+from ares.errors import MediaError, SourceError
+from ares.media import frames_at
+from ingest.base import IngestOptions
+from ingest.operation import open_sources, show_specs
+
+DTYPES = ("float32", "float64", "float16", ">f4", "int16", "uint8", "bool")
+WORDS = ("alpha", "beta", "obs", "q", "cmd", "left", "x1", "Ünit", "signal", "hand")
+
+
+@dataclass
+class Layout:
+    """Random arrays of an episode, and the spec that says what they are."""
+
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    spec: dict[str, Any] = field(default_factory=lambda: {"reference": "written by a test"})
+    state: list[NDArray[Any]] = field(default_factory=list)
+    action: list[NDArray[Any]] = field(default_factory=list)
+
+
+def make_layout(rng: np.random.Generator, steps: int, nested: bool) -> Layout:
+    layout = Layout()
+
+    def new_key() -> str:
+        depth = int(rng.integers(1, 3)) if nested else 1
+        return "/".join(str(rng.choice(WORDS)) for _ in range(depth)) + f"_{len(layout.arrays)}"
+
+    for role in ("state", "action", ""):
+        slices: list[dict[str, Any]] = []
+        for _ in range(int(rng.integers(1, 4))):
+            key, width = new_key(), int(rng.integers(1, 6))
+            shape = (steps, width) if width > 1 or rng.random() < 0.5 else (steps,)
+            rows = steps + int(role == "" and rng.random() < 0.3)
+            values = rng.integers(0, 100, (rows, *shape[1:])).astype(str(rng.choice(DTYPES)))
+            layout.arrays[key] = np.asfortranarray(values) if rng.random() < 0.2 else values
+            start = int(rng.integers(0, width))
+            stop = int(rng.integers(start + 1, width + 1))
+            part = {
+                "key": key,
+                "start": start,
+                "stop": stop,
+                "names": [f"{role}{len(slices)}_{n}" for n in range(stop - start)],
+            }
+            slices.append(part)
+            if role:
+                getattr(layout, role).append(values.reshape(rows, -1)[:steps, start:stop].astype(np.float32))
+        if role:
+            layout.spec[role] = slices
+    camera, stamps = new_key(), new_key() + "stamps"
+    layout.arrays[camera] = rng.integers(0, 255, (steps, 8, 12, 3), np.uint8)
+    layout.arrays[stamps] = (1_700_000_000_000_000_000 + np.cumsum(rng.integers(1, 10**8, steps))).astype(
+        np.int64
+    )
+    layout.spec |= {"timestamps": stamps, "time_unit": "ns"}
+    layout.spec["cameras"] = {"eye": {"key": camera, "role": "wrist", "channels": "bgr"}}
+    return layout
+
+
+def write_npz(path: Path, arrays: dict[str, NDArray[Any]], rng: np.random.Generator) -> None:
+    save: Callable[..., None] = np.savez_compressed if rng.random() < 0.5 else np.savez
+    save(path, **arrays)
+
+
+def write_npy(path: Path, arrays: dict[str, NDArray[Any]], rng: np.random.Generator) -> None:
+    path.mkdir()
+    for key, values in arrays.items():
+        np.save(path / f"{key}.npy", values)
+
+
+def write_zarr(path: Path, arrays: dict[str, NDArray[Any]], rng: np.random.Generator) -> None:
+    zarr = pytest.importorskip("zarr")
+    root = zarr.open_group(str(path), mode="w", zarr_format=int(rng.integers(2, 4)))
+    for key, values in arrays.items():
+        root.create_array(key, data=np.ascontiguousarray(values), chunks=(3, *values.shape[1:]))
+
+
+WRITERS = {"a.npz": write_npz, "a": write_npy, "a.zarr": write_zarr}
+
+
+def load(path: Path, spec: dict[str, Any] | str | None = None, **options: Any) -> Record:
+    file = path.parent / "spec.yaml"
+    if spec is not None:
+        file.write_text(spec if isinstance(spec, str) else yaml.safe_dump(spec, allow_unicode=True))
+    (source,) = open_sources(
+        [str(path)], IngestOptions(spec=str(file) if spec is not None else "", **options)
+    )
+    (item,) = source.items
+    return item.load()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("number", range(6))
+def test_a_spec_reads_arrays_of_any_name(tmp_path: Path, name: str, number: int) -> None:
+    seed = int(np.random.default_rng().integers(2**31)) if number else 0
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    steps = int(rng.integers(2, 9))
+    layout = make_layout(rng, steps, nested=name != "a")
+    path = tmp_path / name
+    WRITERS[name](path, layout.arrays, rng)
+    record = load(path, layout.spec)
+    episode, trajectory = record.episode, record.trajectory
+    assert trajectory.state is not None and trajectory.action is not None
+    np.testing.assert_array_equal(trajectory.state.values, np.hstack(layout.state))
+    np.testing.assert_array_equal(trajectory.action.values, np.hstack(layout.action))
+    assert list(trajectory.state.names) == [name for part in layout.spec["state"] for name in part["names"]]
+    stamps = layout.arrays[layout.spec["timestamps"]]
+    np.testing.assert_allclose(trajectory.timestamps, (stamps - stamps[0]) / 1e9, rtol=0, atol=1e-12)
+    (camera,) = episode.cameras
+    assert (camera.name, camera.role) == ("eye", "wrist")
+    pixels = layout.arrays[layout.spec["cameras"]["eye"]["key"]]
+    frames = frames_at(camera.media, [number / episode.rate_hz for number in range(steps)])
+    np.testing.assert_array_equal(np.stack(list(frames)), pixels[..., ::-1])
+    named = {part["key"] for role in ("state", "action") for part in layout.spec[role]}
+    for key, values in layout.arrays.items():
+        if key not in named and values.ndim < 4 and key != layout.spec["timestamps"]:
+            expected = values.reshape(len(values), -1)[:steps].astype(np.float32)
+            np.testing.assert_array_equal(trajectory.extra[key].values, expected)
+    shown = show_specs([str(path)], IngestOptions(spec=str(tmp_path / "spec.yaml")))
+    again = load(path, shown)
+    assert again.episode == episode
+    for key in layout.arrays:
+        assert f"#   {key} (" in show_specs([str(path)], IngestOptions()) or layout.arrays[key].ndim == 4
+
+
+def test_arrays_of_no_known_name_are_listed_with_a_way_to_go_on(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", foo=np.zeros((5, 7), np.float32), bar=np.zeros(5))
+    with pytest.raises(SourceError) as caught:
+        load(tmp_path / "a.npz")
+    assert "data is of no known family" in str(
+        caught.value
+    ) and "foo (T x 7 float32), bar (T float64)" in str(caught.value)
+    assert "--show-spec > spec.yaml" in str(caught.value) and "--spec spec.yaml" in str(caught.value)
+    shown = show_specs([str(tmp_path / "a.npz")], IngestOptions())
+    assert set(load(tmp_path / "a.npz", shown).trajectory.extra) == {"foo", "bar"}
+
+
+def test_known_names_json_and_texts_are_read_without_a_spec(tmp_path: Path) -> None:
+    for number in range(3):
+        save: Callable[..., None] = np.savez_compressed
+        save(
+            tmp_path / f"episode_{number}.npz",
+            **{
+                "obs/qpos": np.full((4, 3), number),
+                "action": np.ones((3, 2)),
+                "rgb": np.zeros((4, 8, 8, 3), np.uint8),
+            },
+            reward=np.arange(3),
+        )
+        (tmp_path / f"episode_{number}.json").write_text(
+            json.dumps({"instruction": f"task {number}", "success": number == 1, "fps": 25, "operator": "a"})
+        )
+    (source,) = open_sources([str(tmp_path)], IngestOptions())
+    records = [item.load() for item in source.items]
+    assert [record.episode.instruction for record in records] == ["task 0", "task 1", "task 2"]
+    assert [record.episode.success for record in records] == [False, True, False]
+    first = records[0]
+    assert (first.episode.rate_hz, first.episode.rate_source, first.episode.num_steps) == (25.0, "source", 3)
+    assert first.episode.metadata == {"operator": "a"} and first.episode.state_names[0] == "obs/qpos_0"
+    assert "obs/qpos has more rows than there are steps; the first are used" in first.warnings
+    assert {Path(file.path).name: file.use for file in source.files()} == {
+        f"episode_{number}.{suffix}": use
+        for number in range(3)
+        for suffix, use in (("npz", "data"), ("json", "metadata"))
+    }
+
+
+def test_one_file_of_several_episodes_is_cut_at_its_ends(tmp_path: Path) -> None:
+    states = np.random.default_rng(0).random((9, 2)).astype(np.float32)
+    images = np.random.default_rng(1).integers(0, 255, (9, 8, 8, 3), np.uint8)
+    np.savez(tmp_path / "all.npz", state=states, img=images, episode_ends=np.array([2, 9]))
+    (source,) = open_sources([str(tmp_path)], IngestOptions(rate_hz=5))
+    first, second = (item.load() for item in source.items)
+    assert source.total == 2 and (first.episode.num_steps, second.episode.num_steps) == (2, 7)
+    assert second.trajectory.state is not None
+    np.testing.assert_array_equal(second.trajectory.state.values, states[2:])
+    (frame,) = frames_at(second.episode.cameras[0].media, [1.0])
+    np.testing.assert_array_equal(frame, images[7])
+    assert first.episode.content_hash != second.episode.content_hash
+
+
+@pytest.mark.parametrize("text", [b'{"fps": 25', b'{"instruction": "\xf3"}', b""])
+def test_a_json_file_that_is_no_json_is_named(tmp_path: Path, text: bytes) -> None:
+    np.savez(tmp_path / "a.npz", state=np.zeros((3, 2)), action=np.zeros((3, 2)))
+    (tmp_path / "a.json").write_bytes(text)
+    with pytest.raises(SourceError, match=r"JSON file of an episode is not JSON: .*a\.json"):
+        load(tmp_path)
+
+
+def test_pickles_are_never_read(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path(tmp_path / "trapped").touch, ())
+
+    trap = np.empty(3, object)
+    trap[:] = Trap()
+    np.savez(tmp_path / "a.npz", state=np.zeros((3, 2)), poison=trap)
+    record = load(tmp_path / "a.npz")
+    assert "poison is not stored (array is stored by pickle, which can run code)" in record.warnings
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c.npz").write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(SourceError):
+        load(tmp_path / "b")
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_lies_about_shapes_and_bombs_are_refused_before_memory_is_taken(tmp_path: Path) -> None:
+    header = (
+        b"\x93NUMPY\x01\x00v\x00"
+        + b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 7), }".ljust(117)
+        + b"\n"
+    )
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("state.npy", header)
+    with pytest.raises(SourceError, match="does not have the size that it declares"):
+        load(tmp_path / "a.npz")
+    (tmp_path / "b").mkdir()
+    with (
+        zipfile.ZipFile(tmp_path / "b" / "c.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("state.npy", "w", force_zip64=True) as file,
+    ):
+        for _ in range(300):
+            file.write(bytes(2**23))
+    with pytest.raises(SourceError, match="too large"):
+        load(tmp_path / "b")
+
+
+def test_random_damage_is_one_error_or_the_right_values(tmp_path: Path) -> None:
+    seed = int(np.random.default_rng().integers(2**31))
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    values = rng.random((6, 4)).astype(np.float32)
+    images = rng.integers(0, 255, (6, 8, 8, 3), np.uint8)
+    np.savez_compressed(tmp_path / "good.npz", state=values, img=images)
+    good = (tmp_path / "good.npz").read_bytes()
+    outcomes = set()
+    for number in range(150):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        data = bytearray(good)
+        if number % 3 == 0:
+            data = data[: int(rng.integers(len(data)))]
+        else:
+            for offset in rng.integers(0, len(data), int(rng.integers(1, 4))):
+                data[offset] = int(rng.integers(256))
+        (folder / "a.npz").write_bytes(data)
+        try:
+            record = load(folder / "a.npz")
+            frames = list(frames_at(record.episode.cameras[0].media, [0.0])) if record.episode.cameras else []
+        except (SourceError, MediaError):
+            outcomes.add("refused")
+            continue
+        outcomes.add("read")
+        for signal in (record.trajectory.state, *record.trajectory.extra.values()):
+            if signal is not None and signal.values.shape == values.shape:
+                np.testing.assert_array_equal(signal.values, values)
+        for frame in frames:
+            if frame.shape == images[0].shape:
+                np.testing.assert_array_equal(frame, images[0])
+    assert "refused" in outcomes
+
+
+def test_the_example_of_the_manual_reads_what_it_says(tmp_path: Path) -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "ingest.md").read_text()
+    spec = next(block for block in re.findall(r"```yaml\n(.*?)```", manual, re.S) if "our recorder" in block)
+    folder = tmp_path / "close_the_drawer"
+    folder.mkdir()
+    states, frames = np.arange(12.0).reshape(3, 4), np.zeros((3, 8, 8, 3), np.uint8)
+    frames[..., 2] = 200
+    stamps = np.array([0, 100_000_000, 200_000_000])
+    np.savez(folder / "a.npz", q=states, u=np.ones((3, 2)), stamp=stamps, eye=frames, debug=np.ones(3))
+    (folder / "a.json").write_text(json.dumps({"task": {"text": "close it"}, "result": "failed"}))
+    record = load(folder / "a.npz", spec)
+    episode, state = record.episode, record.trajectory.state
+    assert (episode.instructions, episode.success) == (("close it", "close the drawer"), False)
+    assert (episode.state_names, episode.action_names) == (
+        ("x", "y", "z", "gripper"),
+        ("target_0", "target_1"),
+    )
+    assert state is not None and np.array_equal(state.values, states) and not record.trajectory.extra
+    assert (episode.rate_hz, episode.robot, episode.cameras[0].name) == (10.0, "UR5", "wrist")
+    assert next(iter(frames_at(episode.cameras[0].media, [0.0])))[0, 0].tolist() == [200, 0, 0]
