@@ -33,7 +33,11 @@ LABEL = (
     "demo judge of a simulation"
 )
 # The demo's own episodes are few and were seen during development: what the judge is worth is read elsewhere.
-TEST_NOTE = "(demo judge of a simulation) not measured"
+TEST_NOTE = (
+    "(demo judge of a simulation) on 242 simulated episodes that chose nothing, read once, with stored success, two "
+    "cameras and 50 phrases: 161 of 162 accepted captions are true (95 % interval 0.966 to 1.000, by task), coverage "
+    "0.67 (0.588 to 0.744); see benchmarks/RESULTS.md"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
