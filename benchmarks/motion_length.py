@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from annotators.motion import log_dimensionless_jerk, measure_motion, spectral_arc_lengths
+from annotators.motion import measure_motion, spectral_arc_lengths
 from ares.episode import Signal, Trajectory
 from benchmarks.quality import seed_range
 
@@ -108,6 +108,27 @@ def _gripper(plan: MotionPlan, seconds: NDArray[np.float64], rng: np.random.Gene
 
 
 _WHOLE = ("LDLJ of the whole path", "SPARC of the whole path")
+
+
+def log_dimensionless_jerk(position: NDArray[np.float64], seconds: NDArray[np.float64]) -> float | None:
+    """Log dimensionless jerk of a path, the smoothness measure of Balasubramanian, Melendez-Calderon, Roby-Brami and
+    Burdet, "On the analysis of movement smoothness", J. NeuroEng. Rehabil. 12:112 (2015), eq. 8:
+    -ln(T^3 / v_peak^2 * integral of |d2v/dt2|^2 dt), with duration T and the speed's peak v_peak.
+
+    Args:
+        position: (T, D) in any unit.
+        seconds: (T,) strictly rising.
+
+    Returns:
+        A number without unit, None for a path at rest.
+    """
+    velocity = np.gradient(position, seconds, axis=0)
+    jerk = np.gradient(np.gradient(velocity, seconds, axis=0), seconds, axis=0)
+    peak = float(np.linalg.norm(velocity, axis=1).max())
+    total = float(np.trapezoid((jerk**2).sum(axis=1), seconds))
+    if peak < 1e-9 or total <= 0:
+        return None
+    return float(-np.log(total * (seconds[-1] - seconds[0]) ** 3 / peak**2))
 
 
 def _whole_path(trajectory: Trajectory) -> dict[str, float]:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from annotators.motion.curves import (
         EndChange as EndChange,
         find_events as find_events,
-        log_dimensionless_jerk as log_dimensionless_jerk,
         spectral_arc_lengths as spectral_arc_lengths,
     )
     from annotators.motion.meaning import JointMatch as JointMatch, match_joints as match_joints

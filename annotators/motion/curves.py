@@ -130,29 +130,6 @@ _SAMPLES_PER_MOVEMENT = 20
 _SLOW_ENDS = 2
 
 
-def log_dimensionless_jerk(position: NDArray[np.float64], seconds: NDArray[np.float64]) -> float | None:
-    """Log dimensionless jerk of a path, the smoothness measure of Balasubramanian, Melendez-Calderon, Roby-Brami and
-    Burdet, "On the analysis of movement smoothness", J. NeuroEng. Rehabil. 12:112 (2015), eq. 8:
-    -ln(T^3 / v_peak^2 * integral of |d2v/dt2|^2 dt), with duration T and the speed's peak v_peak.
-
-    Args:
-        position: (T, D) in any unit.
-        seconds: (T,) strictly rising.
-
-    Returns:
-        A number without unit, None for a path at rest.
-    """
-    import numpy as np
-
-    velocity = np.gradient(position, seconds, axis=0)
-    jerk = np.gradient(np.gradient(velocity, seconds, axis=0), seconds, axis=0)
-    peak = float(np.linalg.norm(velocity, axis=1).max())
-    total = float(np.trapezoid((jerk**2).sum(axis=1), seconds))
-    if peak < MIN_PEAK_SPEED or total <= 0:
-        return None
-    return float(-np.log(total * (seconds[-1] - seconds[0]) ** 3 / peak**2))
-
-
 def count_movements(values: NDArray[np.float64]) -> float:
     """Movements of a path: how often a dimension crosses its own median, weighted by variance; at least 1.
 
@@ -182,9 +159,10 @@ def count_sign_changes(values: NDArray[np.float64], bars: NDArray[np.float64]) -
 def movement_jerk(
     values: NDArray[np.float64], period: float, moving: NDArray[np.bool_], peak_speed: float, movements: float
 ) -> float | None:
-    """`log_dimensionless_jerk` of one average movement of a path, so that longer episodes score no worse.
+    """Log dimensionless jerk of one average movement of a path, so that longer episodes score no worse.
 
-    Eq. 8 of Balasubramanian et al. grows with the fourth power of the number of movements in a path, which is divided
+    Eq. 8 of Balasubramanian et al., "On the analysis of movement smoothness",
+    J. NeuroEng. Rehabil. 12:112 (2015), grows with the fourth power of the number of movements in a path, which is divided
     out. Rests are left out.
 
     Args:

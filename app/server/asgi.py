@@ -18,7 +18,7 @@ from ares.errors import RequestError
 from ares.imports import needs_extra
 from ares.messages import print_message
 from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 
 if TYPE_CHECKING:
     import streamlit as st
@@ -92,22 +92,6 @@ class ServedPages:
     show: Callable[[Workspace, bool], None]
     preload: Callable[[], None]
     show_error: Callable[[Exception], bool]
-
-
-def build_app(workspace_path: str, settings: Settings, pages: ServedPages, host: str = "127.0.0.1") -> st.App:
-    """Return the ASGI application of a workspace.
-
-    Args:
-        workspace_path: Folder of the workspace; a missing one is created.
-        settings: Settings from the environment.
-        pages: The pages.
-        host: Address that it will listen on; beyond loopback every request needs a login.
-
-    Raises:
-        RequestError: The host is beyond loopback and there is no password, or the folder is not a workspace.
-    """
-    _require_password(host, settings)
-    return _make_application(open_workspace(workspace_path, settings), pages, host)
 
 
 def serve(

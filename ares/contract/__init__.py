@@ -9,11 +9,9 @@ if TYPE_CHECKING:
         absolute_to_delta as absolute_to_delta,
         convert_gripper as convert_gripper,
         convert_rotation as convert_rotation,
-        convert_unit as convert_unit,
         delta_to_absolute as delta_to_absolute,
         gripper_convention as gripper_convention,
         parse_conversions as parse_conversions,
-        reorder as reorder,
     )
     from ares.contract.evidence import (
         CONTRACT_EPISODES as CONTRACT_EPISODES,

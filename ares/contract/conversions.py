@@ -83,11 +83,6 @@ def unit_factor(source: str, target: str) -> float:
     return _UNIT_FACTORS[source][1] / _UNIT_FACTORS[target][1]
 
 
-def convert_unit(values: Array, source: str, target: str) -> Array:
-    """Values (T, D) in another unit. Raises RequestError where the units are of different quantities."""
-    return values * unit_factor(source, target)
-
-
 def convert_gripper(values: Array, source: GripperConvention, target: GripperConvention) -> Array:
     """Gripper values (T, D) in another convention; linear, so that values between the ends stay between them."""
     share = (values - source.low) / (source.high - source.low)
@@ -108,13 +103,6 @@ def delta_to_absolute(values: Array, start: Array) -> Array:
     import numpy as np
 
     return np.asarray(start + np.cumsum(values, axis=0))
-
-
-def reorder(values: Array, names: tuple[str, ...], target: tuple[str, ...]) -> Array:
-    """Dimensions (T, D) in another order. Raises RequestError where the names are not the same."""
-    if sorted(names) != sorted(target):
-        raise RequestError("the dimensions are not the same", f"{', '.join(names)} and {', '.join(target)}")
-    return values[:, [names.index(name) for name in target]]
 
 
 # Numbers of one rotation in each convention.

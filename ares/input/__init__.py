@@ -14,8 +14,6 @@ if TYPE_CHECKING:
         open_hdf5 as open_hdf5,
         open_hdf5_object as open_hdf5_object,
         open_zip as open_zip,
-        parse_npy as parse_npy,
-        read_npz as read_npz,
         read_zip_entry as read_zip_entry,
         require_own_storage as require_own_storage,
         translate_hdf5_errors as translate_hdf5_errors,

@@ -15,7 +15,7 @@ from ares.input.limits import input_budgets
 from ares.io import describe_os_error, file_state, is_url, open_file
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 
 @contextmanager
@@ -75,47 +75,6 @@ def read_zip_entry(archive: zipfile.ZipFile, name: str, max_bytes: int = 0) -> b
     if len(data) > limit:
         raise SourceError("entry of the zip archive is too large", f"{where}: more than {limit} bytes")
     return data
-
-
-def read_npz(path: str) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz file by name, or that of an .npy file as "". Arrays of objects (pickles) are refused.
-
-    Raises:
-        SourceError: The file is damaged, holds an object array, or an array that is larger than its bytes.
-        OSError: It cannot be opened.
-    """
-    with open_zip(path) as archive:
-        names = [name for name in archive.namelist() if name.endswith(".npy")]
-        return {
-            name.removesuffix(".npy"): parse_npy(read_zip_entry(archive, name), f"{path} {name!r}")
-            for name in names
-        }
-
-
-def parse_npy(data: bytes, where: str) -> NDArray[Any]:
-    """The array of the bytes of an .npy file, read-only: a view of them. Raises SourceError."""
-    import io
-
-    import numpy as np
-    from numpy.lib import format as npy
-
-    file = io.BytesIO(data)
-    try:
-        version = npy.read_magic(file)
-        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, is_fortran, dtype = read_header(file)
-    except Exception as error:  # numpy parses the header as Python source, and raises what its tokenizer does
-        raise SourceError("array is no .npy data", f"{where}: {' '.join(str(error).split())[:200]}") from None
-    if dtype.hasobject:
-        raise SourceError("array is stored by pickle, which can run code", where)
-    num_bytes = math.prod(shape) * dtype.itemsize
-    if num_bytes != len(data) - file.tell():
-        raise SourceError(
-            "array does not have the size that it declares",
-            f"{where}: {shape} {dtype} is {num_bytes} bytes, {len(data) - file.tell()} are there",
-        )
-    values: NDArray[Any] = np.frombuffer(data, dtype, offset=file.tell()) if num_bytes else np.empty(0, dtype)
-    return values.reshape(shape, order="F" if is_fortran else "C")
 
 
 def decompress_zlib(data: bytes, max_bytes: int, where: str) -> bytes:

@@ -22,7 +22,7 @@ _REFRESHES_PER_SECOND = 4
 
 
 class Progress:
-    """Counts items towards a total and shows stage, count, rate and time left. Safe to update from threads.
+    """Counts items towards a total and shows count, rate and time left. Safe to update from threads.
 
     On a terminal it draws a bar; elsewhere it writes a line every ten seconds.
 
@@ -35,7 +35,6 @@ class Progress:
     def __init__(self, label: str, total: int | None, stream: TextIO | None = sys.stderr) -> None:
         self._label, self._total = label, total
         self._stream = None if is_quiet() else stream
-        self._stage = ""
         self._started_at = self._shown_at = time.monotonic()
         self._done = 0
         self._is_terminal = bool(self._stream and self._stream.isatty())
@@ -51,14 +50,6 @@ class Progress:
                 self._shown_at = now
                 self._show()
 
-    def set_stage(self, stage: str) -> None:
-        """Say what is done now, such as "writing indexes"; a terminal shows it at once, a file with the next line."""
-        with self._lock:
-            self._stage = stage
-            if self._is_terminal:
-                self._shown_at = time.monotonic()
-                self._show()
-
     def close(self) -> None:
         """Show the last state, if anything was shown before or the job took a second."""
         with self._lock:
@@ -71,8 +62,7 @@ class Progress:
     def line(self) -> str:
         """For example "embed 120/400, 35.2/s, 8 s left"."""
         rate = self._rate()
-        stage = f" ({self._stage})" if self._stage else ""
-        text = f"{self._label}{stage} {self._done}" + (f"/{self._total}" if self._total is not None else "")
+        text = f"{self._label} {self._done}" + (f"/{self._total}" if self._total is not None else "")
         remaining = "" if not self._total or not rate else f", {(self._total - self._done) / rate:.0f} s left"
         return f"{text}, {rate:.1f}/s{remaining}"
 
@@ -86,14 +76,14 @@ class Progress:
         with suppress(OSError, ValueError):
             if self._is_terminal:
                 self._bar = self._bar or _Bar(self._label, self._total, self._stream)
-                self._bar.update(self._done, self._rate(), self._stage)
+                self._bar.update(self._done, self._rate())
             else:
                 self._stream.write(f"{self.line()}\n")
                 self._stream.flush()
 
 
 class _Bar:
-    """A progress bar of rich, which is imported only here: label, stage, bar, count, rate, time left."""
+    """A progress bar of rich, which is imported only here: label, bar, count, rate, time left."""
 
     def __init__(self, label: str, total: int | None, stream: TextIO) -> None:
         from rich.console import Console
@@ -107,11 +97,11 @@ class _Bar:
             redirect_stdout=False,
             refresh_per_second=_REFRESHES_PER_SECOND,
         )
-        self._task = self._progress.add_task(label, total=total, rate=0.0, stage="")
+        self._task = self._progress.add_task(label, total=total, rate=0.0)
         self._progress.start()
 
-    def update(self, done: int, rate: float, stage: str) -> None:
-        self._progress.update(self._task, completed=done, rate=rate, stage=stage)
+    def update(self, done: int, rate: float) -> None:
+        self._progress.update(self._task, completed=done, rate=rate)
 
     def close(self) -> None:
         self._progress.stop()
@@ -137,5 +127,4 @@ def _bar_columns(width: int) -> list[rich.progress.ProgressColumn]:
         return [label, MofNCompleteColumn()]
     if width < _WIDE:
         return [label, MofNCompleteColumn(), *timing]
-    stage = TextColumn("{task.fields[stage]}", markup=False, style="dim")
-    return [label, stage, BarColumn(), MofNCompleteColumn(), *timing, TimeElapsedColumn()]
+    return [label, BarColumn(), MofNCompleteColumn(), *timing, TimeElapsedColumn()]

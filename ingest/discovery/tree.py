@@ -173,15 +173,6 @@ class FolderTree:
     left_out: list[SourceFile] = field(default_factory=list)
     faults: dict[str, AresError] = field(default_factory=dict)
 
-    def subtree(self, folder: str) -> Iterator[FolderEntries]:
-        """The listings of a folder and all below it that were entered, parents first."""
-        waiting = [folder]
-        while waiting:
-            entries = self.folders.get(waiting.pop())
-            if entries is not None:
-                yield entries
-                waiting += [str(entries.path / name) for name in reversed(entries.folders)]
-
     def children(self, folder: str) -> list[str]:
         """Paths of the subfolders of a folder that were entered."""
         entries = self.folders[folder]

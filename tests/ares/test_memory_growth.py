@@ -133,7 +133,7 @@ def test_memory_does_not_grow_with_the_workspace(
     # Ids are read and written in blocks of a constant size; here both workspaces fill one.
     for block in (
         "curation.sets._DOCUMENT_IDS",
-        "curation.staged_ids._BATCH",
+        "store.temp_db._BATCH",
         "store.lance.episode_snapshot._SCAN_ROWS",
     ):
         monkeypatch.setattr(f"ares.{block}", 1_000)

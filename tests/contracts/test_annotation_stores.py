@@ -166,9 +166,6 @@ def test_what_was_made_about_episodes(store: AnnotationStore, make_annotation: M
         for name in ("motion", "caption")
     ]
     store.append(annotations)
-    annotation_ids = store.find_annotation_ids(["episode1", "episode3", "nobody"], "caption")
-    assert sorted(annotation_ids) == sorted([annotations[3].annotation_id, annotations[7].annotation_id])
-    assert store.find_annotation_ids([], "caption") == store.find_annotation_ids(["episode1"], "grade") == []
     store.append([make_annotation("episode2", name="control"), make_annotation("episode0", name="control")])
     store.append([make_annotation("episode2", name="control", part="another")])
     assert store.find_episodes("control") == ["episode0", "episode2"]

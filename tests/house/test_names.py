@@ -22,12 +22,16 @@ BANNED = {
 TERMS = {"one_line", "one_hot", "mark_duplicates", "pytest_mark", "placeholder"}
 # Role words: every room of one kind of plug-in has such a file.
 ROLES = {"source", "episode", "annotator", "exporter", "run", "base", "tables"}
-# Doubles that stand beside their protocol, and what people import in a notebook.
+# Doubles that stand beside their protocol, and what people call in Python, on a terminal or in a notebook.
 WITHOUT_CALLERS = (
-    "ares/store/log/memory.py",
     "annotators/models/doubles.py",
+    "ares/curation/sets.py: read_lock",
     "ares/review/labels.py",
+    "ares/store/log/memory.py",
+    "ares/workspace/workspace.py: torch_dataset",
 )
+# Methods that Python or a library calls: of files, of servers, and of results in a notebook.
+CALLED_BY_LIBRARIES = {"_repr_html_", "handle_error", "readall", "readinto", "seekable"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -88,7 +92,11 @@ def test_a_private_function_says_what_it_does() -> None:
 
 
 def test_every_definition_has_a_caller() -> None:
-    assert not [name for name in uncalled_definitions() if not name.startswith(WITHOUT_CALLERS)]
+    assert not [
+        name
+        for name in uncalled_definitions()
+        if not name.startswith(WITHOUT_CALLERS) and name.split(": ")[1] not in CALLED_BY_LIBRARIES
+    ]
 
 
 def test_words_of_names_are_found_in_every_form() -> None:

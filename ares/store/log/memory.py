@@ -86,10 +86,6 @@ class MemoryAnnotationStore:
         """Return those of the subjects of which this maker has several annotations."""
         return {subject for subject in subjects if self._done[maker_id, subject] > 1}
 
-    def find_annotation_ids(self, episode_ids: Sequence[str], name: str) -> list[str]:
-        """Return the annotation_id of each annotation of that name of these episodes."""
-        return [row.annotation_id for row in self._rows_of(episode_ids) if row.name == name]
-
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
     ) -> list[Annotation]:

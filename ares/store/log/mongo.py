@@ -222,11 +222,6 @@ class MongoAnnotationStore:
         counts = Counter(document["subject"] for document in documents)
         return {subject for subject, count in counts.items() if count > 1}
 
-    def find_annotation_ids(self, episode_ids: Sequence[str], name: str) -> list[str]:
-        """Return the annotation_id of each annotation of that name of these episodes."""
-        documents = self._find_any({"name": name}, "episode_id", episode_ids, {"_id": 1})
-        return [document["_id"] for document in documents]
-
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
     ) -> list[Annotation]:

@@ -284,9 +284,6 @@ class AnnotationStore(Protocol):
     def find_repeated_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
         """Return those of the subjects of which this maker has several annotations; pass some thousands at once."""
 
-    def find_annotation_ids(self, episode_ids: Sequence[str], name: str) -> list[str]:
-        """Return the annotation_id of each annotation of that name of these episodes, in no order."""
-
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
     ) -> list[Annotation]:

@@ -136,14 +136,6 @@ class SqliteAnnotationStore:
         )
         return {row[0] for row in self._rows(query, (maker_id, encode_json(list(subjects))))}
 
-    def find_annotation_ids(self, episode_ids: Sequence[str], name: str) -> list[str]:
-        """Return the annotation_id of each annotation of that name of these episodes."""
-        query = (
-            "SELECT annotation_id FROM facts WHERE name = ?"
-            " AND episode_id IN (SELECT value FROM json_each(?))"
-        )
-        return [row[0] for row in self._rows(query, (name, encode_json(list(episode_ids))))]
-
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
     ) -> list[Annotation]:

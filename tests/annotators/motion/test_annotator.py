@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +11,6 @@ from annotators.base import Options, Result, Work
 from annotators.motion import make_motion_annotator
 from annotators.motion.annotator import measure_motion
 from annotators.motion.columns import COLUMNS
-from annotators.motion.curves import log_dimensionless_jerk
 from ares.episode import Episode, Signal, Trajectory
 from ares.workspace import Workspace
 
@@ -45,22 +43,6 @@ def test_a_known_reach() -> None:
         "hand_events: no dimension is known as a hand",
         "action_saturation, action_jumps: there is no action",
     ]
-
-
-def test_jerk_of_a_minimum_jerk_path_is_the_published_constant() -> None:
-    # For x(t) of minimum jerk: integral of jerk^2 = 720 A^2 / T^5 and peak speed 1.875 A / T, so the
-    # dimensionless jerk is 720 / 1.875^2.
-    position = _reach(np.zeros_like(SECONDS))[:, :3]
-    assert log_dimensionless_jerk(position, SECONDS) == pytest.approx(-math.log(720 / 1.875**2), abs=0.05)
-
-
-def test_jerk_has_no_unit_and_shaking_is_worse() -> None:
-    position = _reach(np.zeros_like(SECONDS))[:, :3]
-    smooth = log_dimensionless_jerk(position, SECONDS)
-    assert smooth is not None
-    assert log_dimensionless_jerk(position * 1000, SECONDS * 60) == pytest.approx(smooth)
-    shaken = position + 0.002 * np.sin(40 * SECONDS)[:, None]
-    assert log_dimensionless_jerk(shaken, SECONDS) < smooth - 2  # type: ignore[operator]
 
 
 def test_a_robot_at_rest_has_no_jerk_rather_than_a_number() -> None:

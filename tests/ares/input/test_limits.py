@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sqlite3
 import tracemalloc
 import zipfile
@@ -28,7 +27,6 @@ from ares.input import (
     open_zip,
     parse_image_header,
     parse_json,
-    parse_npy,
     read_input,
     read_lines,
     read_zip_entry,
@@ -54,19 +52,9 @@ def test_an_entry_of_an_archive_is_read_whole_or_not_at_all(
         assert len(read_zip_entry(archive, "a", 1001)) == 1001
         with pytest.raises(SourceError, match="entry of the zip archive is too large"):
             read_zip_entry(archive, "a", 1000)
-    _limit(monkeypatch, "archives", entries=2)
+    _limit(monkeypatch, "containers", entries=2)
     with pytest.raises(SourceError, match="too many entries"), open_zip(path):
         pass
-
-
-def test_an_array_has_its_order_and_exactly_its_bytes() -> None:
-    values = np.asfortranarray(np.arange(6.0).reshape(2, 3))
-    file = io.BytesIO()
-    np.save(file, values)
-    assert np.array_equal(parse_npy(file.getvalue(), "here"), values)
-    for data in (file.getvalue() + b"x", file.getvalue()[:-1]):
-        with pytest.raises(SourceError, match="does not have the size that it declares"):
-            parse_npy(data, "here")
 
 
 def test_a_bomb_is_not_unpacked_to_be_refused() -> None:

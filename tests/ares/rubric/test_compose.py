@@ -38,7 +38,7 @@ def _battery(truth: KnownCaption, seed: int = 0) -> dict[str, list[str]]:
 
 
 def test_the_paraphrases_are_those_of_before_the_first_run() -> None:
-    content = files("ares.rubric.attacks").joinpath("texts", "paraphrases.yaml").read_bytes()
+    content = files("ares.rubric").joinpath("attack_texts", "paraphrases.yaml").read_bytes()
     assert hashlib.sha256(content).hexdigest() == PARAPHRASES
 
 

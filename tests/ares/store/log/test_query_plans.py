@@ -24,7 +24,6 @@ def _call_every_method(store: AnnotationStore, make_annotation: Make) -> None:
     store.read(after=100, limit=10)
     store.last_sequence()
     store.find_done_subjects(make_annotation("").maker_id, ["00005", "00007"])
-    store.find_annotation_ids(["00005", "00007"], "name1")
     store.find_annotations(["00005", "00007"])
     store.find_annotations(["00005", "00007"], ["name1"])
     store.find_annotations(["00005", "00007"], maker_ids=["a maker"])
