@@ -226,7 +226,7 @@ def _used_names(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.Attribute):
             yield node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not is_door:
-            yield node.value
+            yield node.value.rpartition(":")[2]  # "module:Name" names an object
 
 
 def _built_names(path: Path) -> Iterator[str]:
