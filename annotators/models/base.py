@@ -312,9 +312,6 @@ def _count_tiles(height: int, width: int, pixels: int, most: int) -> int:
 def _read_rules() -> tuple[_ImageRule, ...]:
     import yaml
 
-    text = (
-        resources.files("annotators.models.families")
-        .joinpath("image_tokens.yaml")
-        .read_text(encoding="utf-8")
-    )
+    file = resources.files("annotators.models").joinpath("families", "image_tokens.yaml")
+    text = file.read_text(encoding="utf-8")
     return tuple(_ImageRule.model_validate(entry) for entry in yaml.safe_load(text)["images"])
