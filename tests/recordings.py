@@ -34,11 +34,16 @@ def compare_words(name: str, words: Any) -> None:
 
 def comparable(text: str, folder: Path) -> str:
     """Without what differs from run to run: folders, durations, times of day, and digits that models leave open."""
-    text = text.replace(str(folder), "FOLDER").replace(str(_ROOT), "REPOSITORY")
+    text = without_folders(text, folder)
     text = re.sub(r'("person": )"[^"]*"', r'\1"USER"', text)
     text = re.sub(r'("members": )"[0-9a-f]{32}"', r'\1"RANDOM"', text)
     text = re.sub(r'("?(?:seconds|p50_ms)"?: )[0-9.]+', r"\1N", text)
     return re.sub(r"(\d\.\d\d)\d+", r"\1", without_times(text))
+
+
+def without_folders(text: str, folder: Path) -> str:
+    """With names for the folder of the test and for the checkout."""
+    return text.replace(str(folder), "FOLDER").replace(str(_ROOT), "REPOSITORY")
 
 
 def without_times(text: str) -> str:

@@ -18,7 +18,7 @@ import pytest
 
 from app.cli.main import COMMANDS as ARES_COMMANDS, build_parser, main
 from ares.formats import find_records, parse_example, read_record
-from tests.recordings import RECORDED, comparable, compare_with_recording, without_times
+from tests.recordings import RECORDED, comparable, compare_with_recording, without_folders, without_times
 
 FIXTURES = RECORDED.parent
 # One episode of each dataset: RLDS by reference, video copied, a duplicate of it, LeRobot by reference.
@@ -203,7 +203,8 @@ def _content(path: Path, root: Path) -> bytes:
         return b""
     if path.suffix == ".parquet":
         rows = pq.read_table(path).to_pylist()
-        return without_times(json.dumps(rows, default=_time_or_text)).encode()
+        text = json.dumps(rows, default=_time_or_text)
+        return without_times(without_folders(text, root)).encode()
     if ".tfrecord" in path.name:
         return b"".join(_features(path))
     return comparable(path.read_text(), root).encode()

@@ -161,9 +161,8 @@ def movement_jerk(
 ) -> float | None:
     """Log dimensionless jerk of one average movement of a path, so that longer episodes score no worse.
 
-    Eq. 8 of Balasubramanian et al., "On the analysis of movement smoothness",
-    J. NeuroEng. Rehabil. 12:112 (2015), grows with the fourth power of the number of movements in a path, which is divided
-    out. Rests are left out.
+    Eq. 8 of Balasubramanian et al., "On the analysis of movement smoothness", J. NeuroEng. Rehabil. 12:112 (2015),
+    grows with the fourth power of the number of movements in a path, which is divided out. Rests are left out.
 
     Args:
         values: (N, D) at equal periods.

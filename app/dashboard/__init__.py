@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         search_image as search_image,
         store_upload as store_upload,
     )
-    from app.dashboard.preloading import dashboard_pages as dashboard_pages
     from app.dashboard.retry import Retry as Retry, quote_retry as quote_retry, start_retry as start_retry
+    from app.dashboard.served_pages import dashboard_pages as dashboard_pages
 
 __getattr__ = lazy_exports(__name__)

@@ -39,7 +39,7 @@ JUDGE, CAPTIONER = "Other/Judge-9B", "Some/Vlm-7B"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, quick_retries: None) -> None:
-    monkeypatch.setattr("annotators.models.OpenAiVlm", partial(OpenAiVlm, timeout_seconds=3.0))
+    monkeypatch.setattr("annotators.models.server.vlm.OpenAiVlm", partial(OpenAiVlm, timeout_seconds=3.0))
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ KINDS = dict.fromkeys([*STATUSES, *FINISHES, "prose", "refusal"], 1.0) | {"fine"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, quick_retries: None) -> None:
-    monkeypatch.setattr("annotators.models.OpenAiVlm", partial(OpenAiVlm, timeout_seconds=3.0))
+    monkeypatch.setattr("annotators.models.server.vlm.OpenAiVlm", partial(OpenAiVlm, timeout_seconds=3.0))
 
 
 def options(url: str, model: str) -> Options:

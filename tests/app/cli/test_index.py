@@ -31,7 +31,7 @@ def _add_scenes(ws: Workspace) -> None:
 def test_vectors_are_indexed_and_what_was_measured_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.store.FLAT_ROWS", 1_000)
+    monkeypatch.setattr("ares.store.vectors.index.FLAT_ROWS", 1_000)
     path = str(tmp_path / "ws")
     with ares.open(path, create=True) as ws:
         _add_scenes(ws)
@@ -57,7 +57,7 @@ def test_annotate_says_that_an_index_is_due_and_builds_none(
     folder = write_episodes(tmp_path / "data", [rng.normal(size=(30, 3)).cumsum(axis=0) for _ in range(4)])
     with ares.open(tmp_path / "ws", create=True) as ws:
         ws.ingest(folder, rate_hz=10, quiet=True)
-        monkeypatch.setattr("ares.store.FLAT_ROWS", 4)
+        monkeypatch.setattr("ares.store.vectors.index.FLAT_ROWS", 4)
         monkeypatch.setattr(
             "ares.store.database.Tables.refresh_indexes",
             lambda *_: pytest.fail("annotate waits for an index"),

@@ -168,7 +168,7 @@ def test_no_text_typed_on_a_page_reaches_a_file(page: str, shown: Workspace, out
 def test_only_one_module_reads_the_address_and_it_knows_every_parameter() -> None:
     """A new parameter is in `PAGE_PARAMETERS`, and so in the test above, or reading it raises KeyError."""
     readers = [path.name for path in _DASHBOARD.rglob("*.py") if _reads_address(path)]
-    assert readers == ["url_params.py"]
+    assert readers == ["navigation.py"]
 
 
 def _reads_address(path: Path) -> bool:

@@ -89,10 +89,15 @@ def test_only_the_owner_may_enter(served: Workspace, cache: Path) -> None:
         assert _ask(served, text="drawer") is None, "another user could have put a socket there"
 
 
-def test_another_version_answers_nothing(served: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_is_answered_with_an_error(served: Workspace) -> None:
+    request = json.dumps({"version": "0.0.1", "query": {"text": "drawer"}}).encode() + b"\n"
     with answer_searches(served):
-        monkeypatch.setattr(search_socket, "__version__", "0.0.1")
-        assert _ask(served, text="drawer") is None
+        path = search_socket._socket_path(str(served.path), served.settings)
+        assert path is not None
+        assert (
+            "this dashboard is of version"
+            in json.loads(search_socket._exchange_lines(path, request))["error"]
+        )
 
 
 def test_a_second_dashboard_leaves_the_first_alone(served: Workspace, cache: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_crash_between_signals_and_rows(
 ) -> None:
     orphans = [make_record(number) for number in (100, 101)]
     with monkeypatch.context() as patch:
-        patch.setattr("ares.store.lance.schema.fit_cameras", _crash)
+        patch.setattr("ares.store.lance.episodes.fit_cameras", _crash)
         with pytest.raises(KeyboardInterrupt):
             filled.episodes.add(orphans)
     assert (filled.episodes.count(), filled.trajectories.count()) == (30, 32)
