@@ -167,9 +167,6 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
         from streamlit import config
         from streamlit.logger import get_logger
 
-    # Without this, Streamlit warns that caches created before the server starts are in memory, as all are.
-    get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")
-
     from app.server.login import LoginMiddleware
     from app.server.media_routes import build_routes
     from app.server.protection import SameOriginMiddleware, SecurityHeadersMiddleware, is_loopback
@@ -178,6 +175,9 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
     _require_password(host, workspace.settings)
     for name, value in _CONFIG.items():
         config.set_option(name, value)
+    # Without this, Streamlit warns that caches created before the server starts are in memory, as all are. Setting an
+    # option sets the levels of all its loggers, so this comes behind.
+    get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")
     needs_login = bool(password) and not is_loopback(host)
     pages.show(workspace, needs_login)
     middleware = [
