@@ -9,42 +9,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
 
 from ares.errors import RequestError
 from ares.messages import print_message
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _SECRETS = ("mongo_uri", "openai_api_key", "app_password")
 _FOLDERS = ("workspace", "cache", "export_dirs")
 _READABLE_BY_OTHERS = 0o044
 
 
-class ConfigFile(BaseModel):
+class ConfigFile(TypedDict, total=False):
     """The keys of ares.toml: the fields of `ares.settings.Settings`, as text or as numbers."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    workspace: str = ""
-    mongo_uri: str = ""
-    embed_model: str = ""
-    caption_model: str = ""
-    judge_model: str = ""
-    model_families: str = ""
-    price: str | tuple[float, float] = ""
-    openai_api_key: str = ""
-    cache: str = ""
-    media_cache_gb: float | int | None = None
-    app_password: str = ""
-    export_dirs: str | tuple[str, ...] = ""
-    query_seconds: float | int | None = None
-    trusted_proxies: str | tuple[str, ...] = ""
-    max_megapixels: float | int | None = None
-    reader_gb: float | int | None = None
-    record_seconds: float | int | None = None
-    follow_links: bool | None = None
-    video_device: str = ""
+    workspace: str
+    mongo_uri: str
+    embed_model: str
+    caption_model: str
+    judge_model: str
+    model_families: str
+    price: str | tuple[float, float]
+    openai_api_key: str
+    cache: str
+    media_cache_gb: float | int
+    app_password: str
+    export_dirs: str | tuple[str, ...]
+    query_seconds: float | int
+    trusted_proxies: str | tuple[str, ...]
+    max_megapixels: float | int
+    reader_gb: float | int
+    record_seconds: float | int
+    follow_links: bool
+    video_device: str
 
 
 def read_config_file(path: Path) -> dict[str, str]:
@@ -62,9 +61,13 @@ def read_config_file(path: Path) -> dict[str, str]:
         raise RequestError("the config file cannot be read", f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RequestError("the config file is no TOML", f"{path}: {error}") from None
+    from pydantic import ConfigDict, ValidationError, create_model
+
+    keys: dict[str, Any] = {name: (kind, None) for name, kind in get_type_hints(ConfigFile).items()}
+    model = create_model("ConfigFile", __config__=ConfigDict(extra="forbid", strict=True), **keys)
     try:
         # In TOML an array is a list; strict validation wants a tuple.
-        config = ConfigFile.model_validate({key: _as_tuple(value) for key, value in table.items()})
+        config = model.model_validate({key: _as_tuple(value) for key, value in table.items()})
     except ValidationError as error:
         raise _config_error(path, error) from None
     values = {name: _as_text(name, value) for name, value in config if value not in ("", None)}
@@ -90,7 +93,7 @@ def _as_text(name: str, value: Any) -> str:
 def _config_error(path: Path, error: ValidationError) -> RequestError:
     first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
-    names = list(ConfigFile.model_fields)
+    names = list(ConfigFile.__annotations__)
     if first["type"] == "extra_forbidden":
         close = get_close_matches(key, names, 1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from app.cli.arguments import add_workspace_arguments, open_workspace, rate_hz
 from app.cli.errors import ExitStatus
 from app.cli.output import answer, print_error, tallies
-from ares.contract import ClashError
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.export import FAILURES_FILE, RETIME_MODES, TASK_SOURCES, ExportReport
+from ares.export import FAILURES_FILE, RETIME_MODES, TASK_SOURCES
+
+if TYPE_CHECKING:
+    from ares.export import ExportReport
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +51,8 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_export(args: argparse.Namespace) -> int:
     """Export the set. Returns 1 when an episode of the set was left out."""
+    from ares.contract import ClashError
+
     try:
         report = _export_set(args)
     except ClashError as error:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from ares.curation import stream_json
 from ares.episode import Json
 from ares.errors import AresError, FilterError
 from ares.messages import ignoring_lost_stderr
@@ -243,6 +242,8 @@ def _print_answer(
     elif format == "csv":
         write_csv(rows, sys.stdout)
     elif isinstance(document, Mapping):
+        from ares.curation import stream_json
+
         sys.stdout.writelines(map(printable_json, chain(stream_json(document), "\n")))
     else:
         print(printable_json(json.dumps(document, indent=1, ensure_ascii=False)))

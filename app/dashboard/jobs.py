@@ -279,13 +279,10 @@ def start_export(stores: Stores, episode_set: CurationSet, format: str, dest: Pa
 
 def export_set(workspace: Workspace, job: Job, progress: Callable[[int], None]) -> dict[str, Any]:
     """Write the export of a job, in its process; returns the report."""
-    from ares.export import load_exporter
+    from ares.export import ExportRequest, export_set
 
-    # Exporters of other packages may not know the option.
-    task = job.arguments["task"]
-    options: dict[str, Any] = {} if task == "instruction" else {"task": task}
-    exporter, members = load_exporter(job.arguments["format"]), workspace.sets[job.subject]
-    return exporter(workspace.stores, members, Path(job.name), progress, **options).to_json()
+    request = ExportRequest(set=workspace.sets[job.subject], destination=Path(job.name), **job.arguments)
+    return export_set(request, workspace.stores, progress).to_json()
 
 
 def draw_exports(stores: Stores, label: str) -> None:

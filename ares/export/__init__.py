@@ -7,8 +7,11 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from ares.export.base import (
         FAILURES_FILE as FAILURES_FILE,
+        RETIME_MODES as RETIME_MODES,
         TASK_SOURCES as TASK_SOURCES,
         ExportReport as ExportReport,
+        ExportRequest as ExportRequest,
+        RetimeMode as RetimeMode,
         TaskSource as TaskSource,
     )
     from ares.export.lerobot.exporter import export_lerobot as export_lerobot
@@ -17,21 +20,15 @@ if TYPE_CHECKING:
         DatasetCounts as DatasetCounts,
         DatasetGroup as DatasetGroup,
         ExportItem as ExportItem,
-        ExportOptions as ExportOptions,
         ExportPlan as ExportPlan,
         GroupedExport as GroupedExport,
         GroupedFormat as GroupedFormat,
         export_groups as export_groups,
     )
-    from ares.export.retime import (
-        RETIME_MODES as RETIME_MODES,
-        ExportClock as ExportClock,
-        RetimeMode as RetimeMode,
-    )
     from ares.export.run import (
+        ExportReader as ExportReader,
         export_set as export_set,
-        load_exporter as load_exporter,
-        set_conversion as set_conversion,
+        open_reader as open_reader,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -5,30 +5,27 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast, get_args
 
 from ares.annotation import Annotation, Maker, canonical_json
-from ares.curation import CurationSet
-from ares.episode import Episode, Json, Trajectory
+from ares.episode import Episode, Json
 from ares.errors import AresError, MediaError, RequestError, StoreError
-from ares.export.retime import RetimeMode
 from ares.jobs import Report
-from ares.rubric import read_judge_trust
-from ares.store import MakerCatalog, arrow_type, ids_filter, segment_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.contract import SetConversion
+    from ares.curation import CurationSet
+    from ares.export.run import ExportReader
     from ares.store import Stores
 
 
@@ -98,34 +95,80 @@ TaskSource = Literal["instruction", "caption"]
 TASK_SOURCES: tuple[TaskSource, ...] = get_args(TaskSource)
 
 
+# Which step is written for a second: the nearest, or the last one at or before it.
+RetimeMode = Literal["nearest", "hold"]
+RETIME_MODES: tuple[RetimeMode, ...] = get_args(RetimeMode)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportClock:
+    """The rate that a user announced for an export.
+
+    Attributes:
+        fps: Steps per second of every episode; None for its own rate, at which all steps are written.
+        retime: Which step is written for a second.
+    """
+
+    fps: float | None = None
+    retime: RetimeMode = "nearest"
+
+    def __post_init__(self) -> None:
+        if self.fps is not None and not (math.isfinite(self.fps) and self.fps > 0):
+            raise RequestError("the rate of an export is a positive number", f"got {self.fps:g} Hz")
+        if self.retime not in RETIME_MODES:
+            raise RequestError(f"no way {self.retime!r} to retime", f"there are: {', '.join(RETIME_MODES)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRequest:
+    """What a user asks of an export; an exporter gets it whole.
+
+    Attributes:
+        set: The set to write.
+        destination: A new or empty folder; it appears complete or not at all.
+        format: Name of the exporter.
+        task: What the task of an episode is, see `episode_tasks`.
+        fps: Steps per second to write; None for the rate of each episode.
+        retime: Which step is written for a second.
+        convert: Conversions of signals, such as "action.gripper=open1"; see `ares.contract`.
+        strict: Whether an episode that fails ends the export; else it is left out.
+
+    Raises:
+        RequestError: The rate is not positive, or there is no such task or way to retime.
+    """
+
+    set: CurationSet
+    destination: Path
+    format: str
+    task: TaskSource = "instruction"
+    fps: float | None = None
+    retime: RetimeMode = "nearest"
+    convert: Sequence[str] = ()
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.clock  # checks rate and mode
+        if self.task not in TASK_SOURCES:
+            raise RequestError(f"no task {self.task!r}", f"there are: {', '.join(TASK_SOURCES)}")
+
+    @property
+    def clock(self) -> ExportClock:
+        """The rate to write, and which step is written for a second."""
+        return ExportClock(self.fps, self.retime)
+
+
 class Exporter(Protocol):
     """A format to export to: the type of the entry points of the group "ares.exporters"."""
 
     def __call__(
-        self,
-        stores: Stores,
-        selection: CurationSet,
-        destination: Path,
-        progress: Callable[[int], None],
-        *,
-        strict: bool = False,
-        task: TaskSource = "instruction",
-        fps: float | None = None,
-        retime: RetimeMode = "nearest",
-        convert: SetConversion | None = None,
+        self, request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
     ) -> ExportReport:
         """Write a set into a new folder.
 
         Args:
-            stores: Stores of the workspace.
-            selection: The set.
-            destination: A new or empty folder; it appears complete or not at all.
+            request: The set, the folder, and what else a user chose.
+            reader: Reads the set as it is to be written.
             progress: Called with a number of episodes whenever some are finished.
-            strict: Whether an episode that fails ends the export; else it is left out.
-            task: What the task of an episode is, see `episode_tasks`.
-            fps: Steps per second to write; None for the rate of each episode.
-            retime: Which step is written for a second, see `ares.export.retime`.
-            convert: Conversions of the signals; an exporter without this argument exports sets that need none.
 
         Raises:
             RequestError: The destination is not empty, or the format cannot hold the set.
@@ -134,8 +177,6 @@ class Exporter(Protocol):
         """
 
 
-# Episodes read at once: few enough that their signals fit in memory, enough to keep table queries rare.
-BATCH_EPISODES = 128
 # Text for policies conditioned on language, which need one for every episode.
 NO_TASK = "unspecified task"
 # Columns of the episodes table that a task may come from: the caption, and whether it is true (null: not decided).
@@ -265,77 +306,6 @@ def _make_staging_folder(partial: Path) -> None:
     (partial / _STAGING_MARKER).touch()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExportBatch:
-    """Some episodes of a set.
-
-    Attributes:
-        requested_ids: Episode ids as the set lists them.
-        episodes: Those of them that the workspace has, in the same order, as they are stored.
-        trajectories: By episode_id, as they are stored.
-        reasons: By episode_id, what was converted in the signals of an episode.
-    """
-
-    requested_ids: list[str]
-    episodes: list[Episode]
-    trajectories: dict[str, Trajectory]
-    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def ids(self) -> list[str]:
-        """Ids of the episodes."""
-        return [episode.episode_id for episode in self.episodes]
-
-
-def episode_batches(
-    stores: Stores, ids: Iterable[str], failures: ExportFailures, convert: SetConversion | None = None
-) -> Iterator[ExportBatch]:
-    """Read episodes in the order of their ids; ids that the workspace no longer has are added to the failures.
-
-    Args:
-        stores: Stores of the workspace.
-        ids: Ids of the episodes.
-        failures: Where episodes are added that are absent or cannot be converted.
-        convert: Conversions of their signals.
-    """
-    remaining_ids = iter(ids)
-    while requested_ids := list(islice(remaining_ids, BATCH_EPISODES)):
-        trajectories = dict(stores.tables.trajectories.read(requested_ids))
-        by_id = {episode.episode_id: episode for episode in stores.tables.episodes.get(requested_ids)}
-        stored_ids = by_id.keys() & trajectories.keys()
-        absent = [id for id in requested_ids if id not in stored_ids]
-        removed = set(stores.tables.removed.ids(ids_filter(absent)).to_pylist()) if absent else set[str]()
-        for id in absent:
-            failures.add(id, _removed_error() if id in removed else _absent_error())
-        episodes = [by_id[id] for id in requested_ids if id in stored_ids]
-        batch = ExportBatch(requested_ids, episodes, trajectories)
-        yield batch if convert is None else _converted_batch(batch, convert, failures)
-
-
-def _converted_batch(batch: ExportBatch, convert: SetConversion, failures: ExportFailures) -> ExportBatch:
-    """The batch with converted signals, without the episodes that cannot be converted."""
-    episodes: list[Episode] = []
-    trajectories: dict[str, Trajectory] = {}
-    for stored in batch.episodes:
-        try:
-            episode, trajectory = convert.apply(stored, batch.trajectories[stored.episode_id])
-        except AresError as error:
-            failures.add(stored.episode_id, error)
-            continue
-        episodes.append(episode)
-        trajectories[episode.episode_id] = trajectory
-    reasons = {episode.episode_id: convert.reasons(episode) for episode in batch.episodes}
-    return ExportBatch(batch.requested_ids, episodes, trajectories, reasons)
-
-
-def _removed_error() -> StoreError:
-    return StoreError("removed", "the episode was removed from the workspace; `ares undo` brings it back")
-
-
-def _absent_error() -> StoreError:
-    return StoreError("the workspace does not have the episode any more")
-
-
 class EpisodeTask(NamedTuple):
     """The task of an episode: its text, and what it is ("instruction", "caption", or "none" for NO_TASK)."""
 
@@ -409,6 +379,8 @@ def segments_schema(stores: Stores) -> pa.Schema:
     """Columns of the shown segments: those of every segment, then by name those that annotators declare."""
     import pyarrow as pa
 
+    from ares.store import MakerCatalog, arrow_type, segment_schema
+
     catalog = MakerCatalog(stores.annotations.makers())
     own_columns = segment_schema()
     types = catalog.segment_columns(catalog.groups) | stores.tables.segments.columns()
@@ -420,6 +392,8 @@ def read_segments(stores: Stores, schema: pa.Schema, ids: Sequence[str]) -> pa.T
     """The shown segments of some episodes, in the order of the ids, then of time; see `segments_schema`."""
     import pyarrow as pa
     import pyarrow.compute as pc
+
+    from ares.store import ids_filter
 
     stored = stores.tables.segments.scan([], ids_filter(ids))
     # A declared column without any value is not in the table.
@@ -446,13 +420,12 @@ class ExportManifest:
 
     Args:
         folder: The export.
-        stores: Stores of the workspace that the set belongs to.
-        selection: The set.
+        reader: Reads the set.
         format: Name and version of the format ("lerobot v3.0").
     """
 
-    def __init__(self, folder: Path, stores: Stores, selection: CurationSet, format: str) -> None:
-        self._folder, self._stores, self._selection, self._format = folder, stores, selection, format
+    def __init__(self, folder: Path, reader: ExportReader, format: str) -> None:
+        self._folder, self._reader, self._format = folder, reader, format
         self._lines = (folder / EPISODES_FILE).open("w", encoding="utf-8")
         self._digest = hashlib.sha256()
         self._maker_ids: set[str] = set()
@@ -495,15 +468,17 @@ class ExportManifest:
     def write(self, counts: Mapping[str, Json]) -> None:
         """Write MANIFEST_FILE, last of all files."""
         self._lines.close()
-        makers = self._stores.annotations.makers()
+        from ares.rubric import read_judge_trust
+
+        makers = self._reader.stores.annotations.makers()
         left_out: dict[str, Json] = {"failed": {"file": FAILURES_FILE, "count": counts["failed"]}}
-        trust = read_judge_trust(self._stores.annotations)
+        trust = read_judge_trust(self._reader.stores.annotations)
         used_makers = {id: makers[id] for id in sorted(self._maker_ids & makers.keys())}
         document: dict[str, Json] = {
             "ares": version("ares-curation"),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "format": self._format,
-            "set": self._selection.to_json(),
+            "set": self._reader.set.to_json(),
             "counts": dict(counts),
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
             **(left_out if counts["failed"] else {}),

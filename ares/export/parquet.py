@@ -11,19 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, canonical_json
-from ares.curation import CurationSet, Sets
 from ares.episode import Episode, Signal, Trajectory
 from ares.errors import AresError
 from ares.export.base import (
     TASK_COLUMNS,
     EpisodeTask,
-    ExportBatch,
     ExportFailures,
     ExportManifest,
     ExportReport,
-    TaskSource,
+    ExportRequest,
     all_columns,
-    episode_batches,
     episode_tasks,
     read_rows,
     read_segments,
@@ -31,12 +28,12 @@ from ares.export.base import (
     staging_folder,
     task_counter,
 )
-from ares.export.retime import ClockChanges, ExportClock, RetimedEpisode, RetimeMode, retime_episode
+from ares.export.retime import ClockChanges, RetimedEpisode, retime_episode
+from ares.export.run import ExportBatch, ExportReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.contract import SetConversion
     from ares.store import Stores
 
 
@@ -62,78 +59,51 @@ _ANNOTATION_COLUMNS = (
 
 
 def export_parquet(
-    stores: Stores,
-    selection: CurationSet,
-    destination: Path,
-    progress: Callable[[int], None],
-    *,
-    strict: bool = False,
-    task: TaskSource = "instruction",
-    fps: float | None = None,
-    retime: RetimeMode = "nearest",
-    convert: SetConversion | None = None,
+    request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
 ) -> ExportReport:
     """Write a set as episodes.parquet, steps.parquet, segments.parquet and annotations.parquet.
 
     Pixels are not copied: the column `cameras` of episodes.parquet refers to the source files. Its column `task` is the
-    text to train with. segments.parquet has the segments that are shown, annotations.parquet every annotation.
-
-    Args:
-        stores: Stores of the workspace.
-        selection: The set.
-        destination: A new or empty folder; it appears complete or not at all.
-        progress: Called with a number of episodes whenever some are finished.
-        strict: Whether an episode that fails ends the export; else it is left out.
-        task: What the task of an episode is, see `ares.export.base.episode_tasks`.
-        fps: Steps per second to write; None for all steps at their stamps.
-        retime: Which step is written for a second, see `ares.export.retime`.
-        convert: Conversions of the signals.
-
-    Raises:
-        RequestError: The destination is not empty, or the rate is not positive.
-        MediaError: The workspace no longer has any episode of the set, or with `strict` lacks one.
-        StoreError: The disk is full.
+    text to train with. segments.parquet has the segments that are shown, annotations.parquet every annotation. Without
+    a rate all steps are written at their stamps. Arguments and errors are those of `Exporter`.
     """
-    start, clock = time.monotonic(), ExportClock(fps, retime)
-    with staging_folder(destination) as root, ExportManifest(root, stores, selection, "parquet") as manifest:
-        failures, written = ExportFailures(root, strict), _ParquetCounts()
+    start = time.monotonic()
+    with staging_folder(request.destination) as root, ExportManifest(root, reader, "parquet") as manifest:
+        failures, written = ExportFailures(root, request.strict), _ParquetCounts()
         with ExitStack() as stack:
-            files = _ParquetFiles(stack, root, stores)
-            job = _ParquetExport(stores, manifest, files, written, task, clock, ClockChanges(clock), convert)
-            ids = Sets(stores.annotations).ids(selection)
-            for stored in episode_batches(stores, ids, failures, convert):
-                batch = _retime_batch(job, stored, failures) if fps else stored
+            files = _ParquetFiles(stack, root, reader.stores)
+            job = _ParquetExport(request, reader, manifest, files, written, ClockChanges(request.clock))
+            for stored in reader.batches(failures):
+                batch = _retime_batch(job, stored, failures) if request.fps else stored
                 if batch.episodes:
                     _write_batch(job, batch)
                 progress(len(batch.requested_ids))
-        failures.check(selection.episodes)
-        report = _make_export_report(job, selection, destination, failures, time.monotonic() - start)
+        failures.check(request.set.episodes)
+        report = _make_export_report(job, failures, time.monotonic() - start)
         manifest.write(report.counts())
     return report
 
 
-def _make_export_report(
-    job: _ParquetExport, selection: CurationSet, destination: Path, failures: ExportFailures, seconds: float
-) -> ExportReport:
-    written = job.written
+def _make_export_report(job: _ParquetExport, failures: ExportFailures, seconds: float) -> ExportReport:
+    written, conversion = job.written, job.reader.conversion
     counts: dict[str, Any] = {
         "episodes": job.manifest.episodes,
         "frames": written.frames,
         "tasks": len(written.tasks),
     }
     return ExportReport(
-        set=selection.label,
+        set=job.request.set.label,
         **counts,
-        task_source=job.task,
+        task_source=job.request.task,
         task_sources=written.task_sources,
-        path=destination,
+        path=job.request.destination,
         seconds=seconds,
         left_out=(*job.files.left_out, *(f"signal {name}" for name in sorted(written.extra_signals))),
         datasets=({"path": ".", **counts},),
         failed=len(failures),
         failures=tuple(failures.tallies()),
-        changed=(*job.changes.to_json(), *(job.convert.to_json() if job.convert else ())),
-        unknown=job.convert.unknown if job.convert else (),
+        changed=(*job.changes.to_json(), *conversion.to_json()),
+        unknown=conversion.unknown,
     )
 
 
@@ -168,14 +138,12 @@ class _ParquetFiles:
 class _ParquetExport:
     """Arguments common to the functions below."""
 
-    stores: Stores
+    request: ExportRequest
+    reader: ExportReader
     manifest: ExportManifest
     files: _ParquetFiles
     written: _ParquetCounts
-    task: TaskSource
-    clock: ExportClock
     changes: ClockChanges
-    convert: SetConversion | None
 
 
 def _retime_batch(job: _ParquetExport, batch: ExportBatch, failures: ExportFailures) -> ExportBatch:
@@ -183,7 +151,7 @@ def _retime_batch(job: _ParquetExport, batch: ExportBatch, failures: ExportFailu
     retimed: list[RetimedEpisode] = []
     for episode in batch.episodes:
         try:
-            retimed.append(retime_episode(episode, batch.trajectories[episode.episode_id], job.clock))
+            retimed.append(retime_episode(episode, batch.trajectories[episode.episode_id], job.request.clock))
         except AresError as error:
             failures.add(episode.episode_id, error)
         else:
@@ -194,23 +162,23 @@ def _retime_batch(job: _ParquetExport, batch: ExportBatch, failures: ExportFailu
 
 
 def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
-    annotations = job.stores.annotations.find_annotations(batch.ids)
-    rows = read_rows(job.stores, job.files.columns, batch.ids)
-    if job.clock.fps:
+    stores, conversion = job.reader.stores, job.reader.conversion
+    annotations = stores.annotations.find_annotations(batch.ids)
+    rows = read_rows(stores, job.files.columns, batch.ids)
+    if job.request.fps:
         rows = _with_fields(rows, batch.episodes, _CLOCK_FIELDS)
-    if job.convert and job.convert.changes_signals:
+    if conversion.changes_signals:
         rows = _with_fields(rows, batch.episodes, _NAME_FIELDS)
     columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in rows.column_names]
-    tasks = episode_tasks(batch.episodes, rows.select(columns).to_pylist(), job.task)
+    tasks = episode_tasks(batch.episodes, rows.select(columns).to_pylist(), job.request.task)
     job.files.episodes.write_table(_with_tasks(rows, tasks))
     job.files.steps.write_table(_step_table(batch))
-    job.files.segments.write_table(read_segments(job.stores, job.files.segment_schema, batch.ids))
+    job.files.segments.write_table(read_segments(stores, job.files.segment_schema, batch.ids))
     job.files.annotations.write_table(_annotation_table(annotations))
     job.manifest.add_makers(annotations)
     for episode in batch.episodes:
         job.manifest.add(episode, ".", job.manifest.episodes)
-        if job.convert:
-            job.convert.count(batch.reasons.get(episode.episode_id, ()))
+        conversion.count(batch.reasons.get(episode.episode_id, ()))
     _count_batch(job.written, batch, tasks)
 
 

@@ -9,30 +9,25 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from ares.curation import CurationSet, Sets
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import (
     EpisodeTask,
+    ExportClock,
     ExportFailures,
     ExportManifest,
     ExportReport,
-    TaskSource,
+    ExportRequest,
     annotator_values,
-    episode_batches,
     episode_tasks,
     staging_folder,
     task_counter,
 )
-from ares.export.retime import ClockChanges, ExportClock, RetimedEpisode, retime_episode
+from ares.export.retime import ClockChanges, RetimedEpisode, retime_episode
+from ares.export.run import ExportReader
 from ares.media import verify_source
-
-if TYPE_CHECKING:
-    from ares.contract import SetConversion
-    from ares.store import Stores
-
 
 # Fields of the sources' metadata that are counted and listed at most.
 _MOST_FIELDS, _LISTED_FIELDS = 1000, 24
@@ -199,21 +194,14 @@ def no_origin(retimed: RetimedEpisode, reasons: Sequence[str]) -> str:
 
 
 def plan_datasets(
-    stores: Stores,
-    selection: CurationSet,
-    failures: ExportFailures,
-    clock: ExportClock,
-    convert: SetConversion | None = None,
-    find_origin: FindOrigin = no_origin,
+    reader: ExportReader, failures: ExportFailures, clock: ExportClock, find_origin: FindOrigin = no_origin
 ) -> ExportPlan:
     """Group the episodes of a set by layout; those that cannot be exported are added to the failures.
 
     Args:
-        stores: Stores of the workspace.
-        selection: The set.
+        reader: Reads the set.
         failures: Where episodes are added that cannot be exported.
         clock: The rate to write.
-        convert: Conversions of the signals.
         find_origin: Says of which dataset an episode's record is copied; such episodes are grouped by the dataset.
 
     Raises:
@@ -222,7 +210,7 @@ def plan_datasets(
     groups: dict[tuple[ExportLayout | float, str], DatasetGroup] = {}
     numbers: dict[tuple[ExportLayout | float, str], int] = {}
     group_numbers: list[int] = []
-    for batch in episode_batches(stores, Sets(stores.annotations).ids(selection), failures, convert):
+    for batch in reader.batches(failures):
         number_by_id: dict[str, int] = {}
         for episode in batch.episodes:
             trajectory = batch.trajectories[episode.episode_id]
@@ -238,7 +226,7 @@ def plan_datasets(
             groups.setdefault(key, DatasetGroup(layout, origin)).add(retimed.episode, trajectory)
             number_by_id[episode.episode_id] = numbers.setdefault(key, len(numbers))
         group_numbers += [number_by_id.get(episode_id, NO_GROUP) for episode_id in batch.requested_ids]
-    failures.check(selection.episodes)
+    failures.check(reader.set.episodes)
     return ExportPlan(list(groups.values()), _folder_names(list(groups.values())), group_numbers)
 
 
@@ -295,23 +283,6 @@ def _folder_names(groups: list[DatasetGroup]) -> list[str]:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """What a user chooses for an export, see `Exporter`.
-
-    Attributes:
-        strict: Whether an episode that fails ends the export.
-        task: What the task of an episode is.
-        clock: The rate to write, and which step is written for a second.
-        convert: Conversions of the signals.
-    """
-
-    strict: bool
-    task: TaskSource
-    clock: ExportClock
-    convert: SetConversion | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ExportItem:
     """An episode to write.
@@ -365,33 +336,31 @@ class DatasetCounts:
 class GroupedExport:
     """An export that is being written."""
 
-    stores: Stores
-    selection: CurationSet
+    request: ExportRequest
+    reader: ExportReader
     root: Path
     manifest: ExportManifest
     failures: ExportFailures
-    options: ExportOptions
     changes: ClockChanges
     progress: Callable[[int], None]
 
     def items(self, plan: ExportPlan, number: int) -> Iterator[ExportItem]:
         """The episodes of one group, in the order of the set; one batch at a time is in memory."""
-        all_ids = Sets(self.stores.annotations).ids(self.selection)
-        ids = compress(all_ids, (group == number for group in plan.group_numbers))
-        for batch in episode_batches(self.stores, ids, self.failures, self.options.convert):
-            self.manifest.add_makers(self.stores.annotations.find_annotations(batch.ids))
-            rows = annotator_values(self.stores, batch.ids)
-            tasks = episode_tasks(batch.episodes, rows, self.options.task)
+        stores, clock = self.reader.stores, self.request.clock
+        ids = compress(self.reader.ids(), (group == number for group in plan.group_numbers))
+        for batch in self.reader.batches(self.failures, ids):
+            self.manifest.add_makers(stores.annotations.find_annotations(batch.ids))
+            rows = annotator_values(stores, batch.ids)
+            tasks = episode_tasks(batch.episodes, rows, self.request.task)
             for episode, values, task in zip(batch.episodes, rows, tasks, strict=True):
-                retimed = retime_episode(episode, batch.trajectories[episode.episode_id], self.options.clock)
+                retimed = retime_episode(episode, batch.trajectories[episode.episode_id], clock)
                 yield ExportItem(retimed, task, values, batch.reasons.get(episode.episode_id, ()))
 
     def note_written(self, item: ExportItem, folder: str, number: int) -> None:
         """Note that an episode is written as the one of a number in a dataset folder."""
         self.manifest.add(item.retimed.episode, folder, number)
         self.changes.add(item.retimed)
-        if self.options.convert:
-            self.options.convert.count(item.reasons)
+        self.reader.conversion.count(item.reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,48 +383,40 @@ class GroupedFormat:
 
 
 def export_groups(
-    stores: Stores,
-    selection: CurationSet,
-    destination: Path,
-    progress: Callable[[int], None],
-    options: ExportOptions,
-    format: GroupedFormat,
+    request: ExportRequest, reader: ExportReader, progress: Callable[[int], None], format: GroupedFormat
 ) -> ExportReport:
     """Write a set in a format, one dataset after the other; see `Exporter` for what is raised."""
     start = time.monotonic()
-    with staging_folder(destination) as root:
-        failures = ExportFailures(root, options.strict)
-        plan = plan_datasets(stores, selection, failures, options.clock, options.convert, format.find_origin)
+    with staging_folder(request.destination) as root:
+        failures = ExportFailures(root, request.strict)
+        plan = plan_datasets(reader, failures, request.clock, format.find_origin)
         if format.folders is not None:
             plan = ExportPlan(plan.groups, format.folders(plan), plan.group_numbers)
         progress(plan.group_numbers.count(NO_GROUP))
-        with ExportManifest(root, stores, selection, format.name) as manifest:
-            changes = ClockChanges(options.clock)
-            export = GroupedExport(stores, selection, root, manifest, failures, options, changes, progress)
+        with ExportManifest(root, reader, format.name) as manifest:
+            changes = ClockChanges(request.clock)
+            export = GroupedExport(request, reader, root, manifest, failures, changes, progress)
             written = [format.write_dataset(export, plan, number) for number in range(len(plan.groups))]
-            failures.check(selection.episodes)
+            failures.check(request.set.episodes)
             groups_left_out = [line for group in plan.groups for line in format.left_out(group)]
-            seconds = time.monotonic() - start
-            report = _make_export_report(export, destination, plan, written, groups_left_out, seconds)
+            report = _make_export_report(export, plan, written, groups_left_out, time.monotonic() - start)
             manifest.write(report.counts())
     return report
 
 
 def _make_export_report(
     export: GroupedExport,
-    destination: Path,
     plan: ExportPlan,
     written: Sequence[DatasetCounts],
     groups_left_out: Sequence[str],
     seconds: float,
 ) -> ExportReport:
-    convert = export.options.convert
     texts = [f"{text}: {count} episodes" for counts in written for text, count in counts.left_out.items()]
     return ExportReport(
-        set=export.selection.label,
+        set=export.request.set.label,
         tasks=len({task for counts in written for task in counts.tasks}),
-        task_source=export.options.task,
-        path=destination,
+        task_source=export.request.task,
+        path=export.request.destination,
         seconds=seconds,
         left_out=(*groups_left_out, *texts),
         datasets=tuple(
@@ -470,8 +431,8 @@ def _make_export_report(
         ),
         failed=len(export.failures),
         failures=tuple(export.failures.tallies()),
-        changed=(*export.changes.to_json(), *(convert.to_json() if convert else ())),
-        unknown=convert.unknown if convert else (),
+        changed=(*export.changes.to_json(), *export.reader.conversion.to_json()),
+        unknown=export.reader.conversion.unknown,
         **_sum_dataset_counts(written),
     )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from ares.clock import camera_seconds, nearest_steps, rounding_seconds
 from ares.episode import Camera, Episode, Json, Signal, Trajectory
-from ares.errors import RequestError, SourceError
+from ares.errors import SourceError
+from ares.export.base import ExportClock, RetimeMode
 from ares.media import all_frames, frames_at
 
 if TYPE_CHECKING:
@@ -17,37 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Which step is written for a second: the nearest, or the last one at or before it.
-RetimeMode = Literal["nearest", "hold"]
-RETIME_MODES: tuple[RetimeMode, ...] = get_args(RetimeMode)
 _RATE_TOLERANCE = 1e-6
 # Television rates such as 29.97 Hz are a whole number times 1000 / 1001.
 _TELEVISION_RATES = {whole: whole * 1000 / 1001 for whole in (24, 30, 48, 60, 120)}
 _TELEVISION_TOLERANCE = 2e-4
 _MAX_STEPS = 10_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class ExportClock:
-    """The rate that a user announced for an export.
-
-    Attributes:
-        fps: Steps per second of every episode; None for its own rate, at which all steps are written.
-        retime: Which step is written for a second.
-    """
-
-    fps: float | None = None
-    retime: RetimeMode = "nearest"
-
-    def __post_init__(self) -> None:
-        if self.fps is not None and not (math.isfinite(self.fps) and self.fps > 0):
-            raise RequestError("the rate of an export is a positive number", f"got {self.fps:g} Hz")
-        if self.retime not in RETIME_MODES:
-            raise RequestError(f"no way {self.retime!r} to retime", f"there are: {', '.join(RETIME_MODES)}")
-
-
-# Every episode at its own rate.
-OWN_CLOCKS = ExportClock()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,112 +1,152 @@
-"""Exports a set by the name of a format: loads the exporter and runs it with progress."""
+"""Exports a set by the name of a format: loads the exporter, and reads the set as the request wants it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from inspect import signature
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from ares.contract import SetConversion, parse_conversions, set_contracts
 from ares.curation import Sets
-from ares.errors import PluginError, RequestError
-from ares.export.base import Exporter, ExportReport, TaskSource
-from ares.export.retime import OWN_CLOCKS, ExportClock
-from ares.jobs import Progress
+from ares.episode import Episode, Trajectory
+from ares.errors import AresError, PluginError, StoreError
+from ares.export.base import ExportFailures, ExportReport, ExportRequest
 from ares.registry import exporters, plugin_faults
+from ares.store import ids_filter
 
 if TYPE_CHECKING:
     from ares.curation import CurationSet
     from ares.store import Stores
 
 
-def load_exporter(name: str) -> Exporter:
-    """The exporter of a name, as a function that raises only errors of ARES.
+# Episodes read at once: few enough that their signals fit in memory, enough to keep table queries rare.
+BATCH_EPISODES = 128
 
-    Raises:
-        RequestError: The name is unknown.
-        PluginError: The exporter cannot be imported.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExportBatch:
+    """Some episodes of a set.
+
+    Attributes:
+        requested_ids: Episode ids as the set lists them.
+        episodes: Those of them that the workspace has, in the same order, as they are stored.
+        trajectories: By episode_id, as they are stored.
+        reasons: By episode_id, what was converted in the signals of an episode.
     """
-    exporter, label = exporters.get(name), exporters.label(name)
 
-    def export(
-        stores: Stores,
-        selection: CurationSet,
-        destination: Path,
-        progress: Callable[[int], None],
-        **options: Any,
-    ) -> ExportReport:
-        if "convert" not in signature(exporter).parameters:
-            _check_unconverted(label, options.pop("convert", None))
-        with plugin_faults(label):
-            report = exporter(stores, selection, destination, progress, **options)
-        if not isinstance(report, ExportReport):
-            raise PluginError(f"{label} returned no ExportReport", f"got a {type(report).__name__}")
-        return report
+    requested_ids: list[str]
+    episodes: list[Episode]
+    trajectories: dict[str, Trajectory]
+    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    return export
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the episodes."""
+        return [episode.episode_id for episode in self.episodes]
 
 
-def _check_unconverted(label: str, convert: SetConversion | None) -> None:
-    """An exporter that knows no conversions exports only what needs none."""
-    if convert is not None and convert.changes_signals:
-        raise RequestError(
-            f"{label} cannot convert signals", "export without --convert, or by another exporter"
-        )
+@dataclass(frozen=True, slots=True, eq=False)
+class ExportReader:
+    """Reads the episodes of a set as they are to be written: with their signals converted.
+
+    Attributes:
+        stores: Stores of the workspace.
+        set: The set.
+        conversion: What is done to the signals.
+    """
+
+    stores: Stores
+    set: CurationSet
+    conversion: SetConversion
+
+    def ids(self) -> Iterator[str]:
+        """Ids of the episodes of the set, sorted, streamed."""
+        return Sets(self.stores.annotations).ids(self.set)
+
+    def batches(self, failures: ExportFailures, ids: Iterable[str] | None = None) -> Iterator[ExportBatch]:
+        """Read episodes in the order of their ids.
+
+        Args:
+            failures: Where episodes are added that the workspace no longer has, or that cannot be converted.
+            ids: Their ids; None for all of the set.
+        """
+        remaining_ids = self.ids() if ids is None else iter(ids)
+        while requested_ids := list(islice(remaining_ids, BATCH_EPISODES)):
+            yield _converted_batch(self._read_batch(requested_ids, failures), self.conversion, failures)
+
+    def _read_batch(self, requested_ids: list[str], failures: ExportFailures) -> ExportBatch:
+        tables = self.stores.tables
+        trajectories = dict(tables.trajectories.read(requested_ids))
+        by_id = {episode.episode_id: episode for episode in tables.episodes.get(requested_ids)}
+        stored_ids = by_id.keys() & trajectories.keys()
+        absent = [id for id in requested_ids if id not in stored_ids]
+        removed = frozenset(tables.removed.ids(ids_filter(absent)).to_pylist() if absent else ())
+        for id in absent:
+            failures.add(id, _removed_error() if id in removed else _absent_error())
+        episodes = [by_id[id] for id in requested_ids if id in stored_ids]
+        return ExportBatch(requested_ids, episodes, trajectories)
+
+
+def _converted_batch(batch: ExportBatch, convert: SetConversion, failures: ExportFailures) -> ExportBatch:
+    """The batch with converted signals, without the episodes that cannot be converted."""
+    episodes: list[Episode] = []
+    trajectories: dict[str, Trajectory] = {}
+    for stored in batch.episodes:
+        try:
+            episode, trajectory = convert.apply(stored, batch.trajectories[stored.episode_id])
+        except AresError as error:
+            failures.add(stored.episode_id, error)
+            continue
+        episodes.append(episode)
+        trajectories[episode.episode_id] = trajectory
+    reasons = {episode.episode_id: convert.reasons(episode) for episode in batch.episodes}
+    return ExportBatch(batch.requested_ids, episodes, trajectories, reasons)
+
+
+def _removed_error() -> StoreError:
+    return StoreError("removed", "the episode was removed from the workspace; `ares undo` brings it back")
+
+
+def _absent_error() -> StoreError:
+    return StoreError("the workspace does not have the episode any more")
 
 
 def export_set(
+    request: ExportRequest,
     stores: Stores,
-    selection: CurationSet,
-    destination: Path,
-    *,
-    format: str,
-    task: TaskSource = "instruction",
-    clock: ExportClock = OWN_CLOCKS,
-    convert: Sequence[str] | SetConversion = (),
-    strict: bool = False,
-    stream: TextIO | None = None,
+    progress: Callable[[int], None],
+    conversion: SetConversion | None = None,
 ) -> ExportReport:
-    """Write a set into a new folder; see `Exporter` for the arguments and errors.
+    """Write a set into a new folder.
 
     Args:
+        request: The set, the folder, the format, and what else a user chose.
         stores: Stores of the workspace.
-        selection: The set.
-        destination: A new or empty folder.
-        format: Name of an exporter.
-        task: What the task of an episode is.
-        clock: The rate to write, and which step is written for a second.
-        convert: Conversions of signals, such as "action.gripper=open1"; see `ares.quality.contract`.
-            Or what to do with the signals, where that is known already.
-        strict: Whether an episode that fails ends the export.
-        stream: Where progress is shown, or None for nowhere.
-    """
-    exporter = load_exporter(format)
-    # What is the default is left out: exporters of other packages may not know it.
-    strict_option = {"strict": True} if strict else {}
-    task_option = {} if task == "instruction" else {"task": task}
-    clock_options = {} if clock == OWN_CLOCKS else {"fps": clock.fps, "retime": clock.retime}
-    if not isinstance(convert, SetConversion):
-        convert = set_conversion(stores, selection, convert)
-    options: dict[str, Any] = {**strict_option, **task_option, **clock_options, "convert": convert}
-    progress = Progress(f"export {selection.name}", selection.episodes, stream)
-    try:
-        return exporter(stores, selection, destination, progress.advance, **options)
-    finally:
-        progress.close()
-
-
-def set_conversion(stores: Stores, selection: CurationSet, convert: Sequence[str]) -> SetConversion:
-    """The conversions that a user names for a set.
-
-    Args:
-        stores: Stores of the workspace.
-        selection: The set.
-        convert: Conversions of signals, such as "action.gripper=open1"; see `ares.quality.contract`.
+        progress: Called with a number of episodes whenever some are finished.
+        conversion: What to do with the signals; None for the conversions that the request names.
 
     Raises:
+        RequestError: There is no such format, the destination is not empty, or a conversion cannot be made.
         ClashError: Signals of the set mean different things, and no conversion is named for them.
-        RequestError: A conversion cannot be made.
+        PluginError: The exporter cannot be imported, or fails.
+        MediaError: No episode can be exported, or with `strict` one cannot.
+        StoreError: The disk is full.
     """
-    ids = Sets(stores.annotations).ids(selection)
-    return SetConversion(set_contracts(stores, ids), parse_conversions(convert))
+    exporter, label = exporters.get(request.format), exporters.label(request.format)
+    reader = open_reader(request, stores, conversion)
+    with plugin_faults(label):
+        report = exporter(request, reader, progress)
+    if not isinstance(report, ExportReport):
+        raise PluginError(f"{label} returned no ExportReport", f"got a {type(report).__name__}")
+    return report
+
+
+def open_reader(
+    request: ExportRequest, stores: Stores, conversion: SetConversion | None = None
+) -> ExportReader:
+    """Reads the set of a request; arguments and errors are those of `export_set`."""
+    if conversion is None:
+        ids = Sets(stores.annotations).ids(request.set)
+        conversion = SetConversion(set_contracts(stores, ids), parse_conversions(request.convert))
+    return ExportReader(stores, request.set, conversion)

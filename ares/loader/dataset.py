@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,12 @@ from ares.errors import RequestError
 from ares.export import (
     DatasetCounts,
     DatasetGroup,
-    ExportOptions,
     ExportPlan,
+    ExportRequest,
     GroupedExport,
     GroupedFormat,
     export_groups,
+    open_reader,
 )
 from ares.formats import ACTION_KEY, REWARD_KEY, STATE_KEY, camera_key
 from ares.imports import import_optional
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.curation import CurationSet
     from ares.store import Stores
 
 
@@ -198,24 +199,33 @@ _FOLDER = "steps"
 
 
 def build_step_dataset(
+    request: ExportRequest,
     stores: Stores,
-    selection: CurationSet,
-    options: ExportOptions,
     cameras: Sequence[str] | None = None,
     delta_seconds: Mapping[str, Sequence[float]] | None = None,
 ) -> StepDataset:
     """A set as a dataset for PyTorch; see `StepDataset`.
 
+    Args:
+        request: The set and what is read of it; the destination is replaced by a folder of temporary files.
+        stores: Stores of the workspace.
+        cameras: Cameras whose frames are decoded; None for all.
+        delta_seconds: By key, the times of a window relative to the step.
+
     Raises:
+        ClashError: Signals of the set mean different things, and no conversion is named for them.
         RequestError: torch is not installed, the episodes have several layouts, or a camera or a key does not exist.
         MediaError: No episode can be read, or with `strict` one cannot.
         StoreError: The disk is full.
     """
     import_optional("torch")
+    reader, format = (
+        open_reader(request, stores),
+        GroupedFormat("steps", _write_steps, folders=_single_folder),
+    )
     parent = Path(tempfile.mkdtemp(prefix="ares-steps-"))
-    format = GroupedFormat("steps", _write_steps, folders=_single_folder)
     try:
-        export_groups(stores, selection, parent / _FOLDER, lambda episodes: None, options, format)
+        export_groups(replace(request, destination=parent / _FOLDER), reader, lambda episodes: None, format)
         return StepDataset(parent / _FOLDER, cameras, delta_seconds)
     except BaseException:
         shutil.rmtree(parent, ignore_errors=True)

@@ -299,21 +299,24 @@ class Workspace(WorkspaceActions):
             ClashError: Signals of the set mean different things, and no conversion is named for them.
             MediaError: No episode can be exported, or with `strict` one cannot.
         """
-        from ares.export import ExportClock, export_set
+        from contextlib import closing
 
-        frozen_set = self.sets[selection] if isinstance(selection, str) else selection
-        stream = None if quiet else sys.stderr
-        return export_set(
-            self.stores,
-            frozen_set,
-            Path(expanded_path(dest)),
+        from ares.export import ExportRequest, export_set
+        from ares.jobs import Progress
+
+        request = ExportRequest(
+            set=self.sets[selection] if isinstance(selection, str) else selection,
+            destination=Path(expanded_path(dest)),
             format=format,
             task=task,
-            clock=ExportClock(fps, retime),
-            convert=convert,
+            fps=fps,
+            retime=retime,
+            convert=tuple(convert),
             strict=strict,
-            stream=stream,
         )
+        label, stream = f"export {request.set.name}", None if quiet else sys.stderr
+        with closing(Progress(label, request.set.episodes, stream)) as progress:
+            return export_set(request, self.stores, progress.advance)
 
     @refuse_unknown_keywords
     def torch_dataset(
@@ -349,13 +352,20 @@ class Workspace(WorkspaceActions):
             ClashError: Signals of the set mean different things, and no conversion is named for them.
             MediaError: No episode can be read, or with `strict` one cannot.
         """
-        from ares.export import ExportClock, ExportOptions, set_conversion
+        from ares.export import ExportRequest
         from ares.loader import build_step_dataset
 
-        frozen_set = self.sets[selection] if isinstance(selection, str) else selection
-        clock, conversion = ExportClock(fps, retime), set_conversion(self.stores, frozen_set, convert)
-        options = ExportOptions(strict, task, clock, conversion)
-        return build_step_dataset(self.stores, frozen_set, options, cameras, delta_seconds)
+        request = ExportRequest(
+            set=self.sets[selection] if isinstance(selection, str) else selection,
+            destination=Path(),
+            format="steps",
+            task=task,
+            fps=fps,
+            retime=retime,
+            convert=tuple(convert),
+            strict=strict,
+        )
+        return build_step_dataset(request, self.stores, cameras, delta_seconds)
 
     @refuse_unknown_keywords
     def index(self, quiet: bool = False) -> dict[str, TableStatus]:

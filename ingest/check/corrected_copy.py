@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -92,7 +93,8 @@ def _write_copy(
     """Export the dataset from a workspace that exists for so long; only signals are stored in it."""
     from ares.contract import SetConversion
     from ares.curation import Sets
-    from ares.export import export_set
+    from ares.export import ExportRequest, export_set
+    from ares.jobs import Progress
     from ares.settings import Settings
     from ares.store import open_stores
 
@@ -105,14 +107,10 @@ def _write_copy(
                 "corrected", ids, {"corrected": list(request.sources)}
             )
             changes = {repair.episode_id: repair.changes for repair in repairs if repair.changes}
-            return export_set(
-                stores,
-                selection,
-                destination,
-                format=export_format,
-                convert=SetConversion((), changes=changes),
-                stream=None if quiet else sys.stderr,
-            )
+            export = ExportRequest(set=selection, destination=destination, format=export_format)
+            stream = None if quiet else sys.stderr
+            with closing(Progress("export corrected", selection.episodes, stream)) as progress:
+                return export_set(export, stores, progress.advance, SetConversion((), changes=changes))
         finally:
             stores.close()
 

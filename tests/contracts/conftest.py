@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ares.registry import exporters
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.base import IngestOptions
@@ -64,7 +63,7 @@ def make_samples(demo_samples: Path, sample_workspace: Workspace) -> dict[str, M
     def lerobot(folder: Path) -> Path:
         videos = sample_workspace.stores.tables.episodes.ids("format = 'video'")
         chosen = sample_workspace.sets.create("videos", sorted(videos)[:3], {})
-        exporters.get("lerobot")(sample_workspace.stores, chosen, folder / "lerobot", lambda episodes: None)
+        sample_workspace.export(chosen, folder / "lerobot", quiet=True)
         return folder / "lerobot"
 
     def mcap(folder: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from ares.annotation import Annotation, Maker
 from ares.curation import CurationSet
 from ares.errors import AresError, RequestError
-from ares.export.base import Exporter, ExportReport
+from ares.export import ExportReport, ExportRequest, export_set
 from ares.registry import exporters
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -18,9 +19,9 @@ from ingest.pipeline import ingest_paths
 
 
 @pytest.fixture(params=exporters.names())
-def exporter(request: pytest.FixtureRequest) -> Exporter:
-    plugin: Exporter = exporters.get(request.param)
-    return plugin
+def exporter(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
 
 
 @pytest.fixture
@@ -28,12 +29,19 @@ def everything(sample_workspace: Workspace) -> CurationSet:
     return sample_workspace.sets["all"]
 
 
-def _export(exporter: Exporter, workspace: Workspace, selection: CurationSet, folder: Path) -> ExportReport:
-    return exporter(workspace.stores, selection, folder, lambda episodes: None)
+def _export(
+    exporter: str,
+    workspace: Workspace,
+    selection: CurationSet,
+    folder: Path,
+    progress: Callable[[int], None] = lambda episodes: None,
+) -> ExportReport:
+    request = ExportRequest(set=selection, destination=folder, format=exporter)
+    return export_set(request, workspace.stores, progress)
 
 
 def test_every_episode_of_the_set_is_accounted_for(
-    exporter: Exporter, sample_workspace: Workspace, everything: CurationSet, tmp_path: Path
+    exporter: str, sample_workspace: Workspace, everything: CurationSet, tmp_path: Path
 ) -> None:
     report = _export(exporter, sample_workspace, everything, tmp_path / "out")
     assert report.episodes + report.failed == 24
@@ -45,7 +53,7 @@ def test_every_episode_of_the_set_is_accounted_for(
 
 
 def test_the_manifest_names_the_makers_of_all_annotations_of_the_set(
-    exporter: Exporter, tmp_path: Path, demo_samples: Path
+    exporter: str, tmp_path: Path, demo_samples: Path
 ) -> None:
     """Each in full; and no maker that annotated other episodes alone."""
     with open_workspace(str(tmp_path / "workspace"), Settings()) as workspace:
@@ -78,7 +86,7 @@ def _annotation(maker: Maker, episode_id: str) -> Annotation:
 
 
 def test_a_folder_with_something_in_it_is_refused_and_stays(
-    exporter: Exporter, sample_workspace: Workspace, everything: CurationSet, tmp_path: Path
+    exporter: str, sample_workspace: Workspace, everything: CurationSet, tmp_path: Path
 ) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("keep me")
@@ -88,26 +96,26 @@ def test_a_folder_with_something_in_it_is_refused_and_stays(
 
 
 def test_an_export_that_fails_leaves_no_folder(
-    exporter: Exporter, sample_workspace: Workspace, everything: CurationSet, tmp_path: Path
+    exporter: str, sample_workspace: Workspace, everything: CurationSet, tmp_path: Path
 ) -> None:
     def stop(episodes: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        exporter(sample_workspace.stores, everything, tmp_path / "out", stop)
+        _export(exporter, sample_workspace, everything, tmp_path / "out", stop)
     assert not (tmp_path / "out").exists()
 
 
 def test_progress_adds_up_to_the_set(
-    exporter: Exporter, sample_workspace: Workspace, everything: CurationSet, tmp_path: Path
+    exporter: str, sample_workspace: Workspace, everything: CurationSet, tmp_path: Path
 ) -> None:
     steps: list[int] = []
-    exporter(sample_workspace.stores, everything, tmp_path / "out", steps.append)
+    _export(exporter, sample_workspace, everything, tmp_path / "out", steps.append)
     assert sum(steps) == 24
 
 
 def test_a_set_whose_episodes_are_gone_is_no_silent_success(
-    exporter: Exporter, sample_workspace: Workspace, tmp_path: Path
+    exporter: str, sample_workspace: Workspace, tmp_path: Path
 ) -> None:
     gone = sample_workspace.sets.create("gone", ["0" * 16], {})
     try:

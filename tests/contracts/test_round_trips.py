@@ -16,7 +16,7 @@ from ares.curation import CurationSet
 from ares.episode import Camera, Episode, Trajectory
 from ares.export import ExportReport
 from ares.media import frames_at
-from ares.registry import exporters, ingesters
+from ares.registry import ingesters
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.pipeline import ingest_paths
@@ -43,7 +43,7 @@ def source(
 
 
 def export(workspace: Workspace, selection: CurationSet, format: str, folder: Path) -> ExportReport:
-    report: ExportReport = exporters.get(format)(workspace.stores, selection, folder, lambda episodes: None)
+    report: ExportReport = workspace.export(selection, folder, format=format, quiet=True)
     assert report.failed == 0, report.failures
     return report
 

@@ -13,9 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from ares.curation import CurationSet
 from ares.errors import AresError
-from ares.export.base import ExportFailures, ExportReport, TaskSource
+from ares.export.base import ExportFailures, ExportReport, ExportRequest
 from ares.export.lerobot.tables import (
     QUANTILES,
     column_stats,
@@ -40,14 +39,13 @@ from ares.export.plan import (
     DatasetCounts,
     DatasetGroup,
     ExportItem,
-    ExportOptions,
     ExportPlan,
     GroupedExport,
     GroupedFormat,
     export_groups,
     prefetched,
 )
-from ares.export.retime import ExportClock, RetimeMode
+from ares.export.run import ExportReader
 from ares.formats import (
     CHUNK_FILES,
     EPISODE_LINES_PATH,
@@ -65,7 +63,6 @@ from ares.formats import (
 from ares.registry import plugin_fault
 
 if TYPE_CHECKING:
-    from ares.contract import SetConversion
     from ares.media import StreamFormat
     from ares.store import Stores
 
@@ -242,62 +239,26 @@ class _PendingEpisode:
 
 
 def export_lerobot(
-    stores: Stores,
-    selection: CurationSet,
-    destination: Path,
-    progress: Callable[[int], None],
-    *,
-    strict: bool = False,
-    task: TaskSource = "instruction",
-    fps: float | None = None,
-    retime: RetimeMode = "nearest",
-    convert: SetConversion | None = None,
+    request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
 ) -> ExportReport:
-    """Write a set as LeRobot v3.0.
+    """Write a set as LeRobot v3.0; arguments and errors are those of `Exporter`.
 
     Episodes that do not fit into one dataset (another rate, other signals, cameras or sizes) are split into several,
     each in a folder named after its source dataset. A set of one layout is written directly into the destination.
-
-    Args:
-        stores: Stores of the workspace.
-        selection: The set.
-        destination: A new or empty folder; it appears complete or not at all.
-        progress: Called with a number of episodes whenever some are finished.
-        strict: Whether an episode that fails ends the export; else it is left out.
-        task: What the task of an episode is, see `ares.export.base.episode_tasks`.
-        fps: Steps per second to write; None for the rate of each episode.
-        retime: Which step is written for a second, see `ares.export.retime`.
-        convert: Conversions of the signals.
-
-    Raises:
-        RequestError: The destination is not empty, or the rate is not positive.
-        MediaError: No episode can be exported, or with `strict` one cannot; the message lists the first failures.
-        StoreError: The disk is full.
     """
     format = GroupedFormat(f"lerobot {VERSION}", partial(_write_dataset, LeRobotWriter))
-    options = ExportOptions(strict, task, ExportClock(fps, retime), convert)
-    return export_groups(stores, selection, destination, progress, options, format)
+    return export_groups(request, reader, progress, format)
 
 
 def export_lerobot_v21(
-    stores: Stores,
-    selection: CurationSet,
-    destination: Path,
-    progress: Callable[[int], None],
-    *,
-    strict: bool = False,
-    task: TaskSource = "instruction",
-    fps: float | None = None,
-    retime: RetimeMode = "nearest",
-    convert: SetConversion | None = None,
+    request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
 ) -> ExportReport:
     """Write a set as LeRobot v2.1, with the modality.json of GR00T: a Parquet file and an mp4 per episode.
 
     Arguments, datasets and errors are those of `export_lerobot`.
     """
     format = GroupedFormat(f"lerobot {V21_VERSION}", partial(_write_dataset, LeRobotV21Writer))
-    options = ExportOptions(strict, task, ExportClock(fps, retime), convert)
-    return export_groups(stores, selection, destination, progress, options, format)
+    return export_groups(request, reader, progress, format)
 
 
 def _write_dataset(
@@ -308,7 +269,7 @@ def _write_dataset(
     workers = os.cpu_count() or 1
     with (
         ThreadPoolExecutor(workers, thread_name_prefix="export") as pool,
-        closing(open_writer(export.root / folder, group, export.stores)) as writer,
+        closing(open_writer(export.root / folder, group, export.reader.stores)) as writer,
     ):
         started = _start_episodes(export, group, export.items(plan, number), pool)
         for pending in prefetched(started, workers * _PREFETCHED_PER_THREAD):

@@ -11,16 +11,14 @@ from contextlib import closing, suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-from ares.curation import CurationSet
 from ares.errors import AresError, SourceError
-from ares.export.base import ExportReport, TaskSource
+from ares.export.base import ExportReport, ExportRequest, TaskSource
 from ares.export.plan import (
     DatasetCounts,
     DatasetGroup,
     ExportItem,
-    ExportOptions,
     ExportPlan,
     GroupedExport,
     GroupedFormat,
@@ -28,7 +26,6 @@ from ares.export.plan import (
     no_origin,
     prefetched,
 )
-from ares.export.retime import ExportClock, RetimeMode
 from ares.export.rlds.record import (
     ACTION_KEY,
     LANGUAGE_KEY,
@@ -44,15 +41,11 @@ from ares.export.rlds.record import (
     rlds_keys,
     written_features,
 )
+from ares.export.run import ExportReader
 from ares.formats import DATASET_INFO_FILE, DATASET_METADATA_FILE, FEATURES_FILE, SHARD_TEMPLATE, frame_record
 from ares.input import read_json
 from ares.io import parse_path
 from ares.registry import plugin_fault
-
-if TYPE_CHECKING:
-    from ares.contract import SetConversion
-    from ares.store import Stores
-
 
 # A shard is closed when it is at least this large.
 SHARD_BYTES = 128 * 2**20
@@ -210,47 +203,22 @@ _INSTRUCTION: TaskSource = "instruction"
 
 
 def export_rlds(
-    stores: Stores,
-    selection: CurationSet,
-    destination: Path,
-    progress: Callable[[int], None],
-    *,
-    strict: bool = False,
-    task: TaskSource = "instruction",
-    fps: float | None = None,
-    retime: RetimeMode = "nearest",
-    convert: SetConversion | None = None,
+    request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
 ) -> ExportReport:
     """Write a set as RLDS: folders DATASET/VERSION that `tensorflow_datasets` opens with this one as its data_dir.
 
-    Episodes of TFRecord files of which nothing is changed are copied as records. All others are written anew: an image
-    of the source keeps its bytes, every other frame becomes a JPEG.
-
-    Args:
-        stores: Stores of the workspace.
-        selection: The set.
-        destination: A new or empty folder; it appears complete or not at all.
-        progress: Called with a number of episodes whenever some are finished.
-        strict: Whether an episode that fails ends the export; else it is left out.
-        task: What the task of an episode is, see `ares.export.base.episode_tasks`; with "caption" nothing is copied.
-        fps: Steps per second to write; None for the rate of each episode.
-        retime: Which step is written for a second, see `ares.export.retime`.
-        convert: Conversions of the signals.
-
-    Raises:
-        RequestError: The destination is not empty, or the rate is not positive.
-        MediaError: No episode can be exported, or with `strict` one cannot; the message lists the first failures.
-        StoreError: The disk is full.
+    Episodes of TFRecord files of which nothing is changed are copied as records, unless their captions are the tasks.
+    All others are written anew: an image of the source keeps its bytes, every other frame becomes a JPEG. Arguments
+    and errors are those of `Exporter`.
     """
     format = GroupedFormat(
         name="rlds tfrecord",
         write_dataset=_write_dataset,
         folders=dataset_folders,
-        find_origin=CopyRule() if task == _INSTRUCTION else no_origin,
+        find_origin=CopyRule() if request.task == _INSTRUCTION else no_origin,
         left_out=_left_out,
     )
-    options = ExportOptions(strict, task, ExportClock(fps, retime), convert)
-    return export_groups(stores, selection, destination, progress, options, format)
+    return export_groups(request, reader, progress, format)
 
 
 def _left_out(group: DatasetGroup) -> list[str]:

@@ -1,4 +1,4 @@
-"""`ares export --task`: the task of every episode, what the report says of it, and exporters that do not know it."""
+"""`ares export --task`: the task of every episode, what the report says of it, and exporters of other packages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 
 from app.cli.main import main
 from ares.curation import CurationSet
-from ares.export import ExportReport
+from ares.export import ExportReader, ExportReport, ExportRequest
 from ares.registry import exporters
-from ares.store import Stores
 from ares.workspace import Workspace
 
 Capture = pytest.CaptureFixture[str]
@@ -29,15 +28,17 @@ def graded_set(workspace: Workspace) -> CurationSet:
 
 
 @pytest.fixture
-def plain_exporter() -> Iterator[list[CurationSet]]:
-    """An exporter "plain" of another package, which knows no options; the sets that it was called with."""
-    calls: list[CurationSet] = []
+def plain_exporter() -> Iterator[list[ExportRequest]]:
+    """An exporter "plain" of another package; the sets that it was called with."""
+    calls: list[ExportRequest] = []
 
     def export_plain(
-        stores: Stores, selection: CurationSet, destination: Path, progress: Callable[[int], None]
+        request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
     ) -> ExportReport:
-        calls.append(selection)
-        return ExportReport(set=selection.label, episodes=0, frames=0, tasks=0, path=destination, seconds=0.0)
+        calls.append(request)
+        return ExportReport(
+            set=request.set.label, episodes=0, frames=0, tasks=0, path=request.destination, seconds=0.0
+        )
 
     exporters.add("plain", export_plain)
     yield calls
@@ -104,8 +105,18 @@ def test_another_task_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_exporter_that_knows_no_options_is_called_without_them(
-    workspace: Workspace, graded_set: CurationSet, plain_exporter: list[CurationSet], tmp_path: Path
+def test_an_exporter_of_another_package_gets_the_whole_request(
+    workspace: Workspace, graded_set: CurationSet, plain_exporter: list[ExportRequest], tmp_path: Path
 ) -> None:
-    assert export(workspace, tmp_path / "out", "--format", "plain", "--task", "instruction") == 0
-    assert [selection.name for selection in plain_exporter] == ["graded"]
+    options = ("--task", "caption", "--fps", "5", "--retime", "hold", "--strict")
+    assert export(workspace, tmp_path / "out", "--format", "plain", *options) == 0
+    expected = ExportRequest(
+        set=graded_set,
+        destination=tmp_path / "out",
+        format="plain",
+        task="caption",
+        fps=5.0,
+        retime="hold",
+        strict=True,
+    )
+    assert plain_exporter == [expected]

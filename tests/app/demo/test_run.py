@@ -17,7 +17,6 @@ from app.cli.app import _demo_report_blocks
 from app.demo import TEST_NOTE, DemoReport
 from ares import open as open_workspace
 from ares.curation import select_episodes
-from ares.export import export_lerobot
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +74,7 @@ def test_with_task_caption_the_tasks_are_what_the_captions_say(
     with closing(open_workspace(demo["workspace"])) as workspace:
         ids, recipe = select_episodes(workspace.stores, where=where)
         selection = workspace.sets.create("tasks", ids, recipe)
-        report = export_lerobot(
-            workspace.stores, selection, tmp_path / "out", lambda count: None, task="caption"
-        )
+        report = workspace.export(selection, tmp_path / "out", quiet=True, task="caption")
     rows = exported_rows(tmp_path / "out")
     assert [row["tasks"] for row in rows] == [[row["ares/caption"]] for row in rows]
     assert report.task_sources == {"instruction": 0, "caption": len(rows), "none": 0}

@@ -21,7 +21,8 @@ from ares.clock import (
 )
 from ares.clock.settle import RATES_DISAGREE
 from ares.episode import Camera, Episode, MediaRef, Record, Trajectory
-from ares.export.retime import ExportClock, retime_episode
+from ares.export.base import ExportClock
+from ares.export.retime import retime_episode
 
 SEEDS = [random.randrange(2**32) for _ in range(8)]
 

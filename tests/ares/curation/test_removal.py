@@ -14,7 +14,7 @@ from ares.curation import count_removed_members, preview_removal, remove_episode
 from ares.doctor import run_checks
 from ares.errors import RequestError
 from ares.export.base import FAILURES_FILE
-from ares.registry import exporters, rankers
+from ares.registry import rankers
 from ares.search import Query, compute_facets
 from ares.settings import Settings
 from ares.store import AnnotationStore, Moment, SegmentTable, StagedIds, Stores
@@ -103,7 +103,7 @@ def test_a_set_keeps_removed_members_and_an_export_leaves_them_out(
     remove(curated, ids[:2])
     good = curated.sets["good"]
     assert good.episodes == 5 and count_removed_members(curated.stores, [good]) == {"good@1": 2}
-    report = exporters.get("parquet")(curated.stores, good, tmp_path / "export", lambda count: None)
+    report = curated.export(good, tmp_path / "export", format="parquet", quiet=True)
     assert (report.episodes, report.failed) == (3, 2)
     assert '"reason":"removed"' in (tmp_path / "export" / FAILURES_FILE).read_text()
 

@@ -13,7 +13,7 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import MediaError
-from ares.export import export_lerobot
+from ares.export import ExportRequest, export_set
 from ares.export.base import ExportReport
 from ares.workspace import Workspace
 
@@ -22,7 +22,7 @@ MakeSet = Callable[..., Any]
 
 
 def export(ws: Workspace, name: str, dest: Path, strict: bool = False) -> ExportReport:
-    return export_lerobot(ws.stores, ws.sets[name], dest, lambda count: None, strict=strict)
+    return ws.export(ws.sets[name], dest, quiet=True, strict=strict)
 
 
 def read(folder: Path, name: str) -> Any:
@@ -59,8 +59,10 @@ def test_episodes_that_fail_are_left_out_counted_and_listed(
     make_set(empty_workspace, records)
     empty_workspace.sets.create("more", [*(f"{number:016x}" for number in range(4)), "feed" * 4], {})
     progress_counts: list[int] = []
-    report = export_lerobot(
-        empty_workspace.stores, empty_workspace.sets["more"], tmp_path / "out", progress_counts.append
+    report = export_set(
+        ExportRequest(set=empty_workspace.sets["more"], destination=tmp_path / "out", format="lerobot"),
+        empty_workspace.stores,
+        progress_counts.append,
     )
     assert (report.episodes, report.failed, sum(progress_counts)) == (2, 3, 4 + 1)
     assert [(entry["reason"], entry["count"]) for entry in report.to_json()["failures"]] == [  # type: ignore[union-attr, index, call-overload]

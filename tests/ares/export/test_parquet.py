@@ -14,7 +14,6 @@ import pytest
 from ares.annotation import Annotation, Column, Cost, Maker
 from ares.episode import Record
 from ares.errors import MediaError
-from ares.export import export_parquet
 from ares.workspace import Workspace
 
 MAKER = Maker(
@@ -44,7 +43,7 @@ def make_annotation(episode_id: str, name: str, value: dict[str, Any]) -> Annota
 
 def test_both_samples_come_out_as_rows(sample_workspace: Workspace, tmp_path: Path) -> None:
     selection = sample_workspace.sets["all"]
-    report = export_parquet(sample_workspace.stores, selection, tmp_path / "out", lambda count: None)
+    report = sample_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
     episodes = pq.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
     steps = pq.read_table(tmp_path / "out" / "steps.parquet").to_pylist()
     assert (report.episodes, report.frames) == (len(episodes), len(steps)) == (24, 1819)
@@ -77,7 +76,7 @@ def test_annotations_of_the_set_are_all_there_and_no_others(
     empty_workspace.stores.annotations.append(annotations)
     empty_workspace.sync()
     selection = empty_workspace.sets.create("two", ids[:2], {})
-    export_parquet(empty_workspace.stores, selection, tmp_path / "out", lambda count: None)
+    empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
     rows = pq.read_table(tmp_path / "out" / "annotations.parquet").to_pylist()
     assert [row["episode_id"] for row in rows] == ids[:2]
     assert rows[0]["annotation_id"] == annotations[0].annotation_id and rows[0]["frames"] == [0.0, 1.25]
@@ -100,9 +99,9 @@ def test_a_lost_episode_leaves_no_folder(
     make_set(empty_workspace, [make_record(0)])
     selection = empty_workspace.sets.create("more", [f"{0:016x}", "feed" * 4], {})
     with pytest.raises(MediaError, match="1 of 2 episodes fail: feedfeedfeedfeed"):
-        export_parquet(empty_workspace.stores, selection, tmp_path / "out", lambda count: None, strict=True)
+        empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True, strict=True)
     assert not (tmp_path / "out").exists() and not (tmp_path / "out.tmp").exists()
-    report = export_parquet(empty_workspace.stores, selection, tmp_path / "out", lambda count: None)
+    report = empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
     assert (report.episodes, report.failed) == (1, 1)
     assert "feedfeedfeedfeed" in (tmp_path / "out" / "manifest.failed.jsonl").read_text()
 
@@ -146,7 +145,7 @@ def test_segments_come_in_the_order_of_the_set_and_of_time(
     )
     empty_workspace.sync()
     selection = empty_workspace.sets.create("two", [ids[2], ids[0]], {})
-    export_parquet(empty_workspace.stores, selection, tmp_path / "out", lambda count: None)
+    empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
     segments = pq.read_table(tmp_path / "out" / "segments.parquet")
     assert segments.column_names == SEGMENT_COLUMNS
     rows = [
@@ -171,6 +170,6 @@ def test_without_segments_there_is_a_file_with_their_columns(
 ) -> None:
     selection = make_set(empty_workspace, [make_record(0)])
     empty_workspace.stores.annotations.add_maker(SEGMENTER)
-    export_parquet(empty_workspace.stores, selection, tmp_path / "out", lambda count: None)
+    empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
     segments = pq.read_table(tmp_path / "out" / "segments.parquet")
     assert (segments.num_rows, segments.column_names) == (0, SEGMENT_COLUMNS)

@@ -11,8 +11,9 @@ import pytest
 
 from ares.clock import rounding_seconds
 from ares.episode import Camera, Record
+from ares.export.base import ExportClock
 from ares.export.lerobot.writer import prepare_video
-from ares.export.retime import ExportClock, RetimedEpisode, export_rate_hz, retime_episode
+from ares.export.retime import RetimedEpisode, export_rate_hz, retime_episode
 
 UNEVEN = "steps are not at a constant rate"
 

@@ -188,7 +188,7 @@ def test_a_task_is_what_was_asked_for_and_every_episode_is_counted(
 ) -> None:
     workspace, selection = cases
     dest = tmp_path / "out"
-    report = exporters.get(format)(workspace.stores, selection, dest, lambda count: None, task=source)
+    report = workspace.export(selection, dest, format=format, quiet=True, task=source)
     expected = [expected_task(instruction, history, source) for instruction, history in CASES]
     assert read_tasks(dest) == [text for text, _ in expected]
     counts = Counter(name for _, name in expected)
@@ -207,9 +207,7 @@ def test_without_captions_every_task_is_the_instruction(
 ) -> None:
     selection = sample_workspace.sets["all"]
     reports = [
-        exporters.get(format)(
-            sample_workspace.stores, selection, tmp_path / name, lambda count: None, **options
-        )
+        sample_workspace.export(selection, tmp_path / name, format=format, quiet=True, **options)
         for name, options in (("default", {}), ("caption", {"task": "caption"}))
     ]
     assert [report.task_source for report in reports] == ["instruction", "caption"]
@@ -229,6 +227,6 @@ def test_a_column_of_an_annotator_gives_way_to_the_task(
     empty_workspace.stores.tables.episodes.set_values(
         pa.table({"episode_id": [episode_id(0)], "task": ["an annotator's"]})
     )
-    report = exporters.get("parquet")(empty_workspace.stores, selection, tmp_path / "out", lambda count: None)
+    report = empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
     assert report.left_out == ("column task of an annotator",)
     assert [row["task"] for row in read(tmp_path / "out" / "episodes.parquet")] == ["do thing 0"]

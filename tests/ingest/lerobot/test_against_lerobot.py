@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ares import open as open_workspace
 from ares.episode import Record
-from ares.export import export_lerobot
 from ares.media import frames_at
 from ingest.base import IngestOptions
 from ingest.lerobot import lerobot
@@ -111,10 +110,5 @@ def test_images_that_lerobot_itself_wrote(tmp_path: Path) -> None:
 def test_our_export(demo_samples: Path, tmp_path: Path) -> None:
     ws = open_workspace(tmp_path / "ws", create=True)
     ingest_paths(ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
-    export_lerobot(
-        ws.stores,
-        ws.sets.create("all", ws.stores.tables.episodes.ids(), {}),
-        tmp_path / "out",
-        lambda count: None,
-    )
+    ws.export(ws.sets.create("all", ws.stores.tables.episodes.ids(), {}), tmp_path / "out", quiet=True)
     compare(tmp_path / "out", tmp_path)

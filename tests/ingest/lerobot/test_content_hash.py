@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ares.registry import exporters
 from ares.settings import Settings
 from ares.workspace import open_workspace
 from ingest.base import IngestOptions, Source
@@ -42,7 +41,7 @@ def test_packets_that_are_copied_into_a_shared_video_keep_the_content(tmp_path: 
     workspace = open_workspace(str(tmp_path / "ws"), Settings())
     ingest_paths(workspace.stores, [str(folder)], quiet=True)
     selection = workspace.sets.create("all", sorted(workspace.stores.tables.episodes.ids()), {})
-    exporters.get("lerobot")(workspace.stores, selection, tmp_path / "shared", lambda episodes: None)
+    workspace.export(selection, tmp_path / "shared", quiet=True)
     sizes = {
         tuple(packet_sizes(camera).tolist())
         for stored in workspace.stores.tables.episodes.read()

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.export import export_lerobot
 from ares.media import all_frames, browser_video, encoded_frames, frames_at, read_column_images, thumbnail
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
@@ -154,12 +153,8 @@ def test_play_copy_and_export(tmp_path: Path) -> None:
     media = cameras(ws)[2]
     assert browser_video(media, "h264", ws.stores.media_cache).stat().st_size > 0
     assert thumbnail(media, 0.5, 16, ws.stores.media_cache).stat().st_size > 0
-    report = export_lerobot(
-        ws.stores,
-        ws.sets.create("all", ws.stores.tables.episodes.ids(), {}),
-        tmp_path / "out",
-        lambda n: None,
-    )
+    chosen = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
+    report = ws.export(chosen, tmp_path / "out", quiet=True)
     assert (report.episodes, report.encoded_frames) == (3, 20)
     shutil.rmtree(source)
     for media, frames in zip(cameras(copied), pictures(), strict=True):

@@ -16,7 +16,6 @@ import pytest
 from ares import open as open_workspace
 from ares.episode import Record
 from ares.errors import AresError, SourceError
-from ares.export import export_lerobot
 from ares.media import all_frames, frames_at
 from ares.registry import ingesters
 from ingest.base import IngestOptions, Source
@@ -147,7 +146,7 @@ def test_our_export_comes_back(demo_samples: Path, tmp_path: Path) -> None:
     ws = open_workspace(tmp_path / "ws", create=True)
     ingest_paths(ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
     frozen_set = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
-    export_lerobot(ws.stores, frozen_set, tmp_path / "out", lambda count: None)
+    ws.export(frozen_set, tmp_path / "out", quiet=True)
     source = opened(tmp_path / "out")
     assert source.warnings == ()
     records = [item.load() for item in source.items]

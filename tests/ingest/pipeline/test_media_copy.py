@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from ares.doctor import run_checks
 from ares.errors import DiskFull
-from ares.export import export_lerobot
 from ares.media import all_frames, browser_video, copies as media_copy, frames_at
 from ares.media.video import encode
 from ares.settings import settings_from_environment
@@ -98,7 +97,7 @@ def test_play_and_export_without_the_source(images: Path, tmp_path: Path) -> Non
         episode.camera("front").media.uri
     )
     all_episodes = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
-    exported = export_lerobot(ws.stores, all_episodes, tmp_path / "out", lambda count: None)
+    exported = ws.export(all_episodes, tmp_path / "out", quiet=True)
     assert exported.episodes == 3
 
 

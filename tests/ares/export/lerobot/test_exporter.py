@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ares.episode import Episode, Record
 from ares.errors import MediaError, RequestError, StoreError
-from ares.export import export_lerobot
+from ares.export import ExportRequest, export_set
 from ares.export.base import ExportReport
 from ares.export.lerobot import tables as lerobot_meta, writer as lerobot_video
 from ares.media import all_frames
@@ -28,7 +28,7 @@ MakeSet = Callable[..., Any]
 
 
 def export(ws: Workspace, name: str, dest: Path) -> ExportReport:
-    return export_lerobot(ws.stores, ws.sets[name], dest, lambda count: None)
+    return ws.export(ws.sets[name], dest, quiet=True)
 
 
 def read(folder: Path, name: str) -> Any:
@@ -210,8 +210,10 @@ def test_the_manifest_says_what_is_inside(
 def test_a_set_of_one_kind_is_written_directly(sample_workspace: Workspace, tmp_path: Path) -> None:
     progress_counts: list[int] = []
     (tmp_path / "out").mkdir()
-    report = export_lerobot(
-        sample_workspace.stores, sample_workspace.sets["video"], tmp_path / "out", progress_counts.append
+    report = export_set(
+        ExportRequest(set=sample_workspace.sets["video"], destination=tmp_path / "out", format="lerobot"),
+        sample_workspace.stores,
+        progress_counts.append,
     )
     assert [entry["path"] for entry in report.datasets] == ["."]
     assert read(tmp_path / "out", "info.json")["total_episodes"] == sum(progress_counts) == 12

@@ -14,7 +14,6 @@ import pytest
 from numpy.typing import NDArray
 
 from ares import open as open_workspace
-from ares.export import export_lerobot
 from ares.media import frames_at
 from ares.workspace import Workspace
 from ingest.pipeline import ingest_paths
@@ -67,9 +66,7 @@ def check(ws: Workspace, opened: dict[str, Any], frames: Path, least_psnr: float
 def test_lerobot_opens_the_samples(
     sample_workspace: Workspace, tmp_path: Path, name: str, least_psnr: float
 ) -> None:
-    report = export_lerobot(
-        sample_workspace.stores, sample_workspace.sets[name], tmp_path / "out", lambda count: None
-    )
+    report = sample_workspace.export(sample_workspace.sets[name], tmp_path / "out", quiet=True)
     opened = open_with_lerobot(tmp_path / "out", tmp_path / "frames.npz")
     assert (opened["episodes"], opened["frames"], len(opened["tasks"])) == (
         12,
@@ -80,9 +77,7 @@ def test_lerobot_opens_the_samples(
 
 
 def test_lerobot_opens_both_halves_of_a_mixed_set(sample_workspace: Workspace, tmp_path: Path) -> None:
-    report = export_lerobot(
-        sample_workspace.stores, sample_workspace.sets["all"], tmp_path / "out", lambda count: None
-    )
+    report = sample_workspace.export(sample_workspace.sets["all"], tmp_path / "out", quiet=True)
     for dataset in report.datasets:
         opened = open_with_lerobot(tmp_path / "out" / str(dataset["path"]), tmp_path / "frames.npz")
         assert (opened["episodes"], opened["frames"]) == (
@@ -95,7 +90,7 @@ def test_lerobot_opens_the_real_bridge_sample(shared_data: Path, tmp_path: Path)
     ws = open_workspace(tmp_path / "ws", create=True)
     ingest_paths(ws.stores, [str(shared_data / "bridge_rlds")], quiet=True)
     selection = ws.sets.create("bridge", ws.stores.tables.episodes.ids("duplicate_of IS NULL"), {})
-    report = export_lerobot(ws.stores, selection, tmp_path / "out", lambda count: None)
+    report = ws.export(selection, tmp_path / "out", quiet=True)
     assert report.left_out[0] == "camera image_3 of bridge_dataset: black in every episode"
     opened = open_with_lerobot(tmp_path / "out", tmp_path / "frames.npz")
     assert (opened["episodes"], opened["frames"], opened["fps"]) == (

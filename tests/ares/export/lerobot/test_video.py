@@ -8,8 +8,9 @@ from typing import Any
 import av
 import numpy as np
 
+from ares.export.base import ExportClock
 from ares.export.lerobot.writer import prepare_video
-from ares.export.retime import ExportClock, retime_episode
+from ares.export.retime import retime_episode
 from ingest.base import IngestOptions
 from ingest.video import video
 
