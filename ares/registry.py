@@ -184,6 +184,13 @@ projections = Registry("projection")
 operations = Registry("operation")
 
 
+def _typed_keywords(function: Callable[..., object]) -> list[str]:
+    """The keywords of a function that takes `**options: Unpack[Options]`; its module has the TypedDict."""
+    annotations = [str(text) for text in function.__annotations__.values()]
+    named = [text.removeprefix("Unpack[").rstrip("]") for text in annotations if text.startswith("Unpack[")]
+    return [key for name in named for key in function.__globals__[name].__annotations__]
+
+
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
@@ -195,6 +202,7 @@ def refuse_unknown_keywords(function: Callable[Parameters, Returned]) -> Callabl
     """
     code = function.__code__  # a plain function; importing inspect takes 6 ms
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
+    names += _typed_keywords(function)
 
     @wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
 import ares
-from ares.curation import SOURCE_ORDER, select_episodes
+from ares.curation import SOURCE_ORDER
 from ares.search import NUMERIC_TYPES, Facet, compute_facets as count_facets
 from ares.store import EpisodeTable
 from ares.workspace import Workspace
@@ -102,8 +102,7 @@ def _operations(ws: Workspace, size: int) -> dict[str, Callable[[], object]]:
         fresh.close()
 
     def create_set() -> object:
-        ids, recipe = select_episodes(ws.stores, where="success")
-        return ws.sets.create("good", ids, recipe)
+        return ws.sets.create("good", where="success")
 
     return {
         "count a filter": lambda: table.count(_uncached("dataset = 'dataset_3'")),

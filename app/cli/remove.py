@@ -18,8 +18,8 @@ from app.cli.arguments import (
 from app.cli.output import OutputTable, answer
 
 if TYPE_CHECKING:
-    from ares.curation import RemovalPreview, UndoReport
-    from ares.store import Action, ActionHistory, StagedIds
+    from ares.curation import RemovalPreview, SelectedEpisodes, UndoReport
+    from ares.store import Action, ActionHistory
     from ares.workspace import Workspace
 
 
@@ -38,26 +38,25 @@ def add_remove_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_remove(args: argparse.Namespace) -> int:
     """Say what goes, ask, and remove it. Returns 1 when the answer is no."""
-    from ares.curation import preview_removal, purgeable_ids, selected_ids
+    from ares.curation import SelectedEpisodes, preview_removal, purgeable_ids, selected_ids
     from ares.errors import RequestError
-    from ares.store import StagedIds
 
     selection = parse_selection(args)
     if selection.is_empty:
         raise RequestError("no episodes are named", "give ids, --where, --ids, --set or --dataset")
     workspace = open_workspace(args)
     select = purgeable_ids if args.purge else selected_ids
-    with StagedIds(select(workspace.stores, selection)) as ids:
-        if not ids.count:
+    with SelectedEpisodes(selection, select(workspace.stores, selection)) as selected:
+        if not selected.count:
             raise RequestError("no episode is selected", "nothing was removed")
-        preview = preview_removal(workspace.stores, ids)
+        preview = preview_removal(workspace.stores, selected)
         if not args.yes:
             print(_preview_text(preview, args.purge), file=sys.stderr)
         question = "delete them for good?" if args.purge else "remove them?"
         if not confirm(args, question):
             print("nothing was removed", file=sys.stderr)
             return 1
-        (_purge_selection if args.purge else _remove_selection)(workspace, args, ids, preview)
+        (_purge_selection if args.purge else _remove_selection)(workspace, args, selected, preview)
     return 0
 
 
@@ -86,12 +85,12 @@ def _preview_text(preview: RemovalPreview, is_purge: bool) -> str:
 
 
 def _remove_selection(
-    workspace: Workspace, args: argparse.Namespace, ids: StagedIds, preview: RemovalPreview
+    workspace: Workspace, args: argparse.Namespace, selected: SelectedEpisodes, preview: RemovalPreview
 ) -> None:
     from ares.curation import remove_episodes
     from ares.store import applied_action
 
-    action = remove_episodes(workspace.stores, ids, parse_selection(args).to_json(), note=args.note)
+    action = remove_episodes(workspace.stores, selected, note=args.note)
     is_pending = applied_action(workspace.stores.tables) < action.number
     later = "; the job that writes now will show it when it ends" if is_pending else ""
     document = {"action": action.to_json(), "pending": is_pending, **preview.to_json()}
@@ -100,11 +99,11 @@ def _remove_selection(
 
 
 def _purge_selection(
-    workspace: Workspace, args: argparse.Namespace, ids: StagedIds, preview: RemovalPreview
+    workspace: Workspace, args: argparse.Namespace, selected: SelectedEpisodes, preview: RemovalPreview
 ) -> None:
     from ares.curation import purge_episodes
 
-    report = purge_episodes(workspace.stores, ids, note=args.note)
+    report = purge_episodes(workspace.stores, selected, note=args.note)
     text = (
         f"deleted {report.episodes} episodes for good: {report.annotations} annotations, "
         f"{report.rows} rows of tables, {report.files} folders of videos; "

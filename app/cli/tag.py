@@ -52,13 +52,12 @@ def run_tag(args: argparse.Namespace) -> int:
 
 
 def _change_tag(workspace: Workspace, args: argparse.Namespace) -> None:
-    from ares.curation import add_tag, remove_tag, selected_ids
-    from ares.store import StagedIds, applied_action
+    from ares.curation import add_tag, remove_tag, select_episodes
+    from ares.store import applied_action
 
-    selection, stores = _tag_selection(workspace, args), workspace.stores
-    change = add_tag if args.action == "add" else remove_tag
-    with StagedIds(selected_ids(stores, selection)) as ids:
-        action = change(stores, args.tag, ids, selection.to_json())
+    stores, change = workspace.stores, add_tag if args.action == "add" else remove_tag
+    with select_episodes(stores, _tag_selection(workspace, args)) as selected:
+        action = change(stores, args.tag, selected)
     is_pending = applied_action(stores.tables) < action.number
     later = "; the job that writes now will show it when it ends" if is_pending else ""
     verb = "added to" if args.action == "add" else "removed from"
@@ -102,15 +101,14 @@ def add_note_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_note(args: argparse.Namespace) -> int:
     """Write the note."""
-    from ares.curation import add_note, selected_ids
+    from ares.curation import add_note, select_episodes
     from ares.errors import RequestError
-    from ares.store import StagedIds
 
     workspace, selection = open_workspace(args), parse_selection(args)
     if selection.is_empty:
         raise RequestError("no episodes are named", "give ids, --where, --ids, --set or --dataset")
-    with StagedIds(selected_ids(workspace.stores, selection)) as ids:
-        action = add_note(workspace.stores, args.text, ids, selection.to_json())
+    with select_episodes(workspace.stores, selection) as selected:
+        action = add_note(workspace.stores, args.text, selected)
     text = f"noted of {action.count} episodes; `ares undo {action.number}` takes it back"
     answer(args, action.to_json(), lambda: text)
     return 0

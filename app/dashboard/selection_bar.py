@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
@@ -14,12 +14,12 @@ from app.dashboard.limits import search_image
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.results import search_cut
 from app.dashboard.view_state import ViewState, view_to_params, where_sql
-from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.store import TAGS, ids_filter
 
 if TYPE_CHECKING:
-    from ares.store import Action, StagedIds
+    from ares.curation import EpisodeSelection, SelectedEpisodes
+    from ares.store import Action
 
 
 _CREATED = "set_form.created"
@@ -60,28 +60,30 @@ def _image_option(view: ViewState) -> str:
     return search_image(cached_reads.workspace().stores, view.image)
 
 
-def select_view(view: ViewState) -> tuple[Iterator[str], dict[str, Json]]:
-    """Select all episodes of a view, of a search those above its cut; returns their ids and the recipe.
+def view_selection(view: ViewState) -> EpisodeSelection:
+    """All episodes of a view, of a search those above its cut.
 
     Raises:
         RequestError: A filter cannot be read.
         QueryTimeout: The search took longer than the limit.
     """
-    from ares.curation import select_episodes
+    from ares.curation import EpisodeSelection
 
-    stores = cached_reads.workspace().stores
-    where = where_sql(view, cached_reads.filter_columns())
-    min_score = search_cut(view) if view.is_search else None
-    image = search_image(stores, view.image)
-    return select_episodes(
-        stores, where=where, search=view.text, like=view.like, image=image, by=view.by, min_score=min_score
+    return EpisodeSelection(
+        where=where_sql(view, cached_reads.filter_columns()),
+        search=view.text,
+        like=view.like,
+        image=_image_option(view),
+        by=view.by,
+        min_score=search_cut(view) if view.is_search else None,
     )
 
 
 def _create_set(view: ViewState, name: str) -> None:
+    from ares.curation import freeze_selection
+
     try:
-        ids, recipe = select_view(view)
-        episode_set = cached_reads.workspace().sets.create(name, ids, recipe)
+        episode_set = freeze_selection(cached_reads.workspace().stores, name, view_selection(view))
     except AresError as error:
         navigation.show_error(error)
         return
@@ -240,7 +242,7 @@ def _change_tag(view: ViewState, is_all: bool, tag: str, is_added: bool) -> None
     stores = cached_reads.workspace().stores
     _act_on_selection(
         view, is_all,
-        lambda ids, recipe: change(stores, tag, ids, recipe, person=current_person()),
+        lambda selected: change(stores, tag, selected, person=current_person()),
         f"tag {tag} {'added to' if is_added else 'removed from'}",
     )  # fmt: skip
 
@@ -251,7 +253,7 @@ def _write_note(view: ViewState, is_all: bool) -> None:
     stores, note = cached_reads.workspace().stores, _entered_text("selection.note")
     _act_on_selection(
         view, is_all,
-        lambda ids, recipe: add_note(stores, note, ids, recipe, person=current_person()),
+        lambda selected: add_note(stores, note, selected, person=current_person()),
         "noted of",
     )  # fmt: skip
 
@@ -262,32 +264,32 @@ def _exclude_episodes(view: ViewState, is_all: bool) -> None:
     stores, note = cached_reads.workspace().stores, _entered_text("selection.reason")
     _act_on_selection(
         view, is_all,
-        lambda ids, recipe: remove_episodes(stores, ids, recipe, person=current_person(), note=note),
+        lambda selected: remove_episodes(stores, selected, person=current_person(), note=note),
         "excluded",
     )  # fmt: skip
     _clear_selection()
 
 
 def _act_on_selection(
-    view: ViewState, is_all: bool, change: Callable[[StagedIds, dict[str, Json]], Action], text: str
+    view: ViewState, is_all: bool, change: Callable[[SelectedEpisodes], Action], text: str
 ) -> None:
-    from ares.store import StagedIds
+    from ares.curation import select_episodes
 
-    selected, recipe = _selected_ids(view, is_all)
-    with StagedIds(selected) as ids:
-        action = change(ids, recipe)
+    selection = view_selection(view) if is_all else _ticked_selection()
+    with select_episodes(cached_reads.workspace().stores, selection) as selected:
+        action = change(selected)
     st.session_state[_LAST] = LastAction(action.number, f"{text} {action.count:,} episodes")
     cached_reads.clear_caches()
 
 
-def _selected_ids(view: ViewState, is_all: bool) -> tuple[Iterator[str], dict[str, Json]]:
-    if is_all:
-        return select_view(view)
-    # What another person has excluded meanwhile is left out.
+def _ticked_selection() -> EpisodeSelection:
+    """The ticked episodes without those that another person has excluded meanwhile."""
+    from ares.curation import EpisodeSelection
+
     ids = cached_reads.workspace().stores.tables.episodes.ids(ids_filter(ticked_ids()))
     if not ids:
         raise RequestError("no episode is selected", "tick some, or select all")
-    return iter(sorted(ids)), {"ids": len(ids)}
+    return EpisodeSelection(ids=sorted(ids))
 
 
 def _draw_last_action() -> None:

@@ -1,4 +1,4 @@
-"""EpisodeSelection of episodes, and frozen sets of them."""
+"""Selections of episodes, actions on them, and frozen sets of them."""
 
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ares.curation.selection import (
         SOURCE_ORDER as SOURCE_ORDER,
         EpisodeSelection as EpisodeSelection,
+        SelectedEpisodes as SelectedEpisodes,
+        freeze_selection as freeze_selection,
         select_episodes as select_episodes,
         selected_ids as selected_ids,
     )

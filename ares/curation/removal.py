@@ -28,6 +28,7 @@ from ares.store import (
 )
 
 if TYPE_CHECKING:
+    from ares.curation.selection import SelectedEpisodes
     from ares.store import Stores
 
 
@@ -110,14 +111,13 @@ def count_members(sets: Sets, selection: CurationSet, ids: StagedIds) -> int:
 
 
 def remove_episodes(
-    stores: Stores, ids: StagedIds, recipe: Mapping[str, Json], *, person: str = "", note: str = ""
+    stores: Stores, selected: SelectedEpisodes, *, person: str = "", note: str = ""
 ) -> Action:
     """Remove episodes: they vanish from the tables, and the log keeps everything; `undo` brings them back.
 
     Args:
         stores: Stores of the workspace.
-        ids: Ids of episodes.
-        recipe: How they were selected, for the log.
+        selected: The episodes, with how they were selected, for the log.
         person: Who removes them; the user by default.
         note: Why, in the person's words.
 
@@ -128,22 +128,18 @@ def remove_episodes(
         RequestError: There is no episode to remove.
         StoreError: The log cannot be written.
     """
-    if not ids.count:
+    if not selected.count:
         raise RequestError("no episode is selected", "nothing was removed")
-    details: dict[str, Json] = {"recipe": dict(recipe), **({"note": note} if note else {})}
-    return record_members(stores, "remove", ids, details, person)
+    details: dict[str, Json] = {"recipe": selected.recipe, **({"note": note} if note else {})}
+    return record_selection(stores, "remove", selected, details, person)
 
 
-def record_members(
-    stores: Stores,
-    kind: ActionKind,
-    ids: StagedIds,
-    details: Mapping[str, Json],
-    person: str = "",
+def record_selection(
+    stores: Stores, kind: ActionKind, selected: SelectedEpisodes, details: Mapping[str, Json], person: str
 ) -> Action:
-    """Add an action about some episodes to the log, and apply it to the tables. Raises StoreError."""
+    """Add an action about selected episodes to the log, and apply it to the tables. Raises StoreError."""
     key = new_members_key()
-    count = write_members(stores.annotations, key, ids)
+    count = write_members(stores.annotations, key, selected)
     action = record_action(
         stores.annotations,
         kind,

@@ -1,16 +1,16 @@
-"""Which episodes an action is about, as ids and as a recipe that describes how they were selected."""
+"""Which episodes an action or a set is about: a selection that is made once, and the ids that it selects."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ares.curation.sets import Sets
+from ares.curation.sets import CurationSet, Sets
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.search import MinScore, Query, score_episodes, search as search_moments
-from ares.store import TempDatabase, batched, conjunction, ids_filter, quote_literal
+from ares.store import StagedIds, TempDatabase, batched, conjunction, ids_filter, quote_literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,74 +28,174 @@ _ID_BATCH = 10_000
 _ID_DIGITS = 16
 
 
-def select_episodes(
-    stores: Stores,
-    *,
-    where: str = "",
-    search: str = "",
-    like: str = "",
-    image: str = "",
-    by: str = "",
-    ids: Collection[str] = (),
-    limit: int | None = None,
-    min_score: MinScore | None = None,
-) -> tuple[Iterator[str], dict[str, Json]]:
-    """Select episodes. Returns their ids, read when they are iterated, and the recipe to store with the set.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeSelection:
+    """Which episodes: those that fulfil every condition that is set.
+
+    Attributes:
+        where: SQL filter; also applies to a list, a set and a search.
+        ids: Episode ids.
+        set: A set, as `Sets[...]` takes it.
+        dataset: Name of a dataset.
+        search: Text to search for; a search selects the best `limit` episodes, 100 without a limit.
+        like: Id of a similar episode; `like`, `image` and `by` are those of `Query`.
+        image: Image to search by.
+        by: Rankers with weights.
+        limit: Maximum number of episodes, or None. A filter selects the first in source order.
+        min_score: Selects all episodes that a search scores so high, not the best 100; see `Query`.
+
+    Raises:
+        RequestError: There is a least score without a search, or a set is combined with a list or a search.
+    """
+
+    where: str = ""
+    ids: Collection[str] = ()
+    set: str = ""
+    dataset: str = ""
+    search: str = ""
+    like: str = ""
+    image: str = ""
+    by: str = ""
+    limit: int | None = None
+    min_score: MinScore | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_score is not None and not self.is_search:
+            raise RequestError(
+                "a least score belongs to a search", f"got {self.min_score}; give search, like or image"
+            )
+        if self.set and (len(self.ids) or self.is_search or self.limit is not None):
+            raise RequestError("a set is selected as a whole", "give a set, or ids, or a search with a limit")
+
+    @property
+    def is_search(self) -> bool:
+        """Whether a search selects the episodes."""
+        return bool(self.search or self.like or self.image)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no condition is set, so that every episode would be selected."""
+        return not (self.where.strip() or len(self.ids) or self.set or self.dataset or self.is_search)
+
+    @property
+    def condition(self) -> str:
+        """The filter, with the dataset in it. Raises FilterError for a filter that cannot be parsed."""
+        dataset = f"dataset = {quote_literal(self.dataset)}" if self.dataset else ""
+        return conjunction([self.where, dataset]) if dataset else self.where
+
+    @property
+    def query(self) -> Query:
+        """The search that selects them. Raises RequestError for one that cannot be made."""
+        return Query(
+            text=self.search,
+            like=self.like,
+            image=self.image,
+            by=self.by,
+            where=self.condition,
+            limit=self.limit or _DEFAULT_SEARCH_LIMIT,
+            min_score=self.min_score,
+        )
+
+    def describe(self) -> dict[str, Json]:
+        """The recipe for log and sets: the conditions that are set; ids as their number."""
+        fields: dict[str, Json] = {
+            "where": self.where,
+            "ids": len(self.ids),
+            "set": self.set,
+            "dataset": self.dataset,
+            "search": self.search,
+            "limit": self.limit,
+            "like": self.like,
+            "image": self.image,
+            "by": self.by,
+            "min_score": self.min_score,
+        }
+        return {
+            name: value for name, value in fields.items() if value or (name == "min_score" and value == 0)
+        }
+
+
+class SelectedEpisodes(StagedIds):
+    """The distinct ids of a selection, read once; a context manager that deletes them at its end.
+
+    Args:
+        selection: How they were selected.
+        ids: Their ids.
+    """
+
+    def __init__(self, selection: EpisodeSelection, ids: Iterable[str]) -> None:
+        super().__init__(ids)
+        self._selection = selection
+
+    @property
+    def recipe(self) -> dict[str, Json]:
+        """How they were selected, for the log."""
+        return self._selection.describe()
+
+    def __enter__(self) -> SelectedEpisodes:
+        return self
+
+
+def select_episodes(stores: Stores, selection: EpisodeSelection) -> SelectedEpisodes:
+    """The episodes of a selection for an action on them; errors are those of `selected_ids`."""
+    return SelectedEpisodes(selection, selected_ids(stores, selection))
+
+
+def freeze_selection(stores: Stores, name: str, selection: EpisodeSelection) -> CurationSet:
+    """Freeze a selection as the next version of a name; the same episodes again give the same version.
+
+    The recipe of the set has the number also for the least score "auto".
+
+    Raises:
+        RequestError: The name is not plain, no episode is selected, or as `selected_ids`.
+    """
+    ids, made = _select_and_resolve(stores, selection)
+    fields: dict[str, Json] = {"where": made.where, "search": made.search, "ids": len(made.ids)}
+    return Sets(stores.annotations).create(name, ids, {**fields, "limit": made.limit, **made.describe()})
+
+
+def selected_ids(stores: Stores, selection: EpisodeSelection) -> Iterator[str]:
+    """Ids of the selected episodes, read as they are iterated; members of a set that are no episodes are left out.
 
     Ids of a search come best first, and ids of a list in the order of the list. A `limit` on a filter selects the
     first episodes in source order; without a limit their order is undefined.
 
-    Args:
-        stores: Stores of the workspace.
-        where: SQL filter; also applies to a search and to a list of ids.
-        search: Text; selects the best `limit` episodes for it, 100 without a limit.
-        like: Id of a similar episode; `like`, `image` and `by` are those of `Query`.
-        image: Image to search by.
-        by: Rankers with weights.
-        ids: Episode ids, instead of a search.
-        limit: Maximum number of episodes.
-        min_score: Selects all episodes that a search scores so high, not the best 100; see `Query`. The recipe has
-            the number also for "auto".
-
     Raises:
-        RequestError: The filter is invalid, there is a least score without a search, or a listed id is not among the
-            episodes that match the filter. Filters and lists are checked when the first id is read.
+        RequestError: The filter is invalid, the set or the dataset does not exist, or a listed id is no episode that
+            fulfils the filter. Filters and lists are checked when the first id is read.
     """
-    recipe: dict[str, Json] = {"where": where, "search": search, "ids": len(ids), "limit": limit}
-    if min_score is not None and not (search or like or image):
-        raise RequestError(
-            "a least score belongs to a search", f"got {min_score}; give search, like or image"
-        )
-    if search or like or image:
-        query = Query(
-            text=search,
-            like=like,
-            image=image,
-            by=by,
-            where=where,
-            limit=limit or _DEFAULT_SEARCH_LIMIT,
-            min_score=min_score,
-        )
-        options = {"like": like, "image": image, "by": by}
-        recipe.update((name, text) for name, text in options.items() if text)
-        if min_score is not None:
-            return _select_passing(stores, query, limit, recipe), recipe
-        return iter([hit.episode_id for hit in search_moments(stores, query)]), recipe
-    if ids:
-        return _select_listed(stores, ids, where, limit), recipe
+    return _select_and_resolve(stores, selection)[0]
+
+
+def _select_and_resolve(
+    stores: Stores, selection: EpisodeSelection
+) -> tuple[Iterator[str], EpisodeSelection]:
+    """The ids, and the selection with the least score as a number."""
+    _check_selection(stores, selection)
+    if selection.set:
+        return _selected_members(stores, selection), selection
+    if selection.is_search:
+        return _select_found(stores, selection)
+    if selection.ids:
+        return _select_listed(stores, selection.ids, selection.condition, selection.limit), selection
     # The order matters only where a limit selects the first episodes.
-    order = SOURCE_ORDER if limit is not None else ""
-    batches = stores.tables.episodes.scan(["episode_id"], where=where, limit=limit, order_by=order)
-    return (str(value) for batch in batches for value in batch.column("episode_id").to_pylist()), recipe
+    order = SOURCE_ORDER if selection.limit is not None else ""
+    batches = stores.tables.episodes.scan(
+        ["episode_id"], where=selection.condition, limit=selection.limit, order_by=order
+    )
+    ids = (str(value) for batch in batches for value in batch.column("episode_id").to_pylist())
+    return ids, selection
 
 
-def _select_passing(
-    stores: Stores, query: Query, limit: int | None, recipe: dict[str, Json]
-) -> Iterator[str]:
-    """The episodes that reach the least score of a query, best first; writes the score into the recipe."""
+def _select_found(stores: Stores, selection: EpisodeSelection) -> tuple[Iterator[str], EpisodeSelection]:
+    """The best episodes of a search, or those that reach its least score, best first."""
+    query = selection.query
+    if query.min_score is None:
+        return iter([hit.episode_id for hit in search_moments(stores, query)]), selection
     scores = score_episodes(stores, query)
-    recipe["min_score"] = cut = scores.resolve_cut(query.min_score)
-    return iter(scores.ranked_ids(cut, query.where, limit=limit)[0])
+    cut = scores.resolve_cut(query.min_score)
+    ids = scores.ranked_ids(cut, query.where, limit=selection.limit)[0]
+    return iter(ids), replace(selection, min_score=cut)
 
 
 def _select_listed(stores: Stores, ids: Collection[str], where: str, limit: int | None) -> Iterator[str]:
@@ -143,80 +243,10 @@ def _numbered_batches(ids: Collection[str], schema: pa.Schema) -> Iterator[pa.Re
         yield pa.record_batch([pa.array(chunk, pa.string()), positions], schema=schema)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeSelection:
-    """Which episodes: those that fulfil every condition that is set.
-
-    Attributes:
-        where: SQL filter.
-        ids: Episode ids.
-        set: A set, as `Sets[...]` takes it.
-        dataset: Name of a dataset.
-        search: Text; the best `limit` episodes for it, 100 without a limit.
-        limit: Maximum number of episodes, or None.
-        min_score: Least score of an episode for the text, as for `select_episodes`.
-    """
-
-    where: str = ""
-    ids: Collection[str] = ()
-    set: str = ""
-    dataset: str = ""
-    search: str = ""
-    limit: int | None = None
-    min_score: MinScore | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no condition is set, so that every episode would be selected."""
-        return not (self.where.strip() or len(self.ids) or self.set or self.dataset or self.search.strip())
-
-    @property
-    def condition(self) -> str:
-        """The filter, with the dataset in it. Raises FilterError for a filter that cannot be parsed."""
-        dataset = f"dataset = {quote_literal(self.dataset)}" if self.dataset else ""
-        return conjunction([self.where, dataset]) if dataset else self.where
-
-    def to_json(self) -> dict[str, Json]:
-        """The conditions that are set, for the log; ids as their number."""
-        fields: dict[str, Json] = {
-            "where": self.where,
-            "ids": len(self.ids),
-            "set": self.set,
-            "dataset": self.dataset,
-            "search": self.search,
-            "limit": self.limit,
-            "min_score": self.min_score,
-        }
-        return {
-            name: value for name, value in fields.items() if value or (name == "min_score" and value == 0)
-        }
-
-
-def selected_ids(stores: Stores, selection: EpisodeSelection) -> Iterator[str]:
-    """Ids of the selected episodes, read as they are iterated; members of a set that are no episodes are left out.
-
-    Raises:
-        RequestError: The filter is invalid, the set or the dataset does not exist, a listed id is no episode that
-            fulfils the filter, or a set is combined with a list or a search.
-    """
-    _check_selection(stores, selection)
-    if selection.set:
-        return _selected_members(stores, selection)
-    ids, _ = select_episodes(
-        stores,
-        where=selection.condition,
-        search=selection.search,
-        ids=selection.ids,
-        limit=selection.limit,
-        min_score=selection.min_score,
-    )
-    return ids
-
-
 def _check_selection(stores: Stores, selection: EpisodeSelection) -> None:
-    if selection.set and (len(selection.ids) or selection.search or selection.limit is not None):
-        raise RequestError("a set is selected as a whole", "give a set, or ids, or a search with a limit")
-    stores.tables.episodes.check(selection.where)
+    # By itself, so that an error points into the filter and not into what is added to it.
+    if selection.dataset or selection.set:
+        stores.tables.episodes.check(selection.where)
     if selection.dataset and not stores.tables.episodes.count(
         f"dataset = {quote_literal(selection.dataset)}"
     ):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from ares.curation.removal import record_members
+from ares.curation.removal import record_selection
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.settings import user_name
@@ -18,8 +18,8 @@ from ares.store import (
     TAGS,
     VIEW_KINDS,
     Action,
+    ActionKind,
     MakerCatalog,
-    StagedIds,
     load_applied_state,
     pin_makers,
     read_history,
@@ -29,6 +29,7 @@ from ares.store import (
 )
 
 if TYPE_CHECKING:
+    from ares.curation.selection import SelectedEpisodes
     from ares.store import Stores
 
 
@@ -56,40 +57,34 @@ class TagUse:
         return {"tag": self.tag, "episodes": self.episodes, "person": self.person, "changed": self.changed}
 
 
-def add_tag(
-    stores: Stores, tag: str, ids: StagedIds, recipe: Mapping[str, Json], *, person: str = ""
-) -> Action:
+def add_tag(stores: Stores, tag: str, selected: SelectedEpisodes, *, person: str = "") -> Action:
     """Add a tag to episodes; those that have it already keep it.
 
     Args:
         stores: Stores of the workspace.
         tag: 1 to 80 letters, digits and "_", "-", ".", ":", "/" or "+".
-        ids: Ids of episodes.
-        recipe: How they were selected, for the log.
+        selected: The episodes, with how they were selected, for the log.
         person: Who adds it; the user by default.
 
     Raises:
         RequestError: The tag has another form, or no episode is selected.
         StoreError: The log cannot be written.
     """
-    return _record_tag_action(stores, "tag", tag, ids, recipe, person)
+    return _record_tag_action(stores, "tag", tag, selected, person)
 
 
-def remove_tag(
-    stores: Stores, tag: str, ids: StagedIds, recipe: Mapping[str, Json], *, person: str = ""
-) -> Action:
+def remove_tag(stores: Stores, tag: str, selected: SelectedEpisodes, *, person: str = "") -> Action:
     """Remove a tag from episodes; those without it stay as they are. Arguments and errors are those of `add_tag`."""
-    return _record_tag_action(stores, "untag", tag, ids, recipe, person)
+    return _record_tag_action(stores, "untag", tag, selected, person)
 
 
 def _record_tag_action(
-    stores: Stores, kind: str, tag: str, ids: StagedIds, recipe: Mapping[str, Json], person: str
+    stores: Stores, kind: ActionKind, tag: str, selected: SelectedEpisodes, person: str
 ) -> Action:
     check_tag(tag)
-    if not ids.count:
+    if not selected.count:
         raise RequestError("no episode is selected", f"the tag {tag!r} was not changed")
-    details: dict[str, Json] = {"tag": tag, "recipe": dict(recipe)}
-    return record_members(stores, "tag" if kind == "tag" else "untag", ids, details, person)
+    return record_selection(stores, kind, selected, {"tag": tag, "recipe": selected.recipe}, person)
 
 
 def check_tag(tag: str) -> None:
@@ -143,16 +138,13 @@ def tags_of(stores: Stores, episode_id: str) -> list[dict[str, Json]]:
 _MAX_NOTE_CHARACTERS = 2_000
 
 
-def add_note(
-    stores: Stores, text: str, ids: StagedIds, recipe: Mapping[str, Json], *, person: str = ""
-) -> Action:
+def add_note(stores: Stores, text: str, selected: SelectedEpisodes, *, person: str = "") -> Action:
     """Write a note to episodes, beside those that they have; `undo` takes it back.
 
     Args:
         stores: Stores of the workspace.
         text: 1 to 2,000 characters.
-        ids: Ids of episodes.
-        recipe: How they were selected, for the log.
+        selected: The episodes, with how they were selected, for the log.
         person: Who writes it; the user by default.
 
     Raises:
@@ -164,9 +156,9 @@ def add_note(
         raise RequestError(
             f"a note has 1 to {_MAX_NOTE_CHARACTERS:,} characters", f"got {len(note):,}; write it shorter"
         )
-    if not ids.count:
+    if not selected.count:
         raise RequestError("no episode is selected", "the note was not written")
-    return record_members(stores, "note", ids, {"note": note, "recipe": dict(recipe)}, person)
+    return record_selection(stores, "note", selected, {"note": note, "recipe": selected.recipe}, person)
 
 
 def notes_of(stores: Stores, episode_id: str) -> list[dict[str, Json]]:

@@ -1,37 +1,34 @@
-"""What a user takes out of a workspace, tags and takes back: facts in the log, which a later fact reverses."""
+"""What a user does to episodes, and what people made of it: removals, tags, notes and saved views."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
-from ares.episode import Episode
 from ares.errors import RequestError
 from ares.registry import refuse_unknown_keywords
-from ares.search import Hit, MinScore
-from ares.workspace.arguments import check_ids
-from ares.workspace.reader import WorkspaceReader
+from ares.workspace.arguments import SelectionOptions, make_selection
+from ares.workspace.tables import ResultTable
 
 if TYPE_CHECKING:
-    from ares.curation import EpisodeSelection, UndoReport
-    from ares.store import Action, StagedIds
+    from ares.curation import SavedView, SelectedEpisodes, TagUse, UndoReport
+    from ares.store import Action, Stores
+    from ares.workspace.arguments import EpisodesLike
 
 
-class WorkspaceActions(WorkspaceReader):
-    """The part of `Workspace` that changes which episodes, tags and sets are shown."""
+class EpisodeActions:
+    """Actions on episodes: facts in the log, which a later fact reverses.
+
+    Args:
+        stores: Stores of the workspace.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
 
     @refuse_unknown_keywords
     def remove(
-        self,
-        ids: Iterable[str | Episode | Hit] = (),
-        *,
-        where: str = "",
-        set: str = "",
-        dataset: str = "",
-        search: str = "",
-        limit: int | None = None,
-        min_score: MinScore | None = None,
-        note: str = "",
+        self, ids: EpisodesLike = (), *, note: str = "", **conditions: Unpack[SelectionOptions]
     ) -> Action:
         """Take episodes out of the workspace, as `ares remove` does; sources stay, and `undo` brings them back.
 
@@ -39,47 +36,27 @@ class WorkspaceActions(WorkspaceReader):
             >>> ws.remove(ws.search("black picture", limit=5))
 
         Args:
-            ids: Ids, episodes, or hits of a search.
+            ids: Ids, episodes, or hits of a search; or the path of a text file of ids.
+            note: Why, in your words.
             where: SQL filter.
             set: Name of a set, or "name@version".
             dataset: Name of a dataset.
             search: Text; selects the best `limit` episodes for it, 100 without a limit.
+            like: Id of a similar episode.
+            image: Image to search by, as for `Workspace.search`.
+            by: Ways to compare, as for `Workspace.search`.
             limit: Maximum number of episodes.
-            min_score: Least score of an episode for the text, 0 to 1 or "auto": all that reach it are selected.
-            note: Why, in your words.
+            min_score: Least score of an episode of a search, 0 to 1 or "auto": all that reach it are selected.
 
         Raises:
             RequestError: Nothing says which episodes, none is selected, or the filter is wrong.
         """
-        from ares.curation import EpisodeSelection, remove_episodes
+        from ares.curation import remove_episodes
 
-        selection = EpisodeSelection(
-            ids=check_ids(ids),
-            where=where,
-            set=set,
-            dataset=dataset,
-            search=search,
-            limit=limit,
-            min_score=min_score,
-        )
-        return self._act(
-            selection,
-            lambda staged: remove_episodes(self.stores, staged, selection.to_json(), note=note),
-        )
+        return self._act(ids, conditions, lambda selected: remove_episodes(self._stores, selected, note=note))
 
     @refuse_unknown_keywords
-    def tag(
-        self,
-        tag: str,
-        ids: Iterable[str | Episode | Hit] = (),
-        *,
-        where: str = "",
-        set: str = "",
-        dataset: str = "",
-        search: str = "",
-        limit: int | None = None,
-        min_score: MinScore | None = None,
-    ) -> Action:
+    def tag(self, tag: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
         """Add a tag to episodes, as `ares tag add` does; the arguments are those of `remove`.
 
             >>> ws.tag("blurred", ws.episodes.where("num_steps < 20"))
@@ -88,32 +65,12 @@ class WorkspaceActions(WorkspaceReader):
         Raises:
             RequestError: As `remove`, or the text cannot be a tag.
         """
-        from ares.curation import EpisodeSelection, add_tag
+        from ares.curation import add_tag
 
-        selection = EpisodeSelection(
-            ids=check_ids(ids),
-            where=where,
-            set=set,
-            dataset=dataset,
-            search=search,
-            limit=limit,
-            min_score=min_score,
-        )
-        return self._act(selection, lambda staged: add_tag(self.stores, tag, staged, selection.to_json()))
+        return self._act(ids, conditions, lambda selected: add_tag(self._stores, tag, selected))
 
     @refuse_unknown_keywords
-    def untag(
-        self,
-        tag: str,
-        ids: Iterable[str | Episode | Hit] = (),
-        *,
-        where: str = "",
-        set: str = "",
-        dataset: str = "",
-        search: str = "",
-        limit: int | None = None,
-        min_score: MinScore | None = None,
-    ) -> Action:
+    def untag(self, tag: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
         """Remove a tag from episodes, as `ares tag remove` does; the arguments are those of `remove`.
 
             >>> ws.untag("blurred", set="accepted")
@@ -121,29 +78,12 @@ class WorkspaceActions(WorkspaceReader):
         Raises:
             RequestError: As `remove`, or the text cannot be a tag.
         """
-        from ares.curation import EpisodeSelection, remove_tag
+        from ares.curation import remove_tag
 
-        selection = EpisodeSelection(
-            ids=check_ids(ids),
-            where=where,
-            set=set,
-            dataset=dataset,
-            search=search,
-            limit=limit,
-            min_score=min_score,
-        )
-        return self._act(selection, lambda staged: remove_tag(self.stores, tag, staged, selection.to_json()))
+        return self._act(ids, conditions, lambda selected: remove_tag(self._stores, tag, selected))
 
     @refuse_unknown_keywords
-    def note(
-        self,
-        text: str,
-        ids: Iterable[str | Episode | Hit] = (),
-        *,
-        where: str = "",
-        set: str = "",
-        dataset: str = "",
-    ) -> Action:
+    def note(self, text: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
         """Write a note to episodes, as `ares note` does; the arguments are those of `remove`.
 
             >>> ws.note("the gripper slips", ["0123456789abcdef"])
@@ -152,10 +92,9 @@ class WorkspaceActions(WorkspaceReader):
         Raises:
             RequestError: As `remove`, or the text is empty or too long.
         """
-        from ares.curation import EpisodeSelection, add_note
+        from ares.curation import add_note
 
-        selection = EpisodeSelection(ids=check_ids(ids), where=where, set=set, dataset=dataset)
-        return self._act(selection, lambda staged: add_note(self.stores, text, staged, selection.to_json()))
+        return self._act(ids, conditions, lambda selected: add_note(self._stores, text, selected))
 
     def undo(self, number: int | None = None) -> UndoReport:
         """Take back a removal, a tag or a change of a set, as `ares undo` does.
@@ -170,13 +109,71 @@ class WorkspaceActions(WorkspaceReader):
         """
         from ares.curation import undo
 
-        return undo(self.stores, number)
+        return undo(self._stores, number)
 
-    def _act(self, selection: EpisodeSelection, act: Callable[[StagedIds], Action]) -> Action:
-        from ares.curation import selected_ids
-        from ares.store import StagedIds
+    def _act(
+        self, ids: EpisodesLike, conditions: SelectionOptions, act: Callable[[SelectedEpisodes], Action]
+    ) -> Action:
+        from ares.curation import select_episodes
 
+        selection = make_selection(ids, conditions)
         if selection.is_empty:
             raise RequestError("nothing says which episodes", "give ids, where, set, dataset or search")
-        with StagedIds(selected_ids(self.stores, selection)) as staged:
-            return act(staged)
+        with select_episodes(self._stores, selection) as selected:
+            return act(selected)
+
+
+class TagList(ResultTable["TagUse"]):
+    """The tags that episodes have: how many have each, and who changed it last."""
+
+    shown: ClassVar[Mapping[str, Callable[[TagUse], object]]] = {
+        "tag": lambda use: use.tag,
+        "episodes": lambda use: use.episodes,
+        "person": lambda use: use.person,
+        "changed": lambda use: use.changed,
+    }
+    empty: ClassVar[str] = "no tags"
+
+
+class ViewList(ResultTable["SavedView"]):
+    """The saved views of a workspace, as `ares view` and the dashboard have them.
+
+        >>> ws.views.save("drawers", {"q": ["open the drawer"], "cut": ["0.6"]})
+
+    Args:
+        stores: Stores of the workspace.
+    """
+
+    shown: ClassVar[Mapping[str, Callable[[SavedView], object]]] = {
+        "view": lambda view: view.name,
+        "query": lambda view: dict(view.query),
+        "person": lambda view: view.person,
+        "saved": lambda view: view.created,
+    }
+    empty: ClassVar[str] = "no views"
+
+    def __init__(self, stores: Stores) -> None:
+        from ares.curation import list_views
+
+        super().__init__(list_views(stores))
+        self._stores = stores
+
+    def save(self, name: str, query: Mapping[str, Sequence[str]]) -> Action:
+        """Save a view under a name, in place of one that has it.
+
+        Args:
+            name: 1 to 80 characters without "/".
+            query: Parameters of its address, such as {"q": ["drawer"], "where": ["success"]}.
+
+        Raises:
+            RequestError: The name has another form, or the view is empty or too long.
+        """
+        from ares.curation import save_view
+
+        return save_view(self._stores, name, query)
+
+    def delete(self, name: str) -> Action:
+        """Delete a view; its episodes stay. Raises RequestError when there is none of that name."""
+        from ares.curation import delete_view
+
+        return delete_view(self._stores, name)

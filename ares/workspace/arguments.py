@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from ares.episode import Episode
 from ares.errors import RequestError
@@ -17,6 +17,34 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from PIL import Image
+
+    from ares.curation import EpisodeSelection
+    from ares.export import RetimeMode, TaskSource
+    from ares.search import MinScore
+
+
+class SelectionOptions(TypedDict, total=False):
+    """The conditions of a selection of episodes, see `EpisodeSelection`."""
+
+    where: str
+    set: str
+    dataset: str
+    search: str
+    like: str
+    image: str
+    by: str
+    limit: int | None
+    min_score: MinScore | None
+
+
+class ExportOptions(TypedDict, total=False):
+    """What may be chosen for an export, see `ExportRequest`."""
+
+    task: TaskSource
+    fps: float | None
+    retime: RetimeMode
+    convert: Sequence[str]
+    strict: bool
 
 
 def expanded_path(path: str | os.PathLike[str]) -> str:
@@ -76,6 +104,32 @@ class IdFile(Collection[str]):
                 yield from (episode_id for line in lines for episode_id in line.split())
         except (OSError, UnicodeDecodeError) as error:
             raise RequestError("the list of ids cannot be read", f"{str(self._path)!r}: {error}") from None
+
+
+if TYPE_CHECKING:
+    # Ids, episodes, or hits of a search; the path of a text file of ids; or a selection as it is.
+    EpisodesLike: TypeAlias = Iterable[str | Episode | Hit] | Path | EpisodeSelection
+
+
+def make_selection(
+    episodes: EpisodesLike, options: SelectionOptions, if_empty: str = "no episode is selected"
+) -> EpisodeSelection:
+    """The selection of a list and conditions.
+
+    Raises:
+        RequestError: They cannot be combined, are no ids, or the list is empty; `if_empty` is the reason then.
+    """
+    from ares.curation import EpisodeSelection
+
+    if isinstance(episodes, EpisodeSelection):
+        if options:
+            raise RequestError("a selection has all conditions", f"leave out {', '.join(options)}")
+        return episodes
+    ids: Collection[str] = IdFile(episodes) if isinstance(episodes, Path) else check_ids(episodes)
+    # Without any id the conditions alone would select.
+    if not isinstance(episodes, tuple) and not len(ids):
+        raise RequestError(if_empty, "the list of episodes is empty")
+    return EpisodeSelection(ids=ids, **options)
 
 
 if TYPE_CHECKING:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from ares.curation import CurationSet, SetDiff, Sets, select_episodes
-from ares.episode import Episode
-from ares.errors import RequestError
+from ares.curation import CurationSet, SetDiff, Sets, freeze_selection
 from ares.registry import refuse_unknown_keywords
-from ares.search import Hit, MinScore
-from ares.workspace.arguments import IdFile, check_ids
+from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.episodes import Episodes
 from ares.workspace.tables import format_table, html_table
 
@@ -20,6 +17,7 @@ if TYPE_CHECKING:
     from ares.contract import Clash
     from ares.episode import Json
     from ares.store import Action, Stores
+    from ares.workspace.arguments import EpisodesLike
 
 
 _HEADER = ("set", "version", "episodes", "created")
@@ -77,16 +75,9 @@ class SetCollection(Mapping[str, StoredSet]):
     def create(
         self,
         name: str,
-        ids: Iterable[str | Episode | Hit] | Path = (),
+        ids: EpisodesLike = (),
         recipe: Mapping[str, Json] | None = None,
-        *,
-        where: str = "",
-        search: str = "",
-        like: str = "",
-        image: str = "",
-        by: str = "",
-        limit: int | None = None,
-        min_score: MinScore | None = None,
+        **conditions: Unpack[SelectionOptions],
     ) -> StoredSet:
         """Freeze a selection as the next version of a name; the same selection again gives the same version.
 
@@ -100,6 +91,8 @@ class SetCollection(Mapping[str, StoredSet]):
             ids: Ids, episodes, or hits of a search; or the path of a text file of ids.
             recipe: How the episodes were selected, stored with the set; by default these arguments.
             where: SQL filter; also applies to a search and to a list.
+            set: Name of another set, or "name@version".
+            dataset: Name of a dataset.
             search: Text; selects the best `limit` episodes for it, 100 without a limit.
             like: Id of a similar episode.
             image: Image to search by, as for `Workspace.search`.
@@ -110,23 +103,10 @@ class SetCollection(Mapping[str, StoredSet]):
         Raises:
             RequestError: The name is not plain, the filter is wrong, an id is unknown, or no episode was selected.
         """
-        listed: Collection[str] = IdFile(ids) if isinstance(ids, Path) else check_ids(ids)
+        selection = make_selection(ids, conditions, "the set would be empty")
         if recipe is not None:
-            return self._stored(self._sets.create(name, listed, recipe))
-        if not len(listed) and not isinstance(ids, tuple):
-            raise RequestError("the set would be empty", "the list of episodes is empty")
-        selected, own_recipe = select_episodes(
-            self._stores,
-            where=where,
-            search=search,
-            like=like,
-            image=image,
-            by=by,
-            ids=listed,
-            limit=limit,
-            min_score=min_score,
-        )
-        return self._stored(self._sets.create(name, selected, own_recipe))
+            return self._stored(self._sets.create(name, selection.ids, recipe))
+        return self._stored(freeze_selection(self._stores, name, selection))
 
     def __getitem__(self, name: str) -> StoredSet:
         """The newest version of "name", or exactly "name@2". Raises RequestError naming those that exist."""

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ares.errors import RequestError
-from ares.registry import operations, refuse_unknown_keywords
+from ares.registry import refuse_unknown_keywords
 from ares.settings import Settings
-from ares.store import workspace_exists
-from ares.workspace.actions import WorkspaceActions
+from ares.store import Stores, open_stores, workspace_exists
+from ares.workspace.actions import EpisodeActions, TagList, ViewList
 from ares.workspace.arguments import expanded_path
+from ares.workspace.episodes import Episodes
+from ares.workspace.jobs import WorkspaceJobs
 from ares.workspace.operations import (
     MediaMode,
     annotate_operation,
@@ -23,25 +22,239 @@ from ares.workspace.operations import (
     ingest_operation,
     plan_ingest_operation,
 )
+from ares.workspace.sets import SetCollection
 
 if TYPE_CHECKING:
-    from ares.curation import CurationSet
+    from types import TracebackType
+
     from ares.episode import Json
-    from ares.export import ExportReport, RetimeMode, TaskSource
     from ares.jobs import IngestPlan, IngestReport
-    from ares.loader import StepDataset
-    from ares.store import Stores
-    from ares.workspace.episode import AnnotateReports, EstimateList, FindingList
-    from ares.workspace.status import TableStatus
+    from ares.search import MinScore
+    from ares.workspace.arguments import ImageLike
+    from ares.workspace.episode import AnnotateReports, EstimateList, FacetList, SearchResults
+    from ares.workspace.status import MakerStatus, WorkspaceStatus
 
 
-class Workspace(WorkspaceActions):
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+def _method_of(
+    part: str, method: Callable[Concatenate[Any, Parameters], Returned]
+) -> Callable[Concatenate[Workspace, Parameters], Returned]:
+    """A method of a part as one of the workspace, with its help."""
+
+    @wraps(method)
+    def call(self: Workspace, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+        return method(getattr(self, part), *args, **kwargs)
+
+    return call
+
+
+class Workspace:
     """A collection of episodes with their annotations, indexes and sets; `ares.open` opens one.
 
-    >>> with ares.open("curation") as ws:
-    ...     print(ws)
-    Workspace('curation': 1,204 episodes, 3 datasets, captions 1,200, sets: sinks)
+        >>> with ares.open("curation") as ws:
+        ...     print(ws)
+        Workspace('curation': 1,204 episodes, 3 datasets, captions 1,200, sets: sinks)
+
+    Args:
+        path: Folder or URI, as the user wrote it; what is missing is created when it is first used.
+        settings: Models, keys and prices.
     """
+
+    def __init__(self, path: str, settings: Settings) -> None:
+        self.path = path
+        self.settings = settings
+        self._stores: Stores | None = None
+        self._is_closed = False
+
+    @property
+    def stores(self) -> Stores:
+        """Its tables, annotation log, media cache and write lock, for what this class does not offer.
+
+        Raises:
+            RequestError: The workspace is closed.
+        """
+        if self._is_closed:
+            raise RequestError("the workspace is closed", f"ares.open({self.path!r}) opens it again")
+        if self._stores is None:
+            self._stores = open_stores(self.path, self.settings)
+        return self._stores
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its stores were opened, and created where they were missing."""
+        return self._stores is not None
+
+    @property
+    def location(self) -> str:
+        """The absolute folder, or the URI on an object store."""
+        return self.stores.location
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        from ares.workspace.summary import overview_text
+
+        return f"Workspace({self.path!r}: closed)" if self._is_closed else overview_text(self.stores)
+
+    def _repr_html_(self) -> str:
+        """The same with a few episodes, for notebooks."""
+        from ares.workspace.summary import overview_html
+
+        return overview_html(self.stores)
+
+    @property
+    def episodes(self) -> Episodes:
+        """Its episodes, read when they are needed.
+
+        >>> ws.episodes.where("success").sort("num_steps").take(10).to_pandas()
+        >>> ws.episodes["3f2a"].video("front")
+        """
+        return Episodes(self.stores)
+
+    @property
+    def sets(self) -> SetCollection:
+        """The frozen selections, by name.
+
+        >>> ws.sets.create("sinks", where="acceptable AND success")
+        """
+        return SetCollection(self.stores)
+
+    @property
+    def tags(self) -> TagList:
+        """The tags that episodes have; `tag` and `untag` change them."""
+        from ares.curation import list_tags
+
+        return TagList(list_tags(self.stores))
+
+    @property
+    def views(self) -> ViewList:
+        """The views that people saved."""
+        return ViewList(self.stores)
+
+    @property
+    def jobs(self) -> WorkspaceJobs:
+        """What goes over many episodes; each is a method of the workspace, too."""
+        return WorkspaceJobs(self.stores)
+
+    @property
+    def actions(self) -> EpisodeActions:
+        """What can be done to episodes; each is a method of the workspace, too."""
+        return EpisodeActions(self.stores)
+
+    remove = _method_of("actions", EpisodeActions.remove)
+    tag = _method_of("actions", EpisodeActions.tag)
+    untag = _method_of("actions", EpisodeActions.untag)
+    note = _method_of("actions", EpisodeActions.note)
+    undo = _method_of("actions", EpisodeActions.undo)
+
+    @refuse_unknown_keywords
+    def search(
+        self,
+        text: str = "",
+        *,
+        image: ImageLike = "",
+        like: str = "",
+        by: str = "",
+        where: str = "",
+        limit: int = 20,
+        space: str = "",
+        min_score: MinScore | None = None,
+    ) -> SearchResults:
+        """Find the moments that match a text, an image or an episode, best first, as `ares search` does.
+
+            >>> for hit in ws.search("open the drawer", where="acceptable", limit=5):
+            ...     print(hit.episode_id, hit.camera, hit.seconds, hit.caption)
+
+        Args:
+            text: Words that describe the moment.
+            image: A similar image: a path, a PIL image, an array (H, W, 3) uint8 RGB, or
+                "EPISODE_ID/CAMERA@SECONDS" for a frame of a stored episode.
+            like: Id of a similar episode.
+            by: Ways to compare with optional weights: "frames", "captions", "meaning", "state", "action", such as
+                "frames=2,captions"; by default the first three.
+            where: SQL filter over the episodes.
+            limit: Most episodes in the answer.
+            space: Name of the embedding space; by default the newest.
+            min_score: Least score of an episode, 0 to 1, as on the dashboard; "auto" is where the relevant ones end.
+                By default the answer has the best `limit`, and their scores compare ranks only.
+
+        Raises:
+            RequestError: Nothing to search for, a wrong filter, or the workspace lacks what a way needs.
+            ModelError: The model of the embedding space cannot be loaded.
+        """
+        from ares.search import Query, search
+        from ares.workspace.arguments import image_path
+        from ares.workspace.episode import SearchResults, StoredHit
+
+        with image_path(image) as path:
+            query = Query(
+                text=text,
+                image=path,
+                like=like,
+                by=by,
+                where=where,
+                limit=limit,
+                space=space,
+                min_score=min_score,
+            )
+            hits = search(self.stores, query)
+        return SearchResults(StoredHit.from_hit(hit, self.stores) for hit in hits)
+
+    @refuse_unknown_keywords
+    def facets(self, where: str = "", columns: Sequence[str] = ()) -> FacetList:
+        """Count the values of every column among the episodes that match a filter.
+
+            >>> ws.facets("success", columns=["dataset", "grade"])
+
+        Args:
+            where: SQL filter; "" is all.
+            columns: Columns to count; by default all that are not ids or paths.
+
+        Raises:
+            RequestError: The filter is wrong, or a column does not exist.
+        """
+        from ares.search import compute_facets
+        from ares.workspace.episode import FacetList
+
+        return FacetList(compute_facets(self.stores, where, columns))
+
+    def status(self) -> WorkspaceStatus:
+        """Count episodes, annotations, sets and failures, as `ares status` does.
+
+        >>> ws.status().annotations["caption"].missing
+        """
+        from ares.workspace.summary import workspace_status
+
+        return workspace_status(self.stores)
+
+    def makers(self) -> Mapping[str, tuple[MakerStatus, ...]]:
+        """The makers of every annotator, and which of them fill the columns, as `ares use` shows them."""
+        from ares.workspace.summary import maker_statuses
+
+        return maker_statuses(self.stores)
+
+    def sync(self) -> int:
+        """Apply the annotations that the tables lack. Returns the number of annotations applied."""
+        return self.stores.sync()
+
+    def close(self) -> None:
+        """Close it; what was read stays, and a view of its episodes reads no more. A second time does nothing."""
+        if self._stores is not None and not self._is_closed:
+            self._stores.is_closed = True
+            self._stores.close()
+        self._is_closed = True
 
     @refuse_unknown_keywords
     def ingest(
@@ -265,153 +478,10 @@ class Workspace(WorkspaceActions):
 
         return use_makers(self.stores, makers)
 
-    @refuse_unknown_keywords
-    def export(
-        self,
-        selection: str | CurationSet,
-        dest: str | os.PathLike[str],
-        *,
-        format: str = "lerobot",
-        task: TaskSource = "instruction",
-        fps: float | None = None,
-        retime: RetimeMode = "nearest",
-        convert: Sequence[str] = (),
-        strict: bool = False,
-        quiet: bool = False,
-    ) -> ExportReport:
-        """Write a set as a training dataset, as `ares export` does.
-
-            >>> ws.export("sinks", "exports/sinks", format="lerobot").episodes
-
-        Args:
-            selection: Name of a set, "name@version", or a set.
-            dest: Folder to write; it must not be there yet, or be empty.
-            format: "lerobot", "lerobot-v2.1", "rlds", "parquet", or the name of another exporter.
-            task: Task of every episode: its "instruction", or its "caption" where that is acceptable.
-            fps: Steps per second to write; None for the rate of each episode.
-            retime: Step for a second: the "nearest", or the last at or before it ("hold").
-            convert: Conversions of signals, such as ["action.gripper=open1", "state.arm=rad"].
-            strict: Write nothing when an episode fails, instead of leaving it out.
-            quiet: Show no progress.
-
-        Raises:
-            RequestError: There is no such set or format, the folder is not empty, or the rate is not positive.
-            ClashError: Signals of the set mean different things, and no conversion is named for them.
-            MediaError: No episode can be exported, or with `strict` one cannot.
-        """
-        from contextlib import closing
-
-        from ares.export import ExportRequest, export_set
-        from ares.jobs import Progress
-
-        request = ExportRequest(
-            set=self.sets[selection] if isinstance(selection, str) else selection,
-            destination=Path(expanded_path(dest)),
-            format=format,
-            task=task,
-            fps=fps,
-            retime=retime,
-            convert=tuple(convert),
-            strict=strict,
-        )
-        label, stream = f"export {request.set.name}", None if quiet else sys.stderr
-        with closing(Progress(label, request.set.episodes, stream)) as progress:
-            return export_set(request, self.stores, progress.advance)
-
-    @refuse_unknown_keywords
-    def torch_dataset(
-        self,
-        selection: str | CurationSet,
-        *,
-        cameras: Sequence[str] | None = None,
-        delta_seconds: Mapping[str, Sequence[float]] | None = None,
-        task: TaskSource = "instruction",
-        fps: float | None = None,
-        retime: RetimeMode = "nearest",
-        convert: Sequence[str] = (),
-        strict: bool = False,
-    ) -> StepDataset:
-        """The steps of a set as a dataset that `torch.utils.data.DataLoader` takes; frames are decoded on demand.
-
-            >>> dataset = ws.torch_dataset("sinks", delta_seconds={"action": [0.0, 0.05, 0.1]})
-            >>> dataset[0]["action"].shape, dataset[0]["action_is_pad"]
-
-        Args:
-            selection: Name of a set, "name@version", or a set; its episodes have one layout.
-            cameras: Cameras whose frames are decoded; None for all.
-            delta_seconds: By key of an item, the times of a window relative to the step.
-            task: Task of every episode, as for `export`; so are the next four.
-            fps: Steps per second; None for the rate of the episodes.
-            retime: Step for a second: the "nearest", or the last at or before it ("hold").
-            convert: Conversions of signals.
-            strict: Fail when an episode cannot be read, instead of leaving it out.
-
-        Raises:
-            RequestError: There is no such set, camera or key, its episodes have several layouts, or torch is not
-                installed.
-            ClashError: Signals of the set mean different things, and no conversion is named for them.
-            MediaError: No episode can be read, or with `strict` one cannot.
-        """
-        from ares.export import ExportRequest
-        from ares.loader import build_step_dataset
-
-        request = ExportRequest(
-            set=self.sets[selection] if isinstance(selection, str) else selection,
-            destination=Path(),
-            format="steps",
-            task=task,
-            fps=fps,
-            retime=retime,
-            convert=tuple(convert),
-            strict=strict,
-        )
-        return build_step_dataset(request, self.stores, cameras, delta_seconds)
-
-    @refuse_unknown_keywords
-    def index(self, quiet: bool = False) -> dict[str, TableStatus]:
-        """Index vectors so that searches for similar frames, texts and motions stay fast, as `ares index` does.
-
-        Searches go on meanwhile, and find what is not indexed yet by comparing it one by one.
-
-            >>> ws.annotate("motion", "embed")
-            >>> ws.index()["vectors/motion"].indexed
-
-        Args:
-            quiet: Say nothing of what is indexed.
-
-        Returns:
-            The tables of vectors by name, with their rows, indexed rows and measured recall.
-        """
-        from ares.messages import print_message
-        from ares.workspace.summary import vector_tables
-
-        with self.stores.write_lock("ares index"):
-            self.stores.tables.refresh_indexes((lambda message: None) if quiet else print_message)
-        return vector_tables(self.stores)
-
-    @refuse_unknown_keywords
-    def doctor(
-        self,
-        repair: bool = False,
-        relocate: Mapping[str, str] | Iterable[tuple[str, str]] = (),
-    ) -> FindingList:
-        """Check that the stores agree with each other and with the source files, as `ares doctor` does.
-
-            >>> ws.doctor(relocate={"/old/data": "/new/data"})
-
-        Args:
-            repair: Repair what can be repaired without losing data.
-            relocate: New folder or URL by the old one, for source files that were moved.
-
-        Raises:
-            RequestError: A new path does not exist.
-        """
-        from ares.doctor import relocate_sources, run_checks
-        from ares.workspace.episode import FindingList
-
-        moves = list(relocate.items() if isinstance(relocate, Mapping) else relocate)
-        findings = relocate_sources(self.stores, moves) if moves else []
-        return FindingList(findings + run_checks(self.stores, repair))
+    export = _method_of("jobs", WorkspaceJobs.export)
+    torch_dataset = _method_of("jobs", WorkspaceJobs.torch_dataset)
+    index = _method_of("jobs", WorkspaceJobs.index)
+    doctor = _method_of("jobs", WorkspaceJobs.doctor)
 
 
 def open_workspace(path: str | os.PathLike[str], settings: Settings, *, create: bool = True) -> Workspace:
@@ -445,50 +515,3 @@ def _existing_workspace(path: str | os.PathLike[str], settings: Settings) -> Wor
             "`ares ingest` or ares.open(path, create=True) makes one; -w selects another",
         )
     return Workspace(location, settings)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dashboard:
-    """A dashboard that is being served in the background, by a process of its own.
-
-        >>> dashboard = ares.app(ws)
-        >>> dashboard.url
-        'http://127.0.0.1:8501'
-        >>> dashboard.close()
-
-    Attributes:
-        url: Its address.
-        close: Ends it.
-    """
-
-    url: str
-    close: Callable[[], None]
-
-    def __repr__(self) -> str:
-        return f"Dashboard({self.url!r}; close() ends it)"
-
-    def _repr_html_(self) -> str:
-        """A link, for notebooks."""
-        return f'<a href="{escape(self.url)}" target="_blank">ARES dashboard: {escape(self.url)}</a>'
-
-
-class AppOperation(Protocol):
-    """The entry point `app` of the group "ares.operations"; see `ares.app`."""
-
-    def __call__(
-        self,
-        workspace: Workspace,
-        *,
-        host: str,
-        port: int,
-        open_browser: bool,
-        export_dirs: Sequence[str],
-        query_seconds: float | None,
-        trusted_proxies: Sequence[str],
-    ) -> Dashboard:
-        """Serve the dashboard in the background."""
-
-
-def app_operation() -> AppOperation:
-    """The function that serves the dashboard. Raises RequestError when its package is not installed."""
-    return cast("AppOperation", operations.get("app"))

@@ -25,7 +25,7 @@ NAMED = {
     # The extra that installs UMAP.
     "ares/imports.py": {"map"},
     "ares/workspace/episodes.py": {"caption"},
-    "ares/workspace/reader.py": {"caption"},
+    "ares/workspace/summary.py": {"caption"},
     "ares/workspace/episode.py": {"caption"},
     # A key of the document that a verdict becomes.
     "ares/rubric/verdict.py": {"grade"},

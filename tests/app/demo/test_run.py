@@ -16,7 +16,6 @@ import pytest
 from app.cli.app import _demo_report_blocks
 from app.demo import TEST_NOTE, DemoReport
 from ares import open as open_workspace
-from ares.curation import select_episodes
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +71,7 @@ def test_with_task_caption_the_tasks_are_what_the_captions_say(
     where: str, demo: dict[str, Any], tmp_path: Path
 ) -> None:
     with closing(open_workspace(demo["workspace"])) as workspace:
-        ids, recipe = select_episodes(workspace.stores, where=where)
-        selection = workspace.sets.create("tasks", ids, recipe)
+        selection = workspace.sets.create("tasks", where=where)
         report = workspace.export(selection, tmp_path / "out", quiet=True, task="caption")
     rows = exported_rows(tmp_path / "out")
     assert [row["tasks"] for row in rows] == [[row["ares/caption"]] for row in rows]

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from ares.curation import add_note, add_tag, delete_view, list_views, notes_of, save_view, undo
+from ares.curation import (
+    EpisodeSelection,
+    SelectedEpisodes,
+    add_note,
+    add_tag,
+    delete_view,
+    list_views,
+    notes_of,
+    save_view,
+    undo,
+)
 from ares.doctor import run_checks
 from ares.errors import RequestError
-from ares.store import StagedIds, reset_applied_sequence
+from ares.store import reset_applied_sequence
 from ares.workspace import Workspace
 from ares.workspace.summary import describe_episode
 
 
 def note(workspace: Workspace, text: str, episode_ids: list[str], person: str = "Ann") -> int:
     """Write a note. Returns the number of the action."""
-    with StagedIds(episode_ids) as staged:
-        return add_note(workspace.stores, text, staged, {}, person=person).number
+    with SelectedEpisodes(EpisodeSelection(ids=episode_ids), episode_ids) as staged:
+        return add_note(workspace.stores, text, staged, person=person).number
 
 
 def test_notes_filter_show_and_are_taken_back(curated: Workspace, ids: list[str]) -> None:
@@ -88,10 +98,10 @@ def test_an_undo_without_a_number_leaves_what_another_person_did_since(
     curated: Workspace, ids: list[str]
 ) -> None:
     stores = curated.stores
-    with StagedIds(ids[:1]) as staged:
-        add_tag(stores, "own", staged, {}, person="Ann")
-    with StagedIds(ids[1:2]) as staged:
-        theirs = add_tag(stores, "theirs", staged, {}, person="Bo").number
+    with SelectedEpisodes(EpisodeSelection(ids=ids[:1]), ids[:1]) as staged:
+        add_tag(stores, "own", staged, person="Ann")
+    with SelectedEpisodes(EpisodeSelection(ids=ids[1:2]), ids[1:2]) as staged:
+        theirs = add_tag(stores, "theirs", staged, person="Bo").number
     assert undo(stores, person="Ann").undone.tag == "own"
     with pytest.raises(RequestError, match=f"nothing of Ann.*of Bo: `ares undo {theirs}`"):
         undo(stores, person="Ann")

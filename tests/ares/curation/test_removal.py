@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ares.curation import count_removed_members, preview_removal, remove_episodes, undo
+from ares.curation import (
+    EpisodeSelection,
+    SelectedEpisodes,
+    count_removed_members,
+    preview_removal,
+    remove_episodes,
+    undo,
+)
 from ares.doctor import run_checks
 from ares.errors import RequestError
 from ares.export.base import FAILURES_FILE
@@ -33,8 +40,8 @@ def rows(workspace: Workspace) -> list[dict[str, Any]]:
 
 def remove(workspace: Workspace, episode_ids: list[str]) -> int:
     """Remove episodes. Returns the number of the action."""
-    with StagedIds(episode_ids) as staged:
-        return remove_episodes(workspace.stores, staged, {}, person="Ann").number
+    with SelectedEpisodes(EpisodeSelection(ids=episode_ids), episode_ids) as staged:
+        return remove_episodes(workspace.stores, staged, person="Ann").number
 
 
 def test_removed_episodes_vanish_and_come_back_as_they_were(curated: Workspace, ids: list[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from ares.contract import DatasetKey, StoredContracts, read_contracts, write_contracts
 from ares.curation import (
     EpisodeSelection,
+    SelectedEpisodes,
     add_tag,
     count_pending_purges,
     finish_purges,
@@ -50,9 +51,10 @@ def remains(folder: Path, *texts: str) -> list[str]:
 def spread(workspace: Workspace, episode_id: str) -> None:
     """Let an episode be named wherever one can be: sets, tags, removals, failures, reports, caches, old versions."""
     stores = workspace.stores
-    with StagedIds([episode_id]) as staged:
-        add_tag(stores, "a", staged, {"where": f"episode_id = '{episode_id}'"})
-        remove_episodes(stores, staged, {})
+    selection = EpisodeSelection(where=f"episode_id = '{episode_id}'")
+    with SelectedEpisodes(selection, [episode_id]) as staged:
+        add_tag(stores, "a", staged)
+        remove_episodes(stores, staged)
     undo(stores)
     workspace.sets.create("recipe", [episode_id], {"where": f"episode_id = '{episode_id}'"})
     source = stores.tables.episodes.get_episode(episode_id).source
@@ -111,8 +113,8 @@ def _size(table: Any) -> int:
 
 
 def test_sets_and_actions_say_how_many_were_purged(curated: Workspace, ids: list[str]) -> None:
-    with StagedIds(ids[:3]) as staged:
-        removal = remove_episodes(curated.stores, staged, {})
+    with SelectedEpisodes(EpisodeSelection(ids=ids[:3]), ids[:3]) as staged:
+        removal = remove_episodes(curated.stores, staged)
     purge(curated, ids[:2])
     good = curated.sets["good"]
     assert (good.episodes, good.purged) == (3, 2) and list(curated.sets.ids(good)) == ids[2:5]
@@ -123,8 +125,8 @@ def test_sets_and_actions_say_how_many_were_purged(curated: Workspace, ids: list
 
 
 def test_a_purge_cannot_be_taken_back(curated: Workspace, ids: list[str]) -> None:
-    with StagedIds(ids[:1]) as staged:
-        removal = remove_episodes(curated.stores, staged, {})
+    with SelectedEpisodes(EpisodeSelection(ids=ids[:1]), ids[:1]) as staged:
+        removal = remove_episodes(curated.stores, staged)
     report = purge(curated, ids[:1])
     with pytest.raises(RequestError, match="purge cannot be taken back"):
         undo(curated.stores, report.action)
@@ -133,8 +135,8 @@ def test_a_purge_cannot_be_taken_back(curated: Workspace, ids: list[str]) -> Non
 
 
 def test_removed_episodes_are_purged_by_the_same_selections(curated: Workspace, ids: list[str]) -> None:
-    with StagedIds(ids[:2]) as staged:
-        remove_episodes(curated.stores, staged, {})
+    with SelectedEpisodes(EpisodeSelection(ids=ids[:2]), ids[:2]) as staged:
+        remove_episodes(curated.stores, staged)
 
     def select(**fields: Any) -> list[str]:
         return sorted(purgeable_ids(curated.stores, EpisodeSelection(**fields)))
@@ -155,8 +157,8 @@ def test_a_contract_goes_with_the_last_episode_of_its_dataset(curated: Workspace
     stored = StoredContracts(stated={"action.gripper": {"gripper": "high is open"}})
     for dataset in (key, gone):
         write_contracts(log, dataset, stored)
-    with StagedIds(ids[:1]) as staged:
-        remove_episodes(curated.stores, staged, {})
+    with SelectedEpisodes(EpisodeSelection(ids=ids[:1]), ids[:1]) as staged:
+        remove_episodes(curated.stores, staged)
     purge(curated, ids[1:])
     assert read_contracts(log, key) == stored
     assert read_contracts(log, gone) == StoredContracts()

@@ -8,6 +8,7 @@ import pytest
 
 from ares.curation import (
     EpisodeSelection,
+    SelectedEpisodes,
     add_tag,
     list_tags,
     remove_tag,
@@ -19,21 +20,21 @@ from ares.curation import (
 from ares.doctor import run_checks
 from ares.errors import RequestError
 from ares.search import compute_facets
-from ares.store import StagedIds, reset_applied_sequence
+from ares.store import reset_applied_sequence
 from ares.workspace import Workspace
 from ares.workspace.summary import describe_episode
 
 
 def tag(workspace: Workspace, name: str, episode_ids: list[str], person: str = "Ann") -> int:
     """Tag episodes. Returns the number of the action."""
-    with StagedIds(episode_ids) as staged:
-        return add_tag(workspace.stores, name, staged, {}, person=person).number
+    with SelectedEpisodes(EpisodeSelection(ids=episode_ids), episode_ids) as staged:
+        return add_tag(workspace.stores, name, staged, person=person).number
 
 
 def untag(workspace: Workspace, name: str, episode_ids: list[str]) -> int:
     """Take a tag away. Returns the number of the action."""
-    with StagedIds(episode_ids) as staged:
-        return remove_tag(workspace.stores, name, staged, {}, person="Bob").number
+    with SelectedEpisodes(EpisodeSelection(ids=episode_ids), episode_ids) as staged:
+        return remove_tag(workspace.stores, name, staged, person="Bob").number
 
 
 def test_a_tag_filters_counts_and_shows(curated: Workspace, ids: list[str]) -> None:
@@ -72,8 +73,8 @@ def test_tags_of_removed_episodes_come_back_with_them(curated: Workspace, ids: l
     from ares.curation import remove_episodes
 
     tag(curated, "a", ids[:2])
-    with StagedIds(ids[:1]) as staged:
-        removal = remove_episodes(curated.stores, staged, {})
+    with SelectedEpisodes(EpisodeSelection(ids=ids[:1]), ids[:1]) as staged:
+        removal = remove_episodes(curated.stores, staged)
     assert curated.stores.tables.episodes.ids(tag_filter("a")) == {ids[1]}
     untag(curated, "a", ids[1:2])
     undo(curated.stores, removal.number)

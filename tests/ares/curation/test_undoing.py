@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from ares.curation import clear_failures, list_failures, remove_episodes, undo
+from ares.curation import (
+    EpisodeSelection,
+    SelectedEpisodes,
+    clear_failures,
+    list_failures,
+    remove_episodes,
+    undo,
+)
 from ares.doctor import run_checks
 from ares.errors import RequestError
-from ares.store import StagedIds
 from ares.workspace import Workspace
 
 
 def remove(workspace: Workspace, episode_ids: list[str]) -> int:
     """Remove episodes. Returns the number of the action."""
-    with StagedIds(episode_ids) as staged:
-        return remove_episodes(workspace.stores, staged, {}).number
+    with SelectedEpisodes(EpisodeSelection(ids=episode_ids), episode_ids) as staged:
+        return remove_episodes(workspace.stores, staged).number
 
 
 def count(workspace: Workspace) -> int:

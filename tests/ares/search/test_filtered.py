@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from annotators.base import Options
 from annotators.runner import estimate_cost
-from ares.curation import select_episodes
+from ares.curation import EpisodeSelection, selected_ids
 from ares.errors import RequestError
 from ares.registry import encoders
 from ares.search import Hit, compute_facets
@@ -141,15 +141,15 @@ def test_sets_annotators_and_pages_choose_the_same(
     expected = {str(episode_id) for episode_id in workspace.ids[filter_.matches(workspace.columns)]}
     listed = [str(workspace.ids[number]) for number in numbers]
     for ws in workspace.workspaces:
-        selected = list(select_episodes(ws.stores, where=filter_.sql)[0])
+        selected = list(selected_ids(ws.stores, EpisodeSelection(where=filter_.sql)))
         assert (len(selected), set(selected)) == (len(expected), expected)
         if listed and set(listed) <= expected:
             # Repeated ids are removed by the set.
-            selected_ids = list(select_episodes(ws.stores, where=filter_.sql, ids=listed)[0])
-            assert list(dict.fromkeys(selected_ids)) == list(dict.fromkeys(listed))
+            chosen = list(selected_ids(ws.stores, EpisodeSelection(where=filter_.sql, ids=listed)))
+            assert list(dict.fromkeys(chosen)) == list(dict.fromkeys(listed))
         elif listed:
             with pytest.raises(RequestError, match="are not among the episodes"):
-                list(select_episodes(ws.stores, where=filter_.sql, ids=listed)[0])
+                list(selected_ids(ws.stores, EpisodeSelection(where=filter_.sql, ids=listed)))
         assert {episode.episode_id for episode in ws.stores.tables.episodes.read(filter_.sql)} == expected
         (estimate,) = estimate_cost(ws.stores, ["motion"], Options(settings=ws.settings), filter_.sql)
         assert estimate.planned == len(expected)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from ares.curation import select_episodes
+from ares.curation import EpisodeSelection, selected_ids
 from ares.errors import FilterError, RequestError
 from ares.search import compute_facets
 from ares.settings import Settings
@@ -78,7 +78,7 @@ def test_a_filter_with_a_typing_error_is_evaluated_or_refused(
 def test_a_filter_that_is_joined_with_others_stays_inside_its_parentheses(ws: Workspace, where: str) -> None:
     episode_id = next(iter(ws.stores.tables.episodes.ids("NOT success")))
     with pytest.raises(FilterError):
-        list(select_episodes(ws.stores, where=where, ids=[episode_id])[0])
+        list(selected_ids(ws.stores, EpisodeSelection(where=where, ids=[episode_id])))
     with pytest.raises(RequestError):
         compute_facets(ws.stores, where)
     for joined in ("success) OR (true", "(success", "success -- "):

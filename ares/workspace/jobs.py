@@ -1,0 +1,166 @@
+"""What goes over many episodes of a workspace: an export, a dataset for PyTorch, an index, a check of the stores."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from ares.curation import Sets
+from ares.registry import refuse_unknown_keywords
+from ares.workspace.arguments import ExportOptions, expanded_path
+
+if TYPE_CHECKING:
+    from ares.curation import CurationSet
+    from ares.export import ExportReport
+    from ares.loader import StepDataset
+    from ares.store import Stores
+    from ares.workspace.episode import FindingList
+    from ares.workspace.status import TableStatus
+
+
+class WorkspaceJobs:
+    """What goes over many episodes of a workspace.
+
+    Args:
+        stores: Stores of the workspace.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    @refuse_unknown_keywords
+    def export(
+        self,
+        selection: str | CurationSet,
+        dest: str | os.PathLike[str],
+        *,
+        format: str = "lerobot",
+        quiet: bool = False,
+        **options: Unpack[ExportOptions],
+    ) -> ExportReport:
+        """Write a set as a training dataset, as `ares export` does.
+
+            >>> ws.export("sinks", "exports/sinks", format="lerobot").episodes
+
+        Args:
+            selection: Name of a set, "name@version", or a set.
+            dest: Folder to write; it must not be there yet, or be empty.
+            format: "lerobot", "lerobot-v2.1", "rlds", "parquet", or the name of another exporter.
+            task: Task of every episode: its "instruction", or its "caption" where that is acceptable.
+            fps: Steps per second to write; None for the rate of each episode.
+            retime: Step for a second: the "nearest", or the last at or before it ("hold").
+            convert: Conversions of signals, such as ["action.gripper=open1", "state.arm=rad"].
+            strict: Write nothing when an episode fails, instead of leaving it out.
+            quiet: Show no progress.
+
+        Raises:
+            RequestError: There is no such set or format, the folder is not empty, or the rate is not positive.
+            ClashError: Signals of the set mean different things, and no conversion is named for them.
+            MediaError: No episode can be exported, or with `strict` one cannot.
+        """
+        from ares.export import ExportRequest, export_set
+        from ares.jobs import Progress
+
+        request = ExportRequest(
+            set=self._set(selection),
+            destination=Path(expanded_path(dest)),
+            format=format,
+            **options,
+        )
+        label, stream = f"export {request.set.name}", None if quiet else sys.stderr
+        with closing(Progress(label, request.set.episodes, stream)) as progress:
+            return export_set(request, self._stores, progress.advance)
+
+    @refuse_unknown_keywords
+    def torch_dataset(
+        self,
+        selection: str | CurationSet,
+        *,
+        cameras: Sequence[str] | None = None,
+        delta_seconds: Mapping[str, Sequence[float]] | None = None,
+        **options: Unpack[ExportOptions],
+    ) -> StepDataset:
+        """The steps of a set as a dataset that `torch.utils.data.DataLoader` takes; frames are decoded on demand.
+
+            >>> dataset = ws.torch_dataset("sinks", delta_seconds={"action": [0.0, 0.05, 0.1]})
+            >>> dataset[0]["action"].shape, dataset[0]["action_is_pad"]
+
+        Args:
+            selection: Name of a set, "name@version", or a set; its episodes have one layout.
+            cameras: Cameras whose frames are decoded; None for all.
+            delta_seconds: By key of an item, the times of a window relative to the step.
+            task: Task of every episode, as for `export`; so are the next four.
+            fps: Steps per second; None for the rate of the episodes.
+            retime: Step for a second: the "nearest", or the last at or before it ("hold").
+            convert: Conversions of signals.
+            strict: Fail when an episode cannot be read, instead of leaving it out.
+
+        Raises:
+            RequestError: There is no such set, camera or key, its episodes have several layouts, or torch is not
+                installed.
+            ClashError: Signals of the set mean different things, and no conversion is named for them.
+            MediaError: No episode can be read, or with `strict` one cannot.
+        """
+        from ares.export import ExportRequest
+        from ares.loader import build_step_dataset
+
+        request = ExportRequest(
+            set=self._set(selection),
+            destination=Path(),
+            format="steps",
+            **options,
+        )
+        return build_step_dataset(request, self._stores, cameras, delta_seconds)
+
+    @refuse_unknown_keywords
+    def index(self, quiet: bool = False) -> dict[str, TableStatus]:
+        """Index vectors so that searches for similar frames, texts and motions stay fast, as `ares index` does.
+
+        Searches go on meanwhile, and find what is not indexed yet by comparing it one by one.
+
+            >>> ws.annotate("motion", "embed")
+            >>> ws.index()["vectors/motion"].indexed
+
+        Args:
+            quiet: Say nothing of what is indexed.
+
+        Returns:
+            The tables of vectors by name, with their rows, indexed rows and measured recall.
+        """
+        from ares.messages import print_message
+        from ares.workspace.summary import vector_tables
+
+        with self._stores.write_lock("ares index"):
+            self._stores.tables.refresh_indexes((lambda message: None) if quiet else print_message)
+        return vector_tables(self._stores)
+
+    @refuse_unknown_keywords
+    def doctor(
+        self,
+        repair: bool = False,
+        relocate: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    ) -> FindingList:
+        """Check that the stores agree with each other and with the source files, as `ares doctor` does.
+
+            >>> ws.doctor(relocate={"/old/data": "/new/data"})
+
+        Args:
+            repair: Repair what can be repaired without losing data.
+            relocate: New folder or URL by the old one, for source files that were moved.
+
+        Raises:
+            RequestError: A new path does not exist.
+        """
+        from ares.doctor import relocate_sources, run_checks
+        from ares.workspace.episode import FindingList
+
+        moves = list(relocate.items() if isinstance(relocate, Mapping) else relocate)
+        findings = relocate_sources(self._stores, moves) if moves else []
+        return FindingList(findings + run_checks(self._stores, repair))
+
+    def _set(self, selection: str | CurationSet) -> CurationSet:
+        return Sets(self._stores.annotations)[selection] if isinstance(selection, str) else selection
