@@ -57,7 +57,7 @@ def create_command(workspace: str, name: str, view: ViewState) -> str:
 
 
 def _image_option(view: ViewState) -> str:
-    return search_image(cached_reads.workspace().stores, view.image)
+    return search_image(cached_reads.workspace().stores, view.image) if view.image else ""
 
 
 def view_selection(view: ViewState) -> EpisodeSelection:

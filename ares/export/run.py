@@ -147,6 +147,7 @@ def open_reader(
 ) -> ExportReader:
     """Reads the set of a request; arguments and errors are those of `export_set`."""
     if conversion is None:
-        ids = Sets(stores.annotations).ids(request.set)
-        conversion = SetConversion(set_contracts(stores, ids), parse_conversions(request.convert))
+        contracts = set_contracts(stores, Sets(stores.annotations).ids(request.set))
+        named = parse_conversions(request.convert) if request.convert else ()
+        conversion = SetConversion(contracts, named)
     return ExportReader(stores, request.set, conversion)

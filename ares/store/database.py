@@ -14,10 +14,16 @@ from typing import TYPE_CHECKING
 from ares.errors import RequestError, StoreError
 from ares.process_tuning import put_off_package
 from ares.store.lance.episodes import EpisodeTable, RemovedTable, delete_rows
-from ares.store.lance.lance_api import data_bytes, lance_errors, max_unindexed_rows, open_session
+from ares.store.lance.lance_api import (
+    data_bytes,
+    has_fulltext_index,
+    lance_errors,
+    max_unindexed_rows,
+    open_session,
+)
 from ares.store.lance.schema import episode_schema, trajectory_schema
 from ares.store.lance.table import LanceTable, LazyLanceTable, TableWriter, whole_files
-from ares.store.lance.text import create_fulltext_index, has_fulltext_index
+from ares.store.lance.text import create_fulltext_index
 from ares.store.lance.trajectories import TrajectoryTable
 
 if TYPE_CHECKING:
@@ -126,22 +132,30 @@ class LanceConnection:
         Raises:
             StoreError: The table cannot be opened or created.
         """
-        table = self.open_table(name)
-        if table is not None and (not text_column or has_fulltext_index(table.newest())):
-            return table
+        self._create_missing(name, schema, text_column)
+        return self._writer(name)
+
+    def _create_missing(self, name: str, schema: pa.Schema, text_column: str) -> None:
+        """Create a table and its full-text index, as far as they do not exist."""
+        if self._exists(name, text_column):
+            return
         with self._creation_lock(), lance_errors(name):
             # Another process may have created it while this one waited for the lock.
-            table = self.open_table(name)
-            if table is None:
-                table = self._create(name, schema)
-            if text_column and not has_fulltext_index(table.newest()):
-                create_fulltext_index(table, text_column)
-            return table
+            if not self._exists(name):
+                self._create(name, schema)
+            if not self._exists(name, text_column):
+                create_fulltext_index(self._writer(name), text_column)
+
+    def _exists(self, name: str, text_column: str = "") -> bool:
+        """Whether a table exists, with a full-text index where it has a text column."""
+        return name in self.table_names() and (
+            not text_column or has_fulltext_index(self.newest_version(name))
+        )
 
     def table(self, name: str, schema: pa.Schema, text_column: str = "") -> LanceTable:
         """Return a handle on a table, created now if it does not exist, as in `open_or_create`. Raises StoreError."""
-        writer = self.open_or_create(name, schema, text_column)
-        return LanceTable(dataset=partial(self.newest_version, name), writer=writer)
+        self._create_missing(name, schema, text_column)
+        return LanceTable(dataset=partial(self.newest_version, name), open_writer=partial(self._writer, name))
 
     def lazy_table(self, name: str) -> LazyLanceTable:
         """Return a handle on a table that its first write creates."""
@@ -165,18 +179,15 @@ class LanceConnection:
     def _writer(self, name: str) -> TableWriter:
         return TableWriter(name, lambda: self._open(name, self._writer_session))
 
-    def _create(self, name: str, schema: pa.Schema) -> TableWriter:
+    def _create(self, name: str, schema: pa.Schema) -> None:
         import lance
 
         # On an object store another process may create it at the same time; only one of them succeeds.
         try:
             lance.write_dataset(schema.empty_table(), self._table_uri(name), mode="create")
-            return self._writer(name)
         except (ValueError, OSError, RuntimeError):
-            existing = self.open_table(name) if self.is_remote else None
-            if existing is None:
+            if not self.is_remote or name not in self.table_names():
                 raise
-            return existing
 
     def _has_version(self, name: str) -> bool:
         # A folder without a version is a table being created, or one whose creator was killed.
@@ -357,7 +368,7 @@ class Tables:
         """One row per episode."""
         return EpisodeTable(
             self.connection.table("episodes", episode_schema(), text_column="instruction"),
-            self.trajectories,
+            lambda: self.trajectories,
             self.uri.rstrip("/").rpartition("/")[0],
             self.removed,
         )

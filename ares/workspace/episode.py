@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ares.annotation import Annotation
-from ares.doctor import Finding
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, RequestError
-from ares.jobs import AnnotateEstimate, AnnotateReport
-from ares.search import Facet, Hit
+from ares.search import Hit
 from ares.workspace.tables import ResultTable, html_table
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ares.doctor import Finding
     from ares.episode import Json
+    from ares.jobs import AnnotateEstimate, AnnotateReport
+    from ares.search import Facet
     from ares.store import Stores
 
 
@@ -283,7 +284,7 @@ class SearchResults(ResultTable[StoredHit]):
     }
 
 
-class FacetList(ResultTable[Facet]):
+class FacetList(ResultTable["Facet"]):
     """Counts of the values of columns, one facet per column."""
 
     shown: ClassVar[Mapping[str, Callable[[Facet], object]]] = {
@@ -295,7 +296,7 @@ class FacetList(ResultTable[Facet]):
     }
 
 
-class FindingList(ResultTable[Finding]):
+class FindingList(ResultTable["Finding"]):
     """What the checks of a workspace revealed; empty when everything agrees."""
 
     shown: ClassVar[Mapping[str, Callable[[Finding], object]]] = {
@@ -308,7 +309,7 @@ class FindingList(ResultTable[Finding]):
     empty: ClassVar[str] = "all promises between the stores hold"
 
 
-class AnnotateReports(ResultTable[AnnotateReport]):
+class AnnotateReports(ResultTable["AnnotateReport"]):
     """What the annotators of a run did, one report each."""
 
     shown: ClassVar[Mapping[str, Callable[[AnnotateReport], object]]] = {
@@ -322,7 +323,7 @@ class AnnotateReports(ResultTable[AnnotateReport]):
     }
 
 
-class EstimateList(ResultTable[AnnotateEstimate]):
+class EstimateList(ResultTable["AnnotateEstimate"]):
     """What the annotators of a run would do and cost."""
 
     shown: ClassVar[Mapping[str, Callable[[AnnotateEstimate], object]]] = {

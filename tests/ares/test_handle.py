@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ares
-from ares.curation import Sets
+from ares.curation import EpisodeSelection, Sets
 from ares.errors import RequestError
 from ares.registry import operations
 from ares.settings import Settings
@@ -102,12 +102,48 @@ def test_what_is_removed_or_tagged_comes_back(ws: Workspace) -> None:
         ws.remove()
 
 
+def test_a_list_without_any_id_selects_nothing_whatever_else_is_given(ws: Workspace) -> None:
+    with pytest.raises(RequestError, match="no episode is selected: the list of episodes is empty"):
+        ws.remove([], where="num_steps > 0")
+    assert len(ws.episodes) == 12
+
+
+def test_one_selection_serves_a_set_a_tag_and_a_note(ws: Workspace) -> None:
+    selection = EpisodeSelection(search="drawer", by="captions", limit=3)
+    found = {hit.episode_id for hit in ws.search("drawer", by="captions", limit=3)}
+    made = ws.sets.create("found", selection)
+    assert set(made.ids()) == found
+    assert made.recipe == {"where": "", "search": "drawer", "ids": 0, "limit": 3, "by": "captions"}
+    recipe = {"search": "drawer", "limit": 3, "by": "captions"}
+    for action in (ws.tag("found", selection), ws.note("look again", selection)):
+        assert (action.count, action.details["recipe"]) == (len(found), recipe)
+    with pytest.raises(RequestError, match="a selection has all conditions: leave out where"):
+        ws.tag("found", selection, where="success")
+    with pytest.raises(RequestError, match="a set is selected as a whole"):
+        ws.tag("found", set="found", search="drawer")
+
+
+def test_tags_and_views_are_tables(ws: Workspace) -> None:
+    ws.tag("short", where="num_steps < 50")
+    (use,) = [use for use in ws.tags if use.tag == "short"]
+    assert use.episodes == len(ws.episodes.where("num_steps < 50")) and "short" in repr(ws.tags)
+    ws.views.save("drawers", {"q": ["open the drawer"]})
+    assert [(view.name, view.query) for view in ws.views] == [("drawers", {"q": ["open the drawer"]})]
+    ws.views.delete("drawers")
+    assert not ws.views and repr(ws.views) == "no views"
+
+
 def test_an_export_is_reported_and_its_folder_complete(ws: Workspace, tmp_path: Path) -> None:
     ws.sets.create("short", where="num_steps < 50")
     report = ws.export("short", tmp_path / "out", format="parquet", quiet=True)
     assert report.episodes == ws.sets["short"].episodes and (tmp_path / "out" / "manifest.json").is_file()
     with pytest.raises(RequestError, match="no exporter 'rlsd'"):
         ws.export("short", tmp_path / "bad", format="rlsd")
+    with pytest.raises(RequestError, match="no task 'title': there are: instruction, caption"):
+        ws.export("short", tmp_path / "bad", task="title")  # type: ignore[arg-type]
+    with pytest.raises(RequestError, match="the rate of an export is a positive number"):
+        ws.export("short", tmp_path / "bad", fps=0)
+    assert not (tmp_path / "bad").exists()
 
 
 def test_a_picture_in_memory_can_be_searched_by(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +155,10 @@ def test_a_picture_in_memory_can_be_searched_by(ws: Workspace, monkeypatch: pyte
 def test_a_misspelt_argument_is_answered_with_the_one_that_was_meant(ws: Workspace) -> None:
     with pytest.raises(TypeError, match=r"search\(\) has no argument 'limt': did you mean 'limit'\?"):
         ws.search("pick", limt=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"remove\(\) has no argument 'datasset': did you mean 'dataset'\?"):
+        ws.remove(datasset="droid")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"export\(\) has no argument 'ftps': did you mean 'fps'\?"):
+        ws.export("a", "b", ftps=5)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="did you mean 'descending'"):
         ws.episodes.sort("num_steps", ascending=False)  # type: ignore[call-arg]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -145,23 +145,33 @@ _MATCHES = "__matches"
 _UNFILTERED = ("cameras", "metadata")
 
 
-@dataclass(frozen=True, slots=True)
 class EpisodeCaches:
-    """What was computed from the versions of one table, shared by its snapshots.
+    """What was computed from the versions of one table, shared by its snapshots; each is made on first use."""
 
-    Attributes:
-        row_masks: Rows that the last filters matched.
-        row_indexes: Row ids by episode.
-        positions: Position of each row of a scan.
-        sorted_rows: Orders of all rows.
-        text_hashes: Hashes of the instructions.
-    """
+    @cached_property
+    def row_masks(self) -> RowMaskCache:
+        """Rows that the last filters matched."""
+        return RowMaskCache()
 
-    row_masks: RowMaskCache = field(default_factory=RowMaskCache)
-    row_indexes: RowIndexCache = field(default_factory=RowIndexCache)
-    positions: VersionCache[NDArray[np.int64]] = field(default_factory=lambda: VersionCache(scan_positions))
-    sorted_rows: SortedRowsCache = field(default_factory=SortedRowsCache)
-    text_hashes: TextHashCache = field(default_factory=lambda: TextHashCache("instruction"))
+    @cached_property
+    def row_indexes(self) -> RowIndexCache:
+        """Row ids by episode."""
+        return RowIndexCache()
+
+    @cached_property
+    def positions(self) -> VersionCache[NDArray[np.int64]]:
+        """Position of each row of a scan."""
+        return VersionCache(scan_positions)
+
+    @cached_property
+    def sorted_rows(self) -> SortedRowsCache:
+        """Orders of all rows."""
+        return SortedRowsCache()
+
+    @cached_property
+    def text_hashes(self) -> TextHashCache:
+        """Hashes of the instructions."""
+        return TextHashCache("instruction")
 
 
 class EpisodeSnapshot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ares.episode import Episode, Record
@@ -25,7 +25,6 @@ from ares.store.lance.schema import (
 )
 from ares.store.lance.table import LanceTable, LazyLanceTable
 from ares.store.lance.text import TextHashes
-from ares.store.lance.trajectories import TrajectoryTable
 from ares.store.sql import TrustedFilter, batched, ids_filter, in_list, quote_literal
 from ares.store.temp_db import TempDatabase
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.store.lance.table import TableWriter
+    from ares.store.lance.trajectories import TrajectoryTable
 
 
 _REMOVED_ID_ROWS, _REMOVED_TABLE_NAME = 10_000, "removed_episodes"
@@ -130,19 +130,27 @@ class EpisodeTable:
 
     Args:
         lance_table: The Lance table "episodes".
-        trajectories: The signals that are written with them.
+        trajectories: Opens the table of the signals that are written with them.
         root: Folder or URI of the workspace, which copied media are relative to.
         removed: The rows of removed episodes.
     """
 
     def __init__(
-        self, lance_table: LanceTable, trajectories: TrajectoryTable, root: str, removed: RemovedTable
+        self,
+        lance_table: LanceTable,
+        trajectories: Callable[[], TrajectoryTable],
+        root: str,
+        removed: RemovedTable,
     ) -> None:
         self._lance_table = lance_table
-        self._trajectories = trajectories
+        self._open_trajectories = trajectories
         self._root = root
         self._removed = removed
         self._caches = EpisodeCaches()
+
+    @property
+    def _trajectories(self) -> TrajectoryTable:
+        return self._open_trajectories()
 
     @property
     def _writer(self) -> TableWriter:

@@ -179,6 +179,11 @@ def index_types(dataset: lance.LanceDataset) -> set[str]:
     return {index.index_type for index in dataset.describe_indices()}
 
 
+def has_fulltext_index(dataset: lance.LanceDataset) -> bool:
+    """Whether a column has a full-text index."""
+    return "Inverted" in index_types(dataset)
+
+
 def max_unindexed_rows(dataset: lance.LanceDataset) -> int:
     """Rows that are not in an index yet, of the index that has most of them."""
     names = [index.name for index in dataset.describe_indices()]

@@ -113,11 +113,16 @@ class LanceTable:
 
     Attributes:
         dataset: Opens its newest version for reading; what was read before is cached, so this takes no time.
-        writer: Writes it.
+        open_writer: Opens it for writing.
     """
 
     dataset: Callable[[], lance.LanceDataset]
-    writer: TableWriter
+    open_writer: Callable[[], TableWriter]
+
+    @property
+    def writer(self) -> TableWriter:
+        """Writes it."""
+        return self.open_writer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.store.lance.lance_api import allowlist_options, index_types, match_query
+from ares.store.lance.lance_api import allowlist_options, match_query
 from ares.store.lance.row_index import RowIndex, best_rows_per_episode
 from ares.store.lance.snapshot import VersionCache
 
@@ -42,11 +42,6 @@ def create_fulltext_index(table: TableWriter, column: str) -> None:
     # Without stop words: an episode that shares only "in the" with a query is not a match, but a fusion of ranks
     # would count it.
     table.create_index(column, "INVERTED", remove_stop_words=True)
-
-
-def has_fulltext_index(dataset: lance.LanceDataset) -> bool:
-    """Whether a column has a full-text index."""
-    return "Inverted" in index_types(dataset)
 
 
 def search_fulltext(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ares.episode import Trajectory
@@ -38,7 +39,10 @@ class TrajectoryTable:
     def __init__(self, lance_table: LanceTable) -> None:
         self._lance_table = lance_table
         self._reads = 0
-        self._offsets = VersionCache(_RowOffsets)
+
+    @cached_property
+    def _offsets(self) -> VersionCache[_RowOffsets]:
+        return VersionCache(_RowOffsets)
 
     @property
     def _table(self) -> TableWriter:
