@@ -1,4 +1,4 @@
-"""What all exporters share: their protocol, how they read a set, and what they record of the result."""
+"""What an export is asked for and what it reports; and what exporters share: failures, tasks, columns, manifest."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import json
 import math
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
 from ares.annotation import Annotation, Maker, canonical_json
 from ares.episode import Episode, Json
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.curation import CurationSet
-    from ares.export.run import ExportReader
     from ares.store import Stores
 
 
@@ -155,26 +154,6 @@ class ExportRequest:
     def clock(self) -> ExportClock:
         """The rate to write, and which step is written for a second."""
         return ExportClock(self.fps, self.retime)
-
-
-class Exporter(Protocol):
-    """A format to export to: the type of the entry points of the group "ares.exporters"."""
-
-    def __call__(
-        self, request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
-    ) -> ExportReport:
-        """Write a set into a new folder.
-
-        Args:
-            request: The set, the folder, and what else a user chose.
-            reader: Reads the set as it is to be written.
-            progress: Called with a number of episodes whenever some are finished.
-
-        Raises:
-            RequestError: The destination is not empty, or the format cannot hold the set.
-            MediaError: No episode can be exported, or with `strict` one cannot.
-            StoreError: The disk is full.
-        """
 
 
 # Text for policies conditioned on language, which need one for every episode.
@@ -420,12 +399,13 @@ class ExportManifest:
 
     Args:
         folder: The export.
-        reader: Reads the set.
+        stores: Stores of the workspace that the set belongs to.
+        selection: The set.
         format: Name and version of the format ("lerobot v3.0").
     """
 
-    def __init__(self, folder: Path, reader: ExportReader, format: str) -> None:
-        self._folder, self._reader, self._format = folder, reader, format
+    def __init__(self, folder: Path, stores: Stores, selection: CurationSet, format: str) -> None:
+        self._folder, self._stores, self._selection, self._format = folder, stores, selection, format
         self._lines = (folder / EPISODES_FILE).open("w", encoding="utf-8")
         self._digest = hashlib.sha256()
         self._maker_ids: set[str] = set()
@@ -470,15 +450,15 @@ class ExportManifest:
         self._lines.close()
         from ares.rubric import read_judge_trust
 
-        makers = self._reader.stores.annotations.makers()
+        makers = self._stores.annotations.makers()
         left_out: dict[str, Json] = {"failed": {"file": FAILURES_FILE, "count": counts["failed"]}}
-        trust = read_judge_trust(self._reader.stores.annotations)
+        trust = read_judge_trust(self._stores.annotations)
         used_makers = {id: makers[id] for id in sorted(self._maker_ids & makers.keys())}
         document: dict[str, Json] = {
             "ares": version("ares-curation"),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "format": self._format,
-            "set": self._reader.set.to_json(),
+            "set": self._selection.to_json(),
             "counts": dict(counts),
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
             **(left_out if counts["failed"] else {}),

@@ -68,7 +68,10 @@ def export_parquet(
     a rate all steps are written at their stamps. Arguments and errors are those of `Exporter`.
     """
     start = time.monotonic()
-    with staging_folder(request.destination) as root, ExportManifest(root, reader, "parquet") as manifest:
+    with (
+        staging_folder(request.destination) as root,
+        ExportManifest(root, reader.stores, request.set, "parquet") as manifest,
+    ):
         failures, written = ExportFailures(root, request.strict), _ParquetCounts()
         with ExitStack() as stack:
             files = _ParquetFiles(stack, root, reader.stores)

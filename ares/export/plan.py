@@ -393,7 +393,7 @@ def export_groups(
         if format.folders is not None:
             plan = ExportPlan(plan.groups, format.folders(plan), plan.group_numbers)
         progress(plan.group_numbers.count(NO_GROUP))
-        with ExportManifest(root, reader, format.name) as manifest:
+        with ExportManifest(root, reader.stores, request.set, format.name) as manifest:
             changes = ClockChanges(request.clock)
             export = GroupedExport(request, reader, root, manifest, failures, changes, progress)
             written = [format.write_dataset(export, plan, number) for number in range(len(plan.groups))]

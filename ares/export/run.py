@@ -1,11 +1,11 @@
-"""Exports a set by the name of a format: loads the exporter, and reads the set as the request wants it."""
+"""What an exporter is, what it reads, and how one is run for a request."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ares.contract import SetConversion, parse_conversions, set_contracts
 from ares.curation import Sets
@@ -110,6 +110,26 @@ def _removed_error() -> StoreError:
 
 def _absent_error() -> StoreError:
     return StoreError("the workspace does not have the episode any more")
+
+
+class Exporter(Protocol):
+    """A format to export to: the type of the entry points of the group "ares.exporters"."""
+
+    def __call__(
+        self, request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
+    ) -> ExportReport:
+        """Write a set into a new folder.
+
+        Args:
+            request: The set, the folder, and what else a user chose.
+            reader: Reads the set as it is to be written.
+            progress: Called with a number of episodes whenever some are finished.
+
+        Raises:
+            RequestError: The destination is not empty, or the format cannot hold the set.
+            MediaError: No episode can be exported, or with `strict` one cannot.
+            StoreError: The disk is full.
+        """
 
 
 def export_set(

@@ -14,12 +14,7 @@ if TYPE_CHECKING:
         StoredEpisode as StoredEpisode,
     )
     from ares.workspace.episodes import Episodes as Episodes
-    from ares.workspace.operations import (
-        Dashboard as Dashboard,
-        app_operation as app_operation,
-        check_operation as check_operation,
-        fix_operation as fix_operation,
-    )
+    from ares.workspace.operations import check_operation as check_operation, fix_operation as fix_operation
     from ares.workspace.sets import SetCollection as SetCollection, StoredSet as StoredSet
     from ares.workspace.status import WorkspaceStatus as WorkspaceStatus, makers_json as makers_json
     from ares.workspace.summary import (
@@ -27,7 +22,9 @@ if TYPE_CHECKING:
         shown_annotation_ids as shown_annotation_ids,
     )
     from ares.workspace.workspace import (
+        Dashboard as Dashboard,
         Workspace as Workspace,
+        app_operation as app_operation,
         new_workspace as new_workspace,
         open_workspace as open_workspace,
     )

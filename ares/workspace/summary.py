@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Maker
@@ -390,24 +389,11 @@ def _describe_indices(dataset: lance.LanceDataset) -> list[dict[str, Any]]:
 
 # Up to so many episodes, counting the values of a column is not noticed.
 _MAX_COUNTED_ROWS = 100_000
-_SHOWN_SETS, _POSTERS = 8, 6
+_SHOWN_SETS = 8
 
 
-def overview_text(stores: Stores) -> str:
-    """For example "Workspace('curation': 1,204 episodes, 3 datasets, captions 1,200, sets: sinks, drawers)"."""
-    return f"Workspace({stores.path!r}: {', '.join(_overview_parts(stores))})"
-
-
-def overview_html(stores: Stores) -> str:
-    """The same with posters of a few episodes."""
-    from ares.workspace.episode import best_poster_html
-    from ares.workspace.episodes import Episodes
-
-    posters = "".join(best_poster_html(stores, episode) for episode in Episodes(stores).take(_POSTERS))
-    return f"<div><p><b>{escape(stores.path)}</b>: {escape(', '.join(_overview_parts(stores)))}</p>{posters}</div>"
-
-
-def _overview_parts(stores: Stores) -> list[str]:
+def overview_parts(stores: Stores) -> list[str]:
+    """For example "1,204 episodes", "3 datasets", "captions 1,200", "sets: sinks, drawers"."""
     table = stores.tables.episodes.snapshot()
     total = table.count()
     parts = [f"{total:,} episodes"]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from html import escape
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from ares.errors import RequestError
-from ares.registry import refuse_unknown_keywords
+from ares.registry import operations, refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
 from ares.workspace.actions import EpisodeActions, TagList, ViewList
 from ares.workspace.arguments import expanded_path
+from ares.workspace.episode import best_poster_html
 from ares.workspace.episodes import Episodes
 from ares.workspace.jobs import WorkspaceJobs
 from ares.workspace.operations import (
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from ares.workspace.status import MakerStatus, WorkspaceStatus
 
 
+# Episodes whose pictures a notebook shows.
+_POSTERS = 6
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
@@ -104,15 +109,17 @@ class Workspace:
         self.close()
 
     def __repr__(self) -> str:
-        from ares.workspace.summary import overview_text
+        return f"Workspace({self.path!r}: {'closed' if self._is_closed else self._overview()})"
 
-        return f"Workspace({self.path!r}: closed)" if self._is_closed else overview_text(self.stores)
+    def _overview(self) -> str:
+        from ares.workspace.summary import overview_parts
+
+        return ", ".join(overview_parts(self.stores))
 
     def _repr_html_(self) -> str:
         """The same with a few episodes, for notebooks."""
-        from ares.workspace.summary import overview_html
-
-        return overview_html(self.stores)
+        posters = "".join(best_poster_html(self.stores, episode) for episode in self.episodes.take(_POSTERS))
+        return f"<div><p><b>{escape(self.path)}</b>: {escape(self._overview())}</p>{posters}</div>"
 
     @property
     def episodes(self) -> Episodes:
@@ -515,3 +522,50 @@ def _existing_workspace(path: str | os.PathLike[str], settings: Settings) -> Wor
             "`ares ingest` or ares.open(path, create=True) makes one; -w selects another",
         )
     return Workspace(location, settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dashboard:
+    """A dashboard that is being served in the background, by a process of its own.
+
+        >>> dashboard = ares.app(ws)
+        >>> dashboard.url
+        'http://127.0.0.1:8501'
+        >>> dashboard.close()
+
+    Attributes:
+        url: Its address.
+        close: Ends it.
+    """
+
+    url: str
+    close: Callable[[], None]
+
+    def __repr__(self) -> str:
+        return f"Dashboard({self.url!r}; close() ends it)"
+
+    def _repr_html_(self) -> str:
+        """A link, for notebooks."""
+        return f'<a href="{escape(self.url)}" target="_blank">ARES dashboard: {escape(self.url)}</a>'
+
+
+class AppOperation(Protocol):
+    """The entry point `app` of the group "ares.operations"; see `ares.app`."""
+
+    def __call__(
+        self,
+        workspace: Workspace,
+        *,
+        host: str,
+        port: int,
+        open_browser: bool,
+        export_dirs: Sequence[str],
+        query_seconds: float | None,
+        trusted_proxies: Sequence[str],
+    ) -> Dashboard:
+        """Serve the dashboard in the background."""
+
+
+def app_operation() -> AppOperation:
+    """The function that serves the dashboard. Raises RequestError when its package is not installed."""
+    return cast("AppOperation", operations.get("app"))
