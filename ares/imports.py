@@ -181,7 +181,7 @@ MOVED = {
 }
 
 
-def moved_place(error: BaseException) -> str:
+def current_package(error: BaseException) -> str:
     """Where the names of a package of 0.1 are that an import did not find; "" for any other exception."""
     name = _imported_module(error) if isinstance(error, ImportError) else ""
     while name and name not in MOVED:
