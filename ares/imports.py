@@ -1,4 +1,4 @@
-"""How ARES imports: names on first use, with advice on a missing extra or a module that hides ARES."""
+"""How ARES imports: names on first use, with advice on missing extras, moved packages and modules that hide ARES."""
 
 from __future__ import annotations
 
@@ -123,6 +123,81 @@ def import_optional(name: str, instead: str = "") -> ModuleType:
     if find_spec(name) is None:
         raise RequestError(f"{name} is not installed", f"pip install {name}{instead and f', or {instead}'}")
     return import_module(name)
+
+
+# Where the names of packages that 0.1 had are since 0.2; what lies below a package went with it.
+MOVED = {
+    "annotators.budget": "annotators.base",
+    "annotators.frames": "annotators.base",
+    "annotators.json_reply": "annotators.prompting",
+    "annotators.models.calls": "annotators.models",
+    "annotators.models.families": "annotators.models",
+    "annotators.models.huggingface": "annotators.models",
+    "annotators.models.server": "annotators.models",
+    "annotators.parallel": "annotators.prompting",
+    "annotators.projection": "annotators.map",
+    "annotators.prompts": "annotators.prompting",
+    "ares.arguments": "ares.registry",
+    "ares.config_file": "ares.settings",
+    "ares.export.lerobot": "ares.export",
+    "ares.extras": "ares.imports",
+    "ares.jobs.ray": "ares.jobs",
+    "ares.kinematics": "ares.contract",
+    "ares.lazy_exports": "ares.imports",
+    "ares.media.mcap": "ares.media",
+    "ares.media.readers": "ares.media",
+    "ares.media.video": "ares.media",
+    "ares.quality": "ares.signals, ares.checks and ares.reports",
+    "ares.quality.audit": "ares.checks and ares.reports",
+    "ares.quality.ci": "ares.reports",
+    "ares.quality.contract": "ares.contract",
+    "ares.quality.evidence": "ares.reports",
+    "ares.quality.kinds": "ares.signals",
+    "ares.quality.record": "ares.checks",
+    "ares.quality.repair": "ares.signals, ares.repair and ares.reports",
+    "ares.quality.video": "ares.checks",
+    "ares.rubric.attacks": "ares.rubric",
+    "ares.shadowing": "ares.imports",
+    "ares.status": "ares.workspace",
+    "ares.store.annotations": "ares.store",
+    "ares.store.lance": "ares.store",
+    "ares.store.sync": "ares.store",
+    "ares.store.vectors": "ares.store and ares.search",
+    "ares.summary": "ares.workspace",
+    "ares.torch": "ares.loader",
+    "ares.valuation": "annotators.valuation",
+    "ares.workspace.display": "ares.workspace",
+    "ingest.csv_episodes": "ingest.image_folders",
+    "ingest.dataset_spec": "ingest.spec",
+    "ingest.guard": "ingest.base",
+    "ingest.json_files": "ingest.files",
+    "ingest.mcap": "ingest.recordings",
+    "ingest.media_files": "ingest.files",
+    "ingest.outcome_in_path": "ingest.base",
+    "ingest.quality": "ingest.check",
+    "ingest.rosbag": "ingest.recordings",
+    "ingest.stamps": "ingest.signals",
+    "ingest.stated_contract": "ingest.spec",
+}
+
+
+def current_package(error: BaseException) -> str:
+    """Where the names of a package of 0.1 are that an import did not find; "" for any other exception."""
+    name = _imported_module(error) if isinstance(error, ImportError) else ""
+    while name and name not in MOVED:
+        name = name.rpartition(".")[0]
+    return MOVED[name] if name else ""
+
+
+def _imported_module(error: ImportError) -> str:
+    """The module as the import statement names it, where Python tells only which of its parents is missing."""
+    import re
+    from traceback import extract_tb
+
+    missing = error.name or ""
+    lines = " ".join(frame.line or "" for frame in extract_tb(error.__traceback__)[-1:])
+    named = re.search(rf"\b{re.escape(missing)}[\w.]*", lines) if missing else None
+    return named[0] if named else missing
 
 
 # The packages of ARES above `ares`; plain names that a file of the user may have, too.

@@ -1,4 +1,4 @@
-"""Finds plug-ins by name over entry points, and answers unknown names and keywords with the one meant."""
+"""All groups of plug-ins with their protocols and folders, and how one is found by its name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ares.errors import AresError, PluginError, RequestError
-from ares.imports import refuse_shadowing
+from ares.imports import current_package, refuse_shadowing
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -23,10 +23,12 @@ class Registry:
 
     Args:
         kind: Singular noun for messages ("ingester"); the entry-point group is "ares.<kind>s".
+        protocol: Type of the objects that the entry points name, as "module:Name"; a module alone has one for each.
+        folders: Folders and files that hold the built-in plug-ins.
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, *, protocol: str = "", folders: Iterable[str] = ()) -> None:
+        self.kind, self.protocol, self.folders = kind, protocol, tuple(folders)
         self._added: dict[str, Plugin] = {}
         self._loaded: dict[str, Plugin] = {}
         self._packages: dict[str, str] = {}
@@ -153,7 +155,8 @@ def _first_line(error: BaseException) -> str:
         lines = str(error).strip().splitlines()
     except Exception:  # an exception of a plug-in may be unable to describe itself
         return ""
-    return lines[0][:300] if lines else ""
+    moved = current_package(error)
+    return f"{lines[0][:300]}{moved and f'; its names are in {moved}'}" if lines else ""
 
 
 def _error_location(error: BaseException) -> str:
@@ -173,15 +176,29 @@ def _installed_entry_points() -> Any:
     return entry_points()
 
 
-ingesters = Registry("ingester")
-annotators = Registry("annotator")
-exporters = Registry("exporter")
-encoders = Registry("encoder")
-text_encoders = Registry("text_encoder")
-rankers = Registry("ranker")
-valuers = Registry("valuer")
-projections = Registry("projection")
-operations = Registry("operation")
+# Every group of plug-ins of ARES; CONTRIBUTING.md has a recipe for each.
+ingesters = Registry("ingester", protocol="ingest.base:Ingester", folders=["ingest"])
+annotators = Registry("annotator", protocol="annotators.base:Factory", folders=["annotators"])
+exporters = Registry("exporter", protocol="ares.export.base:Exporter", folders=["ares/export"])
+encoders = Registry("encoder", protocol="ares.search.encoding:Encoder", folders=["annotators/models"])
+text_encoders = Registry(
+    "text_encoder", protocol="ares.search.encoding:TextEncoder", folders=["annotators/models"]
+)
+rankers = Registry("ranker", protocol="ares.search.rankers.base:Ranker", folders=["ares/search/rankers"])
+valuers = Registry(
+    "valuer",
+    protocol="annotators.valuation.valuers:ValuerFactory",
+    folders=["annotators/valuation/valuers.py"],
+)
+projections = Registry(
+    "projection",
+    protocol="ares.store.sync.projection_plugins:Projection",
+    folders=["ares/rubric/projection.py"],
+)
+# What `ares` calls in the packages above it: one function by name, each with a protocol of its own.
+operations = Registry(
+    "operation", protocol="ares.workspace.operations", folders=["ingest", "annotators", "app"]
+)
 
 
 def _typed_keywords(function: Callable[..., object]) -> list[str]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the tree of the four packages, one sentence per module; `--write` puts it into docs/architecture.md."""
+"""Prints every file of the four packages with its sentence, one a line: `scripts/tree.py [FOLDER ...]`."""
 
 from __future__ import annotations
 
@@ -9,41 +9,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-START, STOP = "<!-- tree: scripts/tree.py --write -->", "<!-- /tree -->"
+PACKAGES = ("ares", "ingest", "annotators", "app")
 
 
 def main() -> None:
-    """Print the tree, or replace it in the page."""
-    block = "\n".join([START, "```", *_lines(), "```", STOP])
-    if sys.argv[1:] == ["--write"]:
-        page = ROOT / "docs" / "architecture.md"
-        before, _, rest = page.read_text().partition(START)
-        page.write_text(before + block + rest.partition(STOP)[2])
-    else:
-        print(block)
+    """Print the files of the folders that are named, or of all packages."""
+    for folder in sys.argv[1:] or PACKAGES:
+        for path in _files_below(ROOT / folder):
+            print(f"{_shown_path(path):<44}{_opening_sentence(path)}".rstrip())
 
 
-def _lines() -> Iterator[str]:
-    for package in ("ares", "ingest", "annotators", "app"):
-        yield from _folder(ROOT / package, 0)
+def _files_below(folder: Path) -> Iterator[Path]:
+    """The door of a folder, its other files, then its folders."""
+    yield from sorted(folder.glob("*.py"), key=lambda path: (path.name != "__init__.py", path.name))
+    for inner in sorted(path for path in folder.iterdir() if path.is_dir()):
+        yield from _files_below(inner)
 
 
-def _folder(folder: Path, depth: int) -> Iterator[str]:
-    opening = folder / "__init__.py"
-    yield _line(f"{'  ' * depth}{folder.name}/", _sentence(opening) if opening.exists() else "")
-    for path in sorted(folder.glob("*.py")):
-        if path.name != "__init__.py":
-            yield _line(f"{'  ' * (depth + 1)}{path.name}", _sentence(path))
-    for inner in sorted(path for path in folder.iterdir() if path.is_dir() and any(path.rglob("*.py"))):
-        yield from _folder(inner, depth + 1)
+def _shown_path(path: Path) -> str:
+    relative = path.relative_to(ROOT)
+    return f"{relative.parent}/" if relative.name == "__init__.py" else str(relative)
 
 
-def _line(name: str, sentence: str) -> str:
-    return f"{name:<28}{sentence}".rstrip()
-
-
-def _sentence(path: Path) -> str:
-    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+def _opening_sentence(path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return " ".join(docstring.split("\n\n")[0].split())
 
 

@@ -8,17 +8,36 @@ import shlex
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 from app.cli.main import COMMANDS, build_parser
-from ares.registry import Registry, annotators, encoders, exporters, ingesters, projections, rankers, valuers
+from ares.registry import (
+    Registry,
+    annotators,
+    encoders,
+    exporters,
+    ingesters,
+    operations,
+    projections,
+    rankers,
+    text_encoders,
+    valuers,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+# The changelog names what was; every other page what is.
+CURRENT_PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]
 MANUAL = "\n".join(path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))))
 REGISTRIES = (ingesters, annotators, exporters, encoders, projections, rankers, valuers)
+GROUPS = {f"ares.{group.kind}s" for group in (*REGISTRIES, text_encoders, operations)}
 PLUGINS = [(registry.kind, name) for registry in REGISTRIES for name in registry.names()]
+
+_PACKAGE = "(?:ares|ingest|annotators|app)"
+# A key of the metadata that a LeRobot export writes.
+NO_PATHS = {"ares/rate_source"}
 
 
 def _help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -121,6 +140,28 @@ def test_the_annotators_that_are_shown_are_those_of_the_guest() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_path_in_the_code_that_is_named_exists(page: Path) -> None:
+    named = re.findall(rf"(?<![\w./~-]){_PACKAGE}/[\w./-]*\w", page.read_text())
+    assert not {path for path in named if not (ROOT / path).exists()} - NO_PATHS
+
+
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_name_in_the_code_that_is_named_exists(page: Path) -> None:
+    """Modules and what they hold, such as `ares.search.Query`; files such as ares.toml and groups of plug-ins pass."""
+    named = re.findall(rf"(?<![\w./-]){_PACKAGE}(?:\.[A-Za-z_]\w*)+", page.read_text())
+    names = {name for name in named if not name.endswith((".md", ".toml", ".py")) and name not in GROUPS}
+    assert not {name for name in names if not _names_something(name)}
+
+
+def _names_something(dotted: str) -> bool:
+    try:
+        resolve_name(dotted)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "check", "bench", "app", "lock", "clean"])

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
@@ -18,17 +18,30 @@ if TYPE_CHECKING:
     from streamlit.navigation.page import Page
 
 
-# Parameters by page, beside those of the filters of columns ("f.COLUMN"): the page reads no others.
+class PageEntry(NamedTuple):
+    """A page of the dashboard; `render()` of the file of its name in `app/dashboard/views` draws it.
+
+    Attributes:
+        title: Its name in the navigation.
+        icon: Its icon there, by Streamlit's name.
+        parameters: Parameters of the URL that it reads, beside those of the filters of columns ("f.COLUMN").
+    """
+
+    title: str
+    icon: str
+    parameters: tuple[str, ...] = ()
+
+
 _VIEW_PARAMETERS = ("q", "like", "image", "by", "words", "where", "sort", "page", "cut")
-PAGE_PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "browse": _VIEW_PARAMETERS,
-    "map": _VIEW_PARAMETERS,
-    "episode": (*_VIEW_PARAMETERS, "episode", "at", "t"),
-    "sets": ("set",),
-    "health": ("dataset",),
-    "status": (),
+PAGES = {
+    "browse": PageEntry("Browse", ":material/grid_view:", _VIEW_PARAMETERS),
+    "map": PageEntry("Map", ":material/scatter_plot:", _VIEW_PARAMETERS),
+    "episode": PageEntry("Episode", ":material/play_circle:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
+    "sets": PageEntry("Sets", ":material/inventory_2:", ("set",)),
+    "health": PageEntry("Health", ":material/health_metrics:", ("dataset",)),
+    "status": PageEntry("Status", ":material/monitoring:"),
 }
-_ALL_PARAMETERS = frozenset(name for names in PAGE_PARAMETERS.values() for name in names)
+_ALL_PARAMETERS = frozenset(name for page in PAGES.values() for name in page.parameters)
 # Session keys: the page that was drawn last, and the parameters of each page.
 _PAGE, _SAVED = "url.page", "url.saved"
 # Pages that show the same episodes.
@@ -52,7 +65,7 @@ def read_parameter(name: str, default: str = "") -> str:
     """Return the value of one parameter, at most 200 characters of it.
 
     Args:
-        name: One of `PAGE_PARAMETERS`.
+        name: One of the parameters of `PAGES`.
         default: Value when it is not given.
     """
     if name not in _ALL_PARAMETERS:
@@ -113,23 +126,6 @@ def column_label(column: str) -> str:
     return column.replace("_", " ")
 
 
-_TITLES = {
-    "browse": "Browse",
-    "map": "Map",
-    "episode": "Episode",
-    "sets": "Sets",
-    "health": "Health",
-    "status": "Status",
-}
-_ICONS = {
-    "browse": ":material/grid_view:",
-    "map": ":material/scatter_plot:",
-    "episode": ":material/play_circle:",
-    "sets": ":material/inventory_2:",
-    "health": ":material/health_metrics:",
-    "status": ":material/monitoring:",
-}
-
 # Session key of the page that a click opens: its name and its query parameters.
 _NEXT_PAGE = "pages.next"
 
@@ -138,9 +134,9 @@ def build_pages() -> dict[str, Page]:
     """Return the pages by name; the module of a page is imported when the page is drawn."""
     return {
         name: st.Page(
-            page_function(name), title=title, icon=_ICONS[name], url_path=name, default=name == "browse"
+            page_function(name), title=page.title, icon=page.icon, url_path=name, default=name == "browse"
         )
-        for name, title in _TITLES.items()
+        for name, page in PAGES.items()
     }
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import ares
+
+ROOT = Path(__file__).resolve().parents[2]
 
 _HEAVY = ("numpy", "pyarrow", "lance", "lancedb", "torch", "av", "pymongo", "duckdb")
 
@@ -20,3 +24,9 @@ def test_every_exported_name_exists() -> None:
     for name in ares.__all__:
         assert getattr(ares, name) is not None
     assert not hasattr(ares, "NoSuchClass")
+
+
+def test_the_version_is_that_of_the_package_and_of_the_changelog() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert ares.__version__ == declared
+    assert f"\n## [{declared}]\n" in (ROOT / "CHANGELOG.md").read_text()

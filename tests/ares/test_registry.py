@@ -6,13 +6,21 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
+from importlib import import_module
 from importlib.metadata import Distribution
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from ares import registry
 from ares.errors import ModelError, PluginError
+from ares.imports import MOVED, current_package
 from ares.registry import Registry, plugin_faults
+
+ROOT = Path(__file__).resolve().parents[2]
+GROUPS = {f"ares.{group.kind}s": group for group in vars(registry).values() if isinstance(group, Registry)}
 
 # Modules of a package, each broken in its own way, and what the error says of it.
 BROKEN = {
@@ -20,6 +28,12 @@ BROKEN = {
     "wrong_syntax": ("def f(:", "SyntaxError"),
     "no_factory": ("x = 1", "AttributeError"),
     "ends_the_process": ("raise SystemExit(7)", "SystemExit: 7"),
+    "moved_package": (
+        "from ares.quality import Finding",
+        "No module named 'ares.quality'; its names are in ares.signals, ares.checks and ares.reports; repair",
+    ),
+    "moved_names": ("from ares.store.lance import EpisodeTable", "; its names are in ares.store; repair"),
+    "moved_module": ("import ares.quality.contract.terms", "; its names are in ares.contract; repair"),
 }
 
 
@@ -109,3 +123,29 @@ def test_the_metadata_of_a_package_is_parsed_once(monkeypatch: pytest.MonkeyPatc
     labels = {registry.label("lerobot") for _ in range(100)}
     assert len(parsed) == 1
     assert labels == {f"ingester 'lerobot' of {registry.package('lerobot')}"}
+
+
+def test_the_registry_lists_every_group_with_its_protocol_and_folders() -> None:
+    entry_points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert GROUPS.keys() == entry_points.keys()
+    for name, group in GROUPS.items():
+        module, _, protocol = group.protocol.partition(":")
+        assert not protocol or hasattr(import_module(module), protocol), name
+        assert find_spec(module) and all((ROOT / folder).exists() for folder in group.folders), name
+        files = [f"{value.partition(':')[0].replace('.', '/')}.py" for value in entry_points[name].values()]
+        assert not [file for file in files if not file.startswith(group.folders)], name
+
+
+@pytest.mark.parametrize("package", MOVED)
+def test_a_moved_package_is_gone_and_its_names_are_somewhere(package: str) -> None:
+    """A folder may be left where it was; then it is not entered by its name any more."""
+    left = ROOT / package.replace(".", "/")
+    assert not left.with_suffix(".py").exists() or package.startswith("annotators.models.")
+    assert not (left / "__init__.py").exists() or len((left / "__init__.py").read_text().splitlines()) == 1
+    for place in MOVED[package].replace(" and ", ", ").split(", "):
+        assert find_spec(place), place
+
+
+def test_only_an_import_can_miss_a_moved_package() -> None:
+    assert not current_package(ModuleNotFoundError("No module named 'ares.qualities'", name="ares.qualities"))
+    assert not current_package(ImportError("no name")) and not current_package(ValueError("ares.quality"))

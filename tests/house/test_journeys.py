@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import re
 
 import pytest
 
+from scripts.journey import Entered, count_entered, measure_journeys
 from tests.house.imports import ROOT
 
 # Files, and functions as measured in November 2026, by journey of scripts/journey.py. A budget is met by not entering
@@ -27,13 +26,15 @@ GROWTH, SLACK = 1.05, 0.8
 
 
 @pytest.fixture(scope="module")
-def counts() -> dict[str, dict[str, int]]:
+def entered() -> dict[str, Entered]:
+    """What every journey enters."""
+    return measure_journeys()
+
+
+@pytest.fixture(scope="module")
+def counts(entered: dict[str, Entered]) -> dict[str, dict[str, int]]:
     """Files and functions of every journey."""
-    command = [sys.executable, str(ROOT / "scripts" / "journey.py"), "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    assert not ran.returncode, ran.stderr
-    entered: dict[str, dict[str, int]] = json.loads(ran.stdout)
-    return entered
+    return {journey: count_entered(files) for journey, files in entered.items()}
 
 
 def test_a_journey_keeps_its_budget(counts: dict[str, dict[str, int]]) -> None:
@@ -53,3 +54,15 @@ def test_a_budget_is_lowered_with_its_journey(counts: dict[str, dict[str, int]])
         if counts[journey]["files"] < files * SLACK or counts[journey]["functions"] < functions * SLACK
     }
     assert not loose
+
+
+@pytest.mark.parametrize(
+    ("heading", "journeys"), [("a dataset", ["ingest"]), ("a query", ["text search", "search --where"])]
+)
+def test_the_page_shows_files_that_the_command_enters(
+    heading: str, journeys: list[str], entered: dict[str, Entered]
+) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.partition(f"## The journey of {heading}\n")[2].partition("\n## ")[0]
+    shown = set(re.findall(r"^\| `([\w/]+\.py)` \|", table, flags=re.M))
+    assert len(shown) > 10 and not shown - {file for name in journeys for file in entered[name]}

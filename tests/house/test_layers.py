@@ -81,6 +81,12 @@ def test_floors_of_ares_import_downwards() -> None:
     assert not not_below
 
 
+def test_the_page_shows_these_floors() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    block = page.partition("```text\n")[2].partition("```")[0]
+    assert [set(line.split()) for line in block.splitlines()] == list(FLOORS)
+
+
 def test_files_import_in_no_circle() -> None:
     """Doors, lazy imports and those for the type checker count."""
     assert not describe_circles(file_graph())

@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.dashboard import PageLimits, cached_reads, forget_slow_filters
-from app.dashboard.navigation import PAGE_PARAMETERS
+from app.dashboard.navigation import PAGES
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.file_watch import outside, watch_files
@@ -137,18 +137,18 @@ def test_no_parameter_of_a_page_reaches_a_file(
     assert pages[0] == pages[1], "a page tells whether a file exists"
 
 
-@pytest.mark.parametrize("page", list(PAGE_PARAMETERS))
+@pytest.mark.parametrize("page", list(PAGES))
 def test_all_parameters_of_a_page_together_reach_no_file(
     page: str, shown: Workspace, outside_folder: Path
 ) -> None:
-    names = {*PAGE_PARAMETERS[page], *_FILTERS} - set(_LOOKED_UP.get(page, ()))
+    names = {*PAGES[page].parameters, *_FILTERS} - set(_LOOKED_UP.get(page, ()))
     for text in _hostile_texts(outside_folder)[::2]:
         with watch_files() as events:
             app = _draw(page, {**_base(page, shown), **dict.fromkeys(names, text[:900])})
         _check(app, events, outside_folder, shown)
 
 
-@pytest.mark.parametrize("page", list(PAGE_PARAMETERS))
+@pytest.mark.parametrize("page", list(PAGES))
 def test_no_text_typed_on_a_page_reaches_a_file(page: str, shown: Workspace, outside_folder: Path) -> None:
     base = _base(page, shown)
     drawn = _draw(page, base)
@@ -166,7 +166,7 @@ def test_no_text_typed_on_a_page_reaches_a_file(page: str, shown: Workspace, out
 
 
 def test_only_one_module_reads_the_address_and_it_knows_every_parameter() -> None:
-    """A new parameter is in `PAGE_PARAMETERS`, and so in the test above, or reading it raises KeyError."""
+    """A new parameter is in `PAGES`, and so in the test above, or reading it raises KeyError."""
     readers = [path.name for path in _DASHBOARD.rglob("*.py") if _reads_address(path)]
     assert readers == ["navigation.py"]
 
