@@ -16,7 +16,7 @@ from ares.imports import missing_extra
 from ares.input import read_yaml
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, parse_path, walk_folders
 from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
-from ingest.recordings.episode import MCAP_FORMAT, load_recording
+from ingest.recordings.episode import MCAP_FORMAT, RecordedEpisode, load_recording
 from ingest.recordings.topics import EpisodeSpan, SpecTopics, read_spans, topics_of_spec
 
 
@@ -110,6 +110,18 @@ class RecordingDataset:
             files=functools.partial(list_recording_files, self.uris),
         )
 
+    def episode(self, format: str, uri: str, key: str, episode_id: str) -> RecordedEpisode:
+        """One of its recordings, as a whole."""
+        return RecordedEpisode(
+            uri=uri,
+            format=format,
+            dataset=self.name,
+            key=key,
+            episode_id=episode_id,
+            rate_hz=self.rate_hz,
+            topics=self.spec_topics,
+        )
+
 
 def holds_recordings(path: str, is_recording: Callable[[str], bool]) -> bool:
     """Whether a path is a recording, or a folder with recordings at any depth that is not a LeRobot dataset."""
@@ -188,9 +200,8 @@ def _mcap_item(uri: str, span: EpisodeSpan | SourceError | None, dataset: Record
     identity = make_episode_id(format=MCAP_FORMAT, dataset=dataset.name, version="", split="", key=key)
     if isinstance(span, SourceError):
         return failing_item(identity, location, span)
-    arguments = (uri, key, dataset.name, identity, dataset.rate_hz, span)
-    load = functools.partial(load_recording, *arguments, spec_topics=dataset.spec_topics)
-    return Item(episode_id=identity, location=location, load=load)
+    recorded = replace(dataset.episode(MCAP_FORMAT, uri, key, identity), span=span)
+    return Item(episode_id=identity, location=location, load=functools.partial(load_recording, recorded))
 
 
 mcap = Ingester(name=MCAP_FORMAT, recognises=recognises_mcap, open=open_mcap_dataset, claims=claims_mcap)
@@ -199,18 +210,14 @@ mcap = Ingester(name=MCAP_FORMAT, recognises=recognises_mcap, open=open_mcap_dat
 ROSBAG_FORMAT = "rosbag"
 
 
-def load_bag(
-    uri: str, key: str, dataset: str, episode_id: str, user_rate_hz: float | None, spec_topics: SpecTopics
-) -> Record:
+def load_bag(recorded: RecordedEpisode) -> Record:
     """Read a bag: signals as numbers, images by reference, all by the header stamps of the messages.
 
     Raises:
         SourceError: A file is missing or is no bag, or holds neither camera nor signal.
     """
-    record = load_recording(
-        uri, key, dataset, episode_id, user_rate_hz, format=ROSBAG_FORMAT, spec_topics=spec_topics
-    )
-    details = _ros_distribution(uri)
+    record = load_recording(recorded)
+    details = _ros_distribution(recorded.uri)
     if not details:
         return record
     metadata = {**details, **record.episode.metadata}
@@ -279,8 +286,8 @@ def _bag_item(uri: str, dataset: RecordingDataset) -> Item:
     if uri.lower().endswith(_PACKED_BAG_SUFFIXES):
         error = SourceError("file is compressed as a whole", f"{uri}: unpack it with `zstd -d`")
         return failing_item(identity, location, error)
-    arguments = (uri, key, dataset.name, identity, dataset.rate_hz, dataset.spec_topics)
-    return Item(episode_id=identity, location=location, load=functools.partial(load_bag, *arguments))
+    load = functools.partial(load_bag, dataset.episode(ROSBAG_FORMAT, uri, key, identity))
+    return Item(episode_id=identity, location=location, load=load)
 
 
 rosbag = Ingester(name=ROSBAG_FORMAT, recognises=recognises_bags, open=open_bags, claims=claims_bags)
