@@ -9,7 +9,7 @@ if TYPE_CHECKING:
         BatchFunction as BatchFunction,
         Engine as Engine,
         KeptValue as KeptValue,
-        RequestedWorkers as RequestedWorkers,
+        PoolRequest as PoolRequest,
         ValueHolder as ValueHolder,
         WorkerLimits as WorkerLimits,
         WorkerNeeds as WorkerNeeds,
@@ -45,7 +45,13 @@ if TYPE_CHECKING:
         resolved_failures as resolved_failures,
         utc_now as utc_now,
     )
-    from ares.jobs.requests import IngestRequest as IngestRequest
+    from ares.jobs.requests import (
+        CheckRequest as CheckRequest,
+        ComputePlan as ComputePlan,
+        FixRequest as FixRequest,
+        IngestRequest as IngestRequest,
+        MediaMode as MediaMode,
+    )
     from ares.jobs.worker_pool import (
         MachineMemory as MachineMemory,
         available_cores as available_cores,

@@ -11,19 +11,18 @@ from typing import Any, Generic
 
 from ares.errors import AresError, RequestError
 from ares.jobs.engine import (
-    DEFAULT_NEEDS,
     BatchFunction,
     Build,
     Engine,
     LocalValueHolder,
+    PoolRequest,
     R,
     T,
     V,
-    WorkerLimits,
-    WorkerNeeds,
     WorkerPool,
+    identity,
 )
-from ares.jobs.worker_pool import RestartingPool, WorkerProcess, identity, is_picklable
+from ares.jobs.worker_pool import RestartingPool, WorkerProcess, is_picklable
 from ares.registry import did_you_mean
 
 # A process that loads a model takes seconds: a short job is done before.
@@ -37,32 +36,16 @@ class LocalEngine:
         self._pools: list[ProcessPool[Any, Any] | ReplicaPool[Any, Any]] = []
         self.keeper = LocalValueHolder()
 
-    def pool(
-        self,
-        fn: BatchFunction[T, R],
-        *,
-        max_workers: int,
-        on_worker_death: type[AresError],
-        build: Callable[[], BatchFunction[T, R]] | None = None,
-        shared_worker: bool = False,
-        needs: WorkerNeeds = DEFAULT_NEEDS,
-        share: float = 1.0,
-        gpu_share: float = 1.0,
-        most_workers: int | None = None,
-        replicas: Callable[[], Sequence[Build[T, R]]] | None = None,
-        start_after_seconds: float | None = None,
-        limits: WorkerLimits | None = None,
-    ) -> WorkerPool[T, R]:
-        """A pool that runs `fn` in the calling thread, or in processes; see `Engine.pool`."""
-        builds = replicas() if replicas else ()
+    def pool(self, request: PoolRequest[T, R]) -> WorkerPool[T, R]:
+        """A pool that runs the function in the calling thread, or in processes."""
+        builds = request.replicas() if request.replicas else ()
         if builds and is_picklable(builds[0], ()):
-            replica_pool = ReplicaPool(fn, builds, on_worker_death)
+            replica_pool = ReplicaPool(request.fn, builds, request.on_worker_death)
             self._pools.append(replica_pool)
             return replica_pool
-        if start_after_seconds is None:
-            return InlinePool(fn, max_workers)
-        build = build or partial(identity, fn)
-        pool = ProcessPool(fn, build, max_workers, on_worker_death, start_after_seconds, limits)
+        if request.start_after_seconds is None:
+            return InlinePool(request.fn, request.max_workers)
+        pool = ProcessPool(request, request.start_after_seconds)
         self._pools.append(pool)
         return pool
 
@@ -106,30 +89,17 @@ class ProcessPool(Generic[T, R]):
     """Runs a function in worker processes once the job is long enough to be worth them.
 
     Args:
-        fn: The function.
-        build: Makes it in a worker process.
-        max_workers: Worker processes.
-        on_worker_death: Error of an item whose worker died in two attempts.
+        request: The function and its workers.
         start_after_seconds: How long batches run in the calling thread before processes start.
-        limits: Limits of one batch in a process.
     """
 
-    def __init__(
-        self,
-        fn: BatchFunction[T, R],
-        build: Callable[[], BatchFunction[T, R]],
-        max_workers: int,
-        on_worker_death: type[AresError],
-        start_after_seconds: float,
-        limits: WorkerLimits | None = None,
-    ) -> None:
-        self._fn, self._build = fn, build
-        self.max_workers = max_workers
-        inline_fn = fn if start_after_seconds else None
+    def __init__(self, request: PoolRequest[T, R], start_after_seconds: float) -> None:
+        self._fn, self._build = request.fn, request.make_builder()
+        self.max_workers = request.max_workers
         self._pool: RestartingPool[T, R] = RestartingPool(
-            [partial(WorkerProcess, build, limits)] * max_workers,
-            on_worker_death,
-            inline_fn,
+            [partial(WorkerProcess, self._build, request.limits)] * request.max_workers,
+            request.on_worker_death,
+            request.fn if start_after_seconds else None,
             start_after_seconds,
         )
 

@@ -21,12 +21,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol
 
 from ares.errors import AresError, RequestError
-from ares.jobs.engine import BatchFunction, R, T, V, WorkerLimits
-
-
-def identity(value: V) -> V:
-    """The value; a partial of this function can be pickled, unlike a lambda."""
-    return value
+from ares.jobs.engine import BatchFunction, R, T, WorkerLimits
 
 
 class WorkerDied(Exception):

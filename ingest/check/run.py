@@ -24,7 +24,7 @@ from ares.contract import (
 from ares.episode import Episode, Record
 from ares.errors import AresError, SourceError
 from ares.io import describe_os_error
-from ares.jobs import LocalEngine, available_cores
+from ares.jobs import LocalEngine, PoolRequest, available_cores
 from ares.registry import plugin_fault
 from ares.reports import BaselineWriter, CheckReport, CodeCounter, DataAudit, DatasetCheck, audit_episodes
 from ares.signals import KEPT_EPISODES, DatasetStatistics, EpisodeSignals, TypicalEpisode, episode_signals
@@ -73,10 +73,12 @@ def _audited_episodes(source: Source) -> Iterator[AuditedEpisode]:
     start_after = 0.0 if source.fragile else _START_AFTER_SECONDS
     with closing(LocalEngine()) as engine:
         pool = engine.pool(
-            run_audit_reads,
-            max_workers=available_cores(),
-            on_worker_death=SourceError,
-            start_after_seconds=start_after,
+            PoolRequest(
+                run_audit_reads,
+                max_workers=available_cores(),
+                on_worker_death=SourceError,
+                start_after_seconds=start_after,
+            )
         )
         for load in islice(loads, _MOST_READ):
             for result in pool.map([load]):
@@ -215,10 +217,12 @@ def check_source(
     """
     with closing(LocalEngine()) as engine, ThreadPoolExecutor(available_cores()) as threads:
         pool = engine.pool(
-            run_signal_tasks,
-            max_workers=available_cores(),
-            on_worker_death=SourceError,
-            start_after_seconds=0.0 if source.fragile else _START_AFTER_SECONDS,
+            PoolRequest(
+                run_signal_tasks,
+                max_workers=available_cores(),
+                on_worker_death=SourceError,
+                start_after_seconds=0.0 if source.fragile else _START_AFTER_SECONDS,
+            )
         )
         checked = _check_items(source, limit, progress, lambda tasks: _read_all(pool, threads, tasks))
         if with_video is None:

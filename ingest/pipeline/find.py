@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError, SourceError
-from ares.jobs import IngestPlan, LocalEngine, PlannedDataset, Report
+from ares.jobs import IngestPlan, LocalEngine, PlannedDataset, PoolRequest, Report
 from ares.store import quote_literal
 from ingest.base import GuardedItems, IngestOptions, Item, Source, guarded_item
 from ingest.discovery import Discovery, OpenedDataset, StoredDataset, discover, make_plan, stored_datasets
@@ -144,12 +144,14 @@ def _read_identities(opened: OpenedDataset, items: Sequence[Item]) -> list[Recor
     else:
         with closing(LocalEngine()) as engine:
             readers = engine.pool(
-                read_records,
-                max_workers=1,
-                on_worker_death=SourceError,
-                build=start_reader,
-                start_after_seconds=0.0,
-                limits=record_limits(),
+                PoolRequest(
+                    read_records,
+                    max_workers=1,
+                    on_worker_death=SourceError,
+                    build=start_reader,
+                    start_after_seconds=0.0,
+                    limits=record_limits(),
+                )
             )
             results = readers.map(loads)
     return [result if isinstance(result, RecordIdentity) else None for result in results]
@@ -271,11 +273,13 @@ def _with_first_record(dataset: PlannedDataset, opened: OpenedDataset, source: S
     if source.fragile:
         with closing(LocalEngine()) as engine:
             pool = engine.pool(
-                summarise_records,
-                max_workers=1,
-                on_worker_death=SourceError,
-                start_after_seconds=0.0,
-                limits=record_limits(),
+                PoolRequest(
+                    summarise_records,
+                    max_workers=1,
+                    on_worker_death=SourceError,
+                    start_after_seconds=0.0,
+                    limits=record_limits(),
+                )
             )
             (summary,) = pool.map([load])
     else:

@@ -19,6 +19,7 @@ from ares.jobs import (
     IngestReport,
     PipelineStage,
     PlannedDataset,
+    PoolRequest,
     Progress,
     Report,
     available_cores,
@@ -488,12 +489,14 @@ def _open_readers(
     max_workers = workers or min(available_cores(), _MAX_READERS)
     is_fragile = any(source.fragile for source in sources)
     readers: Readers = engine.pool(
-        read_records,
-        max_workers=max_workers,
-        on_worker_death=SourceError,
-        build=start_reader,
-        start_after_seconds=0.0 if is_fragile else _IN_PROCESS_SECONDS if max_workers > 1 else None,
-        limits=record_limits(_COPY_FACTOR if media == "copy" else 1.0),
+        PoolRequest(
+            read_records,
+            max_workers=max_workers,
+            on_worker_death=SourceError,
+            build=start_reader,
+            start_after_seconds=0.0 if is_fragile else _IN_PROCESS_SECONDS if max_workers > 1 else None,
+            limits=record_limits(_COPY_FACTOR if media == "copy" else 1.0),
+        )
     )
     total = sum(source.total for source in sources)
     if (total if limit is None else min(total, limit)) >= _MIN_ITEMS_TO_START_EARLY:
