@@ -26,8 +26,8 @@ MISSING = "key of the spec does not exist"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IngestOptions:
-    """Settings of the user for the datasets of an ingestion.
+class SourceOptions:
+    """What an ingester may know of what the user says of a dataset.
 
     Attributes:
         dataset: Name to store instead of the source's own, or "".
@@ -163,8 +163,8 @@ class Ingester:
 
     name: str
     recognises: Callable[[str], bool]
-    open: Callable[[str, IngestOptions], list[Source]]
-    show_spec: Callable[[str, IngestOptions], str] | None = None
+    open: Callable[[str, SourceOptions], list[Source]]
+    show_spec: Callable[[str, SourceOptions], str] | None = None
     claims: Callable[[FolderEntries], FolderClaim | None] | None = None
     uses: frozenset[str] = frozenset()
     joins: Callable[[Sequence[str]], bool] | None = None

@@ -16,9 +16,9 @@ from ares.registry import did_you_mean
 from ingest.base import (
     MISSING,
     Ingester,
-    IngestOptions,
     Item,
     Source,
+    SourceOptions,
     episode_path,
     guarded_call,
     outcome_in_path,
@@ -404,7 +404,7 @@ def _map_camera(
 TRIED_RECORDS = 5
 
 
-def open_with_spec(ingester: Ingester, path: str, options: IngestOptions) -> list[Source]:
+def open_with_spec(ingester: Ingester, path: str, options: SourceOptions) -> list[Source]:
     """What an ingester opens at a path, read as the spec of the user says.
 
     An ingester with a `show_spec` of its own applies the spec itself.

@@ -36,7 +36,7 @@ from ingest.arrays import (
     step_times,
     unknown_family_error,
 )
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import FolderClaim, Ingester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.files import describe_camera
 from ingest.names import VideoRow, WrongRowError, distinct_texts, parse_row
 from ingest.signals import StepTimes, missing_time_error
@@ -344,7 +344,7 @@ def _is_array_folder(names: Iterable[str]) -> bool:
     return len(arrays) >= _FEWEST_ARRAYS
 
 
-def open_npz(path: str, options: IngestOptions) -> list[Source]:
+def open_npz(path: str, options: SourceOptions) -> list[Source]:
     """Open a folder, or a single .npz file, as one dataset. Raises SourceError when it holds no arrays."""
     from ingest.spec import read_spec
 

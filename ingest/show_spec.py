@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Record, SourceArray
 from ares.errors import SourceError
-from ingest.base import Ingester, IngestOptions, Source
+from ingest.base import Ingester, Source, SourceOptions
 from ingest.mapping import TRIED_RECORDS, first_record, full_slices, signal_arrays
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LONGEST_LIST = 24
 
 
-def show_spec(ingester: Ingester, path: str, options: IngestOptions) -> str:
+def show_spec(ingester: Ingester, path: str, options: SourceOptions) -> str:
     """The specs of the datasets at or under a path, as YAML; each dataset is told by its first record.
 
     Raises SourceError where no record can be read.

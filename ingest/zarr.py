@@ -29,7 +29,7 @@ from ingest.arrays import (
     step_times,
     unknown_family_error,
 )
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import FolderClaim, Ingester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.files import describe_camera, probe_once, whole_video
 from ingest.signals import missing_time_error
 
@@ -254,7 +254,7 @@ def claims(folder: FolderEntries) -> FolderClaim | None:
     return "data" if is_data else None
 
 
-def open_zarr_dataset(path: str, options: IngestOptions) -> list[Source]:
+def open_zarr_dataset(path: str, options: SourceOptions) -> list[Source]:
     """Open a folder with stores, or a single store, as one dataset.
 
     Raises:
@@ -379,7 +379,7 @@ def _most_rows(store: ZarrStore) -> int:
 
 
 def _store_items(
-    store: _Store, folder: Path, dataset: str, options: IngestOptions, spec: DatasetSpec | None
+    store: _Store, folder: Path, dataset: str, options: SourceOptions, spec: DatasetSpec | None
 ) -> Iterator[Item]:
     """One item for each episode of a store; one that fails for a store that cannot be read."""
     prefix = store.path.relative_to(folder).as_posix()

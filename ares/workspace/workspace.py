@@ -17,7 +17,6 @@ from ares.store import workspace_exists
 from ares.workspace.actions import WorkspaceActions
 from ares.workspace.arguments import expanded_path
 from ares.workspace.operations import (
-    MediaMode,
     annotate_operation,
     estimate_operation,
     ingest_operation,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from ares.curation import CurationSet
     from ares.episode import Json
     from ares.export import ExportReport, RetimeMode, TaskSource
-    from ares.jobs import IngestPlan, IngestReport
+    from ares.jobs import IngestPlan, IngestReport, MediaMode
     from ares.loader import StepDataset
     from ares.store import Stores
     from ares.workspace.episode import AnnotateReports, EstimateList, FindingList
@@ -87,11 +86,11 @@ class Workspace(WorkspaceActions):
                 read.
             SourceError: The only dataset cannot be opened, or an episode failed and `strict` is set.
         """
-        from ares.jobs import IngestRequest
+        from ares.jobs import ComputePlan, IngestRequest
 
         return ingest_operation()(
             lambda: self.stores,
-            self._existing_stores,
+            self.existing_stores,
             IngestRequest(
                 sources=tuple(expanded_path(source) for source in sources),
                 format=format,
@@ -102,11 +101,11 @@ class Workspace(WorkspaceActions):
                 options=expanded_path(options),
                 data_dir=expanded_path(data_dir),
                 follow_links=follow_links,
+                media=media,
+                limit=limit,
+                strict=strict,
+                compute=ComputePlan(engine=engine),
             ),
-            media=media,
-            limit=limit,
-            strict=strict,
-            engine=engine,
             quiet=quiet,
         )
 
@@ -135,7 +134,7 @@ class Workspace(WorkspaceActions):
         from ares.jobs import IngestRequest
 
         return plan_ingest_operation()(
-            self._existing_stores,
+            self.existing_stores,
             IngestRequest(
                 sources=tuple(expanded_path(source) for source in sources),
                 format=format,
@@ -149,7 +148,7 @@ class Workspace(WorkspaceActions):
             ),
         )
 
-    def _existing_stores(self) -> Stores | None:
+    def existing_stores(self) -> Stores | None:
         """The stores where the workspace is there, so that a plan or a wrong path creates none."""
         return self.stores if self.is_open or workspace_exists(self.path) else None
 

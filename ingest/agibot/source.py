@@ -9,7 +9,7 @@ from pathlib import Path
 from ares.errors import SourceError
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
 from ingest.agibot.episode import FORMAT, PROPRIO_FILE, AgibotEntry, TaskInfo, load_episode, read_task
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import FolderClaim, Ingester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.signals import SpecTime, time_of_spec
 
 _PARTS = ("observations", "proprio_stats")
@@ -27,7 +27,7 @@ def claims(folder: FolderEntries) -> FolderClaim | None:
     return "dataset" if _is_dataset(folder.folders) else None
 
 
-def open_agibot(path: str, options: IngestOptions) -> list[Source]:
+def open_agibot(path: str, options: SourceOptions) -> list[Source]:
     """Open every copy of AgiBot World at or under a folder. Raises SourceError when there is none."""
     roots = list(_dataset_folders(absolute_path(path)))
     if not roots:
@@ -52,7 +52,7 @@ def _is_dataset(folders: Collection[str]) -> bool:
     return "proprio_stats" in folders or {"observations", "task_info"} <= set(folders)
 
 
-def _open_source(root: Path, options: IngestOptions) -> Source:
+def _open_source(root: Path, options: SourceOptions) -> Source:
     from ingest.spec import read_spec
 
     dataset = options.dataset or folder_name(root)
@@ -92,7 +92,7 @@ def _visible_folders(folder: Path) -> Iterator[Path]:
 
 
 def _task_items(
-    root: Path, dataset: str, task: str, episodes: list[str], options: IngestOptions, time: SpecTime
+    root: Path, dataset: str, task: str, episodes: list[str], options: SourceOptions, time: SpecTime
 ) -> Iterator[Item]:
     """One item for each episode of a task; its JSON file is read once. A file that cannot be read fails them all."""
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ares.errors import AresError, PluginError, RequestError, SourceError
 from ares.io import FolderEntries, known_folders
 from ares.registry import ingesters
-from ingest.base import Ingester, IngestOptions, Source, SourceFile, guarded_call
+from ingest.base import Ingester, Source, SourceFile, SourceOptions, guarded_call
 from ingest.discovery.tree import FolderTree, SortedPaths, ask
 from ingest.mapping import open_with_spec
 
@@ -276,7 +276,7 @@ class OpenedDataset:
     format: str
     path: str
     ingester: Ingester
-    options: IngestOptions
+    options: SourceOptions
     listings: Mapping[str, FolderEntries]
     opened_at: str = ""
     declared: bool = False
@@ -284,7 +284,7 @@ class OpenedDataset:
     files: list[SourceFile] = field(default_factory=list)
     error: AresError | None = None
 
-    def reopen(self, options: IngestOptions) -> list[Source]:
+    def reopen(self, options: SourceOptions) -> list[Source]:
         """Its sources with other options. Raises what the ingester raises."""
         self.options = options
         sources = _open_with_ingester(self.ingester, self.opened_at, options, self.listings)
@@ -303,7 +303,7 @@ class TreeReader:
     Attributes:
         tree: The tree.
         ingesters: The formats to ask.
-        options_of: The options for the dataset of a format at a path.
+        options_of: The options for the dataset at a path.
         known: By format, folders that the workspace knows as datasets of it.
         requested: Formats that the user gave to some folders, by path.
         above: By format, the dataset of the workspace that the whole tree is a part of.
@@ -312,7 +312,7 @@ class TreeReader:
 
     tree: FolderTree
     ingesters: Sequence[Ingester]
-    options_of: Callable[[str, str], IngestOptions]
+    options_of: Callable[[str], SourceOptions]
     known: Mapping[str, Collection[str]] = field(default_factory=dict)
     requested: Mapping[str, str] = field(default_factory=dict)
     above: Mapping[str, StoredDataset] = field(default_factory=dict)
@@ -389,7 +389,7 @@ class TreeReader:
             path=path,
             opened_at=path,
             ingester=ingester,
-            options=self.options_of(ingester.name, path),
+            options=self.options_of(path),
             listings=view(
                 self.tree, str(self.tree.root) if self.tree.file else path, self.used_files, others
             ),
@@ -407,7 +407,7 @@ class TreeReader:
             opened.reopen(opened.options)
             opened.files = _list_files(opened)
         except (SourceError, PluginError, RequestError) as error:
-            has_options = replace(opened.options, reads_unknown=False, follow_links=False) != IngestOptions()
+            has_options = replace(opened.options, reads_unknown=False, follow_links=False) != SourceOptions()
             if isinstance(error, RequestError) and has_options:
                 raise
             opened.error = error
@@ -419,7 +419,7 @@ class TreeReader:
 
 
 def _open_with_ingester(
-    ingester: Ingester, path: str, options: IngestOptions, listings: Mapping[str, FolderEntries]
+    ingester: Ingester, path: str, options: SourceOptions, listings: Mapping[str, FolderEntries]
 ) -> list[Source]:
     with known_folders(listings):
         open_path = partial(open_with_spec, ingester, path, options)

@@ -14,7 +14,7 @@ from ares.errors import SourceError
 from ares.formats import INFO_PATH
 from ares.input import call_within, input_budgets, open_hdf5, open_hdf5_object, translate_hdf5_errors
 from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
-from ingest.base import FileUse, FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import FileUse, FolderClaim, Ingester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.hdf5.demos import file_warnings, load_demo, masks_by_demo, read_environment, split_of
 from ingest.hdf5.droid import RECORDINGS, TRAJECTORY_FILE, is_droid_folder, load_droid
 from ingest.hdf5.episode import FAMILY, FORMAT, NO_FAMILY, HDF5Entry, load_unknown, unknown_groups
@@ -85,7 +85,7 @@ def _is_droid_listing(folder: FolderEntries) -> bool:
     )
 
 
-def open_hdf5_dataset(path: str, options: IngestOptions) -> list[Source]:
+def open_hdf5_dataset(path: str, options: SourceOptions) -> list[Source]:
     """Open a folder, or a single file, as one dataset. Raises SourceError when there is no HDF5 file."""
     from ingest.spec import read_spec
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ares.errors import SourceError
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
 from ares.media import IMAGE_SUFFIXES
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile
+from ingest.base import FolderClaim, Ingester, Item, Source, SourceFile, SourceOptions
 from ingest.image_folders.image_episode import (
     FORMAT,
     PICKLE_REASON,
@@ -78,7 +78,7 @@ def _is_described_beside(folder: Path) -> bool:
     return any(f"{folder.name}{suffix}" in files for suffix in (".json", ".txt"))
 
 
-def open_image_episodes(path: str, options: IngestOptions) -> list[Source]:
+def open_image_episodes(path: str, options: SourceOptions) -> list[Source]:
     """Open a folder of episodes, or the folder of one, as a dataset. Raises SourceError when there is no episode."""
     root = absolute_path(path)
     folders = list(_episode_folders(root)) if root.is_dir() else []
@@ -108,7 +108,7 @@ def _episode_folders(root: Path) -> Iterator[Path]:
             yield folder
 
 
-def _image_item(root: Path, folder: Path, dataset: str, options: IngestOptions) -> Item:
+def _image_item(root: Path, folder: Path, dataset: str, options: SourceOptions) -> Item:
     key = folder.relative_to(root).as_posix() if folder != root else folder.name
     entry = ImageEntry(folder=str(folder), dataset=dataset, key=key, rate_hz=options.rate_hz)
     load = functools.partial(load_episode, entry)

@@ -10,7 +10,7 @@ from ares.errors import SourceError
 from ares.formats import INFO_PATH
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
 from ares.media import IMAGE_SUFFIXES
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile
+from ingest.base import FolderClaim, Ingester, Item, Source, SourceFile, SourceOptions
 from ingest.image_folders.table_episode import (
     FORMAT,
     TABLE_SUFFIXES,
@@ -66,7 +66,7 @@ def _is_signal_table(name: str) -> bool:
     return f".{suffix}" in TABLE_SUFFIXES and stem in _SIGNAL_TABLES
 
 
-def open_csv_episodes(path: str, options: IngestOptions) -> list[Source]:
+def open_csv_episodes(path: str, options: SourceOptions) -> list[Source]:
     """Open a folder of episodes, or the folder of one, as a dataset. Raises SourceError when there is no episode."""
     from ingest.spec import read_spec
 

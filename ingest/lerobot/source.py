@@ -15,7 +15,7 @@ from ares.errors import SourceError
 from ares.formats import EPISODE_LINES_PATH, EPISODES_FOLDER, INFO_PATH, META_FOLDER, MODALITY_PATH
 from ares.input import open_parquet
 from ares.io import FolderEntries, absolute_path, list_folder, parse_path, walk_folders
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, failing_item
+from ingest.base import FolderClaim, Ingester, Item, Source, SourceOptions, failing_item
 from ingest.lerobot.consistency import (
     Contradictions,
     check_dataset,
@@ -74,7 +74,7 @@ def _has_tables(folder: FolderEntries) -> bool:
     return table is not None and has_episode_columns(str(table))
 
 
-def open_lerobot(path: str, options: IngestOptions) -> list[Source]:
+def open_lerobot(path: str, options: SourceOptions) -> list[Source]:
     """Open every dataset in a folder or up to two levels below it.
 
     Raises:
@@ -115,7 +115,7 @@ def _dataset_name(folder: Path) -> str:
     return snapshot[1] if snapshot and folder.parent.name == "snapshots" else folder.name
 
 
-def _open_dataset(folder: Path, name: str, options: IngestOptions) -> Source:
+def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
     info = read_info(folder)
     if not info.document:
         cameras = {key: {"dtype": "video"} for key in camera_keys_in_files(info.root)}
@@ -189,7 +189,7 @@ def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:
 
 
 def _frame_and_step_rate(
-    info: LeRobotInfo, feature_map: LeRobotFeatureMap, options: IngestOptions, warnings: list[str]
+    info: LeRobotInfo, feature_map: LeRobotFeatureMap, options: SourceOptions, warnings: list[str]
 ) -> tuple[float, float, RateSource]:
     """Frames per second of the dataset, steps per second, and where that rate comes from."""
     stored_fps = info.document.get("fps")

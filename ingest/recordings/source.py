@@ -15,7 +15,7 @@ from ares.formats import INFO_PATH, ROSBAG2_METADATA, recording_files
 from ares.imports import missing_extra
 from ares.input import read_yaml
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, parse_path, walk_folders
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import FolderClaim, Ingester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.recordings.episode import MCAP_FORMAT, RecordedEpisode, load_recording
 from ingest.recordings.topics import EpisodeSpan, SpecTopics, read_spans, topics_of_spec
 
@@ -134,7 +134,7 @@ def holds_recordings(path: str, is_recording: Callable[[str], bool]) -> bool:
 
 
 def open_recordings(
-    path: str, options: IngestOptions, is_recording: Callable[[str], bool], none_error: SourceError
+    path: str, options: SourceOptions, is_recording: Callable[[str], bool], none_error: SourceError
 ) -> RecordingDataset:
     """Find the recordings at a path. Raises `none_error` without any, SourceError for a spec that cannot be read."""
     from ingest.spec import read_spec
@@ -170,7 +170,7 @@ def claims_mcap(folder: FolderEntries) -> FolderClaim | None:
     return "data" if MCAP_SUFFIX in folder.suffixes else None
 
 
-def open_mcap_dataset(path: str, options: IngestOptions) -> list[Source]:
+def open_mcap_dataset(path: str, options: SourceOptions) -> list[Source]:
     """Open a folder, or a single file, as one dataset. Raises SourceError when there is no MCAP file."""
     none_error = SourceError("folder holds no MCAP file", f"{path}: no {MCAP_SUFFIX}")
     dataset = open_recordings(path, options, _is_mcap, none_error)
@@ -264,7 +264,7 @@ def claims_bags(folder: FolderEntries) -> FolderClaim | None:
     return None if folder.suffixes.isdisjoint((*BAG_SUFFIXES, *_PACKED_BAG_SUFFIXES)) else "data"
 
 
-def open_bags(path: str, options: IngestOptions) -> list[Source]:
+def open_bags(path: str, options: SourceOptions) -> list[Source]:
     """Open a folder, or a single file, as one dataset.
 
     Raises:

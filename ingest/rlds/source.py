@@ -22,7 +22,7 @@ from ares.formats import (
 from ares.input import read_json
 from ares.io import FolderEntries, absolute_path, describe_os_error, list_folder, walk_folders
 from ares.registry import did_you_mean
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import FolderClaim, Ingester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.files import read_json_object
 from ingest.rlds.episode import FORMAT, RldsDataset, RldsRecordEntry, load_record
 from ingest.rlds.feature_map import RldsFeatureMap, map_features, spec_to_yaml
@@ -178,7 +178,7 @@ def claims(folder: FolderEntries) -> FolderClaim | None:
     return "dataset" if DATASET_INFO_FILE in folder.files and FEATURES_FILE in folder.files else None
 
 
-def open_rlds(path: str, options: IngestOptions) -> list[Source]:
+def open_rlds(path: str, options: SourceOptions) -> list[Source]:
     """Open every dataset and version at or under a folder.
 
     Raises:
@@ -188,7 +188,7 @@ def open_rlds(path: str, options: IngestOptions) -> list[Source]:
     return [_open_source(folder, options) for folder in _dataset_folders(path, options)]
 
 
-def specs_yaml(path: str, options: IngestOptions) -> str:
+def specs_yaml(path: str, options: SourceOptions) -> str:
     """The specs of the datasets at or under a folder, as YAML. Raises as `open_rlds` does."""
     datasets = [_open_dataset(folder, options) for folder in _dataset_folders(path, options)]
     return "---\n".join(
@@ -197,7 +197,7 @@ def specs_yaml(path: str, options: IngestOptions) -> str:
     )
 
 
-def _dataset_folders(path: str, options: IngestOptions) -> list[Path]:
+def _dataset_folders(path: str, options: SourceOptions) -> list[Path]:
     folders = list(_find_folders(absolute_path(path)))
     if not folders:
         raise SourceError(
@@ -221,7 +221,7 @@ def _find_folders(path: Path) -> Iterator[Path]:
             yield folder
 
 
-def _open_source(folder: Path, options: IngestOptions) -> Source:
+def _open_source(folder: Path, options: SourceOptions) -> Source:
     dataset = _open_dataset(folder, options)
     info = _read_info(folder / DATASET_INFO_FILE)
     shards = _find_shards(folder, info, _name_in_info(folder, info))
@@ -256,7 +256,7 @@ def _list_files(folder: Path, shards: Collection[str]) -> Iterator[SourceFile]:
             yield SourceFile(path=path, use="metadata")
 
 
-def _open_dataset(folder: Path, options: IngestOptions) -> RldsDataset:
+def _open_dataset(folder: Path, options: SourceOptions) -> RldsDataset:
     from ingest.spec import builtin_spec, read_spec
 
     info = _read_info(folder / DATASET_INFO_FILE)

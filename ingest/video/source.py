@@ -15,7 +15,7 @@ from ares.errors import SourceError
 from ares.formats import INFO_PATH
 from ares.io import FolderEntries, absolute_path, file_state, folder_name
 from ares.media import VideoInfo, frozen_camera_flags
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import FolderClaim, Ingester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.files import describe_camera, hash_media_file, hash_media_files, probe_once
 from ingest.names import distinct_texts
 from ingest.video.plan import (
@@ -221,7 +221,7 @@ def joins(paths: Sequence[str]) -> bool:
     return any(len({path.partition("/")[0] for path in group.values()}) > 1 for group in groups.values())
 
 
-def open_video(path: str, options: IngestOptions) -> list[Source]:
+def open_video(path: str, options: SourceOptions) -> list[Source]:
     """Open a folder, or a single file, as a dataset.
 
     Raises SourceError when there is no video or none matches the pattern, RequestError for an invalid pattern.
@@ -273,11 +273,11 @@ def _list_files(folder_plan: VideoFolderPlan) -> Iterator[SourceFile]:
         yield SourceFile(path=f"{folder_plan.files.folder}/{table}", use="metadata")
 
 
-def _list_items(folder_plan: VideoFolderPlan, dataset: str, options: IngestOptions) -> Iterator[Item]:
+def _list_items(folder_plan: VideoFolderPlan, dataset: str, options: SourceOptions) -> Iterator[Item]:
     return (_build_item(planned, dataset, options) for planned in folder_plan.clips())
 
 
-def _build_item(planned: PlannedClip, dataset: str, options: IngestOptions) -> Item:
+def _build_item(planned: PlannedClip, dataset: str, options: SourceOptions) -> Item:
     clip = planned.clip
     if not isinstance(clip, SourceError) and not _is_utf8(clip.key):
         clip = SourceError("file name is not UTF-8", clip.key)

@@ -14,7 +14,7 @@ from ares.export.base import Exporter, ExportReport
 from ares.registry import exporters
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture(params=exporters.names())

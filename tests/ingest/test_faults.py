@@ -18,9 +18,8 @@ from ares.errors import PluginError, SourceError
 from ares.registry import ingesters
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import Ingester, IngestOptions, Item, Source
-from ingest.operation import open_sources
-from ingest.pipeline import ingest_paths
+from ingest.base import Ingester, Item, Source, SourceOptions
+from tests.ingesting import ingest_paths, open_sources
 
 EPISODES, BAD = 12, 4
 
@@ -69,7 +68,7 @@ def _load(load: Callable[[], Record], fault: Callable[[Record], Any]) -> Any:
 def faulty_ingester(change: Callable[[Sequence[Item]], Iterator[Any]]) -> Ingester:
     """Reads videos, with the items changed."""
 
-    def open_faulty(path: str, options: IngestOptions) -> list[Source]:
+    def open_faulty(path: str, options: SourceOptions) -> list[Source]:
         (source,) = ingesters.get("video").open(path, options)  # type: ignore[attr-defined]
         return [replace(source, format="faulty", items=change(list(source.items)))]
 
@@ -153,14 +152,14 @@ def test_a_fault_in_recognition_is_a_warning(
         "not tried: ingester 'faulty' raised KeyError" in warning for warning in report.counts.warnings
     )
     with pytest.raises(PluginError, match="ingester 'faulty' raised KeyError"):
-        open_sources([str(demo_samples / "video")], IngestOptions(), "faulty")
+        open_sources([str(demo_samples / "video")], SourceOptions(), format="faulty")
 
 
 def test_duplicates_are_those_of_this_run(ws: Workspace, demo_samples: Path) -> None:
     paths = [str(demo_samples / "video")]
     first = ingest_paths(ws.stores, paths, quiet=True)
-    second = ingest_paths(ws.stores, paths, IngestOptions(dataset="copy"), limit=5, quiet=True)
-    third = ingest_paths(ws.stores, paths, IngestOptions(dataset="copy"), limit=7, quiet=True)
+    second = ingest_paths(ws.stores, paths, SourceOptions(dataset="copy"), limit=5, quiet=True)
+    third = ingest_paths(ws.stores, paths, SourceOptions(dataset="copy"), limit=7, quiet=True)
     fourth = ingest_paths(ws.stores, paths, quiet=True)
     assert [report.duplicates for report in (first, second, third, fourth)] == [0, 5, 2, 0]
     assert [report.workspace_duplicates for report in (first, second, third, fourth)] == [0, 5, 7, 7]

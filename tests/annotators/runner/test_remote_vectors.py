@@ -24,7 +24,7 @@ from ares.jobs import KeptValue, PoolRequest
 from ares.settings import settings_from_environment
 from ares.store import Stores, VectorTable
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
 MARK = Maker(annotator="mark", version="1")

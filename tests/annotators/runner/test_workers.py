@@ -20,7 +20,7 @@ from ares.errors import RequestError
 from ares.jobs import ComputePlan, MachineMemory, WorkerNeeds
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
 # A worker process imports it from a file, as it would an installed package.

@@ -21,8 +21,8 @@ from ares.jobs import Engine
 from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import Ingester, IngestOptions, Item, Source
-from ingest.pipeline import ingest_paths
+from ingest.base import Ingester, Item, Source, SourceOptions
+from tests.ingesting import ingest_paths
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 
@@ -120,7 +120,7 @@ def read_or_die(marker: Path | None, number: int) -> Record:
     return Record(episode=episode, trajectory=Trajectory(timestamps=np.array([0.0, 0.1])))
 
 
-def open_fragile(marker: Path | None, path: str, options: IngestOptions) -> list[Source]:
+def open_fragile(marker: Path | None, path: str, options: SourceOptions) -> list[Source]:
     items = (
         Item(
             episode_id=f"{number:016x}",
