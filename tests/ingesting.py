@@ -1,8 +1,9 @@
-"""Ingests and opens the datasets of a test by their paths, with the options that one ingester gets."""
+"""Ingests and opens the datasets of a test by their paths, also with an ingester of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from ares.jobs import ComputePlan, IngestRequest, MediaMode
@@ -14,6 +15,21 @@ if TYPE_CHECKING:
     from ares.jobs import Engine
     from ares.store import Stores
     from ingest.pipeline.run import IngestCounts
+
+
+@dataclass(frozen=True)
+class StubIngester:
+    """An ingester of a test that is asked about the path that the user gave.
+
+    Attributes:
+        name: Name of its format.
+        open: Opens the datasets at a path.
+        recognises: Whether a path holds the format.
+    """
+
+    name: str
+    open: Callable[[str, SourceOptions], list[Source]]
+    recognises: Callable[[str], bool] = lambda path: True
 
 
 class IngestFields(TypedDict, total=False):

@@ -13,10 +13,9 @@ from ares.io import absolute_path, existing_path, is_url, list_folder
 from ares.messages import announce_if_slow
 from ares.registry import did_you_mean, ingesters as registered
 from ares.settings import tfds_data_dir
-from ingest.base import Ingester, SourceOptions
+from ingest.base import FolderIngester, Ingester, SourceOptions
 from ingest.discovery.accounting import make_plan, unread_file_lines
 from ingest.discovery.datasets import OpenedDataset, StoredDataset, TreeReader
-from ingest.discovery.options_file import check_paths, read_options_file
 from ingest.discovery.tree import FolderTree, read_tree
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def discover(
         SourceError: There is one dataset, and it cannot be opened.
         PluginError: As SourceError, or the named format cannot be imported.
     """
-    named = read_options_file(request.options) if request.options else {}
+    named = _read_options(request.options) if request.options else {}
     search = _Search(request, named, stored, reads_unknown)
     formats = _import_ingesters(request.format)
     discovery = Discovery(faults=dict(formats.faults))
@@ -72,13 +71,26 @@ def discover(
         with announce_if_slow(f"looking at the folder {path}"):
             _discover_path(discovery, path, search, formats)
     if named:
-        check_paths(named, [opened.path for opened in (*discovery.datasets, *discovery.skipped)])
+        _check_options(named, discovery)
     if len(discovery.datasets) == 1 and discovery.datasets[0].error is not None:
         raise discovery.datasets[0].error
     refuse_options_for_several(request, discovery.datasets)
     _refuse_options_of_other_formats(discovery.datasets)
     discovery.datasets.sort(key=lambda opened: (opened.path, opened.format))
     return discovery
+
+
+def _read_options(path: str) -> Mapping[str, DatasetOptions]:
+    """The options file; only it needs pydantic, which takes a while to import."""
+    from ingest.discovery.options_file import read_options_file
+
+    return read_options_file(path)
+
+
+def _check_options(named: Mapping[str, DatasetOptions], discovery: Discovery) -> None:
+    from ingest.discovery.options_file import check_paths
+
+    check_paths(named, [opened.path for opened in (*discovery.datasets, *discovery.skipped)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +146,11 @@ def import_ingester(name: str) -> Ingester:
     ingester: Any = registered.get(name)
     if not isinstance(ingester, Ingester):
         raise PluginError(f"{registered.label(name)} is no Ingester", f"got a {type(ingester).__name__}")
+    if hasattr(ingester, "claims") and not isinstance(ingester, FolderIngester):
+        raise PluginError(
+            f"{registered.label(name)} claims folders and is no FolderIngester",
+            f"got a {type(ingester).__name__}; make it a subclass of ingest.base.FolderIngester",
+        )
     return ingester
 
 
@@ -177,9 +194,10 @@ def _content_of(tree: FolderTree) -> str:
 def _named_first(ingesters: Sequence[Ingester], format: str) -> list[Ingester]:
     """The named ingester alone where it cannot be asked about folders; else all, which bound its datasets."""
     named = import_ingester(format)
-    if named.claims is None:
+    if not isinstance(named, FolderIngester):
         return [named]
-    return [named, *(other for other in ingesters if other.name != format and other.claims is not None)]
+    others = (other for other in ingesters if other.name != format)
+    return [named, *(other for other in others if isinstance(other, FolderIngester))]
 
 
 def _known_folders(stored: Sequence[StoredDataset]) -> dict[str, set[str]]:

@@ -18,8 +18,6 @@ from ingest.base import Ingester, Item, SourceOptions
 from tests.contracts.conftest import MakeSample
 from tests.ingesting import ingest_paths
 
-OURS = {name for name in ingesters.names() if ingesters.get(name).__class__.__module__ == "ingest.base"}
-
 
 @pytest.fixture(params=ingesters.names())
 def ingester(request: pytest.FixtureRequest) -> Ingester:

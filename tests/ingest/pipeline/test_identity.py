@@ -21,10 +21,10 @@ from ares.jobs import LocalEngine, PoolRequest
 from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import Ingester, Item, Source, SourceOptions
+from ingest.base import Item, Source, SourceOptions
 from ingest.pipeline import find_datasets
 from ingest.pipeline.read import read_records
-from tests.ingesting import ingest_paths, request_for
+from tests.ingesting import StubIngester, ingest_paths, request_for
 
 RECORDS = 520
 
@@ -86,7 +86,7 @@ def numbered_format(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "test_identity", sys.modules[__name__])
     for function in (read_record, open_numbered):
         monkeypatch.setattr(function, "__module__", "test_identity")
-    ingesters.add("numbered", Ingester(name="numbered", recognises=lambda path: True, open=open_numbered))  # type: ignore[arg-type]
+    ingesters.add("numbered", StubIngester("numbered", open_numbered))  # type: ignore[arg-type]
     yield
     ingesters.remove("numbered")
 
