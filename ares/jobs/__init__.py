@@ -14,13 +14,13 @@ if TYPE_CHECKING:
         WorkerLimits as WorkerLimits,
         WorkerNeeds as WorkerNeeds,
         WorkerPool as WorkerPool,
-        changing_limit as changing_limit,
     )
     from ares.jobs.local import (
         ENGINE_NAMES as ENGINE_NAMES,
         InlinePool as InlinePool,
         LocalEngine as LocalEngine,
         ReplicaPool as ReplicaPool,
+        available_cores as available_cores,
         engine_or_local as engine_or_local,
         open_engine as open_engine,
     )
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
         ReasonCount as ReasonCount,
         UnreadFile as UnreadFile,
     )
-    from ares.jobs.pipeline import PipelineStage as PipelineStage, run_pipeline as run_pipeline
+    from ares.jobs.pipeline import (
+        PipelineStage as PipelineStage,
+        changing_limit as changing_limit,
+        run_pipeline as run_pipeline,
+    )
     from ares.jobs.progress import Progress as Progress
     from ares.jobs.ray_engine import RayEngine as RayEngine
     from ares.jobs.report import (
@@ -54,7 +58,6 @@ if TYPE_CHECKING:
     )
     from ares.jobs.worker_pool import (
         MachineMemory as MachineMemory,
-        available_cores as available_cores,
         machine_memory as machine_memory,
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
 from ares.errors import AresError
@@ -25,29 +24,6 @@ class ValueHolder(Protocol):
 
     def forget(self, kept: Sequence[KeptValue]) -> None:
         """Keep some values no longer."""
-
-
-class LocalValueHolder:
-    """Keeps values in this process."""
-
-    def __init__(self) -> None:
-        self._values: dict[int, Any] = {}
-        self._numbers = count()
-
-    def keep(self, values: Sequence[Any]) -> list[KeptValue]:
-        """As `ValueKeeper.keep`."""
-        kept = [("", next(self._numbers)) for _ in values]
-        self._values.update((number, value) for (_, number), value in zip(kept, values, strict=True))
-        return kept
-
-    def fetch(self, kept: Sequence[KeptValue]) -> list[Any | None]:
-        """As `ValueKeeper.fetch`."""
-        return [self._values.get(number) for _, number in kept]
-
-    def forget(self, kept: Sequence[KeptValue]) -> None:
-        """As `ValueKeeper.forget`."""
-        for _, number in kept:
-            self._values.pop(number, None)
 
 
 T = TypeVar("T")
@@ -113,11 +89,6 @@ class WorkerPool(Protocol[ItemT, ResultT]):
 
     def start(self) -> None:
         """Start all workers now, without waiting for them: the caller knows that there is much work."""
-
-
-def changing_limit(pool: WorkerPool[ItemT, ResultT]) -> Callable[[], int] | None:
-    """Calls of `map` that can run at the same time now; None where that never changes."""
-    return None if pool.most_workers == pool.max_workers else lambda: pool.max_workers
 
 
 DEFAULT_NEEDS = WorkerNeeds()

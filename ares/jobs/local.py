@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any, Generic
 
 from ares.errors import AresError, RequestError
@@ -14,7 +16,7 @@ from ares.jobs.engine import (
     BatchFunction,
     Build,
     Engine,
-    LocalValueHolder,
+    KeptValue,
     PoolRequest,
     R,
     T,
@@ -27,6 +29,29 @@ from ares.registry import did_you_mean
 
 # A process that loads a model takes seconds: a short job is done before.
 _REPLICA_START_SECONDS = 3.0
+
+
+class LocalValueHolder:
+    """Keeps values in this process."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, Any] = {}
+        self._numbers = count()
+
+    def keep(self, values: Sequence[Any]) -> list[KeptValue]:
+        """As `ValueHolder.keep`."""
+        kept = [("", next(self._numbers)) for _ in values]
+        self._values.update((number, value) for (_, number), value in zip(kept, values, strict=True))
+        return kept
+
+    def fetch(self, kept: Sequence[KeptValue]) -> list[Any | None]:
+        """As `ValueHolder.fetch`."""
+        return [self._values.get(number) for _, number in kept]
+
+    def forget(self, kept: Sequence[KeptValue]) -> None:
+        """As `ValueHolder.forget`."""
+        for _, number in kept:
+            self._values.pop(number, None)
 
 
 class LocalEngine:
@@ -159,6 +184,13 @@ class ReplicaPool(Generic[T, R]):
     def close(self) -> None:
         """End the further processes."""
         self._pool.close()
+
+
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 ENGINE_NAMES = ("local", "ray")

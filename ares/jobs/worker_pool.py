@@ -248,13 +248,6 @@ _POLL_SECONDS = 0.1
 _CANNOT_START = "a worker process cannot start"
 
 
-def available_cores() -> int:
-    """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class MachineMemory(NamedTuple):
     """Memory of this machine, in bytes; zeros where the system does not say."""
 
